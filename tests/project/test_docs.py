@@ -425,6 +425,7 @@ MISTAKES: list[Callable[[], object]] = [
     lambda: bind(closed_value(TensorFloat.create([1, 1, 28, 28]))),
     lambda: TensorFloat.create().to_numpy(),
     lambda: open_session(DIGITS).evaluate_many([], batch=4),
+    lambda: list(open_session(unary("Softmax")).evaluate_many([np.ones(1, np.float32)] * 2, batch=2)),
     lambda: open_session(gather()).evaluate_features({"x": np.array([9])}),
     lambda: ImageFeatureValue.load("missing.png"),
     lambda: ImageFeatureValue.load(DIGITS),

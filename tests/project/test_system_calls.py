@@ -97,6 +97,7 @@ PLACES = {
         "cli/map.py",  # SIGINT, which all have
         "core/base/child_process.py",
         "core/runtime/isolated/child.py",
+        "core/runtime/isolated/process.py",
         "core/runtime/isolated/system.py",
         "view/server.py",  # those that are there
     },
@@ -123,6 +124,7 @@ PLACES = {
     "select": {"core/runtime/isolated/system.py"},
     "select.POLLIN": {"core/runtime/isolated/system.py"},
     "select.poll": {"core/runtime/isolated/system.py"},
+    "signal.SIGCONT": {"core/runtime/isolated/process.py"},
     "signal.SIGKILL": {"core/runtime/isolated/system.py"},
     "socket.MSG_DONTWAIT": {"core/runtime/isolated/wire.py"},
     "socket.recv_fds": {"core/runtime/isolated/wire.py"},

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -641,6 +642,7 @@ class TestEnds:
     def test_closing_one_that_does_not_answer(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(process, "END_SECONDS", 0.3)
         monkeypatch.setattr(engine, "END_SECONDS", 0.3)
+        monkeypatch.setattr(process.EngineProcess, "resume", lambda _: None)
         for isolation in (Isolation(), Isolation("stopped")):
             sessions = [isolated(models.unary(), isolation) for _ in range(2 if isolation.name else 1)]
             pids = {number(each) for each in sessions}
@@ -649,6 +651,35 @@ class TestEnds:
             for each in sessions:
                 each.close()
             assert not any(map(is_alive, pids))
+
+    @pytest.mark.parametrize("name", ["", "stopped"])
+    def test_closing_a_stopped_one_ends_it_and_does_not_kill_it(self, name: str) -> None:
+        sessions = [isolated(models.unary(), Isolation(name)) for _ in range(2 if name else 1)]
+        (home,) = {inside(each).engine._home for each in sessions}  # type: ignore[attr-defined]
+        for each in sessions:
+            os.kill(home.number, signal.SIGSTOP)
+            each.close()
+        assert home._ending == "status 0"
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="counted in /proc")
+    @pytest.mark.parametrize("timeout", [None, 60])
+    def test_a_lost_one_that_is_closed_keeps_no_file_open(self, timeout: float | None) -> None:
+        isolated(models.unary()).close()  # what the first session of a program keeps
+        gc.collect()
+        gc.disable()
+        try:
+            before = len(os.listdir("/proc/self/fd"))
+            session = isolated(MODELS / "digits.onnx")
+            binding = LearningModelBinding(session)
+            binding.bind("image", random_digits())
+            session.evaluate(binding)
+            os.kill(number(session), signal.SIGKILL)
+            with suppress(EngineLostError):
+                session.evaluate(binding, timeout=timeout)
+            session.close()
+            assert len(os.listdir("/proc/self/fd")) == before
+        finally:
+            gc.enable()
 
     def test_an_exception_while_it_closes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Ctrl-C, say: the process ends all the same."""

@@ -10,7 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from helpers.corpus import CORPUS
 from helpers.homes import find_left, run_at_home
 from helpers.models import FLOAT, FLOAT16, INT64, STRING, data, tensor, unary
 from helpers.paths import MODELS
-from helpers.sessions import open_free_session
+from helpers.sessions import make_options, open_free_session
 from winml_py import (
     CanceledError,
     ClosedError,
@@ -40,6 +40,7 @@ from winml_py import (
     Precision,
     SizeMismatchError,
     Weights,
+    operators,
 )
 from winml_py.core.base.machine import usable_cores
 from winml_py.core.runtime.cpu import measure
@@ -93,6 +94,17 @@ def test_what_is_no_tensor_of_numbers_is_refused_by_name() -> None:
     assert open_free_session(lists, engine="auto").engine == "onnxruntime"
 
 
+@pytest.mark.parametrize("large", [1.0, 1e6, 1e8])
+def test_a_large_channel_does_not_spoil_the_others_in_lrn(large: float) -> None:
+    """As ONNX defines it. ONNX Runtime's kernel adds and subtracts squares along the channels, and loses small ones."""
+    x = np.float32([large, 1, 1, 1]).reshape(1, 4, 1, 1)
+    content = data([helper.make_node("LRN", ["x"], ["y"], size=3)], [tensor("x", x.shape)], [tensor("y", x.shape)])
+    squares = np.pad(np.square(x.ravel(), dtype=np.float64), 1)
+    expected = x.ravel() / (1 + 1e-4 / 3 * (squares[:-2] + squares[1:-1] + squares[2:])) ** 0.75
+    came = open_free_session(content, engine="openvino").evaluate_features({"x": x}).outputs["y"].to_numpy()
+    np.testing.assert_allclose(came.ravel(), expected, rtol=1e-5)
+
+
 # What is bound
 
 
@@ -112,6 +124,25 @@ def test_arrays_are_bound_by_reference(shape: Any) -> None:
     x[:] = 7
     opened.evaluate(binding)
     np.testing.assert_array_equal(y, np.full((2, 3), 7))
+
+
+@pytest.mark.parametrize("engine", ["onnxruntime", "openvino"])
+def test_an_array_of_any_memory_order_is_read_by_its_indices(engine: str) -> None:
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)[::2].copy("F")
+    opened = open_free_session(relu(), engine=engine)
+    binding = opened._inside.engine.bind(nullcontext())
+    binding.set_input("x", x)
+    np.testing.assert_array_equal(binding.run()["y"], [[0, 1, 2], [6, 7, 8]])
+    x[1] = 5
+    np.testing.assert_array_equal(binding.run()["y"], [[0, 1, 2], [5, 5, 5]])
+
+
+def test_an_operator_on_the_fastest_engine_takes_any_memory_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "_times", lambda rivals, _: dict.fromkeys(rivals, 1.0))
+    x, y = np.float32([[1, 2, 3], [4, 5, 6]]), np.ones((2, 3), np.float32)
+    with operators.compile("Sub", x, y, options=make_options(engine="auto")) as subtract:
+        for _ in range(3):
+            np.testing.assert_array_equal(subtract(np.asfortranarray(x), y), x - y)
 
 
 def test_an_output_of_fixed_shape_is_written_where_it_is_bound() -> None:

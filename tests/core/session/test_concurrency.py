@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -14,6 +16,7 @@ from onnx import helper
 
 from helpers.models import model, tensor, unary
 from helpers.paths import MODELS
+from helpers.sessions import open_session
 from tools import many_threads
 from winml_py import (
     BitmapPixelFormat,
@@ -45,6 +48,42 @@ def on_threads(work: Callable[[int], Any], count: int = THREADS) -> list[Any]:
 
     with ThreadPoolExecutor(count) as pool:
         return list(pool.map(start, range(count)))
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="Windows has no timers that send signals")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it may come while an object goes
+def test_a_signals_exception_comes_out_as_it_is_and_leaves_no_lock_held() -> None:
+    class Interruption(BaseException):
+        pass
+
+    def interrupt(*_: object) -> None:
+        if is_wanted:
+            raise Interruption
+
+    is_wanted, rng = False, random.Random(0)
+    opened = open_session(unary("Neg", [3]))
+    binding = LearningModelBinding(opened)
+    binding.bind("x", np.ones(3, np.float32))
+    start = time.perf_counter()
+    for _ in range(100):
+        opened.evaluate(binding, timeout=60)
+    longest, came = 1.5 * (time.perf_counter() - start) / 100, 0
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for _ in range(5000):
+            try:
+                is_wanted = True
+                signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-6, longest))
+                opened.evaluate(binding, timeout=60)
+                is_wanted = False
+            except Interruption:
+                is_wanted = False
+                came += 1
+            assert not inside(binding)._lock.locked()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert came > 100
 
 
 def test_eight_threads_on_one_session() -> None:

@@ -61,6 +61,7 @@ def test_an_error_stays_with_its_item() -> None:
         assert isinstance(results[1].error, SizeMismatchError)
         assert results[1].error_status == results[1].error.winerror < 0
         assert "failed" in repr(results[1])
+        assert results[1].error.__traceback__ is None  # its frames would keep the session
         with pytest.raises(SizeMismatchError):
             _ = results[1].outputs
     pictures = open_session(MODELS / "digits.onnx").evaluate_many([PICTURES / "seven.png", PICTURES / "none.png"])
@@ -93,7 +94,39 @@ def test_a_batch_is_one_evaluation() -> None:
     results = list(opened.evaluate_many(items, batch=2, concurrency=1))
     assert [result.outputs["y"].shape for result in results] == [(1, 1), (2, 1), (1, 1), (3, 1), (1, 1)]
     assert [float(result.outputs["y"].to_numpy()[0, 0]) for result in results] == [2, 4, 2, 6, 2]
-    assert sizes == [3, 4, 1]
+    assert sizes == [3, 1, 2, 4, 1]  # the items of the first batch also one by one
+    list(opened.evaluate_many(items[:2], batch=2, concurrency=1))
+    assert sizes[5:] == [3]
+
+
+@pytest.mark.parametrize("operator", ["CumSum", "ReduceSum"])
+def test_a_model_that_mixes_the_items_of_a_batch_is_refused(operator: str) -> None:
+    nodes = [
+        helper.make_node("Identity", ["x"], ["same"]),
+        helper.make_node(operator, ["x", "rows"], ["mixed"]),
+        helper.make_node("Sub", ["x", "mixed"], ["y"]),
+    ]
+    outputs = [tensor("same", ["n", 2]), tensor("y", ["n", 2])]
+    model = data(nodes, [tensor("x", ["n", 2])], outputs, {"rows": np.array([0])})
+    items = [np.full((1, 2), number, np.float32) for number in range(6)]
+    opened = open_session(model)
+    with pytest.raises(InvalidArgumentError, match="in a batch of 3, the output y differs"):
+        list(opened.evaluate_many(items, batch=3))
+    alone = list(opened.evaluate_many(items))
+    assert negated(alone) == [[[0, 0]]] * 6
+
+
+def test_outputs_that_a_batch_only_rounds_differently_are_not_mixed() -> None:
+    def compute(inputs: Any) -> Any:
+        x = inputs["x"]
+        y = x * (1 + 1e-3 * len(x))
+        y[:, 1] = np.nan
+        return {"y": y}
+
+    opened = open_session(unary("Neg", ["n", 2]), FakeDevice(compute))
+    items = [np.full((1, 2), number, np.float32) for number in range(4)]
+    results = list(opened.evaluate_many(items, batch=2))
+    assert [result.outputs["y"].to_numpy()[0, 0] for result in results] == pytest.approx([0, 1, 2, 3], rel=3e-3)
 
 
 def test_models_without_a_batch_are_refused() -> None:

@@ -1,10 +1,16 @@
-"""Stop: one thread cancels the work of another."""
+"""Stop: one thread cancels the work of another.
+
+A signal's handler may raise between any two calls, also while a lock changes hands. So what holds a lock here is a
+`with` over the lock itself, or a single call into C.
+"""
 
 from __future__ import annotations
 
+import _thread
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 
 from ...errors import CanceledError, EvaluationTimeoutError
 
@@ -54,13 +60,10 @@ class Stop:
         if self.seconds is None:
             yield
             return
-        timer = threading.Timer(self.seconds, self._time_is_up)
-        timer.daemon = True
-        timer.start()
-        try:
+        is_running = threading.Lock()
+        with is_running:
+            call_while_held(is_running, self.seconds, self._time_is_up)
             yield
-        finally:
-            timer.cancel()
 
     def _time_is_up(self) -> None:
         self._is_late = True
@@ -78,6 +81,19 @@ class Stop:
             raise CanceledError("The evaluation was cancelled.")
 
 
+def call_while_held(lock: threading.Lock, seconds: float, function: Callable[[], object]) -> None:
+    """Has a thread call a function after so many seconds, unless somebody lets go of the lock before."""
+
+    def wait() -> None:
+        if lock.acquire(timeout=seconds):
+            lock.release()
+        else:
+            function()
+
+    # Not threading.Thread: a signal's exception in its start() becomes "release unlocked lock".
+    _thread.start_new_thread(wait, ())
+
+
 @contextmanager
 def held(lock: AbstractContextManager[object], stop: Stop | None) -> Iterator[None]:
     """Holds a lock within the block. A stop ends the wait for it: another thread may hold it for long.
@@ -90,10 +106,13 @@ def held(lock: AbstractContextManager[object], stop: Stop | None) -> Iterator[No
         with lock:
             yield
         return
-    while not acquire(timeout=SLICE_SECONDS):
-        stop.require_not_requested()
+    is_held = False
     try:
-        stop.require_not_requested()
+        for is_held in iter(partial(acquire, True, SLICE_SECONDS), None):
+            stop.require_not_requested()
+            if is_held:
+                break
         yield
     finally:
-        lock.__exit__(None, None, None)
+        if is_held:
+            lock.__exit__(None, None, None)

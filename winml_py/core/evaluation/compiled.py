@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -48,6 +49,7 @@ class Compiled:
         location: where the device's memory is, which can be bound; None for engines on the host.
         loss: why no run can succeed any more: the error of the run in which the device went, or the engine's process.
         is_inherited: whether a fork brought it into this process.
+        has_compared_batch: whether a batch of `evaluate_many` gave what its items give one by one.
         plain_arrays: evaluates arrays without a binding; None where the engine, the lock or the features need one.
         pictures: the models that tensorize pictures on the device; None where the host does it.
     """
@@ -69,7 +71,7 @@ class Compiled:
         self.outputs: Mapping[str, FeatureDescriptor] = {feature.name: feature for feature in model.output_features}
         self.lock, self.device_name = lock, device_name
         self.loss: DeviceLostError | None = None
-        self.is_inherited = False
+        self.is_inherited = self.has_compared_batch = False
         self._process = os.getpid()
         child_process.watch_forks(self)
         self.plain_arrays: PlainArrays | None = None
@@ -112,6 +114,10 @@ class Compiled:
                 hint="Make a new LearningModelDevice, and a session on it.",
             )
         return lease.engine
+
+    def lose(self, error: DeviceLostError) -> None:
+        """Notes why no run can succeed any more."""
+        self.loss = copy.copy(error)  # without its traceback, whose frames hold the engine
 
     def require_open(self) -> None:
         """Raises as `engine` does."""

@@ -225,7 +225,7 @@ class Evaluation:
             try:
                 self._set_input(descriptor, bindable)
             except DeviceLostError as error:  # a picture is tensorized there
-                self.compiled.loss = error
+                self.compiled.lose(error)
                 raise
             # Only now: where the engine refuses a value, the one before stays bound, and its tensor is looked after.
             self._bound_tensors.pop(descriptor.name, None)
@@ -316,13 +316,12 @@ class Evaluation:
                 return {name: slot.receive(fresh.get(name)) for name, slot in self._slots.items()}
             except BaseException as error:
                 if isinstance(error, DeviceLostError):
-                    self.compiled.loss = error
+                    self.compiled.lose(error)
                 if has_begun:
                     self._invalidate_outputs()
-                explained = self._explain(error) if type(error) is EvaluationError else error
-                if explained is error:  # raised from itself, it would lose its cause
-                    raise
-                raise explained from error
+                if type(error) is EvaluationError:
+                    self._explain(error)
+                raise
 
     def _invalidate_outputs(self) -> None:
         """Whatever ended the run, what is bound may be half written, or hold the numbers of an earlier run."""
@@ -332,18 +331,18 @@ class Evaluation:
             except Exception as error:  # memory that cannot be written any more must not hide why the run ended
                 logger.warning("The output %s keeps what it held before a run that failed: %s", name, error)
 
-    def _explain(self, error: EvaluationError) -> EvaluationError:
-        """The engine's error, and where a picture kept its own size, how to state one: that is often the reason."""
+    def _explain(self, error: EvaluationError) -> None:
+        """Where a picture kept its own size, raises the error with how to state one: that is often the reason."""
         own_sizes = {} if self._pictures is None else self._pictures.own_sizes
         sizes = {name: size for name, size in own_sizes.items() if name in self.bound}
         if not sizes or error.__cause__ is not None:  # an operator of the program's own said why
-            return error
+            return
         kept_sizes = ", ".join(f"the picture for {name} kept its own size, {w}x{h}" for name, (w, h) in sizes.items())
-        return EvaluationError(
+        raise EvaluationError(
             f"{error.message} The model takes any size, and {kept_sizes}.",
             hint="If the model was made for one, state it: ImageContract(size=(height, width)), or a scaling with "
             "pad_multiple for sides that must be multiples of a stride.",
-        )
+        ) from error
 
     @property
     def placements(self) -> dict[str, tuple[PicturePlacement, ...]]:

@@ -94,8 +94,9 @@ def wrong_output_shape(name: str, bound: tuple[int, ...], computed: tuple[int, .
 class BoundInputs:
     """The inputs of one binding, which a runtime reads in place; or copies of them, where it must not.
 
-    A runtime may write an output before it has read an input: an input in the memory of an output is copied. Which
-    those are is asked at the run, and not at the bind, where an input and an output may just be swapping their arrays.
+    A runtime is told the address of an array and no strides: an array that is not C-contiguous is copied. A runtime may
+    write an output before it has read an input: an input in the memory of an output is copied. Which those are is asked
+    at the run, and not at the bind, where an input and an output may just be swapping their arrays.
 
     Args:
         takes_read_only: whether the runtime reads memory that cannot be written; otherwise that is copied, too.
@@ -111,7 +112,11 @@ class BoundInputs:
 
     def set(self, name: str, value: Array, bind: Callable[[str, Array], None]) -> None:
         """Keeps an input alive, and calls `bind` with the array that the runtime is to read."""
-        self._set(name, value, bind, not (self._takes_read_only or value.flags.writeable))
+        self._set(name, value, bind, self._is_unreadable(value))
+
+    def _is_unreadable(self, value: Array) -> bool:
+        """Whether the runtime cannot read an array in place."""
+        return not value.flags.c_contiguous or not (self._takes_read_only or value.flags.writeable)
 
     def _set(self, name: str, value: Array, bind: Callable[[str, Array], None], is_copied: bool) -> None:
         read = value.copy() if is_copied else value
@@ -124,8 +129,7 @@ class BoundInputs:
     def prevent_overlap(self, outputs: Collection[Array], bind: Callable[[str, Array], None]) -> None:
         """Binds copies of the inputs that outputs are written over, and the other inputs themselves."""
         for name, value in list(self.values.items()):
-            is_read_only = not (self._takes_read_only or value.flags.writeable)
-            is_copied = is_read_only or any(np.may_share_memory(value, output) for output in outputs)
+            is_copied = self._is_unreadable(value) or any(np.may_share_memory(value, output) for output in outputs)
             if is_copied is not (name in self._copies):
                 self._set(name, value, bind, is_copied)
 

@@ -371,7 +371,9 @@ class LearningModelSession(Closeable, CompiledModel):
             concurrency: threads; by default the cores this process may use. It is worth most with
                 `options.intra_op_num_threads = 1`: then each thread has a core of its own.
             batch: how many items to evaluate together, at most; the model's first sizes must be free. Items whose
-                pictures or tensors do not fit each other are evaluated one by one.
+                pictures or tensors do not fit each other are evaluated one by one. The items of the session's first
+                batch are also evaluated one by one: where a result differs by more than 2 %, the stream ends with an
+                `InvalidArgumentError`, because the model mixes the items of a batch. Later batches are not compared.
             contract: how pictures become the inputs that it fits, in place of what the model states.
             fast_decode: as for `ImageFeatureValue.load`; pictures of a batch are decoded whole.
             progress: called with the number of results, and that of all as far as it is known, or None; in order, by

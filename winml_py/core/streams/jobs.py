@@ -20,10 +20,12 @@ from ...errors import (
     InvalidBindingError,
     WinMLError,
 )
+from ..base.agreement import HALF_TOLERANCE, relative_error
 from ..base.arrays import Array
 from ..base.collections import NameMap
 from ..base.messages import type_name
 from ..base.winrt_object import inside
+from ..evaluation.compiled import Compiled
 from ..evaluation.evaluation import LearningModelBinding
 from ..evaluation.result import LearningModelEvaluationResult, ModelFacts, for_stream_item
 from ..features.containers import as_tensor
@@ -103,7 +105,7 @@ class Jobs:
 
     Args:
         loading: reads the items.
-        outputs: the model's, by name.
+        compiled: the session's model.
         runner: evaluates values.
         batch: how many items to evaluate together, at most.
 
@@ -119,13 +121,13 @@ class Jobs:
     def __init__(
         self,
         loading: Loading,
-        outputs: Mapping[str, FeatureDescriptor],
+        compiled: Compiled,
         runner: Runner,
         batch: int,
     ) -> None:
-        self.batch, self.runner, self.loading = batch, runner, loading
+        self.batch, self.runner, self.loading, self._compiled = batch, runner, loading, compiled
         if batch > 1:
-            for feature in (*loading.inputs.values(), *outputs.values()):
+            for feature in (*loading.inputs.values(), *compiled.outputs.values()):
                 require_free_batch(feature)
 
     def run(self, items: list[Item]) -> list[LearningModelEvaluationResult]:
@@ -153,7 +155,11 @@ class Jobs:
             return _failed_result(error)
 
     def _run_batch(self, items: Sequence[Features]) -> list[LearningModelEvaluationResult]:
-        """One evaluation for all; if that fails, one for each, so that an error stays with its item."""
+        """One evaluation for all; if that fails, one for each, so that an error stays with its item.
+
+        Raises:
+            InvalidArgumentError: the session's first batch gives other results than its items one by one.
+        """
         inputs = self.loading.inputs
         if any(features.keys() != items[0].keys() or not features.keys() <= inputs.keys() for features in items):
             return [self._run_one(features) for features in items]  # values of outputs, or names that the model lacks
@@ -161,10 +167,18 @@ class Jobs:
             result = self.runner.run({name: concatenate([features[name] for features in items]) for name in items[0]})
             counts = [count(next(iter(features.values()))) for features in items]
             parts = {name: split_value(name, value, counts) for name, value in result.outputs.items()}
+            mixed = None if self._compiled.has_compared_batch else self._mixed_output(items, parts)
         # Arrays whose shapes do not fit each other are a ValueError of numpy's. One by one, only the items that are at
         # fault fail.
         except (WinMLError, KeyError, ValueError):
             return [self._run_one(features) for features in items]
+        if mixed is not None:
+            raise InvalidArgumentError(
+                f"Items cannot be batched: in a batch of {len(items)}, the output {mixed} differs from what the items "
+                "give one by one.",
+                hint="Leave batch out: the model mixes the items of a batch, or its results are random.",
+            )
+        self._compiled.has_compared_batch = True
         return [
             LearningModelEvaluationResult(
                 "",
@@ -174,6 +188,18 @@ class Jobs:
             )
             for index, (start, end) in enumerate(pairwise(np.cumsum([0, *counts])))
         ]
+
+    def _mixed_output(self, items: Sequence[Features], parts: Mapping[str, Sequence[object]]) -> str | None:
+        """The name of an output that differs where the items are evaluated one by one, or None."""
+        alone = [self.runner.run(features).outputs for features in items]
+        for name, values in parts.items():
+            expected = np.concatenate([_entries(outputs[name]) for outputs in alone])
+            came = np.concatenate([_entries(value) for value in values])
+            is_equal = np.array_equal(expected, came, equal_nan=expected.dtype.kind == "f")
+            # Half precision's tolerance, as a batch may be rounded differently in any precision, and to whole levels.
+            if not is_equal and (expected.dtype == object or relative_error(expected, came) > HALF_TOLERANCE):
+                return name
+        return None
 
 
 def require_fitting(contract: ImageContract, inputs: Mapping[str, FeatureDescriptor]) -> frozenset[str]:
@@ -200,7 +226,7 @@ def require_fitting(contract: ImageContract, inputs: Mapping[str, FeatureDescrip
 def _failed_result(error: WinMLError) -> LearningModelEvaluationResult:
     if isinstance(error, (ClosedError, DeviceLostError)):  # all items after this one would fail as well
         raise error
-    return LearningModelEvaluationResult("", {}, error)
+    return LearningModelEvaluationResult("", {}, error.with_traceback(None))  # its frames hold the engine
 
 
 # Batches: the values of several items as one, and each item's part of the outputs.
@@ -223,6 +249,12 @@ def _array(value: object) -> Array:
     if tensor is None:
         raise InvalidBindingError(f"{type_name(value)} cannot be part of a batch.", hint="Bind arrays or pictures.")
     return tensor.to_numpy()
+
+
+def _entries(value: object) -> Array:
+    """The numbers of an output, of pictures as of tensors, with the entries of the batch along the first axis."""
+    picture = as_picture(value)
+    return _array(value) if picture is None else np.stack([f.software_bitmap.to_numpy() for f in picture.video_frames])
 
 
 def count(value: object) -> int:

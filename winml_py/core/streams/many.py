@@ -4,6 +4,7 @@ over them.
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -110,7 +111,7 @@ def open_stream(
     with ExitStack() as cleanup:
         sessions = [stream_session] if devices is None else _sessions(stream_session, devices, new_session, cleanup)
         runner = _runner(sessions, properties, threads)
-        jobs = Jobs(loading, stream_session.compiled.outputs, runner, batch_size)
+        jobs = Jobs(loading, stream_session.compiled, runner, batch_size)
         waiting = sum(one.slots for one in sessions) if len(sessions) > 1 else 0
         return EvaluationStream(jobs, Sources(inputs), threads + waiting, progress, cleanup.pop_all())
 
@@ -183,7 +184,7 @@ class Lanes:
             self._changed.wait_for(lambda: not self._left or self._free())
             if not self._left:
                 assert self._loss is not None  # only a loss takes a lane away
-                raise self._loss
+                raise copy.copy(self._loss)
             lane = min(self._free(), key=lambda lane: lane.in_use / lane.slots)
             lane.in_use += 1
             return lane
@@ -200,7 +201,7 @@ class Lanes:
     def drop(self, lane: Lane, loss: DeviceLostError) -> None:
         """The lane's device has gone."""
         with self._changed:
-            self._loss = loss
+            self._loss = copy.copy(loss)  # without its traceback, as in `Compiled.lose`
             if lane in self._left:
                 self._left.remove(lane)
             self._changed.notify_all()

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy as np
 from ....errors import EngineWarning, EvaluationError, WinMLError
 from ...base import child_process
 from ...base.arrays import Array
-from ...base.cancellation import Stop
+from ...base.cancellation import Stop, call_while_held
 from ...base.messages import logger, warn_caller
 from ..engine import (
     Engine,
@@ -308,11 +309,14 @@ class _Lane:
 
     def close(self) -> None:
         """Closes the socket; the memory goes with the last array over it."""
+        self._memory = None
+        self._plans.clear()
         self._process.close_lane(self._socket)
 
     def close_engine(self, engine: int) -> None:
         """Has an engine freed in a process that goes on, and closes the lane; one that does not answer keeps it."""
         self._socket.settimeout(END_SECONDS)
+        self._process.resume()
         try:
             with suppress(OSError):  # it does not answer in time
                 self.call("close", engine)
@@ -427,21 +431,15 @@ class _Lane:
         if stop is None:
             yield 0
             return
-        number, timers = self._process.new_stop(), []
+        number, is_running = self._process.new_stop(), threading.Lock()
+        kill = partial(self._process.kill, "since an evaluation in it was to stop")
 
         def terminate() -> None:
             self._process.stop(number)
-            timer = threading.Timer(GRACE_SECONDS, self._process.kill, ["since an evaluation in it was to stop"])
-            timer.daemon = True
-            timers.append(timer)
-            timer.start()
+            call_while_held(is_running, GRACE_SECONDS, kill)
 
-        try:
-            with ended_by(stop, terminate):
-                yield number
-        finally:
-            for timer in timers:
-                timer.cancel()
+        with is_running, ended_by(stop, terminate):
+            yield number
 
     def _prepare(self, key: Hashable, engine: int, inputs: Mapping[str, Value], outputs: Mapping[str, Array]) -> _Plan:
         """Makes a plan on both sides."""

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -183,6 +184,7 @@ class EngineProcess:
             if self._users:
                 return
         self._control.close()
+        self.resume()
         if not self._gone.wait(END_SECONDS):
             self.kill("since nobody needs it")
             self._gone.wait(END_SECONDS)
@@ -196,6 +198,11 @@ class EngineProcess:
         self._reason = self._reason or reason
         if self._process is not None:
             self._process.kill()
+
+    def resume(self) -> None:
+        """Has a process go on that somebody has stopped: otherwise it could not end, or free an engine."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
 
     @property
     def is_shared(self) -> bool:
