@@ -19,7 +19,18 @@ from helpers import preparations
 from helpers.cli import call
 from helpers.models import unary
 from helpers.paths import PICTURES
-from winml_py import ImageKernel, InvalidArgumentError, LearningModel, LearningModelDevice
+from winml_py import (
+    BitmapPixelFormat,
+    ImageContract,
+    ImageFeatureValue,
+    ImageKernel,
+    InvalidArgumentError,
+    LearningModel,
+    LearningModelBinding,
+    LearningModelDevice,
+    LearningModelSession,
+    MissingContractWarning,
+)
 from winml_py.authoring import ContractEvidence, LearnedContract, check_contract, learn_contract, write_contract
 from winml_py.authoring.evidence import KEY, evidence_pictures, is_proven, outdated
 from winml_py.view.workbench import Workbench
@@ -57,6 +68,29 @@ def test_it_is_what_the_function_gave(learned: LearnedContract, proven: Path) ->
     ):
         given = preparations.stretched(Image.fromarray(pixels)).reshape(-1)
         np.testing.assert_array_equal(given[list(positions)], np.array(numbers, np.float32))
+
+
+def test_a_picture_larger_than_the_proven_ones_is_told(
+    learned: LearnedContract, proven: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    assert learned.evidence.largest == ((3024, 4032), (4032, 3024), (700, 9000), (9000, 700))
+
+    def bind(binding: LearningModelBinding, width: int, height: int) -> None:
+        pixels = np.zeros((height, width, 3), np.uint8)
+        binding.bind("x", ImageFeatureValue.from_array(pixels, BitmapPixelFormat.RGB8))
+
+    binding = LearningModelBinding(LearningModelSession(LearningModel.load(proven)))
+    for width, height in ((640, 480), (4032, 3024), (700, 9000)):
+        bind(binding, width, height)
+    assert not recwarn.list
+    with pytest.warns(MissingContractWarning, match="a picture of 9000x701 is larger than all that it was proven on"):
+        bind(binding, 9000, 701)
+    # What the program states itself was not learned.
+    model = LearningModel.load(proven)
+    model.contracts["x"] = ImageContract.imagenet()
+    recwarn.clear()
+    bind(LearningModelBinding(LearningModelSession(model)), 9000, 701)
+    assert not recwarn.list
 
 
 def test_the_pictures_are_the_same_for_ever() -> None:

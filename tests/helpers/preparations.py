@@ -101,8 +101,9 @@ def _into(pixels: Array, high: int, wide: int, height: int, width: int, padding:
 
 def padded_between(image: Image.Image) -> Array:
     """As PaddleOCR's recogniser: the number 0 is between two levels."""
-    wide = min(320, math.ceil(48 * image.width / image.height))
-    return _into(np.asarray(image), 48, wide, 48, 320, 0)
+    scale = min(48 / image.height, 320 / image.width)
+    high, wide = max(1, int(image.height * scale)), max(1, int(image.width * scale))
+    return _into(np.asarray(image), high, wide, 48, 320, 0)
 
 
 def whole_into(image: Image.Image) -> Array:
@@ -193,6 +194,68 @@ def vignette(image: Image.Image) -> Array:
 def random_crop(image: Image.Image) -> Array:
     left = int(np.random.default_rng().integers(0, 12))
     return stretched(image.crop((left, 0, *image.size)))
+
+
+def to_32(rgb: Array, to_multiple: Callable[[float], int]) -> Array:
+    """Both sides become multiples of 32, and nothing limits them."""
+    high, wide = (max(32, 32 * to_multiple(side / 32)) for side in rgb.shape[:2])
+    return cv2.resize(rgb, (wide, high)).transpose(2, 0, 1)
+
+
+def at_least(rgb: Array) -> Array:
+    """Multiples of 8, at least 32."""
+    high, wide = (max(32, side // 8 * 8) for side in rgb.shape[:2])
+    return cv2.resize(rgb, (wide, high)).transpose(2, 0, 1)
+
+
+def _on_canvas(rgb: Array, shrink: Callable[[Array, float], Array]) -> Array:
+    """In the corner of 512 x 512; what is larger shrinks."""
+    scale = 512 / max(rgb.shape)
+    part = (shrink(rgb, scale) if scale < 1 else rgb)[:512, :512]
+    whole = np.zeros((512, 512, 3), np.uint8)
+    whole[: part.shape[0], : part.shape[1]] = part
+    return whole.transpose(2, 0, 1)
+
+
+def _wide_high(rgb: Array, scale: float) -> tuple[int, int]:
+    return max(1, round(rgb.shape[1] * scale)), max(1, round(rgb.shape[0] * scale))
+
+
+def large_by_a_factor(rgb: Array) -> Array:
+    return _on_canvas(rgb, lambda rgb, scale: cv2.resize(rgb, None, fx=scale, fy=scale))
+
+
+def large_blurred(rgb: Array) -> Array:
+    return _on_canvas(
+        rgb, lambda rgb, scale: cv2.resize(cv2.GaussianBlur(rgb, (0, 0), 0.5 / scale), _wide_high(rgb, scale))
+    )
+
+
+def large_by_nearest(rgb: Array) -> Array:
+    return _on_canvas(rgb, lambda rgb, scale: cv2.resize(rgb, _wide_high(rgb, scale), interpolation=cv2.INTER_NEAREST))
+
+
+def dark_corrected(rgb: Array) -> Array:
+    image = Image.fromarray(rgb)
+    return stretched(ImageOps.autocontrast(image) if rgb.mean() < 40 else image)
+
+
+def detector_size(height: int, width: int) -> tuple[int, int]:
+    """As Detectron2: a shorter side of 800, a longer one of 1333 at most."""
+    scale = 800 / min(height, width)
+    high, wide = (800, scale * width) if height < width else (scale * height, 800)
+    if max(high, wide) > 1333:
+        scale = 1333 / max(high, wide)
+        high, wide = high * scale, wide * scale
+    return int(high + 0.5), int(wide + 0.5)
+
+
+def detector(image: Image.Image) -> Array:
+    """Padded to multiples of 32."""
+    high, wide = detector_size(image.height, image.width)
+    whole = np.zeros((-(-high // 32) * 32, -(-wide // 32) * 32, 3), np.float32)
+    whole[:high, :wide] = np.asarray(image.resize((wide, high), Image.Resampling.BILINEAR))
+    return whole.transpose(2, 0, 1)
 
 
 class Counting:

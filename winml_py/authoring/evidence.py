@@ -19,7 +19,7 @@ from ..core.features.pictures import ImageFeatureValue
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.contract import ImageContract, contract_changes
 from ..core.imaging.formats import Pixels
-from ..core.model.contracts import stated_contract
+from ..core.model.contracts import PROOF, stated_contract
 from ..core.model.known_answers import KnownAnswer, read_answers
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
@@ -31,7 +31,7 @@ from .asked import AskedFunction
 if TYPE_CHECKING:
     from ..core.imaging.scaling import Size
 
-KEY = "winml_py.proof"
+KEY = PROOF
 """Of the metadata: the evidence, in JSON."""
 
 VERSION = 1
@@ -60,6 +60,8 @@ class ContractEvidence:
         positions: for each picture, positions in its flattened tensor, channels first.
         numbers: what stands there.
         pictures: what the function takes, as `learn_contract` names it; "" where nobody noted it.
+        largest: height and width of the largest pictures that the contract was proven on; empty where nobody noted it.
+            A bind of a picture that fits in none of them warns.
     """
 
     function: str
@@ -70,10 +72,17 @@ class ContractEvidence:
     positions: tuple[tuple[int, ...], ...]
     numbers: tuple[tuple[float, ...], ...]
     pictures: str = ""
+    largest: tuple[Size, ...] = ()
 
     @classmethod
     def take(
-        cls, ask: Callable[[Pixels], Array], function: str, contract: ImageContract, seed: int, pictures: str = ""
+        cls,
+        ask: Callable[[Pixels], Array],
+        function: str,
+        contract: ImageContract,
+        seed: int,
+        pictures: str = "",
+        largest: tuple[Size, ...] = (),
     ) -> ContractEvidence:
         """Asks a function for numbers.
 
@@ -83,6 +92,7 @@ class ContractEvidence:
             contract: what was learned from it.
             seed: of the pictures.
             pictures: what the function takes.
+            largest: height and width of the largest pictures that it was proven on.
         """
         rng = np.random.RandomState(seed)  # whose numbers never change from version to version of numpy
         shapes, positions, numbers = [], [], []
@@ -101,6 +111,7 @@ class ContractEvidence:
             tuple(positions),
             tuple(numbers),
             pictures,
+            largest,
         )
 
     @classmethod
@@ -129,6 +140,7 @@ class ContractEvidence:
                 tuple(tuple(map(int, each)) for each in facts["positions"]),
                 tuple(tuple(map(float, each)) for each in facts["numbers"]),
                 str(facts.get("pictures", "")),
+                tuple((int(height), int(width)) for height, width in facts.get("largest", ())),
             )
             evidence._require_sense()
         except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError, WinMLError) as error:

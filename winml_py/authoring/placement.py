@@ -219,7 +219,8 @@ def _limit_sides(rule: ImageScaling, short: Expression, long: Expression, shorte
         limited = round_to_whole(longest * shortest / followed, rule.rounding)
         return where(is_over, limited, shortest), where(is_over, longest, followed)
     exact = short * longest / long
-    nearest = exact.apply("Round").cast(np.int64)
+    is_half_up = rule.rounding is ImageRounding.HALF_UP
+    nearest = round_to_whole(exact, ImageRounding.HALF_UP if is_half_up else ImageRounding.HALF_EVEN)
     from_exact = round_to_whole(exact * long / short, rule.rounding)
     if rule.rounding is ImageRounding.DOWN:
         from_exact = where(nearest.equals(short), long, from_exact)

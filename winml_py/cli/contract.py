@@ -198,13 +198,14 @@ def _show(line: str, learned: LearnedContract | None, samples: Sequence[str]) ->
     say(line)
     if learned is not None:
         say(
-            f"Learned from {learned.function} in {learned.calls} calls. On {learned.proven_on} other pictures: "
+            f"Learned from {learned.function} in {learned.calls} calls. On {learned.proven_on} other pictures, up to "
+            f"{' and '.join(f'{width}x{height}' for height, width in learned.evidence.largest[::2])} pixels: "
             f"{learned.mean_difference:.2f} gray levels away on average, {learned.largest_difference:.0f} at most."
         )
         for note in learned.notes:
             say(f"{note[0].upper()}{note[1:]}.")
         if learned.undetermined:
-            say(f"No picture shows what these are, so any value will do: {', '.join(learned.undetermined)}.")
+            say(f"No picture shows what these are, so other values fit, too: {', '.join(learned.undetermined)}.")
     for sample in samples:
         say(f"Sample: {sample}")
 

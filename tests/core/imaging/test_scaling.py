@@ -110,6 +110,8 @@ def test_a_crop_after_opencvs_kernels(kernel: ImageKernel) -> None:
         (ImageScaling(shortest_side=800, longest_side=1333), (640, 480), (800, 1066)),
         (ImageScaling(shortest_side=800, longest_side=1333), (900, 300), (444, 1333)),
         (ImageScaling(shortest_side=800, longest_side=1333), (300, 900), (1333, 444)),
+        # Detectron2's: half a pixel is rounded up, also of the side that the limit makes follow.
+        (ImageScaling(shortest_side=800, longest_side=1333, rounding=ImageRounding.HALF_UP), (243, 486), (1333, 667)),
         (ImageScaling(multiple=32), (451, 300), (288, 448)),
         (ImageScaling(multiple=32, multiple_rounding=ImageRounding.UP), (451, 300), (320, 480)),
         (ImageScaling(shortest_side=518, longest_side=518, changes_least=True, multiple=14,

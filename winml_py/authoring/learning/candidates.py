@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from ...core.imaging.bitmap import SoftwareBitmap
 from ...core.imaging.contract import ImageContract
 from ...core.imaging.formats import Pixels
 from ...core.imaging.geometry import Placement
-from ...core.imaging.scaling import Size
+from ...core.imaging.scaling import ImageScaling, Size
 from ...core.imaging.tensorize import tensorize
 from ...enums import BitmapPixelFormat, ImageCropMode, ImageKernel, TensorKind, TensorLayout
 from ...errors import WinMLError
@@ -26,8 +26,11 @@ TEXTURES: tuple[Size, ...] = ((97, 131), (300, 400), (701, 350))
 """Height and width of the pictures by which a kernel is known, the smallest first: it rules out most. Antialiasing
 shows where a picture shrinks: where none of these does, a larger one is asked for."""
 
-LONGEST = 2400
+LONGEST = 4096
 """Pixels of the longer side of a picture that decides between two rules, at most."""
+
+ENOUGH = 300
+"""Sizes that are tried for the most telling one. More are where none of these tells two rules apart."""
 
 CLOSE = 0.05
 """Gray levels: candidates that are so close to the best one are kept until a picture tells them apart."""
@@ -56,14 +59,15 @@ class Candidate(NamedTuple):
         made = self.numbers(pixels)
         if made is None or made.shape != answer.numbers.shape:
             return None
-        found: Array = np.abs((made - answer.numbers) / numbers.factors[:, None, None])
-        return found
+        found: Array = made - answer.numbers
+        found /= numbers.factors[:, None, None]
+        return np.abs(found, out=found)
 
 
 def choose(
     asked: AskedFunction, contract: ImageContract, rules: Sequence[Rule], numbers: Numbers, seed: int
-) -> Candidate:
-    """The candidate that is closest to the function; of several that are equal on every picture, the plainest.
+) -> list[Candidate]:
+    """The candidates that are closest to the function, the plainest first: several where all pictures become the same.
 
     Args:
         asked: the function.
@@ -78,7 +82,7 @@ def choose(
     for rule in rules:
         alike.setdefault(tuple(rule.place(size) for size in (*SIZES, *TEXTURES)), []).append(rule)
     scored = [(0.0, _made(contract, group[0], kernel), group) for group in alike.values() for kernel in ImageKernel]
-    longest = max(rules[0].place((300, 400)).scaled)
+    longest = max(*rules[0].place((300, 400)).scaled, *rules[0].sides)
     larger = min(LONGEST, longest * 3 // 2)
     for size in (*TEXTURES, *([(larger * 4 // 5, larger)] if longest > max(TEXTURES[-1]) else [])):
         pixels = texture(size, rng)
@@ -107,7 +111,7 @@ def _made(contract: ImageContract, rule: Rule, kernel: ImageKernel) -> Candidate
 
 def _tell_apart(
     asked: AskedFunction, candidates: list[Candidate], numbers: Numbers, rng: np.random.Generator
-) -> Candidate:
+) -> list[Candidate]:
     """Asks for pictures that two candidates place differently, until one candidate is left, or none differ."""
     while len(candidates) > 1:
         size = _telling_size(candidates, rng)
@@ -115,12 +119,15 @@ def _tell_apart(
             break
         pixels = texture(size, rng)
         answer = asked(pixels)
-        means = [_mean(candidate.differences(pixels, answer, numbers)) for candidate in candidates]
+        ways = [(_placed(candidate.rule, size), candidate.contract.kernel) for candidate in candidates]
+        each_once = dict(zip(ways, candidates, strict=True))
+        found = {way: _mean(each.differences(pixels, answer, numbers)) for way, each in each_once.items()}
+        means = [found[way] for way in ways]
         left = [each for each, mean in zip(candidates, means, strict=True) if mean <= min(means) + CLOSE]
         if len(left) == len(candidates):  # they place it differently, and texture does not show it
             break
         candidates = left
-    return candidates[0]
+    return candidates
 
 
 def _telling_size(candidates: Iterable[Candidate], rng: np.random.Generator) -> Size | None:
@@ -128,21 +135,25 @@ def _telling_size(candidates: Iterable[Candidate], rng: np.random.Generator) -> 
     rules = list({candidate.rule: None for candidate in candidates})
     if len(rules) == 1:
         return None
-    best, size = 1, None
-    for tried in _ties(rules):
-        kinds = len({_placed(rule, tried) for rule in rules})
-        if kinds > best:
-            best, size = kinds, tried
-    if size is not None:
-        return size
-    for attempt in range(300):
+    # Ties come last: there a function that computes in floating point may round a size by the rule of another.
+    for sizes in (_random_sizes(rng), _ties(rules)):
+        best, size = 1, None
+        for index, tried in enumerate(sizes):
+            if best > 1 and index >= ENOUGH:
+                break
+            kinds = len({_placed(rule, tried) for rule in rules})
+            if kinds > best:
+                best, size = kinds, tried
+        if size is not None:
+            return size
+    return None
+
+
+def _random_sizes(rng: np.random.Generator) -> Iterator[Size]:
+    for attempt in range(3000):
         long = int(np.exp(rng.uniform(np.log(16), np.log(LONGEST))))
         short = max(8, int(long * (rng.uniform(0.04, 0.3) if attempt % 3 == 0 else rng.uniform(0.3, 1))))
-        tried = (short, long) if attempt % 2 else (long, short)
-        kinds = len({_placed(rule, tried) for rule in rules})
-        if kinds > best:
-            best, size = kinds, tried
-    return size
+        yield (short, long) if attempt % 2 else (long, short)
 
 
 def _ties(rules: Sequence[Rule]) -> Iterator[Size]:
@@ -151,9 +162,10 @@ def _ties(rules: Sequence[Rule]) -> Iterator[Size]:
     One side is twice what it is scaled to, and the other one odd.
     """
     placed = [_placed(rule, size) for rule in rules for size in ((300, 400), (400, 300))]
-    for side in sorted({side for placement in placed if placement is not None for side in placement.scaled}):
-        for other in (side // 2 * 2 + 1, side // 2 * 2 + 3, 2 * side - 1, 2 * side + 1, 2 * side + 3):
-            if max(2 * side, other) <= LONGEST:
+    sides = {side for placement in placed if placement is not None for side in placement.scaled}
+    for side in sorted(sides.union(*(rule.sides for rule in rules))):
+        for other in (301, side // 2 * 2 + 1, side // 2 * 2 + 3, 2 * side - 1, 2 * side + 1, 2 * side + 3):
+            if 2 * side * other <= LONGEST * 3000:
                 yield 2 * side, other
                 yield other, 2 * side
 
@@ -165,12 +177,18 @@ def _placed(rule: Rule, picture: Size) -> Placement | None:
         return None
 
 
-def find_undetermined(areas: Sequence[Area], candidate: Candidate) -> list[str]:
-    """The fields of the contract that any value would fit: nothing that was asked shows them."""
-    placements = [candidate.rule.place(area.picture) for area in areas]
+def find_undetermined(areas: Sequence[Area], candidates: Sequence[Candidate]) -> list[str]:
+    """The fields of the first contract that other values would fit: no picture that was asked shows them."""
+    chosen = candidates[0]
+    placements = [chosen.rule.place(area.picture) for area in areas]
     unseen = []
     if all(placement.part[2:] == placement.scaled[::-1] for placement in placements):
         unseen.append("kernel")
     if not any(placement.has_padding for placement in placements):
         unseen.append("pad")
-    return unseen
+    names, own = [field.name for field in fields(ImageScaling)], chosen.rule.scaling
+    for other in (each.rule.scaling for each in candidates):
+        differing = [name for name in names if own and other and getattr(own, name) != getattr(other, name)]
+        if len(differing) == 1:  # more are another way to say the same
+            unseen.append(f"scaling.{differing[0]}")
+    return list(dict.fromkeys(unseen))

@@ -20,7 +20,7 @@ from ..evidence import ContractEvidence
 from .candidates import choose, find_undetermined
 from .habits import find_habits
 from .measure import Area, measure_area, measure_numbers
-from .probes import SIZES, Numbers, texture
+from .probes import LARGEST, SIZES, Numbers, texture
 from .proof import explain, prove
 from .rules import find_rules, tensor_of
 
@@ -45,7 +45,7 @@ class LearnedContract:
         mean_difference: gray levels between the function's tensor and the one that a bind makes, over all pictures.
         largest_difference: the same, of the number that is farthest.
         evidence: chosen numbers of what the function gave, which `write_contract` writes into the model, too.
-        undetermined: fields of the contract that any value would fit: no picture that was asked shows them.
+        undetermined: fields of the contract that other values would fit: no picture that was asked shows them.
         notes: what else a program should know, as that the function scales in floating point.
     """
 
@@ -73,7 +73,8 @@ def learn_contract(
 
     The function is called up to 400 times, with pictures that are made for it: of one colour (order, range, mean, std),
     ramps that carry coordinates (scaling, cropping, padding), texture (the kernel), and of the sizes in which two rules
-    differ that are left. Then the contract is compared with it on 50 fresh pictures. What a contract cannot say is
+    differ that are left. Then the contract is compared with it on 50 fresh pictures, and on some 50 that decide: below,
+    at and above each limit, up to 4032x3024 and 9000x700 pixels, dark, bright and flat. What a contract cannot say is
     refused, with the reason. The function runs here, with all that it may do.
 
     Args:
@@ -115,23 +116,24 @@ def learn_contract(
     if not rules:
         _require_same(asked, first, asked(probe))
         raise NotSupportedError(
-            f"{asked.name} places pictures by a rule that no contract has: {_describe(areas)}.",
+            f"{asked.name} places pictures by a rule that was not found: {_describe(areas)}.",
             hint="Scale and crop in the program, and learn what is left; or bind the function's tensor.",
         )
-    candidate = choose(asked, colours, rules, numbers, seed + 1)
-    proof = prove(asked, candidate, numbers, seed + 2)
+    candidates = choose(asked, colours, rules, numbers, seed + 1)
+    candidate = candidates[0]
+    proof = prove(asked, candidate, rules, numbers, seed + 2)
     evidence = ContractEvidence.take(
-        lambda pixels: asked(pixels).numbers, asked.name, candidate.contract, seed, asked.pictures
+        lambda pixels: asked(pixels).numbers, asked.name, candidate.contract, seed, asked.pictures, LARGEST
     )
     _require_same(asked, first, asked(probe))  # also after all that it has seen
     notes = list(find_habits(asked, seed + 3))
     if proof.tiny_differ is not None:
         height, width = proof.tiny_differ
         notes.append(f"it places tiny pictures otherwise: {width}x{height}, say")
-    reason = "" if proof.is_close else explain(candidate, numbers, proof)
+    reason = "" if proof.is_close else explain(asked, candidate, numbers, proof)
     if not proof.holds:
         raise NotSupportedError(
-            f"{asked.name} does something that no contract says{f': {reason}' if reason else ''}. Closest is "
+            f"No contract was found that does what {asked.name} does{f': {reason}' if reason else ''}. Closest is "
             f"{candidate.contract.describe()}: {proof.mean:.2f} gray levels away on average, {proof.most:.0f} at most.",
             hint="Bind the tensor that the function makes.",
         )
@@ -144,7 +146,7 @@ def learn_contract(
         proof.mean,
         proof.most,
         evidence,
-        tuple(find_undetermined(areas, candidate)),
+        tuple(find_undetermined(areas, candidates)),
         tuple(notes + [reason] * bool(reason)),
     )
 
@@ -197,11 +199,11 @@ def _sides_of(feature: ShapedDescriptor, contract: ImageContract) -> tuple[int, 
 
 
 def _describe(areas: Sequence[Area]) -> str:
-    """The first pictures, and what becomes of them."""
+    """Some pictures, and what becomes of them."""
     return "; ".join(
         f"{area.picture[1]}x{area.picture[0]} becomes {area.target.width}x{area.target.height} in a tensor of "
         f"{area.tensor[1]}x{area.tensor[0]}"
-        for area in areas[:4]
+        for area in (*areas[:2], *areas[-2:])
     )
 
 

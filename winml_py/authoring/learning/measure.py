@@ -17,6 +17,9 @@ from .probes import COLOURS, GRAYS, SIZES, Numbers, plain, ramp
 EXACT = 0.02
 """Gray levels: how far numbers of one colour may be from a straight line. Functions compute in float32."""
 
+FEWEST = 20
+"""Levels of a ramp that must be seen for a scale: of a long picture's middle too few are. A turned one shows none."""
+
 
 class Area(NamedTuple):
     """For a size of picture: where it goes, and at which scale.
@@ -206,7 +209,7 @@ def _fit(levels: Array, pixels: int, name: str) -> tuple[float, float]:
     """From the levels along a ramp: the scaled side of the whole picture, and where the rectangle begins in it."""
     # The ends of a scaled picture are flatter than the rest, because there is nothing beyond.
     inner = np.flatnonzero((levels > 3) & (levels < 252))
-    if inner.size < 6:
+    if inner.size < 6 or 1 < np.ptp(levels[inner]) < FEWEST:
         return np.nan, np.nan
     margin = min(3, (inner.size - 4) // 2)
     inner = inner[margin : inner.size - margin]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -13,12 +14,19 @@ from ...core.imaging.scaling import Size
 
 SIZES: tuple[Size, ...] = (
     (300, 400), (400, 300), (320, 320), (480, 640), (701, 350), (97, 131), (150, 1000), (900, 200),
-    (33, 47), (1500, 2100), (224, 224), (256, 257),
+    (33, 47), (1500, 2100), (224, 224), (256, 257), (300, 9000), (3024, 4032),
 )  # fmt: skip
-"""Height and width: landscape, portrait, square, tiny, long, odd. Rules for sizes differ in at least one of them."""
+"""Height and width: landscape, portrait, square, tiny, long, odd, large. Rules for sizes differ in at least one of
+them. The last two are above the limits that functions have, of the longer side and of the shorter one."""
 
 LONGEST = 3000
-"""Pixels of the longest side of a picture that a contract is proven on."""
+"""Pixels of the longest side of most pictures that a contract is proven on."""
+
+LARGEST: tuple[Size, ...] = ((3024, 4032), (4032, 3024), (700, 9000), (9000, 700))
+"""Height and width of the largest pictures that a contract is proven on: a camera's, and long ones."""
+
+LARGE = 2_000_000
+"""Pixels: a larger picture repeats its texture, which takes long to make."""
 
 GRAYS = (0, 255, 128, 5, 31, 64, 100, 200, 254)
 """Some functions take a picture without a level above 1 for one whose numbers are from 0 to 1: none of these is."""
@@ -42,6 +50,9 @@ def texture(size: Size, rng: np.random.Generator, low: int = 48, high: int = 208
     that overshoots would be cut off.
     """
     height, width = size
+    if height * width > LARGE:
+        part = texture((min(height, 997), min(width, 997)), rng, low, high)
+        return np.tile(part, (-(-height // 997), -(-width // 997), 1))[:height, :width].copy()
     total = np.zeros((height, width, 3))
     for step, weight in ((1, 1.0), (3, 1.0), (9, 1.0)):
         rough = rng.random((-(-height // step) + 1, -(-width // step) + 1, 3))
@@ -90,6 +101,32 @@ def fresh(count: int, seed: int, scaled: int) -> Iterator[Pixels]:
         ratio = float(rng.uniform(0.2, 0.4)) if index % 5 == 2 else float(rng.uniform(0.5, 1))
         size = (max(8, int(longest * ratio)), longest)[:: 1 if rng.random() < 0.5 else -1]
         yield texture((size[0], size[1]), rng, 0, 255) if index % 2 else scene((size[0], size[1]), rng)
+
+
+def deciding(sides: Iterable[int], seed: int) -> Iterator[Pixels]:
+    """Pictures on which functions do something else that have a limit, or look at what is in a picture.
+
+    Args:
+        sides: those that rules name: pictures are below, at and above each, with their longer and their shorter side.
+        seed: of the pictures.
+    """
+    rng = np.random.default_rng(seed)
+    for size in ((300, 400), (1250, 1000)):
+        for low, high in ((0, 20), (0, 60), (235, 255), (190, 255), (120, 136), (90, 165)):
+            yield texture(size, rng, low, high)
+        yield np.repeat(texture(size, rng, 0, 255)[..., :1], 3, axis=2)
+        halves = texture(size, rng, 0, 255)
+        halves[:, : size[1] // 2] //= 16
+        yield halves
+        yield np.where(texture(size, rng, 0, 255) > 200, 0, 255).astype(np.uint8)
+    sizes = [(40, 1000), (800, 31), (1000, 1360), (1900, 1500), *LARGEST]
+    for side in sides:
+        sizes += [(side * 3 // 5, side - 1), (side, side * 3 // 5), (side * 3 // 5, side + 1)]
+        sizes += [(side * 7 // 5, each) for each in (side - 1, side, side + 1)]
+    largest = LARGEST[0][0] * LARGEST[0][1]
+    for height, width in sorted(set(sizes), key=math.prod):
+        if min(height, width) >= 8 and height * width <= largest:
+            yield texture((height, width), rng, 0, 255)
 
 
 class Numbers(NamedTuple):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -16,10 +17,14 @@ from ...core.imaging.scaling import Size
 from ...enums import ImageKernel
 from ..asked import Answer, AskedFunction
 from .candidates import Candidate
-from .probes import Numbers, fresh
+from .probes import Numbers, deciding, fresh, texture
+from .rules import Rule
 
 PICTURES = 50
-"""So many pictures prove a contract."""
+"""So many pictures of random sizes prove a contract, beside those that decide whether there is a limit."""
+
+SIDES = 4
+"""So many sides that rules name are tried as limits."""
 
 CLOSE_MEAN, CLOSE_MOST = 0.15, 2.0
 """Gray levels: the way that pictures are scaled is the same."""
@@ -65,38 +70,62 @@ class Proof(NamedTuple):
         return self.sizes_differ is None and self.mean <= MEAN and self.most <= MOST
 
 
-def prove(asked: AskedFunction, candidate: Candidate, numbers: Numbers, seed: int) -> Proof:
-    """Compares a contract with the function on fresh pictures: textures and scenes in all levels, of many sizes."""
-    means, most = [], -1.0
+def prove(asked: AskedFunction, candidate: Candidate, rivals: Iterable[Rule], numbers: Numbers, seed: int) -> Proof:
+    """Compares a contract with the function on fresh pictures: textures and scenes in all levels, of many sizes.
+
+    Args:
+        asked: the function.
+        candidate: the contract.
+        rivals: the rules that the ramps left: a side that one of them names may be the function's.
+        numbers: how levels become numbers.
+        seed: of the pictures.
+    """
+    means, most, farthest, count = [], -1.0, -1.0, 0
     differing: dict[bool, Size] = {}
     worst: tuple[Pixels, Answer] | None = None
-    scaled = max(candidate.rule.place((300, 400)).scaled)
-    for pixels in fresh(PICTURES, seed, scaled):
-        answer = asked(pixels)
+    sides = _apart(itertools.chain([candidate.rule], rivals))
+    scaled = max(*candidate.rule.place((300, 400)).scaled, *candidate.rule.sides)
+    for pixels in itertools.chain(fresh(PICTURES, seed, scaled), deciding(sides, seed + 1)):
+        if count >= PICTURES and (most > MOST or False in differing):
+            break  # it is refused, and the large pictures take the longest
+        answer, count = asked(pixels), count + 1
         differences = candidate.differences(pixels, answer, numbers)
         if differences is None:
             differing[max(pixels.shape) < TINY] = (pixels.shape[0], pixels.shape[1])
             worst = worst or (pixels, answer)
             continue
         means.append(float(differences.mean()))
-        if differences.max() > most:
-            most, worst = float(differences.max()), (pixels, answer)
+        most = max(most, float(differences.max()))
+        # Of pictures that are too far away one of some 300x400 is explained: tiny ones show little, and large ones
+        # take long.
+        rank = min(float(differences.max()), MOST + 1) - 0.01 * abs(float(np.log(pixels.size / 360_000)))
+        if rank > farthest:
+            farthest, worst = rank, (pixels, answer)
     assert worst is not None
     return Proof(
-        PICTURES, float(np.mean(means)) if means else np.inf, most, worst, differing.get(False), differing.get(True)
+        count, float(np.mean(means)) if means else np.inf, most, worst, differing.get(False), differing.get(True)
     )
+
+
+def _apart(rules: Iterable[Rule]) -> list[int]:
+    """The sides that rules name, without those that are all but the same."""
+    kept: list[int] = []
+    for side in (side for rule in rules for side in sorted(rule.sides)):
+        if len(kept) < SIDES and all(abs(side - other) > 0.02 * other for other in kept):
+            kept.append(side)
+    return kept
 
 
 # Reasons.
 
 
-def explain(candidate: Candidate, numbers: Numbers, proof: Proof) -> str:
+def explain(asked: AskedFunction, candidate: Candidate, numbers: Numbers, proof: Proof) -> str:
     """Why a contract is not the function, in words: what was tried, and explains what is left."""
     if proof.sizes_differ is not None:
         height, width = proof.sizes_differ
         return (
-            f"it gives the tensor of a picture of {width}x{height} another size: by what is in the picture, or by "
-            "another rule for sizes"
+            f"it gives the tensor of a picture of {width}x{height} another size: by what is in the picture, or by a "
+            "rule for sizes that was not found"
         )
     pixels, answer = proof.worst
     placement = candidate.rule.place((pixels.shape[0], pixels.shape[1]))
@@ -104,7 +133,7 @@ def explain(candidate: Candidate, numbers: Numbers, proof: Proof) -> str:
     own = _own(candidate, pixels, numbers, placement)
     if words := _name_padding(answer, numbers, placement, own - wanted):
         return words
-    found = 0.5 * np.abs(own - wanted).mean()
+    found = min(CLOSE_MEAN, 0.5 * np.abs(own - wanted).mean())
     source = crop(pixels, placement.part)
     ways = _ways(placement, candidate.contract.kernel) if numbers.order else _ways_to_gray(placement)
     for what, scale in ways:
@@ -118,7 +147,12 @@ def explain(candidate: Candidate, numbers: Numbers, proof: Proof) -> str:
     words = words or _name_other_size(candidate, pixels, answer, numbers, placement)
     if words:
         return words
-    return "colours and sizes are explained, and the way it scales is none of those that are known here"
+    size = (pixels.shape[0], pixels.shape[1])
+    ordinary = texture(size, np.random.default_rng(0))
+    differences = candidate.differences(ordinary, asked(ordinary), numbers)
+    if differences is not None and differences.mean() <= MEAN and differences.max() <= MOST:
+        return f"it treats pictures of {size[1]}x{size[0]} by what is in them: it changes dark ones, say, or flat ones"
+    return f"it makes other pixels of a picture of {size[1]}x{size[0]}, in a way that is not known here"
 
 
 def _name_padding(answer: Answer, numbers: Numbers, placement: Placement, differences: Array) -> str:
@@ -154,7 +188,9 @@ def _name_other_size(
         if made.shape == inside.shape and np.abs(made.astype(np.float64) - inside).mean() < 0.3:
             return (
                 f"it scales a picture of {pixels.shape[1]}x{pixels.shape[0]} to {wide}x{high}, and by the rule of the "
-                f"others it would be {width}x{height}; int(side * scale) does that, where the product is just below"
+                f"others it would be {width}x{height}"
+                + "; int(side * scale) does that, where the product is just below"
+                * (max(down, across) == 0)
             )
     return ""
 
@@ -232,7 +268,7 @@ def _scale_by_factor(pixels: Pixels, index: int, side: int, height: int, width: 
 
 
 def _scale_twice(pixels: Pixels, side: int, width: int, height: int, kernel: ImageKernel) -> Pixels:
-    return resize(resize(pixels, side, side, kernel), width, height, kernel)
+    return resize(resize(pixels, side, side, kernel, is_exact=True), width, height, kernel, is_exact=True)
 
 
 def _float_way(kernel: ImageKernel, height: int, width: int) -> Callable[[Pixels], Array]:

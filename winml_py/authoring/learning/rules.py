@@ -31,6 +31,13 @@ class Rule(NamedTuple):
     scaling: ImageScaling | None
     tensor: tuple[int | None, int | None]
 
+    @property
+    def sides(self) -> set[int]:
+        """The sides that it names: where a picture is larger, something else may happen to it."""
+        named = self.scaling and (getattr(self.scaling, f"{name}_side") for name in ("shortest", "longest"))
+        fitted = self.scaling and (self.scaling.height, self.scaling.width)
+        return {side for side in (*self.tensor, *(named or ()), *(fitted or ())) if side is not None}
+
     def place(self, picture: Size) -> Placement:
         """Where a picture of that height and width goes."""
         height, width = self.tensor
@@ -50,7 +57,15 @@ def find_rules(areas: Sequence[Area]) -> list[Rule]:
     """
     tensor = tensor_of(areas)
     rules = dict.fromkeys(_candidates(areas, tensor))  # each once, in their order
-    return [rule for rule in rules if all(_agrees(rule, area) for area in areas)]
+    # A limit as long as the longest picture is none that shows.
+    shortest, longest = (max(pick(area.picture) for area in areas) for pick in (min, max))
+    shown = [
+        rule
+        for rule in rules
+        if rule.scaling is None
+        or ((rule.scaling.shortest_side or 0) < shortest and (rule.scaling.longest_side or 0) < longest)
+    ]
+    return [rule for rule in shown if all(_agrees(rule, area) for area in areas)]
 
 
 def _agrees(rule: Rule, area: Area) -> bool:
@@ -113,6 +128,9 @@ def _scalings(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> I
             for width in _near(widths):
                 yield ImageScaling(height=height, width=width, **ends)
         for multiple in multiples:
+            if multiple > 1:
+                for multiple_rounding in ROUNDINGS:
+                    yield ImageScaling(multiple=multiple, multiple_rounding=multiple_rounding, **ends)
             for rounding in ROUNDINGS:
                 for multiple_rounding in ROUNDINGS if multiple > 1 else ROUNDINGS[:1]:
                     way = ends | {"rounding": rounding, "multiple": multiple, "multiple_rounding": multiple_rounding}
@@ -142,13 +160,15 @@ def _sided(
     way: dict[str, Any],
 ) -> Iterator[ImageScaling]:
     """The ways to say a shorter or a longer side."""
-    for side in _near(short):
+    for side in _around(_near(short), way):
         yield ImageScaling(shortest_side=side, **way)
-    for side in _near(long):
+    for side in _around(_near(long), way):
         yield ImageScaling(longest_side=side, **way)
     # Sides that only limit: the largest that any has, or the least.
-    for side in _near(long, largest=True):
+    for side in _around(_near(long, largest=True), way):
         yield ImageScaling(longest_side=side, enlarges=False, **way)
+    for side in _around(_near(short, largest=True), way):
+        yield ImageScaling(shortest_side=side, enlarges=False, **way)
     for side in _near(short, least=True):
         yield ImageScaling(shortest_side=side, shrinks=False, **way)
     for shortest in _near(short, largest=True):
@@ -163,6 +183,14 @@ def _sided(
     for height in _near(heights, largest=True):
         for width in _near(widths, largest=True):
             yield ImageScaling(height=height, width=width, keeps_aspect=True, **way)
+            yield ImageScaling(height=height, width=width, keeps_aspect=True, enlarges=False, **way)
+
+
+def _around(sides: Sequence[int], way: dict[str, Any]) -> list[int]:
+    """The sides, and those which people write that become the same multiples."""
+    multiple = way["multiple"]
+    near = (other for side in sides for other in range(max(1, side - multiple + 1), side + multiple))
+    return list(dict.fromkeys([*sides, *(side for side in near if side % 8 == 0 or side % 10 == 0)]))
 
 
 def _near(measured: Iterable[float], largest: bool = False, least: bool = False) -> list[int]:

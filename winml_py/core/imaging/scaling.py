@@ -210,11 +210,13 @@ class ImageScaling(Fields):
         if self.limits_rounded or long * shortest <= longest * short:
             return shortest, followed
         # DETR's rule: the shorter side to the nearest, and the longer from the unrounded shorter one. DETR leaves a
-        # picture alone whose shorter side is right then; ViLT, which rounds both sides to the nearest, does not.
+        # picture alone whose shorter side is right then; ViLT and Detectron2, which round both sides half up, do not.
         exact = longest * short / long
-        if round(exact) == short and self.rounding is ImageRounding.DOWN:
+        is_half_up = self.rounding is ImageRounding.HALF_UP
+        nearest = _round(exact, ImageRounding.HALF_UP if is_half_up else ImageRounding.HALF_EVEN)
+        if nearest == short and self.rounding is ImageRounding.DOWN:
             return short, long
-        return round(exact), _round(exact * long / short, self.rounding)
+        return nearest, _round(exact * long / short, self.rounding)
 
     def _multiple(self, side: float) -> int:
         """The multiple that a side becomes; at least the first."""

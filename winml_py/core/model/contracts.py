@@ -4,12 +4,14 @@ they fit, and the warning where there is none.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Set
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 from ...enums import BitmapPixelFormat, LearningModelPixelRange, TensorKind
-from ...errors import InvalidArgumentError, NotBoundError
+from ...errors import InvalidArgumentError, NotBoundError, WinMLError
 from ..base.messages import did_you_mean, logger, warn_caller
 from ..contracts import ultralytics
 from ..features.bind_properties import NO_PROPERTIES, BindProperties
@@ -23,6 +25,7 @@ from ..features.descriptors import (
 )
 from ..features.resolve import Bindable, DevicePixels, Pictures
 from ..imaging.contract import OUR_KEYS, WINDOWS_KEYS, ImageContract
+from ..imaging.scaling import Size
 
 
 class AttachedContracts(MutableMapping[str, ImageContract]):
@@ -149,10 +152,11 @@ _RANGES = {
 
 
 class MissingContractWarning(UserWarning):
-    """A picture was bound to an input, and neither the bind, the program nor the model states a contract for it.
+    """A picture was bound to an input, and neither the bind, the program nor the model states a contract for it; or the
+    model's contract was learned, and never tried on a picture that large.
 
-    The picture becomes numbers by Windows ML's rule, which few models were trained with. The warning comes once for
-    each input of a model. `winml_py.winrt` does not warn, as Windows ML does not.
+    Without a contract, the picture becomes numbers by Windows ML's rule, which few models were trained with. The
+    warning comes once for each input of a model. `winml_py.winrt` does not warn, as Windows ML does not.
     """
 
 
@@ -161,11 +165,13 @@ class MissingContracts:
 
     Args:
         is_silent: whether it never warns.
+        metadata: the model's, which may hold the evidence of a contract that was learned.
     """
 
-    def __init__(self, is_silent: bool) -> None:
+    def __init__(self, is_silent: bool, metadata: Mapping[str, str] = MappingProxyType({})) -> None:
         self._is_silent = is_silent
         self._warned: dict[str, object] = {}
+        self._proven = None if is_silent else _read_proof(metadata)
 
     def tell(self, value: Bindable, properties: BindProperties = NO_PROPERTIES) -> None:
         """Warns of a picture that was bound to an input without a contract, the first time.
@@ -173,11 +179,51 @@ class MissingContracts:
         Raises:
             MissingContractWarning: the program has made warnings errors.
         """
-        if self._is_silent or not isinstance(value, (Pictures, DevicePixels)) or _is_stated(value, properties):
+        if self._is_silent or not isinstance(value, (Pictures, DevicePixels)):
             return
-        mine, name = object(), value.descriptor.name
+        name = value.descriptor.name
+        if not _is_stated(value, properties):
+            text = _message(name, value.contract, properties)
+        elif (large := self._find_unproven(value)) is not None:
+            proven = ", ".join(f"{width}x{height}" for height, width in self._proven[1]) if self._proven else ""
+            text = (
+                f"The contract of the input {name!r} was learned from a function, and a picture of "
+                f"{large[1]}x{large[0]} is larger than all that it was proven on ({proven}). Compare the tensor with "
+                "what the function gives, or bind a smaller picture."
+            )
+        else:
+            return
+        mine = object()
         if self._warned.setdefault(name, mine) is mine:  # of several threads, one
-            warn_caller(MissingContractWarning(_message(name, value.contract, properties)))
+            warn_caller(MissingContractWarning(text))
+
+    def _find_unproven(self, value: Pictures | DevicePixels) -> Size | None:
+        """Height and width of a picture that is larger than those that the model's contract was proven on."""
+        if self._proven is None or replace(value.contract, tensor_kind=None) != self._proven[0]:
+            return None
+        placements = value.fit.placements if isinstance(value, Pictures) else [value.placement]
+        for placement in placements:
+            height, width = placement.part.height, placement.part.width
+            if not any(height <= high and width <= wide for high, wide in self._proven[1]):
+                return height, width
+        return None
+
+
+PROOF = "winml_py.proof"
+"""The key of the metadata that holds the evidence of a learned contract: `winml_py.authoring` writes and checks it."""
+
+
+def _read_proof(metadata: Mapping[str, str]) -> tuple[ImageContract, list[Size]] | None:
+    """The contract that was learned, and height and width of the largest pictures that it was proven on."""
+    if PROOF not in metadata:
+        return None
+    try:
+        facts = json.loads(metadata[PROOF])
+        largest = [(int(height), int(width)) for height, width in facts["largest"]]
+        contract = ImageContract.from_metadata(facts["contract"])
+    except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError, WinMLError):
+        return None  # who asks for the proof is told: `winml-py info`, `check_contract`
+    return (replace(contract, tensor_kind=None), largest) if largest else None
 
 
 def _is_stated(value: Pictures | DevicePixels, properties: BindProperties) -> bool:

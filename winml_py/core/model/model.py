@@ -364,7 +364,7 @@ class ModelContent:
         self.header, self.is_silent = header, is_silent
         self.inputs: Vector[AnyFeature] = Vector(map(self.with_exporters_contract, inputs))
         self.contracts = AttachedContracts(self.inputs)
-        self.missing_contracts = MissingContracts(is_silent)
+        self.missing_contracts = MissingContracts(is_silent, header.metadata)
         self.engines = EnginePool()
         self._source: ModelSource | None = source
 
