@@ -72,7 +72,7 @@ def tilt(mask: np.ndarray) -> float:
     return (degrees + 90) % 180 - 90
 
 
-def decode(scores: np.ndarray, characters: list[str]) -> tuple[str, float]:
+def decode(scores: np.ndarray, characters: tuple[str, ...]) -> tuple[str, float]:
     """The most likely character of each step. Repetitions count once, and the blanks between them not at all (CTC)."""
     best = scores.argmax(axis=1)
     taken = (best != 0) & np.append(True, best[1:] != best[:-1])
@@ -84,7 +84,7 @@ def main() -> None:
     folder = Path(find_spec("rapidocr").origin).parent / "models"
     finder = LearningModelSession(LearningModel.load(next(folder.glob("*_det_*.onnx"))))
     reader = LearningModelSession(LearningModel.load(next(folder.glob("*_rec_*.onnx"))))
-    characters = ["", *reader.model.metadata["character"].split("\n"), " "]  # the blank first, the space last
+    characters = reader.model.labels  # the blank first, the space last
 
     page = ImageFeatureValue.load(sys.argv[1]).to_pil().convert("RGB") if len(sys.argv) > 1 else drawn()
     page = page.resize([-(-side // FINDER_STEP) * FINDER_STEP for side in page.size])

@@ -1,4 +1,5 @@
-"""A service that classifies pictures over HTTP, with FastAPI. It evaluates together what arrives at the same time.
+"""A service that sees pictures over HTTP, with FastAPI: it answers with the best classes, or of a detector with the
+objects. It evaluates together what arrives at the same time.
 
     pip install fastapi 'uvicorn[standard]'
     python samples/service_fastapi.py [PORT [MODEL]]
@@ -24,6 +25,7 @@ from starlette.requests import ClientDisconnect
 
 from winml_py import (
     ImageFeatureValue,
+    InvalidArgumentError,
     LearningModel,
     LearningModelEvaluationResult,
     LearningModelSession,
@@ -31,6 +33,7 @@ from winml_py import (
     PictureError,
     WinMLError,
 )
+from winml_py.vision import detections
 
 DIGITS = Path(__file__).parent.parent / "models" / "digits.onnx"
 MOST_BYTES, MOST_PIXELS, MOST_SECONDS = 8 << 20, 24_000_000, 10
@@ -79,6 +82,17 @@ class Batches:
             self.session.close()
             self.session = LearningModelSession(self.model, None, self.options)
         return list(self.session.evaluate_many(pictures))
+
+
+def seen_in(result: LearningModelEvaluationResult) -> list[dict[str, Any]]:
+    """The best classes; of a model without one row of scores, the objects: boxes are left, top, right, bottom."""
+    if result.error is not None:
+        raise result.error
+    try:
+        return [asdict(best) for best in result.top_k(3)]
+    except InvalidArgumentError:  # no output is one row of scores
+        objects = detections(result)
+    return [{"label": one.label, "index": one.index, "score": one.score, "box": one.box.tolist()} for one in objects]
 
 
 async def body_of(request: Request) -> bytes:
@@ -135,9 +149,10 @@ def service(model: str | os.PathLike[str]) -> FastAPI:
             raise HTTPException(415, str(error)) from None
         except ClientDisconnect:
             raise HTTPException(400, "The client has left.") from None
-        if not result.succeeded:
-            raise HTTPException(415 if isinstance(result.error, PictureError) else 500, str(result.error))
-        return [asdict(best) for best in result.top_k(3)]
+        try:
+            return seen_in(result)
+        except WinMLError as error:
+            raise HTTPException(415 if isinstance(error, PictureError) else 500, str(error)) from None
 
     return app
 

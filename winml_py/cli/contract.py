@@ -93,7 +93,7 @@ LEARN_SECONDS = 600.0
 @click.option("--sample", "samples", multiple=True, metavar="PICTURE", help='Keeps its answer; or "example"; repeat.')
 @click.option("--no-samples", is_flag=True, help="Takes all samples away.")
 @preset_option(lambda _, __, word: PRESETS.get(word))
-@click.option("--new", "is_new", is_flag=True, help="Begin with Windows ML's rule, not MODEL's own contract.")
+@click.option("--new", "is_new", is_flag=True, help="Begin with Windows ML's rule.")
 @_choice("--pixel-format", "pixel_format", _FORMATS, help="The order of the channels.")
 @_choice("--range", "pixel_range", _RANGES, help="The range that bytes are scaled to.")
 @_numbers("--mean", float, help="Is subtracted from each channel.")

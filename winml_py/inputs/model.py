@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from ..core.base.agreement import compare_outputs
 from ..core.features.descriptors import (
     FeatureDescriptor,
+    ImageFeatureDescriptor,
     ShapedDescriptor,
 )
 from ..core.features.pictures import ImageFeatureValue, PictureFit
@@ -24,7 +25,7 @@ from ..core.session.check import evaluate_by
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..enums import LearningModelDeviceKind, Precision
-from ..errors import ConversionError
+from ..errors import ConversionError, InvalidArgumentError
 from . import trial
 from .examples import NOTHING_STATED, ExampleShape, StatedSizes, example_shape
 
@@ -142,6 +143,18 @@ def to_json(sizes: Mapping[str, ExampleShape]) -> dict[str, Any]:
 EXAMPLE = "example inputs"
 """What reports name in the place of an input, where values are made up."""
 
+
+def _require_multiples(size: tuple[int, int], stride: str) -> None:
+    """Refuses a size that is no multiple of the stride in the metadata of a detector, as its exporter does."""
+    step = int(stride) if stride.isdecimal() and 0 < len(stride) < 5 else 0
+    if step and any(side % step for side in size):
+        height, width = (-(-side // step) * step for side in size)
+        raise InvalidArgumentError(
+            f"The size is {size[0]},{size[1]}; by the stride in its metadata, the model takes multiples of {step}.",
+            hint=f"Write --size {height},{width}.",
+        )
+
+
 _KINDS = {
     "cpu": LearningModelDeviceKind.CPU,
     "gpu-high-performance": LearningModelDeviceKind.DIRECTX_HIGH_PERFORMANCE,
@@ -177,12 +190,18 @@ class Case:
     isolated: bool = False
 
     def load(self) -> LearningModel:
-        """The model, with the contract attached.
+        """The model, with the contract attached. A stated size of pictures replaces that of the contract.
 
         Raises:
-            WinMLError: it cannot be loaded, or the contract fits no input.
+            WinMLError: it cannot be loaded, the contract fits no input, or the size is not one of the model's.
         """
-        return load_model(self.model, self.contract)
+        model = load_model(self.model, self.contract)
+        if self.sizes.picture is not None:
+            _require_multiples(self.sizes.picture, model.metadata.get("stride", ""))
+            for feature in model.input_features:
+                if isinstance(feature, ImageFeatureDescriptor) and feature.contract.size is not None:
+                    model.contracts[feature.name] = replace(feature.contract, size=None)
+        return model
 
     def options(self, model: LearningModel) -> LearningModelSessionOptions:
         """The session's options. A free batch stays free, unless a size is stated for it.

@@ -288,17 +288,6 @@ def test_an_error_that_is_kept_keeps_no_engine() -> None:
     assert info.value.__cause__ is None
 
 
-def test_a_failed_compilation_can_be_tried_again(tmp_path: Path) -> None:
-    path = tmp_path / "m.onnx"
-    path.write_bytes(unary())
-    loaded = LearningModel.load(path)
-    moved = path.rename(tmp_path / "away")
-    with pytest.raises(WinMLError):
-        LearningModelSession(loaded)
-    moved.rename(path)
-    LearningModelSession(loaded)
-
-
 # What a model cannot do, in words that help
 
 

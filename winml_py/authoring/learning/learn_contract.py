@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,7 @@ class LearnedContract:
     proven_on: int
     mean_difference: float
     largest_difference: float
-    evidence: ContractEvidence
+    evidence: ContractEvidence = field(repr=False)
     undetermined: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 

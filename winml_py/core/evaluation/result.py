@@ -192,10 +192,12 @@ class LearningModelEvaluationResult(Object):
         rows = [value.to_numpy() for value in map(outputs.__getitem__, names) if isinstance(value, Tensor)]
         rows = [row for row in rows if is_row(row)]
         if len(rows) != 1:
-            how_many = "none" if not rows else "more than one"
+            how_many = "more than one" if rows else "none"
             raise InvalidArgumentError(
                 f"Of the outputs {', '.join(names)} {how_many} is one row of scores.",
-                hint="Name one: top_k(output=...); of a batch, take the rows of to_numpy().",
+                hint="Name one: top_k(output=...)."
+                if rows
+                else "For a detector, call winml_py.vision.detections(result); for a batch, take rows of to_numpy().",
             )
         if isinstance(labels, (str, os.PathLike)):  # a text is a sequence of letters, too
             labels = labels_of(labels)
@@ -204,7 +206,9 @@ class LearningModelEvaluationResult(Object):
     def _repr_html_(self) -> str:
         from ..features.html import error_html, outputs_html
 
-        return outputs_html(self._outputs, self.labels) if self._error is None else error_html(self._error)
+        if self._error is not None:
+            return error_html(self._error)
+        return outputs_html(self._outputs, self.labels, is_of_picture=bool(self._placements))
 
     def __repr__(self) -> str:
         if self._error is not None:

@@ -34,10 +34,22 @@ def session_html(name: str, device: str, engine: str, inputs: Descriptors, outpu
     return f"<div>{about}{_features(inputs, outputs)}</div>"
 
 
-def outputs_html(outputs: Mapping[str, object], labels: Sequence[str] = ()) -> str:
-    """The outputs of an evaluation; the labels are the model's."""
+def outputs_html(outputs: Mapping[str, object], labels: Sequence[str] = (), *, is_of_picture: bool = False) -> str:
+    """The outputs of an evaluation; the labels are the model's. Of a picture, numbers may be boxes or a map of it."""
     rows = [(escape(name), _value(value, labels)) for name, value in outputs.items()]
-    return f"<div>LearningModelEvaluationResult{table(('output', 'value'), rows)}</div>"
+    is_plain = all(cell == _text(value) for value, (_, cell) in zip(outputs.values(), rows, strict=True))
+    seen = "winml_py.vision: detections(result) of a detector, masks(result) of a segmenter."
+    more = f"<p>{seen}</p>" if is_of_picture and is_plain else ""
+    return f"<div>LearningModelEvaluationResult{table(('output', 'value'), rows)}{more}</div>"
+
+
+def options_html(settings: Mapping[str, object], defaults: Mapping[str, object]) -> str:
+    """All settings of a session, those that were changed in bold."""
+    rows = [
+        (name, escape(repr(value)) if value == defaults[name] else f"<b>{escape(repr(value))}</b>")
+        for name, value in settings.items()
+    ]
+    return f"<div>LearningModelSessionOptions{table(('setting', 'value'), rows)}</div>"
 
 
 def error_html(error: Exception) -> str:

@@ -52,7 +52,7 @@ class ImageFeatureValue(Object):
     def __init__(self, frames: Iterable[VideoFrame] | EncodedPicture) -> None:
         """Use `create_from_video_frame`, `load`, `from_pil` or `from_array` for a single picture."""
         self._encoded = frames if isinstance(frames, EncodedPicture) else None
-        self._frames = () if isinstance(frames, EncodedPicture) else tuple(frames)
+        self._frames = () if isinstance(frames, EncodedPicture) else _require_frames(frames)
         if not self._frames and self._encoded is None:
             raise InvalidArgumentError("A batch of no pictures cannot be bound.")
 
@@ -157,6 +157,17 @@ class ImageFeatureValue(Object):
         batch = f"{1 + len(others)} x " if others else ""
         kind = self._frames[0].software_bitmap.bitmap_pixel_format.name if self._frames else "file"
         return f"<ImageFeatureValue {batch}{kind} {width}x{height}>"
+
+
+def _require_frames(frames: Iterable[VideoFrame]) -> tuple[VideoFrame, ...]:
+    elements = tuple(frames) if isinstance(frames, Iterable) else ()
+    if not isinstance(frames, Iterable) or not all(isinstance(element, VideoFrame) for element in elements):
+        raise InvalidArgumentError(
+            f"Expected VideoFrame objects, got {type_name(frames)}.",
+            hint="For a file, call ImageFeatureValue.load(path); for an array, from_array(array, pixel_format); for a "
+            "Pillow image, from_pil(image).",
+        )
+    return elements
 
 
 def bitmaps_of(value: ImageFeatureValue, shrink: float) -> list[SoftwareBitmap]:
@@ -350,6 +361,9 @@ def _check_picture(value: ImageFeatureValue, descriptor: ShapedDescriptor, prope
     batch, frames = descriptor.shape[0], len(value.sizes)
     if batch not in (-1, frames):
         hint = f"The batch is {frames}, not {batch}."
+        if batch == 1:
+            hint += " evaluate_many(pictures) evaluates them one by one. A session with options fixes a free batch to "
+            hint += "1, unless batch_size_override is 0."
         raise incompatible(SizeMismatchError, descriptor, _describe(value), hint)
 
 

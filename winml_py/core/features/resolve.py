@@ -316,20 +316,31 @@ def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
         else:
             kind = tensor_class.dtype.name if tensor_class.dtype == object else f"np.{tensor_class.dtype.name}"
             hint = f"Bind a {tensor_class.__name__}, or an array of {tensor_class.dtype.name}: array.astype({kind})."
-            if value.tensor_kind == TensorKind.UINT8 and isinstance(descriptor, ImageFeatureDescriptor):
-                # Cast alone, levels stay 0 to 255, and the model would answer wrongly without an error.
+            is_float = tensor_class.dtype.kind == "f"
+            if value.tensor_kind == TensorKind.INT16 and is_float:
+                hint += " Sound of 16 bits is divided by its range, too: / 32768."
+            # Cast alone, levels stay 0 to 255, and the model would answer wrongly without an error.
+            elif value.tensor_kind == TensorKind.UINT8 and isinstance(descriptor, ImageFeatureDescriptor):
                 levels = descriptor.contract.pixel_range.name.lower().replace("_", " ")
                 hint = (
                     "Bind a picture, height x width x channels: ImageFeatureValue.from_array(array, pixel_format). Or "
                     f"bring the numbers to {levels} yourself, as {tensor_class.dtype.name}: a tensor is taken as it is."
+                )
+            elif value.tensor_kind == TensorKind.UINT8 and takes_picture(descriptor):
+                hint = (
+                    "Of a picture, say first how the model was trained: "
+                    f"model.contracts[{descriptor.name!r}] = ImageContract.imagenet(), or another preset, or "
+                    "ImageContract(...). Then bind the array, height x width x channels, as "
+                    "ImageFeatureValue.from_array(array, BitmapPixelFormat.RGB8), or BGR8 from OpenCV."
                 )
         raise mismatch(InvalidBindingError, hint)
     # A placeholder takes the shape that comes, and some features have none.
     if not value.is_placeholder and not (isinstance(descriptor, TensorFeatureDescriptor) and not descriptor.has_rank):
         sizes, wanted_sizes = inside(value).shape or (), descriptor.shape
         if len(sizes) != len(wanted_sizes):
-            shape = " x ".join("any" if size == -1 else str(size) for size in wanted_sizes) or "without dimensions"
-            hint = f"The rank is {len(sizes)}, not {len(wanted_sizes)}: reshape it to {shape}."
+            shape = " x ".join("any" if size == -1 else str(size) for size in wanted_sizes)
+            how = f"reshape it to {shape}" if shape else "bind the number without a list or an array around it"
+            hint = f"The rank is {len(sizes)}, not {len(wanted_sizes)}: {how}."
             raise mismatch(SizeMismatchError, hint)
         wrong = [axis for axis, size in enumerate(wanted_sizes) if size not in (-1, sizes[axis])]
         if wrong:

@@ -7,7 +7,7 @@ import operator
 import threading
 import weakref
 from collections.abc import Iterable
-from typing import Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -316,6 +316,11 @@ class Tensor(Closeable, Object):
             return 2, device_array.location.number  # kDLCUDA
         kind, index = self.to_numpy().__dlpack_device__()
         return int(kind), index
+
+    if not TYPE_CHECKING:  # checkers find it themselves
+
+        def __getitem__(self, _: object) -> None:
+            raise TypeError(f"A {type(self).__name__} has no elements to take. Write tensor.to_numpy()[...].")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the class, the shape and the numbers, which are copied to the host's memory from a device."""

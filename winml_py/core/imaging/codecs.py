@@ -177,6 +177,9 @@ def opened(source: PictureSource, max_pixels: int = MAX_PIXELS) -> Iterator[tupl
         PictureError: it is not a picture, or it is damaged, or larger than `max_pixels`.
     """
     source = _path_or_bytes(source)
+    if source == b"":
+        hint = "Pass the contents of a picture file; over HTTP, send them as the body."
+        raise PictureError("Expected a picture, got 0 bytes.", hint=hint)
     name = f"{len(source):,} bytes" if isinstance(source, bytes) else os.fspath(source)
     failure = f"{name} is not a picture that can be decoded"
     with (
@@ -213,8 +216,9 @@ def _translate_errors(failure: str, hint: str, source: object = None) -> Iterato
     except WinMLError:
         raise
     except FileNotFoundError as error:
+        what = "picture" if os.path.splitext(error.filename)[1] else "picture or folder"
         raise PictureNotFoundError(
-            f"{error.filename}: There is no such picture.", hint=missing_file_hint(error.filename)
+            f"{error.filename}: There is no such {what}.", hint=missing_file_hint(error.filename)
         ) from None
     except Exception as error:
         path = os.fspath(source) if isinstance(source, (str, os.PathLike)) else ""

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 from ...enums import BitmapPixelFormat, LearningModelPixelRange, TensorKind
 from ...errors import InvalidArgumentError, NotBoundError, WinMLError
 from ..base.messages import did_you_mean, logger, warn_caller
-from ..contracts import ultralytics
+from ..contracts import paddleocr, ultralytics
 from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.descriptors import (
     FeatureDescriptor,
@@ -67,7 +67,7 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
             raise InvalidArgumentError(
                 f"The input {name} is {spell_type(feature)}, and the contract is of {contract.pixel_format.name} "
                 f"pictures in {contract.layout.name}{_spell_kind(contract)}.",
-                hint="Such an input has four dimensions, of which one is the channels; check pixel_format and layout.",
+                hint=_misfit_hint([feature], contract),
             )
         self._attached[name] = contract
 
@@ -268,7 +268,7 @@ class Exporter(Protocol):
         """The names of the classes in their order; none where the metadata do not say."""
 
 
-EXPORTERS: tuple[Exporter, ...] = (ultralytics,)
+EXPORTERS: tuple[Exporter, ...] = (ultralytics, paddleocr)
 
 
 def exporters_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
@@ -372,7 +372,21 @@ def fitting_inputs(
             f"No input is a tensor of a {contract.pixel_format.name} picture in {contract.layout.name}: "
             + "; ".join(f"{feature.name} is {spell_type(feature)}" for feature in features)
             + ".",
-            hint="A picture's tensor has four dimensions, of which one is the channels. Where one has them in another "
-            "order or number, say --tensor-layout or --pixel-format; otherwise the model takes no pictures.",
+            hint=_misfit_hint(features, contract),
         )
     return fitting
+
+
+def _misfit_hint(features: Iterable[FeatureDescriptor], contract: ImageContract) -> str:
+    """What to do about a contract that fits none of the features."""
+    tensors = [feature for feature in features if isinstance(feature, ShapedDescriptor) and len(feature.shape) == 4]
+    if contract.channels == 3 and any(feature.shape[contract.axes()[0]] == 1 for feature in tensors):
+        return (
+            "The model takes gray pictures, of one channel: leave out the preset, which is for colour, or state "
+            "ImageContract(BitmapPixelFormat.GRAY8); `winml-py contract --pixel-format gray` writes one into the model."
+        )
+    return (
+        "A picture's tensor has four dimensions, of which one is the channels. Where one has them in another order or "
+        "number, say so: layout and pixel_format of an ImageContract, --tensor-layout and --pixel-format of `winml-py "
+        "contract`; otherwise the model takes no pictures."
+    )

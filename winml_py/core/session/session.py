@@ -80,6 +80,12 @@ class LearningModelSession(Closeable, CompiledModel):
     ) -> None:
         self._open(model, device, options, None)
 
+    if not TYPE_CHECKING:  # checkers find the wrong name themselves
+
+        def __getattr__(self, name: str) -> None:
+            hint = " Write session.evaluate_features({name: value}).outputs." if name == "run" else ""
+            raise AttributeError(f"A LearningModelSession has no {name!r}.{hint}", name=name, obj=self)
+
     def _open(
         self,
         model: LearningModel,

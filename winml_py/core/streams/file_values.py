@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import InvalidArgumentError, PictureError, PictureNotFoundError
 from ..base.arrays import Array
 from ..base.file_kinds import ARRAY, ZIP, kind_of_file, missing_file_hint
-from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
+from ..features.descriptors import FeatureDescriptor, ShapedDescriptor, TensorFeatureDescriptor
 from ..features.pictures import ImageFeatureValue
 from ..features.tensor_classes import TENSOR_CLASSES
 from ..imaging.video_writer import HEAD, is_video, is_video_content
@@ -29,7 +29,8 @@ def read_value(feature: FeatureDescriptor, source: Path | bytes | bytearray, fas
 
     Raises:
         PictureError: it is not a picture.
-        InvalidArgumentError: a file holds no array, or not as many numbers as the feature takes.
+        InvalidArgumentError: a file holds no array, or not as many numbers as the feature takes; or it is none of
+            these, and the feature takes no picture.
     """
     if isinstance(source, (bytes, bytearray)):
         return _load_picture(bytes(source), fast_decode)
@@ -39,7 +40,26 @@ def read_value(feature: FeatureDescriptor, source: Path | bytes | bytearray, fas
         return array if array.ndim else array.item()  # a number of Python is of whichever type the feature is
     if path.endswith(".csv"):
         return _read_table(feature, path)
-    return _load_picture(path, fast_decode)
+    try:
+        return _load_picture(path, fast_decode)
+    except PictureError as error:
+        if not isinstance(feature, TensorFeatureDescriptor) or len(feature.shape) == 4:
+            raise
+        raise InvalidArgumentError(
+            f"{path}: The input {feature.name} takes {feature.describe()}, and this is neither an array (.npy) nor a "
+            "table of numbers (.csv).",
+            hint=_array_hint(feature, path),
+        ) from error
+
+
+def _array_hint(feature: TensorFeatureDescriptor, path: str) -> str:
+    tensor_class = TENSOR_CLASSES.get(feature.tensor_kind)
+    if tensor_class is None or tensor_class.dtype.kind not in "iu" or not os.path.isfile(path):
+        return "Write one with numpy.save. On the command line, write a few numbers as they are: 1,2,3."
+    return (
+        f"Of the bytes of a file, make an array: bytes = numpy.fromfile({path!r}, numpy.uint8); cut or fill it to the "
+        f'shape; numpy.save("bytes.npy", bytes.astype(numpy.{tensor_class.dtype.name}).reshape(1, -1)).'
+    )
 
 
 def _load_picture(source: str | bytes, fast_decode: bool) -> ImageFeatureValue:

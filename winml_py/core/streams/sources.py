@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from ...errors import InvalidArgumentError, WinMLError
 from ..base.messages import type_name
+from ..features.tensor import Tensor
 from ..imaging.video import VideoReader
 from ..imaging.video_writer import is_video
 
@@ -107,7 +108,8 @@ def _frames(reader: VideoReader, state: SourceState, is_ours: bool) -> Generator
 
 def _stands_alone(inputs: object) -> bool:
     """Whether `inputs` is one source, and not an iterable of them."""
-    if isinstance(inputs, (str, os.PathLike, bytes, bytearray, Mapping, VideoReader)) or hasattr(inputs, "read"):
+    alone = str, os.PathLike, bytes, bytearray, Mapping, VideoReader, Tensor
+    if isinstance(inputs, alone) or hasattr(inputs, "read"):
         return True
     return not isinstance(inputs, Iterable) and not hasattr(inputs, "__getitem__")
 

@@ -1,0 +1,114 @@
+"""Mistakes that newcomers made, and what helps them: each message says what was expected, what came and what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from helpers.cli import call
+from helpers.models import INT64, data, tensor, unary
+from helpers.paths import MODELS, PICTURES
+from winml_py import (
+    ImageContract,
+    ImageFeatureValue,
+    InvalidArgumentError,
+    LearningModel,
+    LearningModelSession,
+    LearningModelSessionOptions,
+    TensorFloat,
+)
+
+SEVEN = PICTURES / "seven.png"
+
+
+def session(model: bytes | Path = MODELS / "digits.onnx") -> Any:
+    return LearningModelSession(LearningModel.load(model))
+
+
+def scalar_input() -> bytes:
+    ends = [tensor("x", [1, 2]), helper.make_tensor_value_info("sr", INT64, [])]
+    return data([helper.make_node("Identity", ["x"], ["y"])], ends, [tensor("y", [1, 2])])
+
+
+MISTAKES: list[tuple[Callable[[], object], str]] = [
+    (
+        lambda: ImageFeatureValue("a.png"),
+        "Expected VideoFrame objects, got str. For a file, call ImageFeatureValue.load",
+    ),  # type: ignore[arg-type]
+    (
+        lambda: session(unary("Neg", [1, 3, 8, 8])).evaluate_features({"x": np.zeros((8, 8, 3), np.uint8)}),
+        r"say first how the model was trained: model.contracts['x'] = ImageContract.imagenet()",
+    ),
+    (lambda: session().run(None, {}), "Write session.evaluate_features({name: value}).outputs."),
+    (lambda: TensorFloat.from_numpy(np.zeros(2, np.float32))[0], "Write tensor.to_numpy()[...]."),  # type: ignore[index]
+    (
+        lambda: session(scalar_input()).evaluate_features({"x": np.zeros((1, 2), np.float32), "sr": np.array([16000])}),
+        "bind the number without a list or an array around it",
+    ),
+    (
+        lambda: session(unary("Neg", [1, 4])).evaluate_features({"x": np.zeros((1, 4), np.int16)}),
+        "Sound of 16 bits is divided by its range, too: / 32768.",
+    ),
+    (
+        lambda: session().evaluate_features({"image": [ImageFeatureValue.load(SEVEN)] * 2}),
+        "evaluate_many(pictures) evaluates them one by one",
+    ),
+    (lambda: ImageFeatureValue.load(b""), "Expected a picture, got 0 bytes. Pass the contents of a picture file"),
+    (lambda: next(iter(session().evaluate_many("picsss"))).outputs, "picsss: There is no such picture or folder."),
+    (
+        lambda: LearningModel.load(MODELS / "digits.onnx").contracts.__setitem__("image", ImageContract.imagenet()),
+        "The model takes gray pictures, of one channel: leave out the preset",
+    ),
+]
+
+
+@pytest.mark.parametrize(("mistake", "words"), MISTAKES)
+def test_a_mistake_is_told_with_what_to_do(mistake: Callable[[], object], words: str) -> None:
+    with pytest.raises(Exception, match=re.escape(words)):
+        mistake()
+
+
+def test_classes_of_a_detector_lead_to_its_objects() -> None:
+    result = session(unary("Neg", [1, 84, 21])).evaluate_features({"x": np.zeros((1, 84, 21), np.float32)})
+    with pytest.raises(InvalidArgumentError, match=re.escape("call winml_py.vision.detections(result)")):
+        result.top_k(5)
+
+
+def test_a_size_that_is_no_multiple_of_the_models_stride_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "detector.onnx"
+    proto = onnx.load_from_string(unary("Neg", [1, 3, "height", "width"]))
+    proto.metadata_props.add(key="stride", value="32")
+    onnx.save(proto, path)
+    result = call("run", path, SEVEN, "--size", "333,333")
+    assert result.exit_code == 4
+    assert "the model takes multiples of 32. Write --size 352,352." in " ".join(result.stderr.split())
+
+
+def test_bytes_for_integers_are_told_how_to_become_an_array(tmp_path: Path) -> None:
+    (tmp_path / "ids.onnx").write_bytes(unary("Neg", [1, 32], TensorProto.INT32))
+    (tmp_path / "file.py").write_text("print(1)\n")
+    result = call("run", tmp_path / "ids.onnx", tmp_path / "file.py")
+    assert result.exit_code == 4
+    assert "neither an array (.npy) nor a table of numbers (.csv)" in result.stderr
+    assert "numpy.fromfile" in result.stderr
+
+
+def test_the_characters_of_paddleocr_are_the_labels() -> None:
+    proto = onnx.load_from_string(unary("Neg", [1, 4]))
+    proto.metadata_props.add(key="character", value="a\nb")
+    assert LearningModel.load(proto.SerializeToString()).labels == ("", "a", "b", " ")
+
+
+def test_options_show_all_settings_in_a_notebook() -> None:
+    options = LearningModelSessionOptions()
+    options.batch_size_override = 3
+    html = options._repr_html_()
+    assert "<b>3</b>" in html
+    assert "intra_op_num_threads" in html
