@@ -55,7 +55,6 @@ PLACES = {
         "core/base/machine.py",
         "core/runtime/isolated/system.py",
         "core/runtime/isolated/wire.py",  # in an error
-        "core/runtime/ort/faults.py",  # builds of ONNX Runtime differ
         "core/runtime/runs.py",
         "inputs/trial.py",
     },

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from graphlib import TopologicalSorter
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import CorruptModelError, NotSupportedError
 from .header import Header, ValueInfo, Weight
-from .protobuf import BYTES, VARINT, Field, ModelBytes, encode_field, fields, find_messages, tag_of, varint
+from .protobuf import BYTES, VARINT, Field, ModelBytes, fields, find_messages, tag_of, varint
 
 if TYPE_CHECKING:
     import onnx
@@ -98,44 +97,6 @@ def _sizes(buffer: ModelBytes, tensor: Field) -> list[int]:
                 size, position = varint(buffer, position, item.end)
                 sizes.append(size)
     return sizes
-
-
-class OperatorPattern(NamedTuple):
-    """What finds operators among the bytes of nodes; rarely also another text of theirs.
-
-    Attributes:
-        names: finds their names.
-        domain: finds their domain; None for ONNX's own, which nodes need not name.
-    """
-
-    names: re.Pattern[bytes]
-    domain: re.Pattern[bytes] | None
-
-
-def operator_pattern(names: Iterable[str], domain: str = "") -> OperatorPattern:
-    """What finds these operators of a domain."""
-    texts = b"|".join(re.escape(encode_field(4, name.encode())) for name in sorted(names))
-    return OperatorPattern(
-        re.compile(texts), re.compile(re.escape(encode_field(7, domain.encode()))) if domain else None
-    )
-
-
-def has_operator(buffer: ModelBytes, header: Header, patterns: Iterable[OperatorPattern]) -> bool:
-    """Whether a node, in any subgraph or function, may have such an operator; nothing is parsed.
-
-    Args:
-        buffer: a ModelProto.
-        header: what `read_header` found in it.
-        patterns: see `operator_pattern`.
-    """
-    parts = [item for item in fields(buffer, 0, len(buffer)) if item.number == _FUNCTION and item.wire_type == BYTES]
-    for graph in header.graphs:
-        parts += (item for item in fields(buffer, graph.value, graph.end, {tag_of(1)}) if item.number == 1)
-    return any(
-        names.search(buffer, part.value, part.end) and (domain is None or domain.search(buffer, part.value, part.end))
-        for names, domain in patterns
-        for part in parts
-    )
 
 
 # A model's own functions: how many nodes it has once each call has become the nodes of the function it calls.

@@ -15,7 +15,7 @@ from ...errors import CorruptModelError, InvalidArgumentError, ModelNotFoundErro
 from ..base.arguments import is_text
 from ..base.file_kinds import HEAD, ONNX, find_similar_file, kind_of
 from .header import Header, cut_weights, external_locations, has_replaceable_weights, read_header
-from .nodes import ModelGraph, OperatorPattern, has_operator, read_graph, require_bounded
+from .nodes import ModelGraph, read_graph, require_bounded
 from .protobuf import ModelBytes
 
 MAPPED_FROM = 16 << 20
@@ -171,17 +171,6 @@ class FileSource(NamedTuple):
             self.require_same(stamp)
             return read_graph(buffer, header)
 
-    def has_operator(self, header: Header, patterns: Iterable[OperatorPattern]) -> bool:
-        """Whether a node may have one of these operators (`operator_pattern`).
-
-        Raises:
-            ModelNotFoundError: the file is gone.
-            CorruptModelError: the file is no longer the one whose header was read.
-        """
-        with _map(self.path) as (buffer, stamp):
-            self.require_same(stamp)
-            return has_operator(buffer, header, patterns)
-
     def mappable_size(self, header: Header) -> int:
         """Bytes of weights, those in files beside the model included."""
         return self.external_size(header) + sum(weight.size for weight in header.weights)
@@ -271,10 +260,6 @@ class BytesSource(NamedTuple):
     def graph(self, header: Header) -> ModelGraph:
         """The nodes of the model."""
         return read_graph(self.data, header)
-
-    def has_operator(self, header: Header, patterns: Iterable[OperatorPattern]) -> bool:
-        """Whether a node may have one of these operators (`operator_pattern`)."""
-        return has_operator(self.data, header, patterns)
 
     @property
     def size(self) -> int:

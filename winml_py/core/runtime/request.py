@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..base.arrays import Array
 from ..base.cancellation import Stop
-from ..onnx_file.nodes import ModelGraph, OperatorPattern
+from ..onnx_file.nodes import ModelGraph
 from ..onnx_file.source import Skeleton
 from .engine import Engine, EngineInput, EngineOptions
 
@@ -46,11 +46,6 @@ def _no_graph() -> ModelGraph:
     return ModelGraph([], frozenset(), [], {})
 
 
-def _has_none(_: Iterable[OperatorPattern]) -> bool:
-    """For a model that nobody has looked into."""
-    return False
-
-
 def do_nothing() -> None:
     """For a model that no file can change."""
 
@@ -66,7 +61,6 @@ class ModelOrigin:
         path: of the model file; "" for a model in memory.
         data_stamps: what tells it, and the files beside it that hold weights, from others of their names.
         graph: reads the model's nodes.
-        has_operator: whether a node may have an operator that patterns find (`operator_pattern`).
         reopen: gives the model again for a later compilation; refuses a file that has changed.
         require_unchanged: refuses what was compiled of other files than these, because they were replaced meanwhile.
     """
@@ -77,7 +71,6 @@ class ModelOrigin:
     path: str = ""
     data_stamps: Sequence[object] = ()
     graph: Callable[[], ModelGraph] = _no_graph
-    has_operator: Callable[[Iterable[OperatorPattern]], bool] = _has_none
     reopen: Callable[[], EngineInput] | None = None
     require_unchanged: Callable[[], None] = do_nothing
 
@@ -93,7 +86,6 @@ class CompileRequest:
         origin: where it is from.
         libraries: the paths of shared libraries with operators of the program's own.
         stop: lets another thread end the compilation.
-        may_end: whether the process may end of it: what is known to do that is refused otherwise.
     """
 
     model: EngineInput
@@ -102,7 +94,6 @@ class CompileRequest:
     origin: ModelOrigin = ModelOrigin()
     libraries: Sequence[str] = ()
     stop: Stop | None = None
-    may_end: bool = False
 
     def require_not_stopped(self) -> None:
         """Refuses to go on where another thread has ended the compilation.

@@ -62,7 +62,6 @@ def compile_request(
             path=file.path if file else "",
             data_stamps=data_stamps,
             graph=partial(source.graph, header),
-            has_operator=partial(source.has_operator, header),
             reopen=partial(source.engine_input, header, is_private),
             require_unchanged=partial(file.require_unchanged, data_stamps) if file else do_nothing,
         ),

@@ -120,7 +120,7 @@ class IsolatedEngine(HostEngine):
         # All that live: an exception out of nowhere, such as Ctrl-C, may lose one that is in use.
         self._lanes: weakref.WeakSet[_Lane] = weakref.WeakSet()
         self._is_closing = False
-        there = replace(request, options=request.options._replace(isolation=None), stop=None, may_end=True)
+        there = replace(request, options=request.options._replace(isolation=None), stop=None)
         lane = self._take_lane()
         try:
             facts = lane.call("compile", there, compiler, stop=request.stop, doing="compiled the model")

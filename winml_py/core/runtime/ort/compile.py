@@ -20,7 +20,6 @@ from ..runs import ended_by
 from .device_memory import Recording
 from .engine import OrtDeviceEngine, OrtEngine, are_numeric
 from .errors import translated
-from .faults import late_check, require_harmless, suspicious_operators
 from .session_options import (
     Saving,
     flushes_denormals,
@@ -58,7 +57,7 @@ def compile_model(
 
     Raises:
         WinMLError: the runtime refuses the model; one of our classes, with the runtime's words.
-        NotSupportedError: the name of the model's file is not UTF-8, or the model is known to end the process.
+        NotSupportedError: the name of the model's file is not UTF-8.
         CorruptModelError: the model's files were replaced while the runtime opened them.
     """
     import onnxruntime
@@ -69,11 +68,6 @@ def compile_model(
             f"{model!r} is a name that UTF-8 cannot write, and ONNX Runtime opens no other.",
             hint='Rename the file, or load its bytes: LearningModel.load(open(path, "rb").read()).',
         )
-    check = None
-    if not request.may_end and request.origin.has_operator(suspicious_operators()):
-        graph = request.origin.graph()
-        require_harmless(graph)
-        check = late_check(graph)
     require_tuning(options.tuning, target)
     native, config = session_options(options, saving, is_optimized), run_config(options, target)
     skeleton = model if isinstance(model, Skeleton) else Skeleton(model)
@@ -115,7 +109,7 @@ def compile_model(
     # Only tensors of numbers have an address. Other values go through the host, on a device as well.
     if target.device and provider_of(target.provider).memory and are_numeric(session):
         return OrtDeviceEngine(session, options, target, target.device, recording, config, trace)
-    return OrtEngine(session, options, target, config, trace, check)
+    return OrtEngine(session, options, target, config, trace)
 
 
 def require_options(options: EngineOptions, target: Target) -> None:

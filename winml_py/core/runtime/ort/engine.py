@@ -32,7 +32,6 @@ from ..runs import BoundInputs, fill, require_open, trim_heap
 from .device_binding import DeviceBinding
 from .device_memory import DeviceMemory, Recording, host_inputs, is_fixed
 from .errors import translate, translated
-from .faults import LateCheck
 from .recorded import RecordedBinding, RecordedRuns
 from .session_options import RunConfig, stoppable
 
@@ -43,10 +42,8 @@ if TYPE_CHECKING:
 class IoBinding:
     """Tensors of numbers, bound by address: what runs nearly every model."""
 
-    def __init__(
-        self, session: onnxruntime.InferenceSession, config: RunConfig, check: LateCheck | None = None
-    ) -> None:
-        self._config, self._check = config, check
+    def __init__(self, session: onnxruntime.InferenceSession, config: RunConfig) -> None:
+        self._config = config
         native = session.io_binding()
         # The native binding must go before its session, and a tuple drops its last item first.
         self._native: tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding] | None = (session, native)
@@ -84,8 +81,6 @@ class IoBinding:
         # First of all: close() lets go of them at any moment, and the run uses their memory to its end.
         inputs, in_place = self._inputs, self._in_place
         session, native = require_open(self._native)
-        if self._check is not None:
-            self._check.require_harmless(inputs.values)
         if self._may_overlap:
             inputs.prevent_overlap(in_place.values(), partial(_bind_input, native))
             self._may_overlap = False
@@ -132,9 +127,8 @@ class LockedIoBinding(IoBinding):
         session: onnxruntime.InferenceSession,
         config: RunConfig,
         lock: AbstractContextManager[object],
-        check: LateCheck | None,
     ) -> None:
-        super().__init__(session, config, check)
+        super().__init__(session, config)
         self._lock = lock
 
     def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
@@ -151,9 +145,8 @@ class FeedBinding(HeldValues):
         session: onnxruntime.InferenceSession,
         config: RunConfig,
         lock: AbstractContextManager[object],
-        check: LateCheck | None,
     ) -> None:
-        self._config, self._lock, self._check = config, lock, check
+        self._config, self._lock = config, lock
         self._session: onnxruntime.InferenceSession | None = session
         self._names = [output.name for output in session.get_outputs()]
         super().__init__()
@@ -161,8 +154,6 @@ class FeedBinding(HeldValues):
     def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
         """Runs the model; see `EngineBinding`."""
         session = require_open(self._session)
-        if self._check is not None:
-            self._check.require_harmless(self.inputs)
         try:
             with translated(), held(self._lock, stop), stoppable(stop or Stop(), self._config) as run_options:
                 values = session.run(self._names, self.inputs, run_options)
@@ -201,9 +192,8 @@ class OrtEngine:
         target: Target,
         config: RunConfig = (),
         trace: tempfile.TemporaryDirectory[str] | None = None,
-        check: LateCheck | None = None,
     ) -> None:
-        self.options, self._config, self._check = options, config, check
+        self.options, self._config = options, config
         self.explanation = Explanation(*target.spelling, "as asked for")
         self._session: onnxruntime.InferenceSession | None = session
         self._bindings: weakref.WeakSet[IoBinding | FeedBinding | DeviceBinding | RecordedBinding] = weakref.WeakSet()
@@ -230,16 +220,14 @@ class OrtEngine:
         """A new, empty binding."""
         session = require_open(self._session)
         if not self._are_numeric:
-            return self._close_with_this(FeedBinding(session, self._config, lock, self._check))
+            return self._close_with_this(FeedBinding(session, self._config, lock))
         if lock is UNLOCKED:
-            return self._close_with_this(IoBinding(session, self._config, self._check))
-        return self._close_with_this(LockedIoBinding(session, self._config, lock, self._check))
+            return self._close_with_this(IoBinding(session, self._config))
+        return self._close_with_this(LockedIoBinding(session, self._config, lock))
 
     def run_once(self, inputs: Mapping[str, Value], lock: AbstractContextManager[object] = UNLOCKED) -> dict[str, Any]:
         """Runs the model on inputs that are not bound first; see `Engine`."""
         session = require_open(self._session)
-        if self._check is not None:
-            self._check.require_harmless(inputs)
         try:
             with lock:
                 # As in `IoBinding.run`: options for the run are made only where they are needed.
