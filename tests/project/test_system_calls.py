@@ -85,7 +85,6 @@ PLACES = {
         "core/runtime/isolated/engine.py",
         "core/runtime/isolated/wire.py",
         "core/runtime/openvino/compile.py",
-        "core/runtime/ort/session_options.py",
     },
     "mmap.MADV_RANDOM": {"core/onnx_file/source.py"},
     # Processes, signals and forks: `core/base/child_process.py`.

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from ..core.base.atomic_files import is_same_file
-from ..core.base.file_kinds import FOLDER, ONNX, kind_of_file, missing_file_hint
+from ..core.base.file_kinds import PICTURE, kind_of_file, missing_file_hint
 from ..core.contracts.files import read_contract
 from ..core.imaging.contract import ImageContract
 from ..core.streams.sources import PICTURES, files_in, files_of
@@ -59,12 +59,11 @@ def _in_order(ctx: click.Context, _: click.Parameter, inputs: tuple[str, ...]) -
 
 
 def _require_model_first(command: str, model: str, others: Sequence[str]) -> None:
-    """Refuses a picture or an array in the place of the model, with the model behind it."""
+    """Refuses a picture in the place of the model, with the model behind it."""
     after = next((word for word in others if word.lower().endswith(".onnx")), None)
-    kind = None if after is None or model.lower().endswith(".onnx") else kind_of_file(model)
-    if kind is not None and kind not in (FOLDER, ONNX):
+    if after is not None and kind_of_file(model) is PICTURE:
         raise click.UsageError(
-            f"{model}: This is {kind.words}, and the model comes first. Write: winml-py {command} {after} {model}"
+            f"{model}: This is a picture, and the model comes first. Write: winml-py {command} {after} {model}"
         )
 
 

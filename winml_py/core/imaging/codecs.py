@@ -16,7 +16,7 @@ from ...enums import BitmapPixelFormat
 from ...errors import InvalidArgumentError, PictureError, PictureNotFoundError, WinMLError
 from ..base.arguments import is_stream, read_bytes
 from ..base.atomic_files import written_whole
-from ..base.file_kinds import FOLDER, kind_of_file, missing_file_hint
+from ..base.file_kinds import PICTURE, kind_of_file, missing_file_hint
 from ..base.messages import type_name
 from .colour_profiles import WIDE_GRAY, WITHOUT_RANGE, has_foreign_colours, in_srgb
 from .formats import Pixels, convert, layout_of, to_eight_bits
@@ -223,9 +223,8 @@ def _translate_errors(failure: str, hint: str, source: object = None) -> Iterato
     except Exception as error:
         path = os.fspath(source) if isinstance(source, (str, os.PathLike)) else ""
         kind = kind_of_file(path) if path else None
-        if kind and (kind is FOLDER or (str(error) == _UNKNOWN and "picture" not in kind.words)):
-            message = f"{path}: This is {kind.words}, and a picture is expected."
-            raise PictureError(message, hint=kind.replacement or hint) from error
+        if kind and kind is not PICTURE:
+            raise PictureError(f"{path}: Expected a picture, got {kind.words}.", hint=kind.hint) from error
         raise PictureError(f"{failure}: {error}.", hint=hint) from error
 
 

@@ -21,7 +21,6 @@ from ...errors import (
     StorageAccessError,
 )
 from ..base.atomic_files import copy_mode, move_into_place, require_folder, written_to
-from ..base.file_kinds import kind_of
 from ..base.winrt_object import Closeable
 from .bitmap import SoftwareBitmap
 from .formats import Pixels
@@ -333,12 +332,10 @@ def require_whole_video(path: str, name: str) -> None:
     # OpenCV reads f000.png and those that follow instead of a file named f%03d.png, whatever that holds.
     is_pattern = re.search(r"[*?{]|%(\d*d|\[)", os.path.basename(path)) and not path.lower().endswith(ENDINGS)
     if is_pattern or not _begins_like_video(head):
-        kind = kind_of(head)
-        reason = "its name is a pattern" if is_pattern else f"this is {kind.words if kind else 'none that is known'}"
+        reason = "its name is a pattern" if is_pattern else "it does not begin like one"
         raise PictureError(
             f"{name} cannot be opened as a video: {reason}.",
-            hint=(kind and kind.replacement)
-            or "Name a video itself: lists, playlists and patterns of other files are not read.",
+            hint="Name a video itself: lists, playlists and patterns of other files are not read.",
         )
     if stated > size:
         raise PictureError(

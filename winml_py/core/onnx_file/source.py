@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ...errors import CorruptModelError, InvalidArgumentError, ModelNotFoundError, WinMLError
 from ..base.arguments import is_text
-from ..base.file_kinds import HEAD, ONNX, find_similar_file, kind_of
+from ..base.file_kinds import find_similar_file, kind_of
 from .header import Header, cut_weights, external_locations, has_replaceable_weights, read_header
 from .nodes import ModelGraph, read_graph, require_bounded
 from .protobuf import ModelBytes
@@ -102,7 +102,7 @@ class FileSource(NamedTuple):
             try:
                 header = read_header(buffer)
             except CorruptModelError as error:
-                raise _not_a_model(shown, buffer[:HEAD], error) from error
+                raise _not_a_model(shown, buffer[:64], error) from error
         return cls(absolute, (stamp, *_present_data_files(os.path.dirname(absolute), header))), header
 
     @property
@@ -308,13 +308,9 @@ def _present_data_files(folder: str, header: Header) -> Iterator[FileStamp]:
 def _not_a_model(path: str, head: bytes, error: CorruptModelError) -> CorruptModelError:
     """The error for a file that is no model, which says what it is, where its first bytes tell."""
     kind = kind_of(head)
-    if kind is ONNX:
-        reason = error.message.removeprefix("Failed to parse the model: ")
-        hint = "Download it again; compare its size with the original's."
-        return CorruptModelError(f"{path}: This ONNX model is cut off or damaged: {reason}", hint=hint)
     if kind is None:
         return CorruptModelError(f"{path}: {error.message}", hint=error.hint)
-    return CorruptModelError(f"{path}: This is {kind.words}, and an ONNX model is expected.", hint=kind.remedy)
+    return CorruptModelError(f"{path}: Expected an ONNX model, got {kind.words}.", hint=kind.hint)
 
 
 @contextmanager

@@ -206,16 +206,16 @@ class LearningModelSessionOptions(Object):
     session_config = Setting(lambda: _read_only({}), _texts, "session_config", _sort_pairs)
     """Entries of ONNX Runtime's session configuration, by its own keys: `session.use_deterministic_compute`, say.
 
-    For what no other option has. They are set last, so that they count where another option sets the same. A key that
-    the installed runtime does not have is refused when the session is made; those that begin with `ep.` are a
-    provider's, and are passed on. An engine that is not ONNX Runtime's takes none. True and False become 1 and 0.
+    For what no other option has. They are set last, so that they count where another option sets the same. ONNX
+    Runtime ignores a key that it does not know. An engine that is not ONNX Runtime's takes none. True and False become
+    1 and 0.
     """
 
     run_config = Setting(lambda: _read_only({}), _texts, "run_config", _sort_pairs)
     """Entries of ONNX Runtime's run configuration, which every evaluation is given: `qnn.htp_perf_mode`, say.
 
-    They are refused as those of `session_config` are; so are the two that a session sets itself, for recorded work and
-    for waiting. They cost some microseconds an evaluation.
+    Entries that a session sets itself, for recorded work and for waiting, are refused. Each costs some microseconds an
+    evaluation.
     """
 
     log_severity = Setting(lambda: "fatal", _log_severity, "log_severity")

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import InvalidArgumentError, PictureError, PictureNotFoundError
 from ..base.arrays import Array
-from ..base.file_kinds import ARRAY, ZIP, kind_of_file, missing_file_hint
+from ..base.file_kinds import missing_file_hint
 from ..features.descriptors import FeatureDescriptor, ShapedDescriptor, TensorFeatureDescriptor
 from ..features.pictures import ImageFeatureValue
 from ..features.tensor_classes import TENSOR_CLASSES
@@ -99,15 +99,8 @@ def read_array(path: str) -> Array:
     except FileNotFoundError as error:
         raise InvalidArgumentError(f"{path}: There is no such file.", hint=missing_file_hint(path)) from error
     except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
-        kind = kind_of_file(path)
-        if kind is None or kind in (ARRAY, ZIP):
-            raise InvalidArgumentError(
-                f"{path}: It holds no array: {error}.", hint="Write it with numpy.save."
-            ) from error
-        raise InvalidArgumentError(
-            f"{path}: This is {kind.words}, and an array is expected.",
-            hint=kind.replacement or "Write it with numpy.save.",
-        ) from error
+        reason = str(error).partition(".")[0]  # NumPy goes on with advice to trust the file
+        raise InvalidArgumentError(f"{path}: It holds no array: {reason}.", hint="Write it with numpy.save.") from error
 
 
 def _read_table(feature: FeatureDescriptor, path: str) -> Array:
@@ -119,11 +112,6 @@ def _read_table(feature: FeatureDescriptor, path: str) -> Array:
     except FileNotFoundError as error:
         raise InvalidArgumentError(f"{path}: There is no such file.", hint=missing_file_hint(path)) from error
     except (OSError, ValueError) as error:
-        kind = kind_of_file(path)
-        if kind is not None and kind.replacement:
-            raise InvalidArgumentError(
-                f"{path}: This is {kind.words}, and a table of numbers is expected.", hint=kind.replacement
-            ) from error
         raise InvalidArgumentError(
             f"{path}: It holds no numbers: {error}.", hint="Separate numbers by commas."
         ) from error

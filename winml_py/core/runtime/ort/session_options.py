@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import mmap
 import os
-import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ....errors import InvalidArgumentError, NotSupportedError
@@ -17,7 +13,6 @@ from ...base.cancellation import Stop
 from ...onnx_file.source import Skeleton
 from ..engine import LOG_SEVERITIES, EngineOptions, Tuning
 from ..providers.catalogue import provider_of
-from ..providers.plugins import runtime_version
 from ..providers.provider import Target
 from ..runs import ended_by
 
@@ -78,7 +73,6 @@ def session_options(
     if saving is not None:
         _save(native, saving)
     for key, value in options.session_config:
-        _require_config_key(key, "session")
         native.add_session_config_entry(key, value)
     return native
 
@@ -87,7 +81,7 @@ def run_config(options: EngineOptions, target: Target) -> RunConfig:
     """The entries of the run configuration that each run of a session is given.
 
     Raises:
-        InvalidArgumentError: the options have one that the runtime does not know, or that a session sets itself.
+        InvalidArgumentError: the options have one that a session sets itself.
     """
     entries = []
     if options.tuning.arena_shrinkage:
@@ -97,7 +91,6 @@ def run_config(options: EngineOptions, target: Target) -> RunConfig:
     for key, value in options.run_config:
         if key in (*_SESSIONS_OWN, *dict(entries)):
             raise InvalidArgumentError(f"A session sets {key!r} itself.", hint="Leave it out of options.run_config.")
-        _require_config_key(key, "run")
         entries.append((key, value))
     return entries
 
@@ -116,39 +109,6 @@ def require_tuning(tuning: Tuning, target: Target) -> None:
         problem = f"One node after the other is run by {provider.name}, and execution_mode is parallel."
     if problem:
         raise NotSupportedError(problem, hint="Leave that setting of options.tuning as it is.")
-
-
-def _require_config_key(key: str, kind: str) -> None:
-    """Refuses a key that stands nowhere in the libraries of the installed runtime, which would pass over it silently.
-
-    Raises:
-        InvalidArgumentError: there is none.
-    """
-    prefix, _, _ = key.partition(".")
-    other = {"session": ("memory", *_SESSIONS_OWN), "run": ("session", "optimization")}[kind]
-    # Keys that begin with "ep." are a provider's, which may be a plugin.
-    if prefix in other or (prefix != "ep" and not _is_in_runtime(key)):
-        raise InvalidArgumentError(
-            f"ONNX Runtime {runtime_version()} has no {kind} configuration {key!r}.",
-            hint=f"Its keys are in onnxruntime_{kind}_options_config_keys.h, and differ from version to version.",
-        )
-
-
-@cache
-def _is_in_runtime(key: str) -> bool:
-    import onnxruntime.capi
-
-    if not re.fullmatch(r"\w+(\.\w+)+", key, re.ASCII):  # other words are in the library, too
-        return False
-    wanted, known = (name.encode() + b"\0" for name in (key, "session.intra_op.allow_spinning"))
-    is_readable = False
-    for path in Path(onnxruntime.capi.__file__).parent.iterdir():
-        if re.search(r"\.(so|pyd|dll|dylib)(\.|$)", path.name) and path.stat().st_size:
-            with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as library:
-                if library.find(wanted) >= 0:
-                    return True
-                is_readable = is_readable or library.find(known) >= 0
-    return not is_readable  # a build whose library lies elsewhere: nothing can be said
 
 
 def _tune(native: onnxruntime.SessionOptions, tuning: Tuning, level: str) -> None:
