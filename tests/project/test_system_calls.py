@@ -75,7 +75,6 @@ PLACES = {
     },
     "os.link": {"view/opened.py"},
     "os.chmod": {"core/base/atomic_files.py"},
-    "os.access": {"winrt/windows/storage/items.py"},
     "os.geteuid": {"core/cache/answers.py"},
     # Files that are mapped: Windows replaces and removes none. `madvise` is asked for where it is there.
     "mmap": {

@@ -19,10 +19,11 @@ from winrt.windows.graphics.imaging import (
 )
 from winrt.windows.media import VideoFrame
 from winrt.windows.security.cryptography import CryptographicBuffer
-from winrt.windows.storage import CreationCollisionOption, FileAccessMode, FileIO, PathIO, StorageFolder
+from winrt.windows.storage import CreationCollisionOption, FileAccessMode, StorageFolder
 from winrt.windows.storage.streams import (
     ByteOrder,
     DataReader,
+    DataWriter,
     FileRandomAccessStream,
     InMemoryRandomAccessStream,
     RandomAccessStream,
@@ -49,7 +50,8 @@ async def pixels_of(path: str) -> bytes:
 
 
 async def numbers_of(path: str) -> list[float]:
-    stream = await FileRandomAccessStream.open_async(path, FileAccessMode.READ)
+    opening: IAsyncOperation = FileRandomAccessStream.open_async(path, FileAccessMode.READ)
+    stream = await opening
     reader = DataReader(stream.get_input_stream_at(0))
     reader.byte_order = ByteOrder.LITTLE_ENDIAN
     count = await reader.load_async(stream.size) // 4
@@ -64,8 +66,8 @@ def best(session: LearningModelSession, name: str, value: object) -> int:
 
 
 async def main(model_path: str, picture_path: str, labels_path: str, numbers_path: str) -> None:
-    labels: IAsyncOperation = PathIO.read_lines_async(labels_path)
-    names = await labels
+    with open(labels_path, encoding="utf-8") as file:
+        labels = file.read().split()
     session = LearningModelSession(LearningModel.load_from_file_path(model_path))
     feature = session.model.input_features[0]
     buffer = CryptographicBuffer.create_from_byte_array(await pixels_of(picture_path))
@@ -75,13 +77,11 @@ async def main(model_path: str, picture_path: str, labels_path: str, numbers_pat
     found.append(best(session, feature.name, tensor))
 
     folder = await StorageFolder.get_folder_from_path_async(os.getcwd())
-    answers = await folder.create_folder_async("answers", CreationCollisionOption.OPEN_IF_EXISTS)
-    file = await answers.create_file_async("found.txt", CreationCollisionOption.REPLACE_EXISTING)
-    await FileIO.append_lines_async(file, [names[index] for index in found])
-    await file.rename_async("classes.txt")
-    copied = await folder.try_get_item_async("answers\\classes.txt")
-    assert copied is not None
-    print(copied.name, (await file.get_basic_properties_async()).size, await FileIO.read_lines_async(file))
+    answers = await folder.create_file_async("classes.txt", CreationCollisionOption.REPLACE_EXISTING)
+    with await answers.open_async(FileAccessMode.READ_WRITE) as stream:
+        writer = DataWriter(stream)
+        writer.write_string("".join(f"{labels[index]}\r\n" for index in found))
+        print(answers.name, await writer.store_async())
 
 
 asyncio.run(main(*sys.argv[1:5]))

@@ -15,7 +15,6 @@ from winrt.windows.ai.machinelearning import (
     LearningModelSession,
     LearningModelSessionOptions,
 )
-from winrt.windows.foundation import PropertyValue
 from winrt.windows.foundation.collections import PropertySet
 from winrt.windows.graphics.imaging import (
     BitmapAlphaMode,
@@ -48,7 +47,7 @@ async def main(model_path: str, picture_path: str, result_path: str) -> None:
 
     width, height = bitmap.pixel_width, bitmap.pixel_height
     properties = PropertySet()
-    properties["BitmapBounds"] = PropertyValue.create_uint32_array(Array(UInt32, [0, 0, width, height]))
+    properties["BitmapBounds"] = Array(UInt32, [0, 0, width, height])
     frame = VideoFrame.create_with_software_bitmap(bitmap)
     binding.bind(source.name, ImageFeatureValue.create_from_video_frame(frame), properties)
     if target.width != 0xFFFFFFFF:  # the model's own size, where it has one

@@ -41,7 +41,6 @@ NAMESPACES = (
     "windows.media",
     "windows.security.cryptography",
     "windows.storage",
-    "windows.storage.fileproperties",
     "windows.storage.streams",
 )
 """The modules under `winml_py.winrt` that WinRT has, too; the others are how they are made."""

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import base64
 import struct
-from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
-from uuid import UUID
 
 import numpy as np
 import pytest
 
-from helpers.paths import MODELS, PICTURES
+from helpers.paths import PICTURES
 from winml_py import (
     BitmapPixelFormat,
-    ClosedError,
     InvalidArgumentError,
-    LearningModel,
-    NotSupportedError,
     SoftwareBitmap,
-    StorageExistsError,
     StorageNotFoundError,
 )
-from winml_py.winrt.windows.foundation import Uri
 from winml_py.winrt.windows.graphics.imaging import BitmapDecoder
 from winml_py.winrt.windows.security.cryptography import BinaryStringEncoding, CryptographicBuffer
 from winml_py.winrt.windows.storage import FileAccessMode, StorageFile, StorageOpenOptions
@@ -31,7 +24,6 @@ from winml_py.winrt.windows.storage.streams import (
     ByteOrder,
     DataReader,
     DataWriter,
-    FileOpenDisposition,
     FileRandomAccessStream,
     InMemoryRandomAccessStream,
     InputStreamOptions,
@@ -101,30 +93,14 @@ def test_numbers_that_do_not_fit() -> None:
         writer.unicode_encoding = 7
 
 
-@pytest.mark.parametrize(("order", "sign"), ORDERS)
-def test_truths_numbers_like_no_other_and_times(order: ByteOrder, sign: str) -> None:
-    number = UUID("00112233-4455-6677-8899-aabbccddeeff")
-    when = datetime(2024, 2, 29, 12, 0, 0, 7, tzinfo=timezone(timedelta(hours=2)))
-    ticks = ((when - datetime(1601, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)) * 10
+def test_booleans_are_bytes() -> None:
     writer = DataWriter()
-    writer.byte_order = order
     writer.write_boolean(True)
     writer.write_boolean(False)
-    writer.write_guid(number)
-    writer.write_time_span(timedelta(seconds=-1))
-    writer.write_date_time(when)
-    fields = struct.pack(f"{sign}IHH", 0x00112233, 0x4455, 0x6677) + bytes.fromhex("8899aabbccddeeff")
     buffer = writer.detach_buffer()
-    assert bytes(buffer) == b"\1\0" + fields + struct.pack(f"{sign}qq", -10_000_000, ticks)
+    assert bytes(buffer) == b"\1\0"
     reader = DataReader.from_buffer(buffer)
-    reader.byte_order = order
-    assert (reader.read_boolean(), reader.read_boolean(), reader.read_guid()) == (True, False, number)
-    assert reader.read_time_span() == timedelta(seconds=-1)
-    found = reader.read_date_time()
-    assert found == when
-    assert found.utcoffset() == timedelta(0)
-    with pytest.raises(InvalidArgumentError, match="no date"):
-        DataReader.from_buffer(struct.pack(">q", (1 << 63) - 1)).read_date_time()
+    assert (reader.read_boolean(), reader.read_boolean()) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -184,27 +160,16 @@ def test_a_picture_is_decoded_from_a_stream_over_its_path() -> None:
     assert by_number.read(4) == b"\x89PNG"
 
 
-def test_files_that_are_made_where_a_stream_is_opened(tmp_path: Path) -> None:
-    path, how = tmp_path / "numbers", FileOpenDisposition
-
-    def opened(disposition: FileOpenDisposition, mode: FileAccessMode = FileAccessMode.READ_WRITE) -> bytes:
-        options = StorageOpenOptions.ALLOW_READERS_AND_WRITERS
-        with FileRandomAccessStream.open_async(path, mode, options, disposition).get() as stream:
-            content = stream.read()
-            if stream.can_write:
-                stream.write(b"x")
-        return content
-
-    for missing in (how.OPEN_EXISTING, how.TRUNCATE_EXISTING):
-        with pytest.raises(StorageNotFoundError, match="no file"):
-            opened(missing)
-    assert [opened(how.CREATE_NEW), opened(how.OPEN_ALWAYS), opened(how.OPEN_EXISTING)] == [b"", b"x", b"xx"]
-    with pytest.raises(StorageExistsError, match="already"):
-        opened(how.CREATE_NEW)
-    assert [opened(how.TRUNCATE_EXISTING), opened(how.OPEN_EXISTING), opened(how.CREATE_ALWAYS)] == [b"", b"x", b""]
-    assert opened(how.OPEN_EXISTING, FileAccessMode.READ) == b"x"
-    with pytest.raises(InvalidArgumentError, match="disposition is 9"):
-        opened(9)
+def test_a_file_is_changed_through_a_stream_over_its_path(tmp_path: Path) -> None:
+    path, options = tmp_path / "numbers", StorageOpenOptions.ALLOW_READERS_AND_WRITERS
+    with pytest.raises(StorageNotFoundError, match="no file"):
+        FileRandomAccessStream.open_async(path, FileAccessMode.READ_WRITE).get()
+    path.write_bytes(b"abc")
+    with FileRandomAccessStream.open_with_options_async(path, FileAccessMode.READ_WRITE, options).get() as stream:
+        stream.write(b"A")
+    assert path.read_bytes() == b"Abc"
+    with pytest.raises(InvalidArgumentError, match="access mode is 7"):
+        FileRandomAccessStream.open_async(path, 7)
 
 
 def test_streams_are_copied_from_where_they_stand() -> None:
@@ -220,13 +185,6 @@ def test_streams_are_copied_from_where_they_stand() -> None:
     assert (part.position, end.position) == (3, 5)
     assert target.clone_stream().read(5) == b"he" + data[:3]
     assert RandomAccessStream.copy_size_async(source.get_input_stream_at(len(data)), target, 3).get() == 0
-    copy = InMemoryRandomAccessStream()
-    content = copy.clone_stream()
-    assert RandomAccessStream.copy_and_close_async(source.get_input_stream_at(0), copy).get() == len(data)
-    assert content.read() == data
-    assert source.can_read
-    with pytest.raises(ClosedError):
-        copy.read()
     with pytest.raises(InvalidArgumentError, match="number of bytes is -1"):
         RandomAccessStream.copy_async(source, target, -1)
 
@@ -239,21 +197,6 @@ def test_streams_say_what_kind_of_file_they_are() -> None:
     assert RandomAccessStreamReference.create_from_file(file).open_read_async().get().content_type == "image/jpeg"
     stream = InMemoryRandomAccessStream()
     assert RandomAccessStreamReference.create_from_stream(stream).open_read_async().get().content_type == ""
-
-
-def test_references_to_files_of_the_application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import __main__
-
-    (tmp_path / "digits.onnx").write_bytes((MODELS / "digits.onnx").read_bytes())
-    monkeypatch.setattr(__main__, "__file__", str(tmp_path / "main.py"), raising=False)
-    reference = RandomAccessStreamReference.create_from_uri(Uri("ms-appx:///digits.onnx"))
-    assert LearningModel.load_from_stream(reference).name == "digits"
-    missing = RandomAccessStreamReference.create_from_uri(Uri("ms-appx:///missing.png"))
-    with pytest.raises(StorageNotFoundError, match=r"missing\.png"):
-        missing.open_read_async().get()
-    for text in ("https://example.com/a.png", "file:///a.png"):
-        with pytest.raises(NotSupportedError, match="is not fetched"):
-            RandomAccessStreamReference.create_from_uri(Uri(text))
 
 
 # CryptographicBuffer
@@ -292,11 +235,8 @@ def test_buffers_as_texts() -> None:
             wrong()
 
 
-def test_buffers_are_compared_and_made_by_chance() -> None:
+def test_buffers_are_compared() -> None:
     partly = Buffer.of(b"abc")
     partly.length = 2
     assert CryptographicBuffer.compare(partly, b"ab")
     assert not CryptographicBuffer.compare(partly, b"abc")
-    first, second = CryptographicBuffer.generate_random(16), CryptographicBuffer.generate_random(16)
-    assert (first.length, CryptographicBuffer.compare(first, second)) == (16, False)
-    assert 0 <= CryptographicBuffer.generate_random_number() < 1 << 32

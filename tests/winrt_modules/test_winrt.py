@@ -1,4 +1,4 @@
-"""What `winml_py.winrt` adds: storage, streams, codecs, values in boxes; WinRT's names on the classes of winml_py."""
+"""What `winml_py.winrt` adds: storage, streams, codecs; WinRT's names on the classes of winml_py."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from winml_py.winrt.runtime import ApartmentType, init_apartment, uninit_apartme
 from winml_py.winrt.system import Array, Boolean, Double, Object, Single, String, UInt8, UInt32, box_int32, unbox_int32
 from winml_py.winrt.windows.ai import machinelearning
 from winml_py.winrt.windows.ai.machinelearning import ILearningModelOperatorProvider
-from winml_py.winrt.windows.foundation import PropertyType, PropertyValue
+from winml_py.winrt.windows.foundation import PropertyType
 from winml_py.winrt.windows.graphics.imaging import (
     BitmapBounds,
     BitmapDecoder,
@@ -61,7 +61,13 @@ from winml_py.winrt.windows.graphics.imaging import (
     ColorManagementMode,
     ExifOrientationMode,
 )
-from winml_py.winrt.windows.storage import CreationCollisionOption, FileAccessMode, FileIO, StorageFile, StorageFolder
+from winml_py.winrt.windows.storage import (
+    CreationCollisionOption,
+    FileAccessMode,
+    StorageFile,
+    StorageFolder,
+    StorageOpenOptions,
+)
 from winml_py.winrt.windows.storage.streams import (
     Buffer,
     DataReader,
@@ -129,22 +135,6 @@ def test_an_array_of_bytes_is_a_copy() -> None:
     array = Array(UInt8, source)
     source[0] = 0
     assert array == [97, 98]
-
-
-def test_values_in_boxes() -> None:
-    assert PropertyValue.create_empty() is None
-    assert PropertyValue.create_boolean(1) is True
-    assert PropertyValue.create_uint8(255) == 255
-    assert PropertyValue.create_single(0.5) == 0.5
-    assert PropertyValue.create_string("x") == "x"
-    assert PropertyValue.create_uint32_array([1, 2]) == [1, 2]
-    assert PropertyValue.create_string_array(["a"]) == ["a"]
-
-
-@pytest.mark.parametrize(("name", "value"), [("uint8", 256), ("uint32", -1), ("int16", 1 << 15), ("int64", 1 << 63)])
-def test_values_that_do_not_fit_their_box(name: str, value: int) -> None:
-    with pytest.raises(InvalidArgumentError, match=f"The {name} is {value}"):
-        getattr(PropertyValue, f"create_{name}")(value)
 
 
 def test_property_sets() -> None:
@@ -319,18 +309,6 @@ def test_handlers_may_wait_for_other_operations() -> None:
     operations[0].completed = None
 
 
-def test_text_files_at_once(tmp_path: Path) -> None:
-    (tmp_path / "labels.txt").write_text("zero\nöne\n", encoding="utf-8")
-    file = StorageFile.get_file_from_path_async(tmp_path / "labels.txt").get()
-    assert FileIO.read_lines_async(file).get() == ["zero", "öne"]
-    FileIO.write_text_async(file, "two").get()
-    assert FileIO.read_text_async(file).get() == "two"
-    FileIO.write_buffer_async(file, Buffer.of(b"\xff")).get()
-    assert bytes(FileIO.read_buffer_async(file).get()) == b"\xff"
-    with pytest.raises(InvalidArgumentError, match="not text in UTF-8"):
-        FileIO.read_text_async(file).get()
-
-
 def test_what_the_system_refuses_is_an_error_of_ours(tmp_path: Path) -> None:
     folder = StorageFolder.get_folder_from_path_async(tmp_path).get()
     (tmp_path / "inner").mkdir()
@@ -338,11 +316,13 @@ def test_what_the_system_refuses_is_an_error_of_ours(tmp_path: Path) -> None:
         folder.create_file_async("inner", CreationCollisionOption.OPEN_IF_EXISTS).get()
     assert refused.value.winerror == -2147024891
     file = folder.create_file_async("x").get()
-    file.delete_async().get()
-    with pytest.raises(StorageNotFoundError):
-        file.delete_async().get()
-    with pytest.raises(InvalidArgumentError, match="is not the name"):
-        folder.get_file_async("/etc/hostname").get()
+    inner = StorageFolder.get_folder_from_path_async(tmp_path / "inner").get()
+    (tmp_path / "inner").rmdir()
+    with pytest.raises(StorageNotFoundError, match=r"no file .*x"):
+        inner.create_file_async("x").get()
+    for name in ("", "..", "inner/x", "/etc/hostname"):
+        with pytest.raises(InvalidArgumentError, match="is not the name"):
+            folder.get_file_async(name).get()
     with pytest.raises(InvalidArgumentError, match="It is a FileAccessMode"):
         file.open_async(7)
 
@@ -352,9 +332,6 @@ def test_wrong_values_are_refused() -> None:
         Array(UInt8, [1.9])
     with pytest.raises(InvalidArgumentError):
         Array(UInt8, [300])
-    for value in (1.5, "1", None):
-        with pytest.raises(InvalidArgumentError, match="The uint32 is"):
-            PropertyValue.create_uint32(value)
     with pytest.raises(InvalidArgumentError, match="no room"):
         Buffer(-1)
     with pytest.raises(InvalidArgumentError, match="The byte is 300"):
@@ -801,14 +778,11 @@ def test_readers_take_what_they_loaded() -> None:
 
 def test_files_and_folders(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_bytes(b"bb")
-    (tmp_path / "a.png").write_bytes(b"a")
-    (tmp_path / "folder").mkdir()
     folder = StorageFolder.get_folder_from_path_async(tmp_path).get()
-    assert [file.name for file in folder.get_files_async().get()] == ["a.png", "b.txt"]
+    assert (folder.name, folder.path) == (tmp_path.name, str(tmp_path))
     file = folder.get_file_async("b.txt").get()
     assert (file.name, file.display_name, file.file_type) == ("b.txt", "b", ".txt")
     assert file.path == str(tmp_path / "b.txt")
-    assert file.get_parent_async().get().path == str(tmp_path)
     with file.open_read_async().get() as stream:
         assert stream.read() == b"bb"
         assert not stream.can_write
@@ -818,9 +792,9 @@ def test_files_and_folders(tmp_path: Path) -> None:
         stream.seek(stream.size)
         stream.write(b"c")
     assert (tmp_path / "b.txt").read_bytes() == b"bbc"
+    assert file.open_with_options_async(FileAccessMode.READ, StorageOpenOptions.ALLOW_ONLY_READERS).get().size == 3
     assert RandomAccessStreamReference.create_from_file(file).open_read_async().get().read() == b"bbc"
-    file.delete_async().get()
-    assert not file.is_available
+    (tmp_path / "b.txt").unlink()
     with pytest.raises(StorageNotFoundError, match="no file"):
         file.open_read_async().get()
 
@@ -840,7 +814,6 @@ def test_creating_files(tmp_path: Path) -> None:
     Path(file.path).write_bytes(b"old")
     with pytest.raises(StorageExistsError, match="already"):
         folder.create_file_async("x.txt", option.FAIL_IF_EXISTS).get()
-    assert folder.create_file_async("x.txt", option.GENERATE_UNIQUE_NAME).get().name == "x (2).txt"
     assert folder.create_file_async("x.txt", option.OPEN_IF_EXISTS).get().read() == b"old"
     assert folder.create_file_async("x.txt", option.REPLACE_EXISTING).get().read() == b""
     for name in ("", "../x.txt", "sub/x.txt"):

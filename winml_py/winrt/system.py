@@ -64,8 +64,6 @@ def _as_it_is(value: object, /) -> Any:
 
 box_boolean = unbox_boolean = _as_it_is
 box_char16 = unbox_char16 = _as_it_is
-box_date_time = unbox_date_time = _as_it_is
-box_guid = unbox_guid = _as_it_is
 box_int8 = unbox_int8 = _as_it_is
 box_int16 = unbox_int16 = _as_it_is
 box_int32 = unbox_int32 = _as_it_is
@@ -77,4 +75,3 @@ box_uint64 = unbox_uint64 = _as_it_is
 box_single = unbox_single = _as_it_is
 box_double = unbox_double = _as_it_is
 box_string = unbox_string = _as_it_is
-box_time_span = unbox_time_span = _as_it_is

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import base64
 import binascii
-import secrets
-from enum import IntEnum
 
-from ....core.base.arguments import member, whole_number
 from ....core.base.buffers import Buffer
 from ....errors import InvalidArgumentError
 from ...system import Array, UInt8
-from ..storage.data_streams import decoded, encoded
+from ..storage.data_streams import UnicodeEncoding, decoded, encoded
 from ..storage.random_access import given_bytes, used_bytes
-from ..storage.streams import UnicodeEncoding
 
-
-class BinaryStringEncoding(IntEnum):
-    """How text is written as bytes."""
-
-    UTF8 = 0
-    UTF16_L_E = 1
-    UTF16_B_E = 2
+BinaryStringEncoding = UnicodeEncoding
 
 
 class CryptographicBuffer:
@@ -53,7 +43,7 @@ class CryptographicBuffer:
     @staticmethod
     def convert_string_to_binary(value: str, encoding: BinaryStringEncoding, /) -> Buffer:
         """A buffer with a text."""
-        return Buffer.of(encoded(value, _unicode(encoding)))
+        return Buffer.of(encoded(value, encoding))
 
     @staticmethod
     def convert_binary_to_string(encoding: BinaryStringEncoding, buffer: object, /) -> str:
@@ -62,7 +52,7 @@ class CryptographicBuffer:
         Raises:
             InvalidArgumentError: it holds none.
         """
-        return decoded(bytes(used_bytes(buffer)), _unicode(encoding))
+        return decoded(bytes(used_bytes(buffer)), encoding)
 
     @staticmethod
     def encode_to_base64_string(buffer: object, /) -> str:
@@ -97,17 +87,3 @@ class CryptographicBuffer:
             return Buffer.of(binascii.unhexlify(value))
         except (binascii.Error, ValueError) as error:
             raise InvalidArgumentError(f"The text is not hexadecimal: {error}.") from error
-
-    @staticmethod
-    def generate_random(length: int, /) -> Buffer:
-        """A buffer with bytes by chance."""
-        return Buffer.of(secrets.token_bytes(whole_number(length, "The number of bytes")))
-
-    @staticmethod
-    def generate_random_number() -> int:
-        """A number of 32 bits by chance."""
-        return secrets.randbits(32)
-
-
-def _unicode(encoding: BinaryStringEncoding) -> UnicodeEncoding:
-    return UnicodeEncoding(member(BinaryStringEncoding, encoding, "The encoding"))

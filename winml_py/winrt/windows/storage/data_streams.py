@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import struct
-from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 
@@ -38,8 +36,6 @@ _CODECS = {
     UnicodeEncoding.UTF16_L_E: "utf-16-le",
     UnicodeEncoding.UTF16_B_E: "utf-16-be",
 }
-_FIRST_DAY = datetime(1601, 1, 1, tzinfo=UTC)  # from which Windows counts
-_MICROSECOND = timedelta(microseconds=1)
 
 
 def encoded(text: str, encoding: UnicodeEncoding) -> bytes:
@@ -54,17 +50,17 @@ def encoded(text: str, encoding: UnicodeEncoding) -> bytes:
         raise InvalidArgumentError(f"The text cannot be written: {error}.") from error
 
 
-def decoded(data: bytes, encoding: UnicodeEncoding, complaint: str = "The bytes are not") -> str:
+def decoded(data: bytes, encoding: UnicodeEncoding) -> str:
     """The text that bytes are.
 
     Raises:
-        InvalidArgumentError: they are none; its message begins with the complaint.
+        InvalidArgumentError: they are not text of that encoding.
     """
     codec = _CODECS[member(UnicodeEncoding, encoding, "The encoding")]
     try:
         return data.decode(codec)
     except UnicodeDecodeError as error:
-        raise InvalidArgumentError(f"{complaint} {codec.upper()}: {error}.") from error
+        raise InvalidArgumentError(f"The bytes are not {codec.upper()}: {error}.") from error
 
 
 class _StreamUser(Closeable):
@@ -227,27 +223,6 @@ class DataReader(_StreamUser):
         """The next eight bytes, as a float64."""
         return float(self._number("d"))
 
-    def read_guid(self) -> UUID:
-        """The next sixteen bytes, as a number that is like no other."""
-        data = self._take(16)
-        return UUID(bytes=data) if self._byte_order == ByteOrder.BIG_ENDIAN else UUID(bytes_le=data)
-
-    def read_time_span(self) -> timedelta:
-        """The next eight bytes, as a time in units of 100 nanoseconds."""
-        return timedelta(microseconds=self.read_int64() // 10)
-
-    def read_date_time(self) -> datetime:
-        """The next eight bytes, as the time in UTC that so many units of 100 nanoseconds after 1600 give.
-
-        Raises:
-            InvalidArgumentError: Python has no such date.
-        """
-        since = self.read_time_span()
-        try:
-            return _FIRST_DAY + since
-        except OverflowError as error:
-            raise InvalidArgumentError(f"There is no date {since} after 1600.") from error
-
     def read_string(self, code_unit_count: int, /) -> str:
         """The next bytes, as text.
 
@@ -350,18 +325,6 @@ class DataWriter(_StreamUser):
     def write_double(self, value: float, /) -> None:
         """Collects a float64."""
         self._collected += struct.pack(self._format("d"), value)
-
-    def write_guid(self, value: UUID, /) -> None:
-        """Collects a number that is like no other, in sixteen bytes."""
-        self._collected += value.bytes if self._byte_order == ByteOrder.BIG_ENDIAN else value.bytes_le
-
-    def write_time_span(self, value: timedelta, /) -> None:
-        """Collects a time in units of 100 nanoseconds, in eight bytes."""
-        self.write_int64(value // _MICROSECOND * 10)
-
-    def write_date_time(self, value: datetime, /) -> None:
-        """Collects a date: how many units of 100 nanoseconds after 1600, in UTC. Without a zone, it is local time."""
-        self.write_time_span(value.astimezone(UTC) - _FIRST_DAY)
 
     def measure_string(self, value: str, /) -> int:
         """The bytes that a text takes."""

@@ -1,20 +1,15 @@
-"""How files are opened, found and made: what streams, items and texts share."""
+"""How files are found and opened: what streams and items share."""
 
 from __future__ import annotations
 
-import itertools
-import mimetypes
-import os
-import sys
 from collections.abc import Callable
 from enum import IntEnum, IntFlag
 from pathlib import Path
-from typing import TypeVar
-from urllib.parse import unquote
+from typing import BinaryIO, TypeVar
 
+from ....core.base.arguments import member
 from ....core.base.async_operation import AsyncOperation
-from ....errors import InvalidArgumentError, StorageAccessError, StorageExistsError, StorageNotFoundError, WinMLError
-from ..foundation import Uri
+from ....errors import StorageAccessError, StorageNotFoundError, WinMLError
 
 T = TypeVar("T")
 
@@ -35,27 +30,11 @@ class StorageOpenOptions(IntFlag):
 
 
 class CreationCollisionOption(IntEnum):
-    """What to do where a file or a folder of the name exists, and one is made."""
+    """What to do if a file of that name exists."""
 
-    GENERATE_UNIQUE_NAME = 0
     REPLACE_EXISTING = 1
     FAIL_IF_EXISTS = 2
     OPEN_IF_EXISTS = 3
-
-
-class NameCollisionOption(IntEnum):
-    """What to do where a file or a folder of the name exists, and one is copied, moved or renamed."""
-
-    GENERATE_UNIQUE_NAME = 0
-    REPLACE_EXISTING = 1
-    FAIL_IF_EXISTS = 2
-
-
-class StorageDeleteOption(IntEnum):
-    """Whether what is deleted goes to a recycle bin: here it never does."""
-
-    DEFAULT = 0
-    PERMANENT_DELETE = 1
 
 
 def start(work: Callable[[], T]) -> AsyncOperation[T]:
@@ -74,29 +53,6 @@ def start(work: Callable[[], T]) -> AsyncOperation[T]:
     return AsyncOperation(lambda _: run())
 
 
-def absolute_path(path: str | os.PathLike[str]) -> Path:
-    """A path with all its folders. Unlike on Windows, it may be given relative to the current one."""
-    return Path(path).absolute()
-
-
-def application_path(uri: Uri) -> Path:
-    """Where a file of the program's own lies: `ms-appx:///` is the folder of the script that runs.
-
-    Raises:
-        InvalidArgumentError: the URI has another scheme.
-    """
-    if uri.scheme_name != "ms-appx" or uri.host:
-        raise InvalidArgumentError(f"{uri} is no file of the application.", hint="Write ms-appx:///model.onnx.")
-    script = getattr(sys.modules["__main__"], "__file__", None)  # an interactive Python has none
-    folder = Path(script).absolute().parent if script else Path.cwd()
-    return folder / unquote(uri.path).lstrip("/")
-
-
-def content_type_of(path: Path) -> str:
-    """The MIME type that goes with the ending of a file's name, or ""."""
-    return mimetypes.guess_type(path.name)[0] or ""
-
-
 def existing(path: Path, kind: str) -> Path:
     """The path itself, if there is a file or a folder.
 
@@ -108,32 +64,12 @@ def existing(path: Path, kind: str) -> Path:
     return path
 
 
-def created(path: Path, kind: str = "file") -> bool:
-    """Makes an empty file or folder, and says whether nothing of that name was there."""
-    try:
-        # Asked and made in one step: another process may be about to make it, too.
-        if kind == "file":
-            path.open("xb").close()
-        else:
-            path.mkdir()
-    except FileExistsError:
-        return False
-    return True
-
-
-def require_created(path: Path, kind: str = "file") -> Path:
-    """Makes an empty file or folder.
+def start_opening(path: Path, access_mode: FileAccessMode, make: Callable[[BinaryIO], T]) -> AsyncOperation[T]:
+    """Opens a file that exists, and makes a stream of it.
 
     Raises:
-        StorageExistsError: something of that name is there.
+        InvalidArgumentError: the access mode is not a `FileAccessMode`.
+        StorageNotFoundError: there is no such file; raised by the operation.
     """
-    if not created(path, kind):
-        raise StorageExistsError(f"There is a {kind} {path} already.", hint="Say REPLACE_EXISTING to overwrite it.")
-    return path
-
-
-def first_free(path: Path, kind: str = "file") -> Path:
-    """`seven.png`, or `seven (2).png` where there is one, as Windows counts; an empty one is made."""
-    stem, ending = (path.stem, path.suffix) if kind == "file" else (path.name, "")
-    names = (path if n == 1 else path.with_name(f"{stem} ({n}){ending}") for n in itertools.count(1))
-    return next(name for name in names if created(name, kind))
+    is_read = member(FileAccessMode, access_mode, "The access mode") == FileAccessMode.READ
+    return start(lambda: make(existing(path, "file").open("rb" if is_read else "r+b")))

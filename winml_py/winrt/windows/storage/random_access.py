@@ -5,30 +5,16 @@ from __future__ import annotations
 import io
 import os
 import threading
-from enum import IntEnum, IntFlag
+from enum import IntFlag
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from ....core.base.arguments import member, whole_number
+from ....core.base.arguments import whole_number
 from ....core.base.async_operation import AsyncOperation
 from ....core.base.buffers import Buffer, byte_view
-from ....core.base.cancellation import Stop
 from ....core.base.winrt_object import Closeable
-from ....errors import ClosedError, InvalidArgumentError, NotSupportedError
-from ..foundation import Uri
-from .files import (
-    FileAccessMode,
-    StorageOpenOptions,
-    absolute_path,
-    application_path,
-    content_type_of,
-    created,
-    existing,
-    require_created,
-    start,
-)
-
-_BLOCK = 1 << 20  # what is copied between two streams at once
+from ....errors import ClosedError, InvalidArgumentError
+from .files import FileAccessMode, StorageOpenOptions, start, start_opening
 
 
 def used_bytes(buffer: object) -> memoryview:
@@ -213,16 +199,6 @@ class IRandomAccessStreamWithContentType(IRandomAccessStream):
         self.content_type = content_type
 
 
-class FileOpenDisposition(IntEnum):
-    """What to do where there is a file, and where there is none."""
-
-    OPEN_EXISTING = 0
-    OPEN_ALWAYS = 1
-    CREATE_NEW = 2
-    CREATE_ALWAYS = 3
-    TRUNCATE_EXISTING = 4
-
-
 class FileRandomAccessStream(IRandomAccessStream):
     r"""A stream over a file, opened by its path.
 
@@ -240,38 +216,21 @@ class FileRandomAccessStream(IRandomAccessStream):
         file_path: str | os.PathLike[str],
         access_mode: FileAccessMode,
         sharing_options: StorageOpenOptions = StorageOpenOptions.NONE,
-        open_disposition: FileOpenDisposition = FileOpenDisposition.OPEN_EXISTING,
         /,
     ) -> AsyncOperation[FileRandomAccessStream]:
-        """Opens a file. Unlike on Windows, the path may be relative.
+        """Opens a file that exists. Unlike on Windows, the path may be relative.
 
         Args:
             file_path: the path.
             access_mode: what it is opened for.
             sharing_options: who else may open it: here everybody always may.
-            open_disposition: what to do where there is a file, and where there is none.
 
         Raises:
-            StorageNotFoundError: there is no such file, and none is made; raised by the operation.
-            StorageExistsError: there is one, and a new one is wanted; raised by the operation.
+            StorageNotFoundError: there is no such file; raised by the operation.
         """
-        mode = member(FileAccessMode, access_mode, "The access mode")
-        disposition = member(FileOpenDisposition, open_disposition, "The disposition")
-        return start(lambda: cls(_opened(absolute_path(file_path), mode, disposition)))
+        return start_opening(Path(file_path).absolute(), access_mode, cls)
 
     open_with_options_async = open_async  # pywinrt 3's name
-
-
-def _opened(path: Path, mode: FileAccessMode, disposition: FileOpenDisposition) -> BinaryIO:
-    if disposition in (FileOpenDisposition.OPEN_EXISTING, FileOpenDisposition.TRUNCATE_EXISTING):
-        existing(path, "file")
-    elif disposition == FileOpenDisposition.CREATE_NEW:
-        require_created(path)
-    else:
-        created(path)
-    if disposition in (FileOpenDisposition.CREATE_ALWAYS, FileOpenDisposition.TRUNCATE_EXISTING):
-        os.truncate(path, 0)
-    return path.open("rb" if mode == FileAccessMode.READ else "r+b")
 
 
 class RandomAccessStream:
@@ -293,43 +252,14 @@ class RandomAccessStream:
         source: IRandomAccessStream, destination: IRandomAccessStream, bytes_to_copy: int | None = None, /
     ) -> AsyncOperation[int]:
         """Copies what is left of a stream, or so many bytes of it, and gives their number."""
-        most = None if bytes_to_copy is None else whole_number(bytes_to_copy, "The number of bytes")
-        return AsyncOperation(lambda stop: _copy(source, destination, most, stop))
+        count = -1 if bytes_to_copy is None else whole_number(bytes_to_copy, "The number of bytes")
+        return AsyncOperation(lambda _: destination.write(source.read(count)))
 
     copy_size_async = copy_async  # pywinrt 3's name
-
-    @staticmethod
-    def copy_and_close_async(source: IRandomAccessStream, destination: IRandomAccessStream, /) -> AsyncOperation[int]:
-        """Copies what is left of a stream, closes the other one, and gives the number of bytes."""
-
-        def work(stop: Stop) -> int:
-            with destination:
-                return _copy(source, destination, None, stop)
-
-        return AsyncOperation(work)
-
-
-def _copy(source: IRandomAccessStream, destination: IRandomAccessStream, most: int | None, stop: Stop) -> int:
-    copied = 0
-    while block := source.read(_BLOCK if most is None else min(_BLOCK, most - copied)):
-        stop.require_not_requested()
-        copied += destination.write(block)
-    return copied
 
 
 class _Readable(Protocol):
     def read(self) -> bytes: ...
-
-
-class _ApplicationFile:
-    """A file of the program's own, that is looked for when it is read."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.content_type = content_type_of(path)
-
-    def read(self) -> bytes:
-        return existing(self._path, "file").read_bytes()
 
 
 class RandomAccessStreamReference:
@@ -354,18 +284,6 @@ class RandomAccessStreamReference:
         return cls(source)
 
     create_from_stream = create_from_file
-
-    @classmethod
-    def create_from_uri(cls, uri: Uri, /) -> RandomAccessStreamReference:
-        """A reference to a file of the program's own: `ms-appx:///` is the folder of the script that runs.
-
-        Raises:
-            NotSupportedError: the URI has another scheme: nothing is fetched from elsewhere.
-        """
-        if uri.scheme_name != "ms-appx":
-            hint = "Open a StorageFile, or write the bytes to an InMemoryRandomAccessStream."
-            raise NotSupportedError(f"{uri} is not fetched.", hint=hint)
-        return cls(_ApplicationFile(application_path(uri)))
 
     def read(self) -> bytes:
         """All bytes."""

@@ -6,7 +6,6 @@ from .data_streams import ByteOrder as ByteOrder
 from .data_streams import DataReader as DataReader
 from .data_streams import DataWriter as DataWriter
 from .data_streams import UnicodeEncoding as UnicodeEncoding
-from .random_access import FileOpenDisposition as FileOpenDisposition
 from .random_access import FileRandomAccessStream as FileRandomAccessStream
 from .random_access import InMemoryRandomAccessStream as InMemoryRandomAccessStream
 from .random_access import InputStreamOptions as InputStreamOptions

@@ -1,3 +1,0 @@
-"""Windows.Media: `VideoFrame`."""
-
-from ...core.imaging.frame import VideoFrame as VideoFrame

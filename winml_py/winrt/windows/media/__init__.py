@@ -1,0 +1,3 @@
+"""Windows.Media: `VideoFrame`."""
+
+from ....core.imaging.frame import VideoFrame as VideoFrame
