@@ -171,7 +171,7 @@ SAYS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "video of text": (
         lambda: VideoReader(__file__),
-        f"{__file__} cannot be opened as a video: this is a text file. "
+        f"{__file__} cannot be opened as a video: it does not begin like one. "
         "Name a video itself: lists, playlists and patterns of other files are not read.",
     ),
     "contract's word": (

@@ -393,7 +393,7 @@ def test_what_is_no_video(tmp_path: Path, capfd: Any) -> None:
     with pytest.raises(PictureNotFoundError, match="no such video"):
         VideoReader(tmp_path / "none.mp4")
     (tmp_path / "text.mp4").write_text("no video" * 100)
-    with pytest.raises(PictureError, match="cannot be opened as a video: this is a text file"):
+    with pytest.raises(PictureError, match="cannot be opened as a video: it does not begin like one"):
         VideoReader(tmp_path / "text.mp4")
     (tmp_path / "noise.mp4").write_bytes(b"\0\0\0\x18ftyp" + bytes(16))
     with pytest.raises(PictureError, match=r"cannot be opened as a video\. OpenCV cannot read it"):
