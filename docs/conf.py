@@ -42,7 +42,10 @@ nitpick_ignore_regex = [
     ("py:obj", r".*"),  # code between single backticks need not be a name
     ("py:class", r"(numpy|np|onnx|PIL|collections|contextlib|datetime|enum|os|types|typing)\..*"),
     ("py:class", r"Image|ModelProto"),  # of Pillow and onnx, imported only for type checkers
-    ("py:class", r"Source|Operators|Output|BoundValue|AnyFeature|Size|Pixels|Array"),  # for type checkers; the text says what they are
+    (
+        "py:class",
+        r"Source|Operators|Output|BoundValue|AnyFeature|Size|Pixels|Array",
+    ),  # for type checkers; the text says what they are
     ("py:class", r"winml_py(\.\w+)+\.[A-Z]"),  # type variables
 ]
 

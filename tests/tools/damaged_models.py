@@ -218,10 +218,10 @@ def main() -> int:
                     alarms += 1
                     print(f"seed {seed}: {one.name}, undamaged, {way}: {check.problems}")
             kind, data = damaged(one, np.random.default_rng([seed, 1]))
-            came = verdict(one, data)
-            found[came] += 1
-            if came in ("unsaid", "only noted"):
-                print(f"seed {seed}: {one.name}, damaged by {kind}: {came}")
+            got = verdict(one, data)
+            found[got] += 1
+            if got in ("unsaid", "only noted"):
+                print(f"seed {seed}: {one.name}, damaged by {kind}: {got}")
             one.path.unlink()
     bad = found["unsaid"] + found["only noted"] + alarms
     words = ", ".join(f"{count} {word}" for word, count in sorted(found.items()))

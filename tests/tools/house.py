@@ -30,19 +30,19 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
-    "lines of code": 32_773,
-    "lines of code in core/": 17_016,
-    "lines of docstrings": 10_901,
-    "files": 304,
+    "lines of code": 31_939,
+    "lines of code in core/": 16_482,
+    "lines of docstrings": 10_728,
+    "files": 299,
     "names in __all__": 105,
-    "options of commands": 159,
-    "words of docs": 58_072,
-    "lines of code of tests": 44_902,
+    "options of commands": 160,
+    "words of docs": 57_039,
+    "lines of code of tests": 43_906,
     "binding classes of engines": 11,
     "files from bind of a JPEG to the engine": 26,
     "files of evaluate_features": 7,
-    "modules in a circle": 16,
-    "inner names that capabilities use": 138,
+    "modules in a circle": 17,
+    "inner names that capabilities use": 145,
 }
 """`--check` fails above these. A change that needs more raises its line, and says what it needs it for."""
 

@@ -188,10 +188,10 @@ def compare(function: MadeUp, learned: LearnedContract, rng: np.random.Generator
     """Gray levels between the contract and the function: on average, and at most."""
     means, most = [], 0.0
     for pixels in unseen(rng, 10):
-        wanted, came = function(pixels), bound(learned.contract, pixels)
-        if wanted.shape != came.shape:
+        wanted, got = function(pixels), bound(learned.contract, pixels)
+        if wanted.shape != got.shape:
             return math.inf, math.inf
-        off = np.abs(wanted - came)
+        off = np.abs(wanted - got)
         off *= 255
         means.append(float(off.mean()))
         most = max(most, float(off.max()))

@@ -120,20 +120,20 @@ def random_classifier(seed: int, exchanged: tuple[int, int] | None = None) -> Cl
     return Classifier(proto.SerializeToString(), rng.normal(size=shape).astype(np.float32), kind)
 
 
-def error_of(expected: Array, came: Array) -> float:
+def error_of(expected: Array, got: Array) -> float:
     """The largest difference over the largest magnitude of its class, or of all in a batch of fewer than 16."""
-    wide, differences = expected.astype(np.float64), np.abs(expected.astype(np.float64) - came.astype(np.float64))
+    wide, differences = expected.astype(np.float64), np.abs(expected.astype(np.float64) - got.astype(np.float64))
     largest = np.abs(wide).max()
     if len(wide) < 16:
         return float(differences.max() / largest)
     return float((differences.max(0) / np.maximum(np.abs(wide).max(0), 1e-3 * largest)).max())
 
 
-def changed_rows(expected: Array, came: Array, tolerance: float) -> tuple[int, int, int]:
+def changed_rows(expected: Array, got: Array, tolerance: float) -> tuple[int, int, int]:
     """How many rows have a clear winner, in how many of these it changes, and in how many others it does."""
     clear, changed, close = 0, 0, 0
     floor = float(np.abs(expected).max()) / 20
-    for row, other in zip(expected.astype(np.float64), came, strict=True):
+    for row, other in zip(expected.astype(np.float64), got, strict=True):
         second, first = sorted(row)[-2:]
         is_changed = int(np.argmax(row)) != int(np.argmax(other))
         is_clear = first - second > tolerance * max(float(np.abs(row).max()), floor)
@@ -142,10 +142,10 @@ def changed_rows(expected: Array, came: Array, tolerance: float) -> tuple[int, i
     return clear, changed, close
 
 
-def is_beyond(expected: Array, came: Array, tolerance: float, slack: float = 1.0) -> bool:
+def is_beyond(expected: Array, got: Array, tolerance: float, slack: float = 1.0) -> bool:
     """Whether values, or winners in more than a hundredth of the rows, are not what they were."""
-    clear, changed, _ = changed_rows(expected, came, tolerance)
-    return error_of(expected, came) > slack * tolerance or changed > 0.01 * clear
+    clear, changed, _ = changed_rows(expected, got, tolerance)
+    return error_of(expected, got) > slack * tolerance or changed > 0.01 * clear
 
 
 def try_conversion(seed: int, folder: Path) -> tuple[str, str]:
@@ -160,10 +160,10 @@ def try_conversion(seed: int, folder: Path) -> tuple[str, str]:
         rounded = one.evaluate(one.x.astype(np.float16).astype(np.float32)).astype(np.float16)
         is_true = is_beyond(expected, rounded, tolerance)
         return "refused", "" if is_true else f"refused {one.kind} untruly: {refusal}"
-    came = evaluated(target.read_bytes(), one.x)
-    if is_beyond(expected, came, tolerance, SLACK):
+    got = evaluated(target.read_bytes(), one.x)
+    if is_beyond(expected, got, tolerance, SLACK):
         return "converted", f"{one.kind} is beyond the tolerance: {report}"
-    if any(changed_rows(expected, came, tolerance)[1:]) and "top-1 changed in" not in str(report):
+    if any(changed_rows(expected, got, tolerance)[1:]) and "top-1 changed in" not in str(report):
         return "converted", f"{one.kind} has another winner, and the report is silent: {report}"
     return "converted", ""
 
@@ -174,11 +174,11 @@ def try_pair(seed: int) -> str:
     expected = one.evaluate()
     order = np.argsort(-expected[0], kind="stable")
     place = 1 if rng.random() < 0.5 else int(rng.integers(1, len(order)))
-    came = random_classifier(seed, (int(order[0]), int(order[place]))).evaluate()
-    clear, changed, close = changed_rows(expected, came, tolerance)
+    got = random_classifier(seed, (int(order[0]), int(order[place]))).evaluate()
+    clear, changed, close = changed_rows(expected, got, tolerance)
     if not changed + close:
         return f"{one.kind}: nothing was planted"
-    outputs = compare({"y": expected}, {"y": came}, tolerance)
+    outputs = compare({"y": expected}, {"y": got}, tolerance)
     told = str(ConversionReport(1, 1, 1, {}, outputs, [], tolerance))
     top1 = 1 - changed / clear if clear else None
     is_named = "top-1 changed in" in told and outputs[0].near_ties == close
@@ -202,17 +202,17 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
     wanted = parser.parse_args()
-    came: Counter[str] = Counter()
+    got: Counter[str] = Counter()
     for index, (what, problem) in enumerate(try_all(wanted.count, wanted.pairs, wanted.seed)):
-        came[what] += 1
-        came["wrong " + what] += bool(problem)
+        got[what] += 1
+        got["wrong " + what] += bool(problem)
         if problem:
             print(f"{index}: {problem}", flush=True)
-    failures = sum(number for what, number in came.items() if what.startswith("wrong "))
+    failures = sum(number for what, number in got.items() if what.startswith("wrong "))
     print(
-        f"{wanted.count} classifiers: {came['converted']} converted, {came['wrong converted']} of them wrongly, "
-        f"{came['refused']} refused, {came['wrong refused']} of them untruly; {wanted.pairs} pairs: "
-        f"{came['pair'] - came['wrong pair']} changed winners named"
+        f"{wanted.count} classifiers: {got['converted']} converted, {got['wrong converted']} of them wrongly, "
+        f"{got['refused']} refused, {got['wrong refused']} of them untruly; {wanted.pairs} pairs: "
+        f"{got['pair'] - got['wrong pair']} changed winners named"
     )
     sys.exit(1 if failures else 0)
 
