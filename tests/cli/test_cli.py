@@ -159,9 +159,9 @@ def test_run_binds_several_inputs_by_name(tmp_path: Path) -> None:
     ("code", "arguments", "words"),
     [
         (3, ["nope.onnx", "seven"], "nope.onnx: Model file not found\\."),
-        (3, ["text.txt", "seven"], "text.txt: This is a text file, and an ONNX model is expected"),
+        (3, ["text.txt", "seven"], "text.txt: Failed to parse the model"),
         (4, [DIGITS, "nope.png"], "nope.png: There is no such picture"),
-        (4, [DIGITS, "text.txt"], "text.txt: This is a text file, and a picture is expected"),
+        (4, [DIGITS, "text.txt"], "text.txt is not a picture that can be decoded"),
         (4, [DIGITS, "wrong.npy"], "Dimension 3 is 29, not 28"),
         (4, [DIGITS, "double.npy"], "Bind a TensorFloat"),
         (4, [DIGITS, "broken.npy"], "broken.npy: It holds no array"),

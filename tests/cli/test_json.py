@@ -155,4 +155,4 @@ def test_a_conversion_that_failed_has_its_report(folder: Path) -> None:
 def test_a_file_named_like_the_option_asks_for_no_json(folder: Path) -> None:
     result = call("run", "digits.onnx", "--", "--json")
     assert (result.exit_code, result.stdout) == (4, "")
-    assert "--json: There is no such picture." in result.stderr
+    assert "--json: There is no such picture or folder." in result.stderr

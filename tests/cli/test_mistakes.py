@@ -380,8 +380,9 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
         "contract ids.onnx --preset imagenet --output out.onnx",
         4,
         "ids.onnx: No input is a tensor of a RGB8 picture in NCHW: x is Int64[1,-1,]. A picture's tensor has "
-        "four dimensions, of which one is the channels. Where one has them in another order or number, say "
-        "--tensor-layout or --pixel-format; otherwise the model takes no pictures.",
+        "four dimensions, of which one is the channels. Where one has them in another order or number, say so: "
+        "layout and pixel_format of an ImageContract, --tensor-layout and --pixel-format of `winml-py contract`; "
+        "otherwise the model takes no pictures.",
     ),
     (
         "perf digits.onnx --input seven.png",

@@ -340,8 +340,7 @@ def test_files_that_hold_no_array(tmp_path: Path, content: bytes) -> None:
         header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (35184372088832,), }"
         header += b" " * (117 - len(header)) + b"\n"
         path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
-    words = "This is an empty file, and an array is expected" if content == b"" else "It holds no array"
-    assert f"{path}: {words}" in require_failure(4, "run", DIGITS, path)
+    assert f"{path}: It holds no array" in require_failure(4, "run", DIGITS, path)
 
 
 def test_fractions_are_no_whole_numbers(tmp_path: Path) -> None:

@@ -241,7 +241,7 @@ CASES = {
         lambda: two_rows().top_k(1), "top_k(output=...)", lambda: two_rows().top_k(1, output="z")
     ),
     "scores of a batch": Case(
-        lambda: scores(2).top_k(1), "the rows of to_numpy()", lambda: scores(2).outputs["y"].to_numpy()[0].argmax()
+        lambda: scores(2).top_k(1), "take rows of to_numpy()", lambda: scores(2).outputs["y"].to_numpy()[0].argmax()
     ),
     "an engine that is none": Case(
         lambda: make_options(engine=1), '"onnxruntime"', lambda: make_options(engine="onnxruntime")

@@ -343,9 +343,9 @@ def test_files_that_are_no_pictures(tmp_path: Path, cat: Path) -> None:
     path = tmp_path / "text.png"
     path.write_text("not a picture")
     for source, words in (
-        (path, r"text\.png: This is a text file, and a picture is expected"),
-        (tmp_path, "This is a folder, and a picture is expected"),
-        (b"", "is not a picture that can be decoded"),
+        (path, r"text\.png is not a picture that can be decoded"),
+        (tmp_path, "Expected a picture, got a folder"),
+        (b"", "Expected a picture, got 0 bytes"),
         (b"not a picture", "is not a picture that can be decoded"),
         (cat.read_bytes()[:2000], "is not a picture that can be decoded"),
     ):

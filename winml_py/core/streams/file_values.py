@@ -42,6 +42,8 @@ def read_value(feature: FeatureDescriptor, source: Path | bytes | bytearray, fas
         return _read_table(feature, path)
     try:
         return _load_picture(path, fast_decode)
+    except PictureNotFoundError:
+        raise
     except PictureError as error:
         if not isinstance(feature, TensorFeatureDescriptor) or len(feature.shape) == 4:
             raise
@@ -54,7 +56,7 @@ def read_value(feature: FeatureDescriptor, source: Path | bytes | bytearray, fas
 
 def _array_hint(feature: TensorFeatureDescriptor, path: str) -> str:
     tensor_class = TENSOR_CLASSES.get(feature.tensor_kind)
-    if tensor_class is None or tensor_class.dtype.kind not in "iu" or not os.path.isfile(path):
+    if tensor_class is None or tensor_class.dtype.kind not in "iu":
         return "Write one with numpy.save. On the command line, write a few numbers as they are: 1,2,3."
     return (
         f"Of the bytes of a file, make an array: bytes = numpy.fromfile({path!r}, numpy.uint8); cut or fill it to the "
