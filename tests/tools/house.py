@@ -30,13 +30,13 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
-    "lines of code": 31_939,
-    "lines of code in core/": 16_482,
+    "lines of code": 31_941,
+    "lines of code in core/": 16_484,
     "lines of docstrings": 10_728,
     "files": 299,
     "names in __all__": 105,
     "options of commands": 160,
-    "words of docs": 57_039,
+    "words of docs": 57_036,
     "lines of code of tests": 43_906,
     "binding classes of engines": 11,
     "files from bind of a JPEG to the engine": 26,
