@@ -105,7 +105,7 @@ def test_numbers_in_the_place_of_files(tmp_path: Path) -> None:
     assert outputs(*files, "flag=0", "word=2") == [[3, 6], [False], "2"]
     assert "rate takes Int64[]" in require_failure(4, "run", path, "x=1,2", "rate=1.5", "flag=1", "word=a")
     assert "holds 3 numbers, and x takes 2" in require_failure(4, "run", path, "x=1,2,3", "rate=1", "flag=1", "word=a")
-    assert "nowhere: There is no such picture" in require_failure(
+    assert "nowhere: The input x takes Float 2, and there is no such file" in require_failure(
         4, "run", path, "x=nowhere", "rate=1", "flag=1", "word=a"
     )
 

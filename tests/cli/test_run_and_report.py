@@ -308,6 +308,6 @@ def test_a_path_that_is_misspelt_is_told(tmp_path: Path, seven: Path) -> None:
     assert "Did you mean" not in require_failure(3, "run", tmp_path / "modle.onnx", seven)
     for wrong, right in (("seven.png", "sevn.png"), ("rows.npy", "row.npy")):
         assert f"Did you mean {tmp_path / right}?" in require_failure(4, "run", model, tmp_path / wrong)
-    assert "Check the working directory" in require_failure(4, "run", model, tmp_path / "other.png")
+    assert "there is no such file" in require_failure(4, "run", model, tmp_path / "other.png")
     words = require_failure(2, "run", model, seven, "--labels", tmp_path / "label.txt")
     assert f"Did you mean {tmp_path / 'labels.txt'}?" in words

@@ -56,7 +56,7 @@ def test_options_in_the_place_of_the_device_are_recognised() -> None:
     model = LearningModel.load(DIGITS)
     with pytest.raises(InvalidArgumentError, match=r"Write LearningModelSession\(model, options=options\)"):
         LearningModelSession(model, LearningModelSessionOptions())  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgumentError, match=r"int came. Make them: options = LearningModelSessionOptions\(\)"):
+    with pytest.raises(InvalidArgumentError, match=r"got int. Make them: options = LearningModelSessionOptions\(\)"):
         LearningModelSession(model, None, 3)  # type: ignore[arg-type]
 
 
@@ -367,10 +367,10 @@ def test_mean_and_std_go_with_their_colours() -> None:
 
 
 MISTAKES = {
-    "LearningModel('digits.onnx')": "A LearningModel is loaded, and not made of its name. Write "
+    "LearningModel('digits.onnx')": "A LearningModel cannot be created from a path directly. Write "
     "LearningModel.load(path).",
-    "LearningModelSession(model, LearningModelDeviceKind.CPU)": "A LearningModelDevice is expected, and "
-    "LearningModelDeviceKind came. Write LearningModelDevice(LearningModelDeviceKind.CPU).",
+    "LearningModelSession(model, LearningModelDeviceKind.CPU)": "Expected a LearningModelDevice, got "
+    "LearningModelDeviceKind. Write LearningModelDevice(LearningModelDeviceKind.CPU).",
     "ImageContract('BGR8')": "The pixel format of a contract is 'BGR8'. It is BitmapPixelFormat.RGB8, "
     "BitmapPixelFormat.BGR8 or BitmapPixelFormat.GRAY8.",
     "fixed.evaluate(binding, 0.5)": "The correlation id is 0.5, and a text is expected. A time limit is named: "
@@ -379,11 +379,11 @@ MISTAKES = {
     "timeout=0.5.",
     "ImageFeatureValue.from_array(None, BitmapPixelFormat.BGR8)": "None came for an array. OpenCV's imread gives it "
     "where it cannot read the file: check the path.",
-    "LearningModelBinding(model)": "A LearningModelSession is expected, and LearningModel came. Write "
+    "LearningModelBinding(model)": "Expected a LearningModelSession, got LearningModel. Write "
     "LearningModelBinding(session), where session = LearningModelSession(model).",
-    "LearningModelBinding('digits.onnx')": "A LearningModelSession is expected, and str came. Write "
+    "LearningModelBinding('digits.onnx')": "Expected a LearningModelSession, got str. Write "
     "LearningModelBinding(session), where session = LearningModelSession(model).",
-    "LearningModelSession(model, 'cpu')": "A LearningModelDevice is expected, and str came. Write "
+    "LearningModelSession(model, 'cpu')": "Expected a LearningModelDevice, got str. Write "
     'LearningModelDevice.find("cpu").',
     "Tuning(graph_optimisation='all')": "Tuning has no 'graph_optimisation'. Did you mean 'graph_optimization'?",
     "ImageContract(pixel_fromat=1)": "ImageContract has no 'pixel_fromat'. Did you mean 'pixel_format'?",

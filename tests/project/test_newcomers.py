@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from onnx import TensorProto, helper
 from helpers.cli import call
 from helpers.models import INT64, data, tensor, unary
 from helpers.paths import MODELS, PICTURES
+from helpers.seeing_models import ULTRALYTICS, made, yolo
 from winml_py import (
     ImageContract,
     ImageFeatureValue,
@@ -24,6 +26,8 @@ from winml_py import (
     LearningModelSessionOptions,
     TensorFloat,
 )
+from winml_py.authoring.evidence import ContractEvidence
+from winml_py.authoring.learning.learn_contract import LearnedContract
 
 SEVEN = PICTURES / "seven.png"
 
@@ -44,21 +48,23 @@ MISTAKES: list[tuple[Callable[[], object], str]] = [
     ),  # type: ignore[arg-type]
     (
         lambda: session(unary("Neg", [1, 3, 8, 8])).evaluate_features({"x": np.zeros((8, 8, 3), np.uint8)}),
-        r"say first how the model was trained: model.contracts['x'] = ImageContract.imagenet()",
+        r"first state how the model was trained: model.contracts['x'] = ImageContract.imagenet()",
     ),
     (lambda: session().run(None, {}), "Write session.evaluate_features({name: value}).outputs."),
     (lambda: TensorFloat.from_numpy(np.zeros(2, np.float32))[0], "Write tensor.to_numpy()[...]."),  # type: ignore[index]
+    (lambda: TensorFloat.from_numpy(np.zeros(2, np.float32)).argmax(), "Write tensor.to_numpy().argmax."),  # type: ignore[attr-defined]
+    (lambda: session().evaluate_features(ImageFeatureValue.load(SEVEN)), "Write {'image': value}."),
     (
         lambda: session(scalar_input()).evaluate_features({"x": np.zeros((1, 2), np.float32), "sr": np.array([16000])}),
         "bind the number without a list or an array around it",
     ),
     (
         lambda: session(unary("Neg", [1, 4])).evaluate_features({"x": np.zeros((1, 4), np.int16)}),
-        "Sound of 16 bits is divided by its range, too: / 32768.",
+        "For 16-bit sound: array.astype(np.float32) / 32768",
     ),
     (
         lambda: session().evaluate_features({"image": [ImageFeatureValue.load(SEVEN)] * 2}),
-        "evaluate_many(pictures) evaluates them one by one",
+        "Use session.evaluate_many(pictures), which evaluates them one by one",
     ),
     (lambda: ImageFeatureValue.load(b""), "Expected a picture, got 0 bytes. Pass the contents of a picture file"),
     (lambda: next(iter(session().evaluate_many("picsss"))).outputs, "picsss: There is no such picture or folder."),
@@ -91,6 +97,13 @@ def test_a_size_that_is_no_multiple_of_the_models_stride_is_refused(tmp_path: Pa
     assert "the model takes multiples of 32. Write --size 352,352." in " ".join(result.stderr.split())
 
 
+def test_a_stated_size_goes_before_the_exports(tmp_path: Path) -> None:
+    path = tmp_path / "detector.onnx"
+    path.write_bytes(unary("Neg", [1, 3, "height", "width"], metadata=ULTRALYTICS | {"task": "detect"}))
+    result = call("run", path, SEVEN, "--size", "64,96", "--json")
+    assert json.loads(result.stdout)["results"][0]["sizes"]["x"]["shape"] == [1, 3, 64, 96]
+
+
 def test_bytes_for_integers_are_told_how_to_become_an_array(tmp_path: Path) -> None:
     (tmp_path / "ids.onnx").write_bytes(unary("Neg", [1, 32], TensorProto.INT32))
     (tmp_path / "file.py").write_text("print(1)\n")
@@ -98,6 +111,15 @@ def test_bytes_for_integers_are_told_how_to_become_an_array(tmp_path: Path) -> N
     assert result.exit_code == 4
     assert "neither an array (.npy) nor a table of numbers (.csv)" in result.stderr
     assert "numpy.fromfile" in result.stderr
+
+
+def test_a_number_in_brackets_is_told_how_to_be_written(tmp_path: Path) -> None:
+    (tmp_path / "rate.onnx").write_bytes(unary("Neg", [], INT64))
+    result = call("run", tmp_path / "rate.onnx", "x=[16000]")
+    assert result.exit_code == 4
+    words = " ".join(result.stderr.split())
+    assert "[16000]: The input x takes Int64, and there is no such file." in words
+    assert "write a few numbers without brackets: 1,2,3." in words
 
 
 def test_the_characters_of_paddleocr_are_the_labels() -> None:
@@ -112,3 +134,24 @@ def test_options_show_all_settings_in_a_notebook() -> None:
     html = options._repr_html_()
     assert "<b>3</b>" in html
     assert "intra_op_num_threads" in html
+
+
+def test_a_detectors_result_leads_to_its_objects_in_a_notebook() -> None:
+    model = made(yolo(), {"output0": "float[1, 7, 2100]"}, ULTRALYTICS | {"task": "detect"})
+    html = session(model).evaluate_features({"x": ImageFeatureValue.load(SEVEN)})._repr_html_()
+    assert "detections(result) of a detector" in html
+    classes = session().evaluate_features({"image": ImageFeatureValue.load(SEVEN)})._repr_html_()
+    assert "detections(result)" not in classes
+
+
+def test_a_tensor_is_one_item_of_a_stream() -> None:
+    tensor = TensorFloat.from_numpy(np.zeros((1, 1, 28, 28), np.float32))
+    assert [result.succeeded for result in session().evaluate_many(tensor)] == [True]
+
+
+def test_a_learned_contract_is_shown_without_its_evidence() -> None:
+    contract = ImageContract(size=(32, 32))
+    evidence = ContractEvidence.take(lambda pixels: np.zeros((3, 32, 32), np.float32), "prepare", contract, 0)
+    learned = LearnedContract(contract, "prepare", "rgb", 400, 50, 0.1, 1.0, evidence)
+    assert len(str(learned)) < 500 < len(str(evidence))
+    assert "size 32 32" in str(learned)

@@ -30,14 +30,14 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
-    "lines of code": 31_941,
-    "lines of code in core/": 16_484,
+    "lines of code": 31_958,
+    "lines of code in core/": 16_501,
     "lines of docstrings": 10_728,
     "files": 299,
     "names in __all__": 105,
     "options of commands": 160,
-    "words of docs": 57_036,
-    "lines of code of tests": 43_906,
+    "words of docs": 57_038,
+    "lines of code of tests": 43_939,
     "binding classes of engines": 11,
     "files from bind of a JPEG to the engine": 26,
     "files of evaluate_features": 7,

@@ -155,12 +155,12 @@ def test_arguments_in_the_wrong_place_are_told() -> None:
     loaded = LearningModel.load(MODELS["tensor"])
     session = LearningModelSession(loaded)
     for use, words in (
-        (lambda: LearningModelSession("model.onnx"), "A LearningModel is expected, and str came. Load it first"),
-        (lambda: LearningModelSession(loaded, LearningModelDeviceKind.CPU), "A LearningModelDevice is expected"),
-        (lambda: LearningModelSession(loaded, LearningModelSessionOptions()), "A LearningModelDevice is expected"),
+        (lambda: LearningModelSession("model.onnx"), "Expected a LearningModel, got str. Load it first"),
+        (lambda: LearningModelSession(loaded, LearningModelDeviceKind.CPU), "Expected a LearningModelDevice"),
+        (lambda: LearningModelSession(loaded, LearningModelSessionOptions()), "Expected a LearningModelDevice"),
         (lambda: LearningModelSession(loaded, None, {}), "A LearningModelSessionOptions is expected"),
         (lambda: session.evaluate(None), "A LearningModelBinding is expected"),
-        (lambda: session.evaluate_features([1]), "A Mapping is expected"),
+        (lambda: session.evaluate_features([1]), "Expected a dict of input names and values"),
     ):
         with pytest.raises(InvalidArgumentError, match=words):
             use()

@@ -56,7 +56,8 @@ def require_type(value: object, kind: Any, hint: str) -> None:
     """
     if not isinstance(value, kind):
         expected = (get_args(kind) or [kind])[0].__name__
-        raise InvalidArgumentError(f"A {expected} is expected, and {type_name(value)} came.", hint=hint)
+        article = "an" if expected[0] in "AEIO" else "a"
+        raise InvalidArgumentError(f"Expected {article} {expected}, got {type_name(value)}.", hint=hint)
 
 
 class Fields:

@@ -88,7 +88,7 @@ class LearningModelBinding(Object, MapView[Any]):
         compiled = inside(session) if hasattr(session, "_inside") else None
         if not isinstance(compiled, Compiled):
             raise InvalidArgumentError(
-                f"A LearningModelSession is expected, and {type_name(session)} came.",
+                f"Expected a LearningModelSession, got {type_name(session)}.",
                 hint="Write LearningModelBinding(session), where session = LearningModelSession(model).",
             )
         self._session = session  # a session that nobody else holds would close its engine

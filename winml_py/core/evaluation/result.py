@@ -192,9 +192,9 @@ class LearningModelEvaluationResult(Object):
         rows = [value.to_numpy() for value in map(outputs.__getitem__, names) if isinstance(value, Tensor)]
         rows = [row for row in rows if is_row(row)]
         if len(rows) != 1:
-            how_many = "more than one" if rows else "none"
+            how_many = "more than one of" if rows else "none of"
             raise InvalidArgumentError(
-                f"Of the outputs {', '.join(names)} {how_many} is one row of scores.",
+                f"top_k needs an output with one row of scores: {how_many} {', '.join(names)} is one.",
                 hint="Name one: top_k(output=...)."
                 if rows
                 else "For a detector, call winml_py.vision.detections(result); for a batch, take rows of to_numpy().",

@@ -362,8 +362,8 @@ def _check_picture(value: ImageFeatureValue, descriptor: ShapedDescriptor, prope
     if batch not in (-1, frames):
         hint = f"The batch is {frames}, not {batch}."
         if batch == 1:
-            hint += " evaluate_many(pictures) evaluates them one by one. A session with options fixes a free batch to "
-            hint += "1, unless batch_size_override is 0."
+            hint += " Use session.evaluate_many(pictures), which evaluates them one by one. (If the model leaves the "
+            hint += "batch free: options.batch_size_override = 0.)"
         raise incompatible(SizeMismatchError, descriptor, _describe(value), hint)
 
 

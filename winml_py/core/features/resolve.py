@@ -318,7 +318,8 @@ def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
             hint = f"Bind a {tensor_class.__name__}, or an array of {tensor_class.dtype.name}: array.astype({kind})."
             is_float = tensor_class.dtype.kind == "f"
             if value.tensor_kind == TensorKind.INT16 and is_float:
-                hint += " Sound of 16 bits is divided by its range, too: / 32768."
+                cast = f"array.astype({kind})"
+                hint = f"Bind {tensor_class.dtype.name}. For 16-bit sound: {cast} / 32768; otherwise: {cast}."
             # Cast alone, levels stay 0 to 255, and the model would answer wrongly without an error.
             elif value.tensor_kind == TensorKind.UINT8 and isinstance(descriptor, ImageFeatureDescriptor):
                 levels = descriptor.contract.pixel_range.name.lower().replace("_", " ")
@@ -328,7 +329,7 @@ def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
                 )
             elif value.tensor_kind == TensorKind.UINT8 and takes_picture(descriptor):
                 hint = (
-                    "Of a picture, say first how the model was trained: "
+                    "If this is a picture, first state how the model was trained: "
                     f"model.contracts[{descriptor.name!r}] = ImageContract.imagenet(), or another preset, or "
                     "ImageContract(...). Then bind the array, height x width x channels, as "
                     "ImageFeatureValue.from_array(array, BitmapPixelFormat.RGB8), or BGR8 from OpenCV."

@@ -320,7 +320,11 @@ class Tensor(Closeable, Object):
     if not TYPE_CHECKING:  # checkers find it themselves
 
         def __getitem__(self, _: object) -> None:
-            raise TypeError(f"A {type(self).__name__} has no elements to take. Write tensor.to_numpy()[...].")
+            raise TypeError(f"A {type(self).__name__} cannot be indexed. Write tensor.to_numpy()[...].")
+
+        def __getattr__(self, name: str) -> None:
+            hint = f" Write tensor.to_numpy().{name}." if hasattr(np.ndarray, name) else ""
+            raise AttributeError(f"A {type(self).__name__} has no {name!r}.{hint}", name=name, obj=self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the class, the shape and the numbers, which are copied to the host's memory from a device."""

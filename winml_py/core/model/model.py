@@ -60,7 +60,7 @@ class LearningModel(Closeable, Object):
         """Use `load`, `load_from_file_path` or `load_from_stream`."""
         if header is None:
             raise InvalidArgumentError(
-                "A LearningModel is loaded, and not made of its name.", hint="Write LearningModel.load(path)."
+                "A LearningModel cannot be created from a path directly.", hint="Write LearningModel.load(path)."
             )
         constants = {weight.name for weight in header.weights}
         infos = [info for info in header.inputs if info.name not in constants]

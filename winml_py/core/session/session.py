@@ -323,7 +323,7 @@ class LearningModelSession(Closeable, CompiledModel):
             outputs = compiled.plain_arrays.evaluate(run_once, features) if run_once is not None else None
             if outputs is not None:
                 return LearningModelEvaluationResult(correlation_id, outputs, facts=self._facts)
-        require_type(features, Mapping, "Write {name: value}.")
+        self._require_mapping(features)
         return self._run_limited(bind_at_once(compiled, features), correlation_id, timeout)
 
     def evaluate_features_async(
@@ -349,7 +349,7 @@ class LearningModelSession(Closeable, CompiledModel):
             >>> int(operation.get().outputs["probabilities"].to_numpy().argmax())
             7
         """
-        require_type(features, Mapping, "Write {name: value}.")
+        self._require_mapping(features)
         binds = check_features(self._inside, features)
         return AsyncOperation(lambda stop: self._run(bind_later(self._inside, binds, stop), correlation_id, stop))
 
@@ -448,10 +448,18 @@ class LearningModelSession(Closeable, CompiledModel):
             return "of another process"
         return "closed" if compiled.is_closed else "lost" if compiled.is_lost else ""
 
+    def _require_mapping(self, features: object) -> None:
+        if not isinstance(features, Mapping):
+            name = next((feature.name for feature in self.model.input_features), "name")
+            raise InvalidArgumentError(
+                f"Expected a dict of input names and values, got {type_name(features)}.",
+                hint=f"Write {{{name!r}: value}}.",
+            )
+
     def _evaluation_of(self, binding: LearningModelBinding) -> Evaluation:
         """The inside of a binding, which must be this session's."""
         self._inside.require_open()
-        require_type(binding, LearningModelBinding, "Bind first, or use evaluate_features({name: value}).")
+        require_type(binding, LearningModelBinding, "For a dict, call session.evaluate_features({name: value}).")
         evaluation = inside(binding)
         if evaluation.compiled is not self._inside:
             raise InvalidArgumentError(

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import InvalidArgumentError, PictureError, PictureNotFoundError
 from ..base.arrays import Array
-from ..base.file_kinds import missing_file_hint
+from ..base.file_kinds import find_similar_file, missing_file_hint
 from ..features.descriptors import FeatureDescriptor, ShapedDescriptor, TensorFeatureDescriptor
 from ..features.pictures import ImageFeatureValue
 from ..features.tensor_classes import TENSOR_CLASSES
@@ -42,25 +42,30 @@ def read_value(feature: FeatureDescriptor, source: Path | bytes | bytearray, fas
         return _read_table(feature, path)
     try:
         return _load_picture(path, fast_decode)
-    except PictureNotFoundError:
-        raise
     except PictureError as error:
         if not isinstance(feature, TensorFeatureDescriptor) or len(feature.shape) == 4:
             raise
+        problem, similar = "this is neither an array (.npy) nor a table of numbers (.csv)", ""
+        if isinstance(error, PictureNotFoundError):
+            problem, similar = "there is no such file", find_similar_file(path)
         raise InvalidArgumentError(
-            f"{path}: The input {feature.name} takes {feature.describe()}, and this is neither an array (.npy) nor a "
-            "table of numbers (.csv).",
-            hint=_array_hint(feature, path),
+            f"{path}: The input {feature.name} takes {feature.describe()}, and {problem}.",
+            hint=f"Did you mean {similar}?" if similar else _array_hint(feature, path),
         ) from error
 
 
 def _array_hint(feature: TensorFeatureDescriptor, path: str) -> str:
     tensor_class = TENSOR_CLASSES.get(feature.tensor_kind)
-    if tensor_class is None or tensor_class.dtype.kind not in "iu":
-        return "Write one with numpy.save. On the command line, write a few numbers as they are: 1,2,3."
+    if tensor_class is None or tensor_class.dtype.kind not in "iu" or not os.path.isfile(path):
+        return "Write an array with numpy.save. On the command line, write a few numbers without brackets: 1,2,3."
+    shape = ", ".join(
+        str(size) if size > 0 else "bytes.size" if axis else "1" for axis, size in enumerate(feature.shape)
+    )
     return (
-        f"Of the bytes of a file, make an array: bytes = numpy.fromfile({path!r}, numpy.uint8); cut or fill it to the "
-        f'shape; numpy.save("bytes.npy", bytes.astype(numpy.{tensor_class.dtype.name}).reshape(1, -1)).'
+        f"To pass the bytes of the file, padded with 0, make an array: bytes = numpy.fromfile({path!r}, numpy.uint8); "
+        f"array = numpy.zeros([{shape}], numpy.{tensor_class.dtype.name}); "
+        'array.flat[: bytes.size] = bytes[: array.size]; numpy.save("bytes.npy", array). Check how the model\'s makers '
+        "pad."
     )
 
 
