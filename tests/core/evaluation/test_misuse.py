@@ -158,8 +158,8 @@ def test_arguments_in_the_wrong_place_are_told() -> None:
         (lambda: LearningModelSession("model.onnx"), "Expected a LearningModel, got str. Load it first"),
         (lambda: LearningModelSession(loaded, LearningModelDeviceKind.CPU), "Expected a LearningModelDevice"),
         (lambda: LearningModelSession(loaded, LearningModelSessionOptions()), "Expected a LearningModelDevice"),
-        (lambda: LearningModelSession(loaded, None, {}), "A LearningModelSessionOptions is expected"),
-        (lambda: session.evaluate(None), "A LearningModelBinding is expected"),
+        (lambda: LearningModelSession(loaded, None, {}), "Expected a LearningModelSessionOptions"),
+        (lambda: session.evaluate(None), "Expected a LearningModelBinding"),
         (lambda: session.evaluate_features([1]), "Expected a dict of input names and values"),
     ):
         with pytest.raises(InvalidArgumentError, match=words):
