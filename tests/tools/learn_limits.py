@@ -1,6 +1,6 @@
 """Are contracts learned wrongly from functions that do something else above a limit, or with another content?
 
-    python tests/tools/learn_limits.py [--count 500] [--seed 0]
+    python tests/tools/learn_limits.py [--count 500] [--first 0] [--seed 0]
 
 Each function is made up: a limit of the longer or the shorter side, a canvas or none, multiples, a rounding, OpenCV's
 or Pillow's kernels, sizes or factors (`fx`, `fy`), and in some a blur, or another kernel above a ratio, or a branch on
@@ -201,10 +201,11 @@ def compare(function: MadeUp, learned: LearnedContract, rng: np.random.Generator
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=500, metavar="N", help="functions; 500 by default")
+    parser.add_argument("--first", type=int, default=0, metavar="N", help="which comes first: for several processes")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the functions; 0 by default")
     options = parser.parse_args()
     counts: Counter[str] = Counter()
-    for index in range(options.count):
+    for index in range(options.first, options.first + options.count):
         rng = np.random.default_rng([options.seed, index])
         function, begin = make_up(rng), time.monotonic()
         try:
