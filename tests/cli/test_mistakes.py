@@ -208,7 +208,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "run digits.onnx page.npy",
         4,
-        "page.npy: It holds no array: This file contains pickled (object) data. Write it with numpy.save.",
+        "page.npy: It holds no array. Write one with numpy.save.",
     ),
     (
         "run digits.onnx words.csv",

@@ -30,8 +30,8 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
-    "lines of code": 31_958,
-    "lines of code in core/": 16_501,
+    "lines of code": 31_957,
+    "lines of code in core/": 16_500,
     "lines of docstrings": 10_728,
     "files": 299,
     "names in __all__": 105,

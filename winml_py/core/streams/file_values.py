@@ -106,8 +106,8 @@ def read_array(path: str) -> Array:
     except FileNotFoundError as error:
         raise InvalidArgumentError(f"{path}: There is no such file.", hint=missing_file_hint(path)) from error
     except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
-        reason = str(error).partition(".")[0]  # NumPy goes on with advice to trust the file
-        raise InvalidArgumentError(f"{path}: It holds no array: {reason}.", hint="Write it with numpy.save.") from error
+        # NumPy's own words differ from version to version, and advise to trust the file.
+        raise InvalidArgumentError(f"{path}: It holds no array.", hint="Write one with numpy.save.") from error
 
 
 def _read_table(feature: FeatureDescriptor, path: str) -> Array:
