@@ -37,7 +37,7 @@ CEILINGS = {
     "names in __all__": 105,
     "options of commands": 160,
     "words of docs": 57_038,
-    "lines of code of tests": 43_940,
+    "lines of code of tests": 43_941,
     "binding classes of engines": 11,
     "files from bind of a JPEG to the engine": 26,
     "files of evaluate_features": 7,
