@@ -38,7 +38,7 @@ class Answer(NamedTuple):
     """What the function gave for a picture.
 
     Attributes:
-        numbers: channels x height x width, of float64; its own memory.
+        numbers: channels x height x width, of float32; a copy.
         layout: how it stood.
     """
 
@@ -171,7 +171,7 @@ class AskedFunction:
                 hint="A contract makes one tensor of one picture. Tiles are made by the program: bounds of the bind.",
             )
         if array.ndim == 2:
-            return Answer(array[None].astype(np.float64), TensorLayout.NCHW)
+            return Answer(array[None].astype(np.float32), TensorLayout.NCHW)
         is_last = array.shape[2] in (1, 3) and array.shape[0] not in (1, 3)
         if array.shape[2] in (1, 3) and array.shape[0] in (1, 3):  # a picture of three rows, say
             is_last = bool(self._channels_last)
@@ -182,7 +182,7 @@ class AskedFunction:
             )
         self._channels_last = is_last
         layout = TensorLayout.NHWC if is_last else TensorLayout.NCHW
-        return Answer((array.transpose(2, 0, 1) if is_last else array).astype(np.float64), layout)
+        return Answer((array.transpose(2, 0, 1) if is_last else array).astype(np.float32), layout)
 
 
 def _temporary_folder() -> tempfile.TemporaryDirectory[str]:

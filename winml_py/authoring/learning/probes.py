@@ -103,11 +103,12 @@ def fresh(count: int, seed: int, scaled: int) -> Iterator[Pixels]:
         yield texture((size[0], size[1]), rng, 0, 255) if index % 2 else scene((size[0], size[1]), rng)
 
 
-def deciding(sides: Iterable[int], seed: int) -> Iterator[Pixels]:
+def deciding(sides: Iterable[int], named: Iterable[int], seed: int) -> Iterator[Pixels]:
     """Pictures on which functions do something else that have a limit, or look at what is in a picture.
 
     Args:
         sides: those that rules name: pictures are below, at and above each, with their longer and their shorter side.
+        named: those of the rule that is proven: `int(side * scale)` cuts off a pixel at some sizes.
         seed: of the pictures.
     """
     rng = np.random.default_rng(seed)
@@ -123,10 +124,28 @@ def deciding(sides: Iterable[int], seed: int) -> Iterator[Pixels]:
     for side in sides:
         sizes += [(side * 3 // 5, side - 1), (side, side * 3 // 5), (side * 3 // 5, side + 1)]
         sizes += [(side * 7 // 5, each) for each in (side - 1, side, side + 1)]
+    for side in named:
+        sizes += _inexact_sizes(side)
     largest = LARGEST[0][0] * LARGEST[0][1]
     for height, width in sorted(set(sizes), key=math.prod):
         if min(height, width) >= 8 and height * width <= largest:
             yield texture((height, width), rng, 0, 255)
+
+
+def _inexact_sizes(side: int) -> Iterator[Size]:
+    """Sizes that a factor scales to whole pixels, and whose product in floating point is just below or just above."""
+    for short_part, long_part in ((1, 1), (3, 4)):
+        for parts in (range(side // long_part + 1, 3 * side), range(side // long_part - 1, side // 3, -1)):
+            found: dict[bool, Size] = {}
+            for part in parts:
+                short, long = short_part * part, long_part * part
+                for divisor, other in ((long, short), (short, long)):
+                    product, is_whole = other * (side / divisor), other * side % divisor == 0
+                    if is_whole and product != other * side // divisor:
+                        found.setdefault(product < other * side // divisor, (short, long))
+                if len(found) == 2:
+                    break
+            yield from found.values()
 
 
 class Numbers(NamedTuple):

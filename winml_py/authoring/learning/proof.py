@@ -85,7 +85,7 @@ def prove(asked: AskedFunction, candidate: Candidate, rivals: Iterable[Rule], nu
     worst: tuple[Pixels, Answer] | None = None
     sides = _apart(itertools.chain([candidate.rule], rivals))
     scaled = max(*candidate.rule.place((300, 400)).scaled, *candidate.rule.sides)
-    for pixels in itertools.chain(fresh(PICTURES, seed, scaled), deciding(sides, seed + 1)):
+    for pixels in itertools.chain(fresh(PICTURES, seed, scaled), deciding(sides, candidate.rule.sides, seed + 1)):
         if count >= PICTURES and (most > MOST or False in differing):
             break  # it is refused, and the large pictures take the longest
         answer, count = asked(pixels), count + 1
