@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -200,6 +201,21 @@ def test_the_standard_resize_of_a_detector_framework_is_learned() -> None:
     sizes = [(189, 602), (243, 486), *np.random.default_rng(3).integers(100, 1500, (500, 2)).tolist()]
     other = [size for size in sizes if scaling.scaled(size[1], size[0]) != preparations.detector_size(*size)]
     assert len(other) <= 2  # a product that is just below a half; the rule that limits the rounded side has some 15
+
+
+@pytest.mark.once
+def test_a_product_just_below_a_whole_number_is_cut_off_as_the_function_does() -> None:
+    def prepare(rgb: np.ndarray) -> np.ndarray:
+        scale = min(1.0, 960 / max(rgb.shape))
+        wide, high = (int(side * scale) for side in rgb.shape[1::-1])
+        whole = np.zeros((960, 960, 3), np.uint8)
+        whole[:high, :wide] = cv2.resize(rgb, (wide, high))
+        return whole.transpose(2, 0, 1)
+
+    scaling = learn_contract(prepare, pictures="rgb").contract.scaling
+    assert scaling is not None
+    assert scaling.scaled(1074, 1074) == (959, 959)  # 1074 * (960 / 1074) is 959.9999999999999
+    assert scaling.scaled(1047, 1000) == (916, 960)
 
 
 @pytest.mark.parametrize("is_longest", [True, False])

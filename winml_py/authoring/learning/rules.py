@@ -180,10 +180,13 @@ def _sided(
     # A side that most pictures have, as the shorter or as the longer one (Depth Anything).
     for most, _ in Counter(round(each) for each in (*short, *long)).most_common(2):
         yield ImageScaling(shortest_side=most, longest_side=most, changes_least=True, **way)
-    for height in _near(heights, largest=True):
-        for width in _near(widths, largest=True):
-            yield ImageScaling(height=height, width=width, keeps_aspect=True, **way)
-            yield ImageScaling(height=height, width=width, keeps_aspect=True, enlarges=False, **way)
+    # keeps_aspect multiplies in floating point, as `int(side * scale)` does: where the product is just below a whole
+    # number, longest_side, which is exact, gives a pixel more.
+    squares = [(side, side) for side in _near(long, largest=True)]
+    boxes = [(height, width) for height in _near(heights, largest=True) for width in _near(widths, largest=True)]
+    for height, width in dict.fromkeys([*squares, *boxes]):
+        yield ImageScaling(height=height, width=width, keeps_aspect=True, **way)
+        yield ImageScaling(height=height, width=width, keeps_aspect=True, enlarges=False, **way)
 
 
 def _around(sides: Sequence[int], way: dict[str, Any]) -> list[int]:
