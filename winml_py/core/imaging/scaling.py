@@ -79,18 +79,10 @@ class ImageScaling(Fields):
 
     def __post_init__(self) -> None:
         """Brings each field to its one form."""
-        for name in ("height", "width", "shortest_side", "longest_side"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, _pixels(name, getattr(self, name)))
-        for name in ("multiple", "pad_multiple"):
-            object.__setattr__(self, name, _pixels(name, getattr(self, name)))
-        for name in ("rounding", "multiple_rounding", "crop_rounding"):
-            object.__setattr__(self, name, member(ImageRounding, getattr(self, name), f"The {name} of a scaling"))
-        object.__setattr__(self, "anchor", member(ImageAnchor, self.anchor, "The anchor of a scaling"))
-        for name in ("keeps_aspect", "crops_first", "changes_least", "limits_rounded", "enlarges", "shrinks"):
-            object.__setattr__(self, name, truth(getattr(self, name), f"The {name} of a scaling"))
-        if self.crop_ratio is not None:
-            object.__setattr__(self, "crop_ratio", _ratio(self.crop_ratio))
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None or "None" not in str(field.type):
+                object.__setattr__(self, field.name, _CHECKS[str(field.type)](field.name, value))
         self._require_one_way()
 
     def _require_one_way(self) -> None:
@@ -143,11 +135,12 @@ class ImageScaling(Fields):
             InvalidArgumentError: a field that there is not, or a value that means nothing.
         """
         pairs = [part.partition("=") for part in text.split(",") if part]
+        kinds = {field.name: str(field.type) for field in fields(cls)}
         try:
-            return cls(**{name: _READERS[name](value) for name, _, value in pairs})
+            return cls(**{name: _READERS[kinds[name]](value) for name, _, value in pairs})
         except (KeyError, ValueError):
             raise InvalidArgumentError(
-                f"The model's metadata say Image.Scaling is {text!r}.", hint=f"Fields: {', '.join(_READERS)}."
+                f"The model's metadata say Image.Scaling is {text!r}.", hint=f"Fields: {', '.join(kinds)}."
             ) from None
 
     def scaled(self, width: int, height: int, tensor: Size | None = None) -> Size:
@@ -246,35 +239,6 @@ class ImageScaling(Fields):
         return 0 if self.anchor is ImageAnchor.TOP_LEFT else -((tensor - scaled) // 2)
 
 
-def _parse_rounding(word: str) -> ImageRounding:
-    return ImageRounding[word.upper()]
-
-
-def _parse_bool(word: str) -> bool:
-    return {"True": True, "False": False}[word]
-
-
-_READERS: dict[str, Callable[[str], Any]] = {
-    "height": int,
-    "width": int,
-    "keeps_aspect": _parse_bool,
-    "shortest_side": int,
-    "longest_side": int,
-    "crop_ratio": float,
-    "crops_first": _parse_bool,
-    "changes_least": _parse_bool,
-    "limits_rounded": _parse_bool,
-    "enlarges": _parse_bool,
-    "shrinks": _parse_bool,
-    "rounding": _parse_rounding,
-    "multiple": int,
-    "multiple_rounding": _parse_rounding,
-    "crop_rounding": _parse_rounding,
-    "pad_multiple": int,
-    "anchor": lambda word: ImageAnchor[word.upper()],
-}
-
-
 def _format_value(value: object) -> str:
     return value.name.lower() if isinstance(value, (ImageRounding, ImageAnchor)) else str(value)
 
@@ -289,16 +253,37 @@ def _pixels(name: str, value: Any) -> int:
     return pixels
 
 
-def _ratio(value: Any) -> float:
+def _ratio(name: str, value: Any) -> float:
     try:
         ratio = float(value)
     except (TypeError, ValueError):
         ratio = math.nan
     if not 0 < ratio <= 1:
         raise InvalidArgumentError(
-            f"The crop_ratio of a scaling is {value!r}.", hint="It is above 0 and at most 1: 0.875 is 224 of 256."
+            f"The {name} of a scaling is {value!r}.", hint="It is above 0 and at most 1: 0.875 is 224 of 256."
         )
     return ratio
+
+
+_CHECKS: dict[str, Callable[[str, Any], object]] = {
+    "int": _pixels,
+    "int | None": _pixels,
+    "float | None": _ratio,
+    "bool": lambda name, value: truth(value, f"The {name} of a scaling"),
+    "ImageRounding": lambda name, value: member(ImageRounding, value, f"The {name} of a scaling"),
+    "ImageAnchor": lambda name, value: member(ImageAnchor, value, f"The {name} of a scaling"),
+}
+"""How a value of each type of field is checked."""
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "int": int,
+    "int | None": int,
+    "float | None": float,
+    "bool": {"True": True, "False": False}.__getitem__,
+    "ImageRounding": lambda word: ImageRounding[word.upper()],
+    "ImageAnchor": lambda word: ImageAnchor[word.upper()],
+}
+"""How the text of each type of field is read."""
 
 
 def _round(value: float, rounding: ImageRounding) -> int:
