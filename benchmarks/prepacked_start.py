@@ -6,7 +6,9 @@ A chain of matrix products is optimised once and saved with its weights, plain a
 is of a fresh process that opens it: the time and the highest resident size of the start, and what is resident before
 the first run, in multiples of the plain weights. "Anonymous" is the process's own memory; "mapped" is the file's, which
 processes share and the system takes back. The second line starts without prepacking, and shows what the first one
-reads. Nothing of ours is measured: docs/runtime-faults.md describes the fault that this shows. Linux only.
+reads. Up to ONNX Runtime 1.31.1, a session maps the prepacked weights; from 1.32.0 on, `ValidatePrePackedWeights` packs
+each weight again when the session is made and compares it with the file, so that all of them are read. No session key
+switches that off. Linux only.
 """
 
 import json

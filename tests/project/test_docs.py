@@ -16,7 +16,6 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ import click
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper
 from PIL import Image
 
 import winml_py
@@ -36,7 +35,6 @@ from helpers.sessions import open_session
 from helpers.waiting import wait_until
 from winml_py import (
     BitmapPixelFormat,
-    EvaluationError,
     ImageFeatureValue,
     LearningModel,
     LearningModelBinding,
@@ -45,7 +43,6 @@ from winml_py import (
     LearningModelSession,
     SoftwareBitmap,
     TensorFloat,
-    VideoFrame,
     VideoReader,
     WinMLError,
     float16,
@@ -247,21 +244,10 @@ def bind(value: Any, source: Any = DIGITS, name: str = "image", properties: Any 
     return binding
 
 
-def node(operator: str, **options: Any) -> bytes:
-    return data([helper.make_node(operator, ["x"], ["y"], **options)], [tensor("x", [2])], [tensor("y", [2])])
-
-
-def newer(**versions: int) -> bytes:
+def newer() -> bytes:
     loaded = onnx.load(DIGITS)
-    loaded.ir_version = versions.get("ir", loaded.ir_version)
-    loaded.opset_import[0].version = versions.get("opset", loaded.opset_import[0].version)
+    loaded.opset_import[0].version = 99
     return bytes(loaded.SerializeToString())
-
-
-def optional() -> bytes:
-    kind = helper.make_optional_type_proto(helper.make_tensor_type_proto(1, [2]))
-    ends = [helper.make_value_info(name, kind) for name in "xy"]
-    return data([helper.make_node("Identity", ["x"], ["y"])], ends[:1], ends[1:])
 
 
 def gather() -> bytes:
@@ -296,18 +282,6 @@ def changed() -> None:
     LearningModelSession(loaded)
 
 
-def disposed() -> None:
-    with LearningModel.load(DIGITS) as loaded:
-        pass
-    LearningModelSession(loaded)
-
-
-def closed() -> None:
-    with (opened := open_session(DIGITS)):
-        binding = LearningModelBinding(opened)
-    opened.evaluate(binding)
-
-
 def stopped(read: bool) -> None:
     count = 400  # products of matrices: seconds, and a boundary every few milliseconds
     nodes = [helper.make_node("MatMul", [f"v{i}", "v0"], [f"v{i + 1}"]) for i in range(count)]
@@ -321,19 +295,6 @@ def stopped(read: bool) -> None:
         if not read:
             raise
         output.to_numpy()
-
-
-def invalid_picture() -> None:
-    table, node = np.zeros((2, 1, 3, 2, 2), np.float32), helper.make_node("Gather", ["table", "i"], ["y"])
-    ends = [tensor("i", [], TensorProto.INT64)], [tensor("y", [1, 3, 2, 2], denotation="IMAGE")]
-    opened = open_session(data([node], *ends, {"table": table}))
-    binding, frame = LearningModelBinding(opened), VideoFrame(BitmapPixelFormat.BGR8, 2, 2)
-    binding.bind("y", frame)
-    for index in (0, 7):
-        binding.bind("i", np.array(index))
-        with suppress(EvaluationError):
-            opened.evaluate(binding)
-    frame.software_bitmap.to_numpy()
 
 
 def wrong_output() -> None:
@@ -356,17 +317,6 @@ def ended() -> None:
         made.evaluate_features({"image": ZEROS})
 
 
-def referenced() -> None:
-    image = TensorFloat.create([1, 1, 28, 28])
-    with image.create_reference():
-        bind(image)
-
-
-def closed_value(value: Any) -> Any:
-    value.close()
-    return value
-
-
 def seven() -> ImageFeatureValue:
     return ImageFeatureValue.load("samples/pictures/seven.png")
 
@@ -376,73 +326,42 @@ MISTAKES: list[Callable[[], object]] = [
     lambda: LearningModel.load("samples/pictures/cat.jpg"),
     lambda: LearningModel.load(str(Path("odd.onnx").write_bytes(bytes(99)) and "odd.onnx")),
     lambda: LearningModel.load(str(Path("cut.onnx").write_bytes(Path(DIGITS).read_bytes()[:999]) and "cut.onnx")),
-    lambda: LearningModel.load(optional()),
-    lambda: LearningModel.load_from_file_path(DIGITS, object()),  # type: ignore[arg-type]
     lambda: open_session(external("missing.bin")),
     lambda: open_session(Path(external("missing.bin")).read_bytes()),
     lambda: open_session(external("../missing.bin")),
-    disposed,
     changed,
-    lambda: open_session(newer(ir=99)),
-    lambda: open_session(newer(opset=99)),
-    lambda: open_session(node("Nonsense")),
+    lambda: open_session(newer()),
     lambda: open_session(library()),
     lambda: LearningModelSession(LearningModel.load(DIGITS), LearningModelDeviceKind.CPU),  # type: ignore[arg-type]
     lambda: open_session(DIGITS, provider_options={"nonsense": 1}),
     lambda: LearningModelDevice(LearningModelDeviceKind.GPU),
-    lambda: LearningModelDevice.find("abacus"),
     lambda: open_session(DIGITS, engine="openvino"),
-    lambda: open_session(DIGITS, graph_capture=True),
     lambda: gpu_compile.unmet_constraint("fixed-shapes"),
-    lambda: translate(RuntimeError("fallback to CPU EP has been explicitly disabled by the user")),
-    lambda: open_session(DIGITS).upload(ZEROS),
     inherited,
     lambda: translate(RuntimeError("the device was lost")),
     ended,
-    lambda: TensorFloat.create([1]).to_cupy(),
     lambda: _clash(["onnxruntime", "onnxruntime-gpu"]),
     lambda: bind(ZEROS, name="picture"),
     lambda: bind("samples/pictures/seven.png"),
     lambda: bind(ZEROS[..., :27]),
     lambda: bind(np.zeros((28, 28, 3), np.uint8)),
-    lambda: ImageFeatureValue.from_array(np.zeros((3, 4, 4), np.uint8), BitmapPixelFormat.RGB8),
     lambda: bind(seven(), properties={"BitmapBounds": [0, 0, 500, 500]}),
     lambda: bind(seven(), properties={"BitmapPixelFormat": BitmapPixelFormat.RGB8}),
     lambda: bind(TensorFloat.create()),
-    referenced,
-    lambda: bind(np.zeros((10, 2), np.float32)[:, :1].T, name="probabilities"),
-    lambda: bind(Image.new("RGB", (4, 4)), "models/invert.onnx", "result"),
-    lambda: bind(ZEROS + 1e6, "models/digits_float16.onnx"),
-    lambda: bind([1.0, 2.0], unary(shape=("a", "b")), "x"),
-    lambda: open_session(DIGITS).evaluate_features({}),
-    lambda: open_session(DIGITS).evaluate(LearningModelBinding(open_session(DIGITS))),
-    closed,
     lambda: open_session("models/digits_batch.onnx", batch_size_override=2).evaluate_features({"image": ZEROS}),
     wrong_output,
     lambda: stopped(read=False),
     lambda: stopped(read=True),
-    invalid_picture,
-    lambda: bind(closed_value(TensorFloat.create([1, 1, 28, 28]))),
-    lambda: TensorFloat.create().to_numpy(),
-    lambda: open_session(DIGITS).evaluate_many([], batch=4),
     lambda: list(open_session(unary("Softmax")).evaluate_many([np.ones(1, np.float32)] * 2, batch=2)),
     lambda: open_session(gather()).evaluate_features({"x": np.array([9])}),
-    lambda: ImageFeatureValue.load("missing.png"),
     lambda: ImageFeatureValue.load(DIGITS),
     lambda: ImageFeatureValue.load(str(Path("odd.png").write_bytes(bytes(99)) and "odd.png")),
     lambda: ImageFeatureValue.load("samples/pictures/seven.png", max_pixels=9),
-    lambda: seven().save("seven.doc"),
-    lambda: closed_value(SoftwareBitmap(BitmapPixelFormat.BGRA8, 2, 2)).to_numpy(),
     lambda: VideoReader(DIGITS),
-    lambda: VideoReader(io.BytesIO(b"\0\0\0\x18ftyp" + bytes(16))),
     lambda: VideoReader(io.BytesIO(b"RIFF\xff\xff\0\0AVI ")),
     lambda: SoftwareBitmap.from_pil(Image.new("F", (2, 2))),
-    lambda: float16.convert("models/digits_float16.onnx", "half.onnx"),
-    lambda: float16.convert(str(Path("gather.onnx").write_bytes(gather()) and "gather.onnx"), "half.onnx"),
     lambda: float16.convert("models/edges.onnx", "half.onnx", tolerance=1e-9),
-    lambda: float16.convert("models/edges.onnx", "nowhere/half.onnx"),
     lambda: TensorFloat.from_dlpack("no array"),
-    lambda: ImageFeatureValue.load(b"\0\0\0\x18ftypheic" + bytes(32)),
 ]
 """One for each message on the page of troubles: what it says must be what the package says."""
 
@@ -456,8 +375,6 @@ def said(mistake: Callable[[], object]) -> str:
 
 
 def test_the_messages_on_the_page_of_troubles_are_given(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cupy", None)
-    monkeypatch.setitem(sys.modules, "pillow_heif", None)
     messages = [row[0].strip("`") for row in rows("troubleshooting.md") if row[0].startswith("`")]
     given = [said(mistake) for mistake in MISTAKES]
     unmatched = set(given)

@@ -20,7 +20,7 @@ def test_the_policy_leads_to_the_promises() -> None:
 def test_each_promise_says_how_it_is_tested() -> None:
     table = PAGE[: PAGE.index("## Cache")]
     rows = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in re.findall(r"^\| .*$", table, re.M)]
-    assert rows[0] == ["who", "gives us", "what we promise", "how it is tested"]
+    assert rows[0] == ["from", "what", "promise", "tested by"]
     assert len(rows) > 20
     for row in rows[2:]:
         assert len(row) == 4, row

@@ -297,7 +297,7 @@ def test_errors_say_why() -> None:
 
 @pytest.mark.usefixtures("all_cores")
 def test_what_the_operators_refuse_is_an_evaluation_error(tmp_path: Path) -> None:
-    """In a process whose OpenVINO has two threads: with one it gives an empty result (docs/runtime-faults.md)."""
+    """In a process whose OpenVINO has two threads: with one it gives an empty result (docs/troubleshooting.md)."""
     if usable_cores() < 2:
         pytest.skip("OpenVINO refuses it on two cores alone")
     node = helper.make_node("MatMul", ["x", "w"], ["y"])

@@ -40,7 +40,7 @@ print(resident() - before)
 @linux
 def test_the_second_start_leaves_the_weights_in_their_file(large: Path) -> None:
     """Up to ONNX Runtime 1.31, none of them is read before the first evaluation. 1.32 reads those that its kernels have
-    rearranged, to compare them (see docs/runtime-faults.md); the others, which no kernel reads, stay unread."""
+    rearranged, to compare them (see docs/troubleshooting.md); the others, which no kernel reads, stay unread."""
     code = """
 small()
 before = [resident(key) for key in ("RssAnon", "RssFile")]
