@@ -98,7 +98,7 @@ def look(page: Page, address: str, name: str, pictures: Path | None) -> Iterator
 
 def lacks_pictures(page: Page, address: str) -> Iterator[str]:
     """Pages on tasks, and the first page, have pictures; there is an icon; names of the reference are links."""
-    for name in ("index.html", "tasks/index.html", *(f"tasks/{task}.html" for task in TASKS)):
+    for name in ("index.html", *(f"tasks/{task}.html" for task in TASKS)):
         page.goto(f"{address}/{name}")
         wanted = len(TASKS) if "index" in name else 1
         if (count := page.locator("article img").count()) < wanted:

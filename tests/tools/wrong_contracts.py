@@ -1,4 +1,4 @@
-"""Makes five models that are right but for one member of their image contract, for docs/how-to/wrong-contracts.md.
+"""Makes five models that are right but for one member of their image contract, for docs/how-to/view.md.
 
     pip install '.[view]' playwright
     python tests/tools/wrong_contracts.py FOLDER [--pictures]
@@ -310,7 +310,7 @@ def photograph(folder: Path) -> list[str]:
 
     from tools.view_check_browser import TENSOR, TENSOR_OF_B, Window, program, start_browser
 
-    words = (DOCS / "how-to" / "wrong-contracts.md").read_text(encoding="utf-8")
+    words = " ".join((DOCS / "how-to" / "view.md").read_text(encoding="utf-8").split())
     wrong: list[str] = []
     with sync_playwright() as player:
         browser = start_browser(player)
