@@ -77,18 +77,16 @@ def test_threads_have_a_process_each() -> None:
         assert list(pool.map(lambda number: trial.call(double, number), range(30))) == list(range(0, 60, 2))
 
 
-def test_the_process_ends_when_nobody_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    trial.close()
-    monkeypatch.setattr(trial, "IDLE_SECONDS", 0.05)
-    number = trial.call(process)
-    for _ in range(1000):
-        if not Path(f"/proc/{number}").exists():
-            break
-        time.sleep(0.01)
-    assert not Path(f"/proc/{number}").exists()
-    trial.call(process)
-    trial.close()
-    trial.close()
+def test_a_process_that_is_about_to_end_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = trial.call(process)
+    monkeypatch.setattr(trial, "IDLE_SECONDS", 0.0)
+    assert trial.call(process) != before
+    assert not Path(f"/proc/{before}").exists()
+
+
+def test_a_call_that_takes_too_long() -> None:
+    with pytest.raises(TimeoutError, match="did not answer within 1 s"):
+        trial.call_foreign(1, time.sleep, 60)
 
 
 def test_an_application_without_a_python_calls_here(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,9 @@
 
     PYTHONPATH=tests/isolated pytest tests/winml tests/backend tests/project/test_samples.py
 
-Python imports this module by its name when it starts, child processes too. The sessions of a process share one process
-for their engines, which stays until the end: to start one for each of them would take hours. Sessions whose options
-isolate them have what they ask for. Devices that run functions, and operators in Python, stay where they are.
+Python imports this module by its name when it starts, child processes too. A closed session leaves its process to the
+next one: to start one for each of them would take hours. Sessions whose options isolate them have what they ask for.
+Devices that run functions, and operators in Python, stay where they are.
 """
 
 from __future__ import annotations
@@ -40,26 +40,42 @@ class _Finder(MetaPathFinder):
 
 def change(session: Any) -> None:
     """Has every session isolated that can be."""
+    from winml_py.core.base.child_process import ChildProcess
     from winml_py.core.runtime.engine import Isolation
+    from winml_py.core.runtime.isolated import engine
 
-    make_options, isolate = session.engine_options, session.isolate
-    kept: list[Any] = []
+    make_options, isolate, everywhere = session.engine_options, session.isolate, Isolation()
+    idle: list[Any] = []
+
+    class Reused(ChildProcess):
+        """A process that compiles another model when its session is closed, and ends with this one."""
+
+        def close(self) -> None:
+            if self.is_alive:
+                idle.append(self)
+            else:
+                super().close()
+
+    def take(serve: Any, **more: Any) -> Any:
+        while idle:
+            process = idle.pop()
+            if process.is_alive:
+                return process
+        return Reused(serve, **more)
 
     def isolated_options(options: Any) -> Any:
         made = make_options(options)
-        return made if made.isolation is not None else made._replace(isolation=Isolation("tests"))
+        return made if made.isolation is not None else made._replace(isolation=everywhere)
 
     def isolate_if_possible(compiler: Any, isolation: Any, device: Any, functions: Any) -> Any:
-        from winml_py.core.runtime.isolated.process import take_process
-
-        if isolation.name == "tests":
-            if functions or type(device) is not session.LearningModelDevice:
-                return compiler
-            if not kept or kept[-1].is_ended:
-                kept.append(take_process(isolation, False))
+        if isolation is not everywhere:
+            return isolate(compiler, isolation, device, functions)
+        if functions or type(device) is not session.LearningModelDevice:
+            return compiler
         return isolate(compiler, isolation, device, functions)
 
     session.engine_options, session.isolate = isolated_options, isolate_if_possible
+    engine.ChildProcess = take
 
 
 os.environ["WINML_PY_TEST_ISOLATED"] = "1"

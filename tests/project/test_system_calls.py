@@ -54,9 +54,7 @@ PLACES = {
         "core/base/child_process.py",
         "core/base/machine.py",
         "core/runtime/isolated/system.py",
-        "core/runtime/isolated/wire.py",  # in an error
         "core/runtime/runs.py",
-        "inputs/trial.py",
     },
     "os.name": {"view/server.py"},  # what an option of sockets means
     # The machine: `core/base/machine.py`.
@@ -82,32 +80,35 @@ PLACES = {
         "core/onnx_file/source.py",
         "core/runtime/isolated/child.py",
         "core/runtime/isolated/engine.py",
+        "core/runtime/isolated/system.py",
         "core/runtime/isolated/wire.py",
         "core/runtime/openvino/compile.py",
     },
     "mmap.MADV_RANDOM": {"core/onnx_file/source.py"},
     # Processes, signals and forks: `core/base/child_process.py`.
-    "os.dup2": {"core/base/child_process.py", "inputs/trial.py"},
-    "os.getppid": {"core/runtime/isolated/child.py", "inputs/trial.py"},
+    "os.dup2": {"core/base/child_process.py"},
     "os.register_at_fork": {"core/base/child_process.py"},
     "signal": {
         "cli/map.py",  # SIGINT, which all have
         "core/base/child_process.py",
-        "core/runtime/isolated/child.py",
-        "core/runtime/isolated/process.py",
-        "core/runtime/isolated/system.py",
         "view/server.py",  # those that are there
     },
     # Libraries of the system.
     "ctypes": {
         "cli/doctor.py",
         "core/base/child_process.py",  # Python's own
-        "core/runtime/isolated/system.py",
         "core/runtime/runs.py",
     },
-    # An engine in a process of its own, which Windows is refused (`wire.require_system`).
+    "msvcrt": {"core/base/child_process.py"},
+    "multiprocessing": {
+        "core/base/child_process.py",
+        "core/runtime/isolated/child.py",
+        "core/runtime/isolated/engine.py",
+        "core/runtime/isolated/system.py",
+    },
+    # Memory that an engine's process shares, and its limits.
     "_posixshmem": {"core/runtime/isolated/system.py"},
-    "fcntl": {"core/runtime/isolated/system.py", "core/runtime/isolated/wire.py"},
+    "fcntl": {"core/runtime/isolated/system.py"},
     "fcntl.F_ADD_SEALS": {"core/runtime/isolated/system.py"},
     "fcntl.F_SEAL_GROW": {"core/runtime/isolated/system.py"},
     "fcntl.F_SEAL_SEAL": {"core/runtime/isolated/system.py"},
@@ -115,17 +116,7 @@ PLACES = {
     "os.MFD_ALLOW_SEALING": {"core/runtime/isolated/system.py"},
     "os.MFD_CLOEXEC": {"core/runtime/isolated/system.py"},
     "os.memfd_create": {"core/runtime/isolated/system.py"},
-    "os.pidfd_open": {"core/runtime/isolated/system.py"},
-    "os.sched_yield": {"core/runtime/isolated/wire.py"},
     "resource": {"core/runtime/isolated/system.py"},
-    "select": {"core/runtime/isolated/system.py"},
-    "select.POLLIN": {"core/runtime/isolated/system.py"},
-    "select.poll": {"core/runtime/isolated/system.py"},
-    "signal.SIGCONT": {"core/runtime/isolated/process.py"},
-    "signal.SIGKILL": {"core/runtime/isolated/system.py"},
-    "socket.MSG_DONTWAIT": {"core/runtime/isolated/wire.py"},
-    "socket.recv_fds": {"core/runtime/isolated/wire.py"},
-    "socket.send_fds": {"core/runtime/isolated/wire.py"},
 }
 """Where each of them is used. Before you add a place: is there a function that answers the question already?"""
 

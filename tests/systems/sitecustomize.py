@@ -25,6 +25,7 @@ from functools import cache, wraps
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+native_unlink = os.unlink
 SYSTEM = os.environ.get("WINML_PY_TEST_SYSTEM", "")
 
 # What modules lack on each system, as the stubs of the standard library (typeshed) have it, for Python 3.11. A word may
@@ -130,7 +131,34 @@ def _others(name: str) -> dict[str, Any]:
         return {each: lambda word=word: word for each, word in zip(names, words, strict=True)}
     if name == "psutil":
         return _psutil(is_windows)
-    return {}
+    return _pipes_and_mappings(name) if is_windows else {}
+
+
+def _pipes_and_mappings(name: str) -> dict[str, Any]:
+    """What an engine's process uses on Windows: pipes by their handles, and memory by its name."""
+    import mmap
+    from multiprocessing import connection, reduction
+
+    class Mapping(mmap.mmap):
+        """Memory that may have a name."""
+
+        def __new__(cls, file: int, size: int, *arguments: Any, tagname: str = "", **more: Any) -> Mapping:
+            if not tagname:
+                return super().__new__(cls, file, size, *arguments, **more)
+            path = f"/dev/shm/{tagname}"
+            with open(path, "a+b") as named:
+                if named.tell():  # the other process has made it, and nobody else is to see it
+                    native_unlink(path)
+                else:
+                    named.truncate(size)
+                return super().__new__(cls, named.fileno(), size)
+
+    others: dict[str, dict[str, Any]] = {
+        "mmap": {"mmap": Mapping},
+        "multiprocessing": {"reduction": StandIn(reduction, "", {"duplicate": os.dup})},
+        "multiprocessing.connection": {"PipeConnection": connection.Connection},
+    }
+    return others.get(name, {})
 
 
 def _psutil(is_windows: bool) -> dict[str, Any]:
@@ -205,6 +233,8 @@ def install() -> None:
             raise ModuleNotFoundError(f"No module named {name!r} on {SYSTEM}, by stand-in", name=name)
         if SYSTEM == "windows" and name == "winreg":
             return sys.modules.get(name) or _winreg()  # what a test has put there
+        if SYSTEM == "windows" and name == "msvcrt":
+            return SimpleNamespace(open_osfhandle=lambda handle, _: handle, get_osfhandle=lambda file: file)
         module = native_import(name, globals, locals, fromlist, level)
         return stand_in(module.__name__, module)
 

@@ -22,6 +22,8 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import Queue
+from typing import Any
 
 import numpy as np
 
@@ -29,9 +31,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # where `helpers` is, for th
 
 from helpers.paths import MODELS
 from helpers.reference import run_raw
-from winml_py import EngineLostError, Isolation, LearningModel, LearningModelBinding, LearningModelSession
+from winml_py import EngineLostError, LearningModel, LearningModelBinding, LearningModelSession
 from winml_py import LearningModelSessionOptions as Options
-from winml_py.core.runtime.isolated import process
+from winml_py.core.base import child_process
+from winml_py.core.runtime.isolated import engine
 
 SIGNALS = (signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
 
@@ -74,11 +77,12 @@ def die(number: int, expected: np.ndarray, chance: random.Random) -> str:
     Raises:
         AssertionError: it gave wrong numbers, or did not say that it was lost.
     """
-    isolation = Isolation(f"session {number}")  # by its name the process is found before the session is there
     options = Options()
-    options.isolation = isolation
+    options.isolation = "process"
     how, is_early = chance.choice(SIGNALS), chance.random() < 0.2
-    killer = threading.Thread(target=kill, args=(isolation, how, chance.uniform(0, 0.5 if is_early else 0.02)))
+    started: Queue[int] = Queue()
+    STARTED.queue = started
+    killer = threading.Thread(target=kill, args=(started, how, chance.uniform(0, 0.5 if is_early else 0.02)))
     if is_early:
         killer.start()
     try:
@@ -106,12 +110,23 @@ def require(is_right: bool, words: str) -> None:
         raise AssertionError(words)
 
 
-def kill(isolation: Isolation, how: signal.Signals, seconds: float) -> None:
+STARTED = threading.local()
+"""Where each thread's processes are told of, before there is a session."""
+
+
+class Told(child_process.ChildProcess):
+    """A process whose number is told as soon as it has one."""
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        STARTED.queue.put(self.number)
+
+
+def kill(started: Queue[int], how: signal.Signals, seconds: float) -> None:
     """Waits for the process, and so many seconds more, and ends it."""
-    while (found := process.NAMED.find(isolation)) is None:
-        time.sleep(0.001)
+    number = started.get()
     time.sleep(seconds)
-    os.kill(found.number, how)
+    os.kill(number, how)
 
 
 def main() -> None:
@@ -120,6 +135,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    engine.ChildProcess = Told  # type: ignore[misc]
     expected = run_raw(DIGITS, {"image": IMAGE})["probabilities"]
     places = [die(-1, expected, random.Random(options.seed))]  # what a first session loads is not left behind
     before, started = Count(), time.monotonic()

@@ -16,7 +16,7 @@ import click
 
 from .. import __version__
 from ..authoring.write_samples import take_answers
-from ..core.base.child_process import ChildProcess
+from ..core.base.child_process import answer_of_main, start_main
 from ..core.base.machine import affinity, cgroup_quota, usable_cores
 from ..core.base.messages import Facts
 from ..core.cache import answers
@@ -69,8 +69,8 @@ def _check_everywhere(path: str) -> Facts:
     checks = []
     for index, device in enumerate(LearningModelDevice.find_all()):
         for engine in engines if device.hardware == "cpu" else [""]:
-            child = ChildProcess("winml_py.cli.doctor_child", str(index), path, *([engine] if engine else []))
-            facts = child.answer(CHECK_SECONDS)
+            child = start_main("winml_py.cli.doctor_child", str(index), path, engine)
+            facts = answer_of_main(child, CHECK_SECONDS)
             about = {"device": device.name, "engine": engine or device.provider}
             if isinstance(facts, str):
                 checks.append(about | {"problem": facts})
@@ -318,5 +318,5 @@ def _vulkan_drivers() -> list[str]:
 
 def tried(number: int) -> Facts:
     """Runs a small model for a moment on the device with that number in `find_all`; gives times, or what went wrong."""
-    facts = ChildProcess("winml_py.cli.doctor_child", str(number)).answer(TRY_SECONDS)
+    facts = answer_of_main(start_main("winml_py.cli.doctor_child", str(number)), TRY_SECONDS)
     return {"device": f"device {number}", "problem": facts} if isinstance(facts, str) else facts

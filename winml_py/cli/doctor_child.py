@@ -1,9 +1,7 @@
-"""A program in a process of its own: it runs a small model, or one that is named, and prints a line of JSON."""
+"""Runs a small model, or one that is named, in another process."""
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 import timeit
 
@@ -24,9 +22,8 @@ from ..errors import NotSupportedError, WinMLError
 from .samples import check_facts
 
 
-def main() -> None:
-    """Tries the device whose number in `find_all` is on the command line; with a model, its samples by an engine."""
-    number, *others = sys.argv[1:]
+def main(number: str, *others: str) -> Facts:
+    """Tries the device with that number in `find_all`; with a model, its samples by an engine."""
     device = LearningModelDevice.find_all()[int(number)]
     facts: Facts = {"device": device.name, "provider": device.provider, "hardware": device.hardware}
     try:
@@ -35,7 +32,7 @@ def main() -> None:
         facts["unsupported" if others else "problem"] = error.message
     except WinMLError as error:
         facts["problem"] = str(error)
-    sys.stdout.write(json.dumps(facts) + "\n")
+    return facts
 
 
 def _run(device: LearningModelDevice) -> Facts:
@@ -86,7 +83,3 @@ def small_model() -> bytes:
     model.graph.initializer.append(numpy_helper.from_array(weight, "weight"))
     data: bytes = model.SerializeToString()
     return data
-
-
-if __name__ == "__main__":
-    main()

@@ -23,10 +23,9 @@ from ..core.imaging.contract import ImageContract
 from ..core.imaging.picture_placement import PicturePlacement
 from ..core.model.model import LearningModel
 from ..core.runtime.engine import Isolation
-from ..core.runtime.isolated.wire import require_system
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
-from ..errors import CanceledError, EvaluationTimeoutError, InvalidArgumentError, NotSupportedError, WinMLError
+from ..errors import CanceledError, EvaluationTimeoutError, InvalidArgumentError, WinMLError
 from ..inputs.examples import MAX_NUMBERS
 from ..inputs.model import Case
 from ..perf.measure import Stopwatch
@@ -250,9 +249,5 @@ def _bound(binding: LearningModelBinding, name: str, value: object) -> Array | N
 
 
 def _can_isolate(model: LearningModel) -> bool:
-    """Whether the system has such processes, and all that the model needs can be there: no functions of this one."""
-    try:
-        require_system()
-    except NotSupportedError:
-        return False
+    """Whether there is a Python to start, and all that the model needs can be there: no functions of this one."""
     return is_available() and not inside(model).operators.functions

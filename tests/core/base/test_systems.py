@@ -7,6 +7,7 @@ import io
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -20,7 +21,6 @@ from winml_py.cli import doctor
 from winml_py.core.base import atomic_files, child_process, machine
 from winml_py.core.base.atomic_files import move_into_place, write_whole
 from winml_py.core.cache import answers, folders
-from winml_py.inputs import trial
 from winml_py.perf import turns
 
 SYSTEMS = ("linux", "darwin", "win32")
@@ -198,29 +198,14 @@ def test_how_a_process_ended(status: int, words: str) -> None:
     assert child_process.ending(status) == words
 
 
-class EndedPipe:
-    """A pipe whose other end is gone, as Windows says it."""
-
-    def write(self, _: bytes) -> int:
-        raise OSError(errno.EINVAL, "Invalid argument")
-
-    def flush(self) -> None:
-        """Nothing is there to be sent."""
-
-
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_a_call_whose_process_has_ended(system: str, on_system: Callable[[str], None]) -> None:
-    child = trial._Child()
-    try:
-        child.kill()
-        child._process.wait()
-        pipe, child._to = child._to, EndedPipe()  # type: ignore[assignment]
-        on_system(system)
-        with pytest.raises(trial.ProcessEndedError if system == "win32" else OSError):
-            child.ask((len, ("abc",)))
-        child._to = pipe
-    finally:
-        child.end()
+def test_a_call_whose_process_has_ended() -> None:
+    child = child_process.ChildProcess()
+    child.send(time.sleep, 60)
+    child.kill()
+    for ask in (child.receive, lambda: child.send(len, "abc"), child.receive):
+        with pytest.raises(child_process.ProcessEndedError, match="SIGKILL"):
+            ask()
+    assert not child.is_alive
 
 
 class Unreadable:
@@ -230,15 +215,14 @@ class Unreadable:
         raise FileNotFoundError(errno.ENOENT, "There is no such file", "model.onnx")
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_an_error_of_what_is_pickled_is_none_of_the_pipes(system: str, on_system: Callable[[str], None]) -> None:
-    child = trial._Child()
-    on_system(system)
-    try:
-        with pytest.raises(FileNotFoundError, match=r"model\.onnx"):
-            child.ask(Unreadable())
-    finally:
-        child.end()
+def test_an_error_of_what_is_pickled_is_none_of_the_connection() -> None:
+    child = child_process.ChildProcess()
+    with pytest.raises(FileNotFoundError, match=r"model\.onnx"):
+        child.send(len, Unreadable())
+    child.send(len, "abc")
+    assert child.receive() == (True, 3)
+    child.close()
+    child.close()
 
 
 def test_forks_where_there_are_none(on_system: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:

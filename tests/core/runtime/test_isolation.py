@@ -7,13 +7,11 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,6 @@ from helpers.cli import call
 from helpers.models import INT64, STRING
 from helpers.paths import MODELS, PICTURES
 from helpers.reference import run_raw
-from helpers.sessions import open_session
 from helpers.waiting import wait_until
 from winml_py import (
     EngineWarning,
@@ -39,9 +36,10 @@ from winml_py import (
     TensorFloat,
     Weights,
 )
+from winml_py.core.base import child_process
 from winml_py.core.base.winrt_object import inside
 from winml_py.core.runtime.engine import EngineOptions
-from winml_py.core.runtime.isolated import engine, process, wire
+from winml_py.core.runtime.isolated import engine, wire
 from winml_py.core.runtime.request import CompileRequest
 from winml_py.errors import (
     CanceledError,
@@ -58,8 +56,6 @@ from winml_py.errors import (
     WinMLError,
 )
 from winml_py.testing import FakeDevice
-
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no such process on Windows yet")
 
 
 def options(isolation: Any = "process", **changes: Any) -> LearningModelSessionOptions:
@@ -79,14 +75,6 @@ def session() -> Iterator[LearningModelSession]:
     """One for the tests that do not end it."""
     with isolated(MODELS / "digits.onnx") as made:
         yield made
-
-
-@pytest.fixture
-def shared() -> Iterator[Isolation]:
-    """A process for the many sessions of one test: it lives as long as one of them."""
-    isolation = Isolation("tests")
-    with isolated(MODELS / "digits.onnx", isolation):
-        yield isolation
 
 
 def number(session: LearningModelSession) -> int:
@@ -143,9 +131,6 @@ class TestTheSameAnswers:
         np.testing.assert_array_equal(first, kept)
         first[:] = 0  # it is the caller's own
 
-    def test_a_picture_and_its_top_class(self, session: LearningModelSession) -> None:
-        assert session.evaluate_features({"image": PICTURES / "seven.png"}).top_k(1)[0].index == 7
-
     def test_inputs_are_read_when_they_are_evaluated(self, session: LearningModelSession) -> None:
         binding, image = LearningModelBinding(session), random_digits(seed=3)
         binding.bind("image", image)
@@ -166,22 +151,22 @@ class TestTheSameAnswers:
         np.testing.assert_array_equal(array, expected)
         np.testing.assert_array_equal(tensor.to_numpy(), expected)
 
-    def test_shapes_that_change(self, shared: Isolation) -> None:
-        with isolated(MODELS / "digits_batch.onnx", shared) as session:
-            for count in [*range(1, 2 * engine.MOST_PLANS), 400, 3, 400, 1]:
+    def test_shapes_that_change(self) -> None:
+        with isolated(MODELS / "digits_batch.onnx") as session:
+            for count in [*range(1, 5), 400, 3, 400, 1]:
                 images = random_digits(count, seed=count)
                 expected = run_raw(str(MODELS / "digits_batch.onnx"), {"image": images})
                 outputs = session.evaluate_features({"image": images}).outputs
                 for name, value in expected.items():
                     np.testing.assert_array_equal(outputs[name].to_numpy(), value)
 
-    def test_outputs_whose_size_depends_on_the_numbers(self, shared: Isolation) -> None:
+    def test_outputs_whose_size_depends_on_the_numbers(self) -> None:
         model = models.data(
             [helper.make_node("NonZero", ["x"], ["where"]), helper.make_node("Neg", ["x"], ["y"])],
             [models.tensor("x", ("n",))],
             [models.tensor("where", (1, "m"), TensorProto.INT64), models.tensor("y", ("n",))],
         )
-        with isolated(model, shared) as session:
+        with isolated(model) as session:
             for ones in ([1, 1, 0], [0, 1, 1], [0, 0, 1], [0, 0, 0], [1, 1, 1]):
                 x = np.float32(ones)
                 outputs = session.evaluate_features({"x": x}).outputs
@@ -189,27 +174,27 @@ class TestTheSameAnswers:
                 np.testing.assert_array_equal(outputs["y"].to_numpy(), -x)
 
     @pytest.mark.parametrize("size", [0, 1, 5, 3_000_000])
-    def test_sizes(self, shared: Isolation, size: int) -> None:
+    def test_sizes(self, size: int) -> None:
         x = np.arange(size, dtype=np.float32)
-        with isolated(models.unary("Neg"), shared) as session:
+        with isolated(models.unary("Neg")) as session:
             for _ in range(3):
                 np.testing.assert_array_equal(session.evaluate_features({"x": x}).outputs["y"].to_numpy(), -x)
 
     @pytest.mark.parametrize(
         "kind",
-        ["float32", "float64", "float16", "bool", *(f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64))],
+        ["float64", "float16", "bool", "int8", "uint64"],
     )
-    def test_number_types(self, shared: Isolation, kind: str) -> None:
+    def test_number_types(self, kind: str) -> None:
         element = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
         x = np.array([0, 1, 1], kind)
-        with isolated(models.unary("Identity", element=element), shared) as session:
+        with isolated(models.unary("Identity", element=element)) as session:
             for _ in range(3):
                 came = session.evaluate_features({"x": x}).outputs["y"].to_numpy()
                 np.testing.assert_array_equal(came, x)
                 assert came.dtype == x.dtype
 
-    def test_strings_maps_and_sequences(self, shared: Isolation) -> None:
-        with isolated(collateral.id_tensor_string(), shared) as session:
+    def test_strings_maps_and_sequences(self) -> None:
+        with isolated(collateral.id_tensor_string()) as session:
             name = next(iter(session.model.input_features)).name
             shape = tuple(next(iter(session.model.input_features)).shape)
             texts = np.array(["é", "\x00" + "x" * 100, "", "雪"] * 4, object)[: int(np.prod(shape))].reshape(shape)
@@ -222,7 +207,7 @@ class TestTheSameAnswers:
             (collateral.castmap(INT64), {1: 1.5, 2: 2.5}),
             (collateral.dictvectorizer(STRING), {"a": 1.5, "b": 2.5}),
         ):
-            with isolated(model, shared) as session:
+            with isolated(model) as session:
                 name = next(iter(session.model.input_features)).name
                 with LearningModelSession(session.model, options=options(None)) as plain:
                     expected = plain.evaluate_features({name: value}).outputs
@@ -295,7 +280,7 @@ class TestTheSameAnswers:
     def test_a_profile(self) -> None:
         with isolated(MODELS / "digits.onnx", profiling=True) as session:
             session.evaluate_features({"image": random_digits()})
-            folder = Path(inside(session).engine._process._folder)  # type: ignore[attr-defined]
+            folder = Path(inside(session).engine._folder)  # type: ignore[attr-defined]
             assert folder.is_dir()
             assert b"Conv" in inside(session).engine.end_profiling()
         wait_until(lambda: not folder.exists())
@@ -320,55 +305,22 @@ class TestTheSameAnswers:
             assert session.engine != "undecided"
             assert {candidate.engine for candidate in session.explain().candidates} >= {"onnxruntime"}
 
-    def test_warnings_and_the_log_of_the_process(self, caplog: pytest.LogCaptureFixture) -> None:
-        made = engine.IsolatedEngine.__new__(engine.IsolatedEngine)
-        with pytest.warns(EngineWarning, match="differs"), caplog.at_level("INFO", "winml_py"):
-            made._tell({"explanation": None, "told": [["warning", "It differs.", 0], ["log", "It is 100%.", 20]]})
-        assert "It is 100%." in caplog.text
-
-    @pytest.mark.parametrize("spins", [True, False])
-    def test_threads_that_spin_or_sleep(self, spins: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Both sides do as the option says. Some answers come while a side spins, and some after it sleeps."""
-        asked: list[bool] = []
-        receive = wire.receive_head
-
-        def note(source: socket.socket, spins: bool) -> bytes:
-            asked.append(spins)
-            return receive(source, spins)
-
-        monkeypatch.setattr(wire, "receive_head", note)
-        made = models.counting_loop()
-        with open_session(made, isolation="process", intra_op_thread_spinning=spins) as session:
-            for count in (0, 10, 10_000, 0):
-                outputs = session.evaluate_features({"count": np.array(count), "x": np.float32(0)}).outputs
-                assert outputs["y"].to_numpy() == 0
-                time.sleep(0.001)
-        assert set(asked) == {spins}
-
-    @pytest.mark.parametrize("spins", [True, False])
-    def test_the_head_of_a_message(self, spins: bool) -> None:
-        head = wire.HEAD.pack(wire.RUN, 1, int(spins))
-        for cut in (0, 7, wire.HEAD.size):
-            ours, theirs = socket.socketpair()
-            with ours, theirs:
-                theirs.sendall(head[:cut])
-                rest = threading.Timer(0.05, theirs.sendall, [head[cut:]])
-                rest.start()
-                assert wire.receive_head(ours, spins) == head
-                rest.join()
-                theirs.close()
-                assert wire.receive_head(ours, spins) == b""
+    def test_warnings_of_the_process(self, session: LearningModelSession) -> None:
+        isolated_engine: Any = inside(session).engine
+        lane = engine._Lane(Answering(b'{"value": 1, "warnings": ["It differs."]}'))
+        with pytest.warns(EngineWarning, match="It differs"):
+            assert isolated_engine._ask(lane, "placement", read=int) == 1
 
 
 class TestErrors:
-    def test_they_are_those_of_a_plain_session(self, shared: Isolation) -> None:
+    def test_they_are_those_of_a_plain_session(self) -> None:
         model = models.data(
             [helper.make_node("Reshape", ["x", "shape"], ["y"])],
             [models.tensor("x", ("n",)), models.tensor("shape", ("r",), TensorProto.INT64)],
             [models.tensor("y", None)],
         )
         values = {"x": np.zeros(6, np.float32), "shape": np.int64([4])}
-        with isolated(model, shared) as session, LearningModelSession(session.model, options=options(None)) as plain:
+        with isolated(model) as session, LearningModelSession(session.model, options=options(None)) as plain:
             said = []
             for each in (plain, session):
                 with pytest.raises(EvaluationError) as caught:
@@ -427,14 +379,10 @@ class TestErrors:
         monkeypatch.setattr(sys, "frozen", True, raising=False)
         with pytest.raises(NotSupportedError, match="frozen"):
             isolated(MODELS / "digits.onnx")
-        monkeypatch.delattr(wire.socket, "send_fds")
-        with pytest.raises(NotSupportedError, match="needs Linux or macOS"):
-            isolated(MODELS / "digits.onnx")
 
-    def test_systems_without_memfd_and_pidfd(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_systems_without_memfd(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """As macOS: memory has a name for a moment."""
         monkeypatch.delattr(os, "memfd_create", raising=False)
-        monkeypatch.delattr(os, "pidfd_open", raising=False)
         image = random_digits()
         with isolated(MODELS / "digits.onnx") as session:
             for _ in range(2):
@@ -453,15 +401,35 @@ class TestErrors:
         assert made.isolation is None
         made.isolation = "process"
         assert made.isolation == Isolation()
-        made.isolation = Isolation("pool", 1 << 30, 60)
+        made.isolation = Isolation(1 << 30, 60)
         made.save(tmp_path / "options.json")
-        assert LearningModelSessionOptions.load(tmp_path / "options.json").isolation == Isolation("pool", 1 << 30, 60)
-        for wrong in ("thread", True, 1, {"nme": ""}):
+        assert LearningModelSessionOptions.load(tmp_path / "options.json").isolation == Isolation(1 << 30, 60)
+        for wrong in ("thread", True, 1, {"name": ""}):
             with pytest.raises(InvalidArgumentError):
                 made.isolation = wrong
-        for arguments in ({"name": 1}, {"max_memory": -1}, {"max_cpu_seconds": 1.5}, {"memory": 1}):
+        for arguments in ({"max_memory": -1}, {"max_cpu_seconds": 1.5}, {"memory": 1}):
             with pytest.raises(InvalidArgumentError):
                 Isolation(**arguments)
+
+
+class Answering:
+    """Stands for the connection to a process that answers so, whatever it is asked."""
+
+    def __init__(self, answer: bytes) -> None:
+        self._answer = answer
+
+    def send_bytes(self, _: bytes) -> None:
+        """Takes it."""
+
+    def recv_bytes(self, _: int) -> bytes:
+        return self._answer
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 class _Aborting:
@@ -511,7 +479,7 @@ class TestEnds:
             compiler.compile(CompileRequest(models.unary(), EngineOptions(1)))
 
     def test_last_words(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(process, "MODULE", "no.such.module")
+        monkeypatch.setattr(engine.child.serve, "__module__", "no.such.module")
         with pytest.raises(EngineLostError, match=r"status 1.*last words.*No module named"):
             isolated(MODELS / "digits.onnx")
 
@@ -526,7 +494,7 @@ class TestEnds:
 
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         model = LearningModel.load(models.unary())
-        lanes = [inside(session).engine._take_lane() for _ in inside(session).engine._free.copy()]  # type: ignore[attr-defined]
+        free, inside(session).engine._free = inside(session).engine._free, []  # type: ignore[attr-defined]
         raised: list[type[BaseException]] = []
         image = random_digits()
         try:
@@ -542,8 +510,7 @@ class TestEnds:
                         raised.append(type(error))
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-            for lane in lanes:
-                inside(session).engine._give_lane_back(lane)  # type: ignore[attr-defined]
+            inside(session).engine._free += free  # type: ignore[attr-defined]
         assert EngineLostError in raised
         assert EvaluationError in raised
         assert session.evaluate_features({"image": PICTURES / "seven.png"}).top_k(1)[0].index == 7
@@ -555,46 +522,9 @@ class TestEnds:
         with isolated(MODELS / "digits.onnx") as session:
             assert session.evaluate_features({"image": PICTURES / "seven.png"}).top_k(1)[0].index == 7
         monkeypatch.setenv("ODD", "fine")
-        monkeypatch.setattr(process.child_process, "environment", lambda: {"ODD": "\0"})  # no system takes that
+        monkeypatch.setattr(child_process, "environment", lambda: {"ODD": "\0"})  # no system takes that
         with pytest.raises(EngineLostError, match="cannot be started"):
             isolated(MODELS / "digits.onnx")
-
-    def test_the_others_live_on(self) -> None:
-        first, second = isolated(MODELS / "digits.onnx"), isolated(MODELS / "digits.onnx")
-        with second:
-            assert number(first) != number(second)
-            os.kill(number(first), signal.SIGKILL)
-            wait_until(lambda: first.is_lost)
-            assert second.evaluate_features({"image": PICTURES / "seven.png"}).top_k(1)[0].index == 7
-        first.close()
-
-    def test_those_that_share_a_process_end_together(self) -> None:
-        isolation = Isolation("together")
-        first, second = isolated(MODELS / "digits.onnx", isolation), isolated(MODELS / "invert.onnx", isolation)
-        pid = number(first)
-        assert number(second) == pid
-        os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: first.is_lost and second.is_lost)
-        with isolated(MODELS / "digits.onnx", isolation) as third:
-            assert number(third) != pid
-            assert third.evaluate_features({"image": PICTURES / "seven.png"}).top_k(1)[0].index == 7
-            first.close()
-            second.close()
-            assert not third.is_lost
-            last = number(third)
-        assert not is_alive(last)
-
-    def test_a_shared_process_ends_with_its_last_session(self) -> None:
-        isolation = Isolation("in turn")
-        model = LearningModel.load(MODELS / "digits.onnx")
-        sessions = [LearningModelSession(model, options=options(isolation)) for _ in range(3)]
-        assert len({number(each) for each in sessions}) == 1
-        assert len({id(inside(each).engine) for each in sessions}) == 1  # and an engine, as sessions of a model do
-        pid = number(sessions[0])
-        for each in sessions:
-            assert is_alive(pid)
-            each.close()
-        assert not is_alive(pid)
 
     def test_closing_waits_for_the_run_in_flight(self) -> None:
         session = isolated(models.counting_loop())
@@ -613,57 +543,36 @@ class TestEnds:
         gc.collect()
         wait_until(lambda: not is_alive(pid))
 
-    def test_one_whose_sockets_the_garbage_collector_has_closed_before(self) -> None:
-        """In a cycle it may: its engine is freed all the same in a process that others use, too."""
-        isolation = Isolation("collected")
-        with isolated(models.unary(), isolation) as other:
-            session = isolated(models.unary("Neg"), isolation)
-            session.evaluate_features({"x": np.ones(3, np.float32)})
-            lost: Any = inside(session).engine
-            for lane in lost._free:
-                lane._socket.close()
-            session.close()
-            with pytest.raises(WinMLError, match="KeyError"):
-                inside(other).engine._take_lane().call("placement", lost._number)  # type: ignore[attr-defined]
-            assert other.evaluate_features({"x": np.ones(3, np.float32)}).outputs["y"].to_numpy().sum() == 3
-
-    @pytest.mark.parametrize("answer", [b"\xff" * wire.HEAD.size, wire.HEAD.pack(wire.ANSWER, 7, 0) + b"nothing"])
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            b"\xff" * 20,
+            b"[]",
+            b'{"value": 7}',
+            b'{"value": [9, [["probabilities", "O", [1], 0]], {}]}',
+            b'{"value": [9, [["probabilities", "<f4", [1], 1048577]], {}]}',
+            b'{"error": {"class": "os"}}',
+        ],
+    )
     def test_an_answer_that_nobody_can_read(self, answer: bytes) -> None:
         session = isolated(MODELS / "digits.onnx")
         session.evaluate_features({"image": random_digits()})
         (lane,) = inside(session).engine._free  # type: ignore[attr-defined]
-        lane._socket.close()
-        lane._socket, other = socket.socketpair()
-        with session, other:
-            other.sendall(answer)
-            with pytest.raises(EngineLostError, match="that nobody can read"):
-                session.evaluate_features({"image": random_digits()})
+        lane.connection.close()
+        lane.connection = Answering(answer)
+        with session, pytest.raises(EngineLostError, match="that nobody can read"):
+            session.evaluate_features({"image": random_digits()})
 
-    def test_closing_one_that_does_not_answer(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(process, "END_SECONDS", 0.3)
-        monkeypatch.setattr(engine, "END_SECONDS", 0.3)
-        monkeypatch.setattr(process.EngineProcess, "resume", lambda _: None)
-        for isolation in (Isolation(), Isolation("stopped")):
-            sessions = [isolated(models.unary(), isolation) for _ in range(2 if isolation.name else 1)]
-            pids = {number(each) for each in sessions}
-            for pid in pids:
-                os.kill(pid, signal.SIGSTOP)
-            for each in sessions:
-                each.close()
-            assert not any(map(is_alive, pids))
-
-    @pytest.mark.parametrize("name", ["", "stopped"])
-    def test_closing_a_stopped_one_ends_it_and_does_not_kill_it(self, name: str) -> None:
-        sessions = [isolated(models.unary(), Isolation(name)) for _ in range(2 if name else 1)]
-        (home,) = {inside(each).engine._home for each in sessions}  # type: ignore[attr-defined]
-        for each in sessions:
-            os.kill(home.number, signal.SIGSTOP)
-            each.close()
-        assert home._ending == "status 0"
+    def test_closing_one_that_is_stopped(self) -> None:
+        session = isolated(models.unary())
+        pid = number(session)
+        os.kill(pid, signal.SIGSTOP)
+        session.close()
+        assert not is_alive(pid)
 
     @pytest.mark.skipif(sys.platform != "linux", reason="counted in /proc")
     @pytest.mark.parametrize("timeout", [None, 60])
-    def test_a_lost_one_that_is_closed_keeps_no_file_open(self, timeout: float | None) -> None:
+    def test_a_lost_one_keeps_no_file_open(self, timeout: float | None) -> None:
         isolated(models.unary()).close()  # what the first session of a program keeps
         gc.collect()
         gc.disable()
@@ -674,37 +583,13 @@ class TestEnds:
             binding.bind("image", random_digits())
             session.evaluate(binding)
             os.kill(number(session), signal.SIGKILL)
-            with suppress(EngineLostError):
+            with pytest.raises(EngineLostError):
                 session.evaluate(binding, timeout=timeout)
+            assert len(os.listdir("/proc/self/fd")) == before
             session.close()
             assert len(os.listdir("/proc/self/fd")) == before
         finally:
             gc.enable()
-
-    def test_an_exception_while_it_closes(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Ctrl-C, say: the process ends all the same."""
-        isolation = Isolation("interrupted")
-        first, second = isolated(models.unary(), isolation), isolated(models.unary("Neg"), isolation)
-        pid = number(first)
-
-        def interrupt(*_: object) -> None:
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr(engine._Lane, "close_engine", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            first.close()
-        assert is_alive(pid)
-        second.close()
-        assert not is_alive(pid)
-
-    def test_a_lane_that_an_exception_has_lost(self) -> None:
-        session = isolated(models.unary())
-        pid = number(session)
-        for _ in range(3):
-            inside(session).engine._take_lane()  # type: ignore[attr-defined]
-        gc.collect()
-        session.close()
-        assert not is_alive(pid)
 
     def test_a_lost_session_that_nobody_closes(self) -> None:
         """Warnings are errors here, and Python warns of sockets and processes that nobody closes."""
@@ -718,16 +603,23 @@ class TestEnds:
             del session
             gc.collect()
 
-    def test_addresses_in_an_answer_are_not_believed(self) -> None:
-        memory = wire.mmap.mmap(-1, 4096)
-        with pytest.raises(ValueError, match="object"):
-            wire.view(memory, "O", (1,), 0)
-        for shape, start in (((2000,), 0), ((1,), 5000)):
-            with pytest.raises(TypeError):
-                wire.view(memory, "<f4", shape, start)
-        assert isinstance(
-            wire.error_from_json({"class": "os", "message": "m", "hint": "", "hresult": 1}), EvaluationError
-        )
+    def test_an_exception_while_it_waits(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Ctrl-C, say: the session lives on, and the late answer is not taken for that of the next run."""
+        with isolated(MODELS / "digits.onnx") as session:
+            images = [random_digits(seed=seed) for seed in range(2)]
+            session.evaluate_features({"image": images[0]})
+            (lane,) = inside(session).engine._free  # type: ignore[attr-defined]
+            with monkeypatch.context() as patch:
+                patch.setattr(lane.connection, "recv_bytes", interrupt)
+                with pytest.raises(KeyboardInterrupt):
+                    session.evaluate_features({"image": images[0]})
+            result = session.evaluate_features({"image": images[1]}).outputs["probabilities"].to_numpy()
+            expected = run_raw(str(MODELS / "digits.onnx"), {"image": images[1]})["probabilities"]
+            np.testing.assert_array_equal(result, expected)
+
+    def test_an_error_of_another_class_is_an_evaluation_error(self) -> None:
+        facts = {"class": "os", "message": "m", "hint": "", "hresult": 1}
+        assert type(wire.error_from_json(facts)) is EvaluationError
 
 
 class TestStops:
@@ -792,6 +684,7 @@ PROGRAM = """
 import os, sys, time
 import numpy as np
 from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions
+from winml_py.core.base import child_process
 from winml_py.core.base.winrt_object import inside
 options = LearningModelSessionOptions()
 options.isolation = "process"
@@ -831,7 +724,7 @@ class TestTheParent:
             assert parent.wait(20) == 0
         wait_until(lambda: not is_alive(pid))
 
-    @pytest.mark.parametrize("closed", ["0,1,2", "0", "1,2", "2"])
+    @pytest.mark.parametrize("closed", ["0,1,2", "2"])
     def test_without_standard_files(self, closed: str, tmp_path: Path) -> None:
         """As some programs start their children."""
         program = f"import os\nfor file in ({closed},):\n    os.close(file)\n" + PROGRAM.replace("print", "#")

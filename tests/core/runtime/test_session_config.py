@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
 import time
 from pathlib import Path
 
@@ -77,16 +75,6 @@ def test_an_entry_that_another_option_sets_is_refused() -> None:
     shrinks = {"memory.enable_memory_arena_shrinkage": "cpu:0"}
     with pytest.raises(InvalidArgumentError, match=r"A session sets 'memory\.enable_memory_arena_shrinkage' itself"):
         open_session(unary("Neg", [3]), tuning=Tuning(arena_shrinkage=True), run_config=shrinks)
-
-
-def test_a_standard_error_that_is_closed_ends_no_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    closed = io.StringIO()
-    closed.close()
-    monkeypatch.setattr(sys, "stderr", closed)
-    with open_session(unary("Neg", [3]), log_severity="verbose", isolation="process") as session:
-        for _ in range(50):
-            result = session.evaluate_features({"x": np.float32([1, 2, 3])})
-    assert result.outputs["y"].to_numpy().tolist() == [-1, -2, -3]
 
 
 @pytest.mark.parametrize("isolation", [None, "process"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -60,8 +59,6 @@ def session(request: pytest.FixtureRequest, real_plugins: None) -> Iterator[Lear
         case "auto":
             made = open_free_session(matmul(), engine="auto")
         case "isolated":
-            if sys.platform == "win32":
-                pytest.skip("there is no such process on Windows yet")
             made = open_free_session(matmul(), isolation="process")
         case "custom":
             operator = CustomOperator(np.matmul, "MatMul", "my", outputs=[(np.float32, 2)])

@@ -91,21 +91,20 @@ class Tuning(Fields):
 
 @dataclass(frozen=True, slots=True)
 class Isolation(Fields):
-    """A process for the engine of a session, or of several.
+    """A process for the engine of a session.
 
     Whatever a model does to its engine, this process lives on: the evaluation raises `EngineLostError`. It is no
     sandbox: the process has the rights of the user who started it.
 
     Attributes:
-        name: sessions whose isolations are equal, and have a name, share a process: they end together, and see each
-            other's memory. "" is a process for each session.
         max_memory: bytes that the process may allocate; 0 is no limit. What goes over it is an `EvaluationError`, or
             the end of the process. Shared memory with inputs and outputs, and files that are mapped, do not count. On
             Linux alone.
-        max_cpu_seconds: seconds of a core that the process may use in its life; 0 is no limit. Then it ends.
+        max_cpu_seconds: seconds of a core that the process may use in its life; 0 is no limit. Then it ends. Not on
+            Windows.
 
     Raises:
-        InvalidArgumentError: a name that is no text, or a number below 0.
+        InvalidArgumentError: a number below 0.
 
     Example:
         >>> from winml_py import Isolation, LearningModel, LearningModelSession, LearningModelSessionOptions
@@ -116,13 +115,10 @@ class Isolation(Fields):
         7
     """
 
-    name: str = ""
     max_memory: int = 0
     max_cpu_seconds: int = 0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str):
-            raise InvalidArgumentError(f"name is {self.name!r}.", hint="It is a text.")
         whole_number(self.max_memory, "max_memory", most=1 << 62)
         whole_number(self.max_cpu_seconds, "max_cpu_seconds", most=1 << 31)
 

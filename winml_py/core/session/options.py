@@ -255,7 +255,7 @@ class LearningModelSessionOptions(Object):
     that is an `EngineLostError`, and `session.is_lost` is True then; another session of the model works. A time limit
     also ends a kernel that runs: where the run has not stopped half a second later, the process is killed, and the
     session is dead. Starting the process takes about half a second, and an evaluation some tens of microseconds more,
-    and a copy of each input and output. Not on Windows, and not with operators in Python. On a GPU, tensors stay in the
+    and a copy of each input and output. Not with operators in Python. On a GPU, tensors stay in the
     host's memory. docs/security.md says what is promised.
     """
 

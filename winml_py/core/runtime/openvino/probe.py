@@ -1,10 +1,6 @@
-"""Run as a program in a process of its own: tries the package, and prints what it found as a line of JSON."""
+"""Tries the package, in another process: see `plugins.probe`."""
 
 from __future__ import annotations
-
-import json
-import os
-import sys
 
 import numpy as np
 
@@ -24,15 +20,12 @@ from .package import core
 _HALF_TYPES = {"BF16": "bfloat16", "FP16": "float16"}
 
 
-def main() -> None:
-    """Prints the facts about the CPU."""
+def main(_: str) -> Facts:
+    """The facts about the CPU."""
     try:
-        facts = _facts()
+        return _facts()
     except Exception as error:  # whatever it raises is reported as its problem
-        facts = {"problem": f"it cannot be used: {first_line(error)}"}
-    sys.stdout.write(json.dumps(facts) + "\n")
-    sys.stdout.flush()
-    os._exit(0)  # a library that crashes at exit must not spoil the answer
+        return {"problem": f"it cannot be used: {first_line(error)}"}
 
 
 def _facts() -> Facts:
@@ -48,7 +41,7 @@ def _facts() -> Facts:
     supported = [kind for word, kind in _HALF_TYPES.items() if word in listed]
     halves = [kind for kind in supported if _computes(Target(device, half=True, half_type=kind))]
     device = device._replace(float16=bool(halves), half_types=" ".join(halves))
-    return {"devices": [device._asdict()], "refused": [], "problem": ""}
+    return {"devices": (device,), "refused": (), "problem": ""}
 
 
 def _computes(target: Target) -> bool:
@@ -68,7 +61,3 @@ def _problem_of(target: Target) -> str:
     binding.run()
     expected = np.maximum(x * 2, 0)
     return "" if np.array_equal(y, expected) else f"it computed {y.tolist()}, not {expected.tolist()}"
-
-
-if __name__ == "__main__":
-    main()

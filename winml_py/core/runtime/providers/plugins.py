@@ -16,7 +16,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ....errors import IllegalCallError, InvalidDeviceError
-from ...base.child_process import ChildProcess, is_available
+from ...base.child_process import ChildProcess, answer_of_main, is_available, start_main
 from . import windows_catalogue
 from .catalogue import PROVIDERS, device_rank, provider_of
 from .provider import BUILT_IN, ProviderDevice
@@ -88,10 +88,8 @@ def probe(*, again: bool = False) -> list[Plugin]:
                 hint="Run on the CPU, or from an installed Python.",
             )
         # The processes run side by side: each takes a part of a second to start, and to try its devices.
-        started = [
-            (name, ChildProcess(_OWN_PROBES.get(name, _PROBE), name)) for name in missing
-        ]  # all at once, then each in turn
-        for name, child in started:
+        started = {name: start_main(_OWN_PROBES.get(name, _PROBE), name) for name in missing}
+        for name, child in started.items():
             _probed[name] = _read_answer(name, child)
         return [plugin for name in names for plugin in _probed[name].listed or (_probed[name],)]
 
@@ -121,18 +119,15 @@ def problems() -> str:
 
 
 def _read_answer(name: str, child: ChildProcess, number: str = "") -> Plugin:
-    facts = child.answer(PROBE_SECONDS)
+    facts = answer_of_main(child, PROBE_SECONDS)
     number = number or version(name)
     if isinstance(facts, str):
         return Plugin(name, number, problem=f"trying it failed: {facts}")
     if "listed" in facts:
-        listed = _try_listed([windows_catalogue.Listed(*one) for one in facts["listed"]])
+        listed = _try_listed(facts["listed"])
         problem = "" if listed else "it lists no provider for this machine that no package brings"
         return Plugin(name, number, problem=problem, listed=listed)
-    devices = tuple(
-        ProviderDevice(**device | {"identity": tuple(device["identity"])}) for device in facts.pop("devices", ())
-    )
-    return Plugin(name, number, devices, facts.get("problem", ""), tuple(facts.get("refused", ())))
+    return Plugin(name, number, **facts)
 
 
 def _try_listed(listed: Sequence[windows_catalogue.Listed]) -> tuple[Plugin, ...]:
@@ -143,7 +138,7 @@ def _try_listed(listed: Sequence[windows_catalogue.Listed]) -> tuple[Plugin, ...
     """
     taken = {device.provider for plugin in _probed.values() for device in plugin.devices}
     others = [one for one in listed if one.name not in taken]
-    started = {one: ChildProcess(_PROBE, one.name, one.library) for one in others if not one.problem}
+    started = {one: start_main(_PROBE, one.name, one.library) for one in others if not one.problem}
     tried = {one: _read_answer(one.name, child, one.version) for one, child in started.items()}
     return tuple(tried.get(one) or Plugin(one.name, one.version, problem=one.problem) for one in others)
 

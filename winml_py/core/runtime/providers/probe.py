@@ -1,11 +1,8 @@
-"""Run as a program in a process of its own: tries one plugin, and prints what it found as a line of JSON."""
+"""Tries one plugin, in another process: see `plugins.probe`."""
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module, metadata
@@ -23,19 +20,15 @@ from .plugins import plugin_devices
 from .provider import BUILT_IN, ProviderDevice, Target, one_device
 
 
-def main() -> None:
-    """Prints the facts about the package that is named on the command line, or about a provider and its library."""
+def main(package: str, library: str = "") -> Facts:
+    """The facts about a package, or about the provider of that name in a library."""
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(4)
-    package, *library = sys.argv[1:]
-    facts = _built_in() if package == BUILT_IN else _plugin(package, *library)
-    sys.stdout.write(json.dumps(facts) + "\n")
-    sys.stdout.flush()
-    os._exit(0)  # a driver that crashes at exit must not spoil the answer
+    return _built_in() if package == BUILT_IN else _plugin(package, library)
 
 
-def _plugin(package: str, library: str = "") -> Facts:
+def _plugin(package: str, library: str) -> Facts:
     """The devices of a package, or of the provider of that name in a library."""
     import onnxruntime
 
@@ -149,7 +142,7 @@ def causes_in(log: str) -> list[str]:
 
 def _facts(devices: list[ProviderDevice], refused: list[str], nothing: str = "") -> Facts:
     problem = "" if devices else "; ".join(dict.fromkeys(refused)) or nothing
-    return {"devices": [device._asdict() for device in devices], "refused": refused, "problem": problem}
+    return {"devices": tuple(devices), "refused": tuple(refused), "problem": problem}
 
 
 def _module(package: str) -> Any:
@@ -235,7 +228,3 @@ def first_line(error: Exception) -> str:
     """An error in one line."""
     lines = str(error).strip().splitlines() or ["no message"]
     return f"{type(error).__name__}: {lines[0].strip()[:300]}"
-
-
-if __name__ == "__main__":
-    main()

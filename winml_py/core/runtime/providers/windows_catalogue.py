@@ -1,4 +1,4 @@
-"""Windows ML's catalogue of providers, in the package `windowsml`: run as a program, it prints what is in there.
+"""Windows ML's catalogue of providers, in the package `windowsml`, as another process reads it.
 
     python -m winml_py.core.runtime.providers.windows_catalogue NAME    # downloads a provider, and makes it ready
 
@@ -13,13 +13,13 @@ installed is not asked to be ready.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
+from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from ...base.child_process import keep_forever
+from ...base.messages import Facts
 
 PACKAGE = "windowsml"
 _MODULE = "winml_py.core.runtime.providers.windows_catalogue"  # run as a program, it has another name
@@ -41,18 +41,15 @@ class Listed(NamedTuple):
     problem: str = ""
 
 
-def main() -> None:
-    """Prints what the catalogue lists, or makes a provider ready. Its errors are those of the process."""
-    catalogue = import_module(PACKAGE).EpCatalog()
-    keep_forever(catalogue)
-    providers = catalogue.find_all_providers()
-    if sys.argv[1:] in ([], [PACKAGE]):  # a child process is told what it is to ask
-        said, status = json.dumps({"listed": [_described(provider) for provider in providers]}), 0
-    else:
-        said, status = _make_ready(sys.argv[1], {str(provider.name): provider for provider in providers})
-    (sys.stderr if status else sys.stdout).write(said + "\n")
-    sys.stdout.flush()
-    os._exit(status)
+@cache
+def _catalogue() -> Any:
+    """The catalogue, which is kept until the process ends."""
+    return import_module(PACKAGE).EpCatalog()
+
+
+def main(_: str = PACKAGE) -> Facts:
+    """What the catalogue lists."""
+    return {"listed": [_described(provider) for provider in _catalogue().find_all_providers()]}
 
 
 def _described(provider: Any) -> Listed:
@@ -71,8 +68,9 @@ def _described(provider: Any) -> Listed:
     return Listed(name, version, library, "" if library else "the catalogue does not say where its library is")
 
 
-def _make_ready(name: str, providers: dict[str, Any]) -> tuple[str, int]:
+def _make_ready(name: str) -> tuple[str, int]:
     """Downloads a provider where it is not installed; gives what to say, and the exit status."""
+    providers = {str(provider.name): provider for provider in _catalogue().find_all_providers()}
     if name not in providers:
         return f"{name} is not in the catalogue: it has {', '.join(providers) or 'none'}.", 1
     try:
@@ -83,4 +81,7 @@ def _make_ready(name: str, providers: dict[str, Any]) -> tuple[str, int]:
 
 
 if __name__ == "__main__":
-    main()
+    said, status = _make_ready(*sys.argv[1:])
+    (sys.stderr if status else sys.stdout).write(said + "\n")
+    sys.stdout.flush()
+    os._exit(status)
