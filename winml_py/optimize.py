@@ -141,7 +141,7 @@ def optimize(
     with _process_end_as_error("compiles the optimised model"):
         actual = evaluate_apart(data, model_operators, values)
     what = "The optimised model does not give what the model gives"
-    hint = "Try a lower --level, or give inputs that the model is meant for: NAME=FILE."
+    hint = "Try a lower level, or give inputs that the model is meant for: NAME=FILE."
     error = require_same_results(expected, actual, tolerance, what, hint)
     write_whole(out, data)
     size = loaded.size, len(data)
@@ -156,7 +156,7 @@ def _process_end_as_error(what: str) -> Iterator[None]:
     except trial.ProcessEndedError as ended:
         raise ConversionError(
             f"The runtime ends the process that {what} ({ended}); nothing was written.",
-            hint="Try a lower --level, or another version of onnxruntime.",
+            hint="Try a lower level, or another version of onnxruntime.",
         ) from ended
 
 

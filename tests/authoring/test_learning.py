@@ -410,7 +410,7 @@ class TestTheCommand:
             failed = call("contract", model, "--learn", f"{preparations.__file__}:{name}", "--output", made)
             assert failed.exit_code != 0
             assert words in " ".join(failed.output.split())
-        for options in (["--learn", "x"], ["--learn", "no.such.module:f"], ["--learn", "a:b", "--range", "0..1"]):
+        for options in (["--learn", "x"], ["--learn", "no.such.module:f"], ["--learn", "a:b", "--from", "clip"]):
             assert call("contract", model, *options, "--output", made).exit_code != 0
         assert not made.exists()
 

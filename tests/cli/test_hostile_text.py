@@ -22,7 +22,6 @@ from winml_py import LearningModel, LearningModelSession, TensorString
 from winml_py.cli import style
 from winml_py.cli.main import main
 from winml_py.core.base.messages import logger, shown
-from winml_py.core.cache import answers
 from winml_py.errors import InvalidArgumentError, WinMLError
 from winml_py.view.server import PageServer
 
@@ -95,24 +94,17 @@ def require_harmless(*texts: str) -> None:
 
 
 EXTRA = {
-    "contract": ["--preset", "imagenet"],
-    "edit": ["--name", HOSTILE, "--rename", f"x{HOSTILE}=new{HOSTILE}"],
-    "join": ["--link", "y=x"],
+    "contract": ["--from", "imagenet"],
+    "convert": ["--optimize", "basic"],
     "perf": ["--iterations", "2"],
-    "profile": ["--iterations", "1"],
     "run": ["--labels", "labels.txt"],
     "view": ["--no-browser"],
 }
 
 
-GIVEN = {"join": [], "edit": []}
-"""The inputs of commands whose models have others than the file is for."""
-
-
 def arguments_of(command: click.Command, folder: Path, input_file: str) -> list[str]:
     """A call of any command, made from what it declares: models, inputs, outputs and what it must have."""
     words = {"model": "image" if command.name == "contract" else "model", "models": "model"}
-    words |= {"first": "image", "second": "image"}  # of a join
     arguments = [
         str(folder / f"labels{HOSTILE}.txt") if word == "labels.txt" else word
         for word in EXTRA.get(command.name or "", [])
@@ -123,7 +115,7 @@ def arguments_of(command: click.Command, folder: Path, input_file: str) -> list[
             if option.name in words:
                 arguments.append(str(folder / f"{words[option.name]}{HOSTILE}.onnx"))
             if option.name in ("inputs", "models"):
-                arguments += GIVEN.get(command.name or "", [str(folder / input_file)])
+                arguments.append(str(folder / input_file))
         elif option.required and option.opts[0] not in arguments:
             is_flag = isinstance(option, click.Option) and option.is_flag
             arguments += [option.opts[0]] if is_flag else [option.opts[0], str(folder / f"out{HOSTILE}{ending}")]
@@ -141,14 +133,12 @@ def test_no_command_sends_what_a_terminal_obeys(
     monkeypatch.setattr(PageServer, "run", PageServer.close)  # a page that ends at once
     if name == "map":
         pytest.importorskip("pyarrow")
-    if name == "cache":  # which is to have something to list
-        answers.write(answers.key_of("test"), {"model": HOSTILE, "engine": f"x{HOSTILE}", "reason": HOSTILE})
     code, out, error = printed([*arguments, *(["--json"] if as_json else [])], capfd)
     require_harmless(out, error)
     assert code == 0 or name == "doctor", error
     if as_json:
         parse(out)
-    elif name in ("cache", "info", "run", "perf", "profile"):
+    elif name in ("info", "run", "perf"):
         assert r"\x1b[2J" in "".join(out.split())  # shown, and not left out
 
 
@@ -164,7 +154,7 @@ def test_no_error_sends_what_a_terminal_obeys(name: str, folder: Path, capfd: py
     for arguments in calls:
         code, out, error = printed(arguments, capfd)
         require_harmless(out, error)
-        may_work = name in ("cache", "devices", "doctor", "examples") and len(arguments) == 1
+        may_work = name in ("devices", "doctor", "examples") and len(arguments) == 1
         assert code in (0, 1) if may_work else code > 0
 
 
@@ -183,7 +173,7 @@ def test_the_program_itself_and_odd_files(folder: Path, capfd: pytest.CaptureFix
         ["run", model, odd, "--labels", labels + "x"],
         ["run", model, odd, "--output", str(folder / HOSTILE / "x.npz")],
         ["perf", "--compare", labels, labels],
-        ["optimize", model, "--output", str(folder / "o.onnx"), "--transformer", HOSTILE],
+        ["contract", model, "--output", str(folder / "o.onnx"), "--set", f"mean={HOSTILE}"],
         ["convert", model, "--output", str(folder / "o.onnx"), "--float16", "--keep-float32", HOSTILE],
     ):
         code, out, error = printed(arguments, capfd)
@@ -325,21 +315,6 @@ def test_file_names_that_are_no_text(tmp_path: Path, capfd: pytest.CaptureFixtur
         main(["map", str(ROOT / "models" / "digits.onnx"), str(picture), "--output", str(tmp_path / "a.parquet")])
     assert stopped.value.code == 4
     assert "Rename the file" in capfd.readouterr().err
-
-
-@pytest.mark.parametrize("words", ["--description", "--name", "--author", "--domain", "--metadata", "--labels"])
-def test_no_model_is_written_with_halves_of_characters(
-    words: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    labels = tmp_path / "config.json"
-    labels.write_text(json.dumps({"id2label": {str(index): HALF for index in range(10)}}))
-    value = {"--metadata": f"key={HALF}", "--labels": str(labels)}.get(words, HALF)
-    output = tmp_path / "model.onnx"
-    with pytest.raises(SystemExit) as stopped:
-        main(["edit", str(ROOT / "models" / "digits.onnx"), words, value, "--output", str(output)])
-    assert stopped.value.code == 4
-    assert "UTF-8 can write" in capfd.readouterr().err
-    assert not output.exists()
 
 
 def test_texts_that_a_model_takes_are_utf8() -> None:

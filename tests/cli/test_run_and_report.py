@@ -13,36 +13,10 @@ from onnx import TensorProto, helper
 from PIL import Image
 
 from helpers.cli import call, require_failure
-from helpers.models import INT64, STRING, data, tensor, unary
-from helpers.paths import MODELS
-from helpers.reference import run_raw
-from winml_py import BitmapPixelFormat, LearningModel, LearningModelDeviceKind, SoftwareBitmap, VideoWriter
-from winml_py.cli import style
-from winml_py.core.base.timing import median_turn
+from helpers.models import STRING, data, tensor, unary
+from winml_py import LearningModelDeviceKind
 from winml_py.inputs import model as evaluating
-from winml_py.inputs.files import generated
 from winml_py.inputs.model import Case
-
-
-def test_an_example_is_evaluated_where_that_is_asked_for(tmp_path: Path) -> None:
-    """The values are those of `perf`, and the results raw ONNX Runtime's of them."""
-    out = tmp_path / "out.npz"
-    result = call("run", MODELS / "digits.onnx", "--example", "--output", out)
-    assert result.exit_code == 0, result.output
-    assert result.stdout.startswith("example inputs\n")
-    values = generated(LearningModel.load(MODELS / "digits.onnx"))
-    expected = run_raw(str(MODELS / "digits.onnx"), values)["probabilities"]
-    np.testing.assert_allclose(np.load(out)["probabilities"], expected, atol=1e-6)
-    path = tmp_path / "ids.onnx"
-    path.write_bytes(unary("Neg", [1, "length"], INT64))
-    result = call("run", path, "--example", "--dim", "length=7", "--json")
-    (one,) = json.loads(result.stdout)["results"]
-    assert one["sizes"] == {"x": {"shape": [1, 7], "assumed": []}}
-    assert one["outputs"]["y"]["shape"] == [1, 7]
-    assert "Nothing states the size of length" in call("run", path, "--example").stderr
-    assert "or write --example, and no INPUT" in require_failure(2, "run", MODELS / "digits.onnx")
-    assert "or write --example, and no INPUT" in require_failure(2, "run", MODELS / "digits.onnx", "x.png", "--example")
-
 
 RAMP = np.linspace(0, 1, 3 * 8 * 6, dtype=np.float32)
 
@@ -80,7 +54,7 @@ def test_a_picture_in_a_tensor_has_the_order_of_the_models_contract(order: str, 
     model, target, source = tmp_path / "m.onnx", tmp_path / "out.png", tmp_path / "in.png"
     model.write_bytes(unary(shape=(1, 3, 8, 6)))
     if order == "stated":
-        call("contract", model, "--output", model, "--pixel-format", "bgr8", "--force")
+        call("contract", model, "--output", model, "--set", "pixel_format=bgr8", "--force")
     pixels = np.random.default_rng(0).integers(0, 256, (8, 6, 3), np.uint8)
     Image.fromarray(pixels).save(source)
     result = call("run", model, source, "--output", target)
@@ -117,26 +91,10 @@ def test_info_cuts_long_texts(tmp_path: Path) -> None:
     path.write_bytes(unary(metadata={"vocabulary": vocabulary, "licence": "MIT", "long": "x" * 5000}))
     lines = call("info", path).stdout.splitlines()
     assert len(lines) < 40
-    assert f"(18,719 lines, {len(vocabulary):,} characters; --json prints all)" in " ".join(" ".join(lines).split())
+    assert f"({len(vocabulary):,} characters; --json prints all)" in " ".join(" ".join(lines).split())
     assert any("licence" in line and "MIT" in line for line in lines)
     assert "... (5,000 characters; --json" in " ".join(" ".join(lines).split())
     assert json.loads(call("info", path, "--json").stdout)["metadata"]["vocabulary"] == vocabulary
-
-
-@pytest.mark.parametrize(
-    ("count", "words"),
-    [
-        (0, "0 bytes"),
-        (1023, "1,023 bytes"),
-        (1024, "1.0 KiB"),
-        (1536, "1.5 KiB"),
-        (5 << 20, "5.0 MiB"),
-        (4 << 30, "4.0 GiB"),
-        (9 << 40, "9,216.0 GiB"),
-    ],
-)
-def test_sizes_can_be_read(count: int, words: str) -> None:
-    assert style.size_of(count) == words
 
 
 @pytest.mark.parametrize(
@@ -225,36 +183,6 @@ def test_maps_and_sequences_are_written_as_people_write_them(tmp_path: Path) -> 
     ]
 
 
-def test_the_times_and_the_ratio_are_of_the_same_turn() -> None:
-    assert median_turn([4.0, 1.0, 9.0, 2.0], [2.0, 1.0, 3.0, 1.0]) == (4.0, 2.0)
-    assert median_turn([0.3, 0.5, 0.4], [0.4, 0.2, 0.3]) == (0.4, 0.3)
-
-
-def test_info_shortens_shapes(tmp_path: Path) -> None:
-    """Exporters name a free size after the formula it comes from."""
-    size = "past_sequence_length + sequence_length + 1"
-    (tmp_path / "m.onnx").write_bytes(unary(shape=(1, size, *range(2, 40))))
-    shown = call("info", tmp_path / "m.onnx").stdout
-    assert "1 x past_sequence_length ... x 2 x 3 x 4" in shown
-    assert "38 x 39" not in shown
-    facts = json.loads(call("info", tmp_path / "m.onnx", "--json").stdout)
-    assert facts["inputs"][0]["shape"] == [1, size, *range(2, 40)]
-
-
-def test_sound_is_spoken_of_where_there_may_be_some(tmp_path: Path) -> None:
-    source, target = tmp_path / "in.mp4", tmp_path / "out.mp4"
-    with VideoWriter(source, 10) as writer:
-        for _ in range(2):
-            writer.write(SoftwareBitmap.from_array(np.zeros((32, 48, 3), np.uint8), BitmapPixelFormat.BGR8))
-    assert "sound" not in call("run", MODELS / "edges.onnx", source, "--output", target).stderr
-    with open(source, "ab") as file:  # a box at the end, as of a track of sound
-        file.write(bytes([0, 0, 0, 16]) + b"freesoun" + bytes(4))
-    assert (
-        f"{source}: sound is not carried over to {target}"
-        in call("run", MODELS / "edges.onnx", source, "--output", target, "--force").stderr
-    )
-
-
 # Inputs that are no pictures
 
 
@@ -301,7 +229,7 @@ def test_a_path_that_is_misspelt_is_told(tmp_path: Path, seven: Path) -> None:
     """By the name without its ending: "modle.onnx" is not "dv.onnx"."""
     for name in ("dv.onnx", "digits.onnx"):
         (tmp_path / name).write_bytes(unary())
-    for name in ("sevn.png", "row.npy", "labels.txt"):
+    for name in ("sevn.png", "row.npy"):
         (tmp_path / name).write_bytes(b"")
     model = tmp_path / "digits.onnx"
     assert "Did you mean digits.onnx?" in require_failure(3, "run", tmp_path / "digit.onnx", seven)
@@ -309,5 +237,3 @@ def test_a_path_that_is_misspelt_is_told(tmp_path: Path, seven: Path) -> None:
     for wrong, right in (("seven.png", "sevn.png"), ("rows.npy", "row.npy")):
         assert f"Did you mean {tmp_path / right}?" in require_failure(4, "run", model, tmp_path / wrong)
     assert "there is no such file" in require_failure(4, "run", model, tmp_path / "other.png")
-    words = require_failure(2, "run", model, seven, "--labels", tmp_path / "label.txt")
-    assert f"Did you mean {tmp_path / 'labels.txt'}?" in words

@@ -11,7 +11,6 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from helpers.cli import call
 from helpers.models import FLOAT, INT64, data, tensor, unary
 from helpers.reference import run_raw
 from helpers.sentences import require_sentence
@@ -35,7 +34,6 @@ from winml_py.experimental import (
     LearningModelJoinOptions,
     LearningModelSessionExperimental,
 )
-from winml_py.graphs import model_file
 from winml_py.winrt.windows.ai.machinelearning import LearningModel as SilentModel
 
 
@@ -377,65 +375,6 @@ def test_sessions_and_devices_tell(gpu: LearningModelDevice) -> None:
     with pytest.raises(ClosedError):
         _ = told.options
     assert LearningModelDeviceExperimental.create_dml_device().name == gpu.name
-
-
-def test_the_command(tmp_path: Path) -> None:
-    first, second, out = (tmp_path / f"{name}.onnx" for name in ("a", "b", "c"))
-    first.write_bytes(SCALE)
-    second.write_bytes(LINEAR)
-    done = call("join", first, second, "--link", "y=x", "--output", out, "--drop-unlinked", "--prefix", "p_")
-    assert (done.exit_code, done.stdout.startswith(f"{out}: x, p_b -> p_y; ")) == (0, True)
-    came = evaluate(LearningModel.load(out), x=X, p_b=BIAS)["p_y"]
-    np.testing.assert_allclose(came, 2 * X @ WEIGHT + BIAS, rtol=1e-5)
-    failed = call("join", first, second, "--link", "q=x", "--output", tmp_path / "none.onnx")
-    assert (failed.exit_code, "no output 'q'" in failed.output) == (4, True)
-    assert call("join", first, second, "--link", "y", "--output", out).exit_code == 2
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.onnx", "b.onnx", "c.onnx"]
-
-
-def test_the_command_checks_with_given_inputs(tmp_path: Path) -> None:
-    first, second, out = (tmp_path / f"{name}.onnx" for name in ("a", "b", "c"))
-    lookup = node("Gather", "table ids", "y", axis=0)
-    first.write_bytes(data([lookup], [tensor("ids", ["k"], INT64)], [tensor("y", ["k", 4])], {"table": X}))
-    second.write_bytes(LINEAR)
-    arguments = ("join", first, second, "--link", "y=x", "--output", out)
-    refused = call(*arguments)
-    assert (refused.exit_code, out.exists()) == (4, False)
-    assert "cannot be made up" in refused.output
-    np.save(tmp_path / "ids.npy", np.array([1, 0, 1]))
-    np.save(tmp_path / "b.npy", BIAS)
-    given = (f"joined1.b={tmp_path / 'b.npy'}", f"ids={tmp_path / 'ids.npy'}")
-    done = call(*arguments, *given, "--json")
-    assert (done.exit_code, '"error": ' in done.output) == (0, True)
-    outputs = evaluate(LearningModel.load(out), **{"ids": np.array([1]), "joined1.b": BIAS})
-    np.testing.assert_allclose(next(iter(outputs.values())), X[[1]] @ WEIGHT + BIAS, rtol=1e-5)
-
-
-def test_results_that_differ_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second, out = (tmp_path / f"{name}.onnx" for name in ("a", "b", "c"))
-    first.write_bytes(SCALE)
-    second.write_bytes(LINEAR)
-    monkeypatch.setattr("winml_py.graphs.join.join_models", lambda *_: onnx.load_from_string(LINEAR))
-    monkeypatch.setattr("winml_py.graphs.join._evaluate_in_turn", lambda *_: [np.zeros((1, 3), np.float32)])
-    failed = call("join", first, second, "--link", "y=x", "--output", out)
-    assert (failed.exit_code, "does not give what the two models give" in failed.output) == (1, True)
-    assert not out.exists()
-
-
-def test_large_models_get_a_file_of_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second, out = (tmp_path / f"{name}.onnx" for name in ("a", "b", "c"))
-    table = np.random.default_rng(5).standard_normal((4, 64)).astype(np.float32)
-    first.write_bytes(SCALE)
-    second.write_bytes(
-        data([node("MatMul", "m t", "r")], [tensor("m", ["n", 4])], [tensor("r", ["n", 64])], {"t": table})
-    )
-    monkeypatch.setattr(model_file, "PROTOBUF_LIMIT", 500)
-    with pytest.raises(NotSupportedError, match="winml-py join"):
-        join(SCALE, second.read_bytes(), {"y": "m"})
-    assert call("join", first, second, "--link", "y=m", "--output", out).exit_code == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.onnx", "b.onnx", "c.onnx", "c.onnx.data"]
-    np.testing.assert_allclose(evaluate(LearningModel.load(out), x=X)["r"], 2 * X @ table, rtol=1e-5)
-    assert onnx.load(out).graph.output[0].type.tensor_type.elem_type == FLOAT
 
 
 def test_models_whose_exporter_states_other_contracts_are_not_joined() -> None:

@@ -224,10 +224,12 @@ def test_optimising_that_ends_the_process(tmp_path: Path, monkeypatch: pytest.Mo
         optimize(MODELS / "digits.onnx", target)
     monkeypatch.undo()
     monkeypatch.setattr(evaluating, "_evaluated_source", die_as_asked)
-    with pytest.raises(ConversionError, match=r"process that compiles the optimised model \(SIGSEGV\).*lower --level"):
+    with pytest.raises(ConversionError, match=r"process that compiles the optimised model \(SIGSEGV\).*lower level"):
         optimize(MODELS / "digits.onnx", target)
     assert not target.exists()
-    result = CliRunner().invoke(main, ["optimize", str(MODELS / "digits.onnx"), "--output", str(target)])
+    result = CliRunner().invoke(
+        main, ["convert", str(MODELS / "digits.onnx"), "--optimize", "basic", "--output", str(target)]
+    )
     assert result.exit_code != 0
     assert "ends the process that compiles the optimised model" in result.stderr
 

@@ -1,4 +1,4 @@
-"""`winml-py optimize`: the same results, with fewer nodes, and everything else as it was."""
+"""`optimize`, and `winml-py convert --optimize`: the same results, with fewer nodes, and everything else as it was."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from winml_py.inputs import model as evaluating
 from winml_py.optimize import LEVELS, optimize
 
 DIGITS = MODELS / "digits.onnx"
+COMMAND = ("convert", "--optimize", "extended")
 
 
 def old_model(path: Path) -> None:
@@ -129,7 +130,7 @@ def test_nothing_is_written_where_results_differ(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(evaluating, "compare_outputs", lambda *values: Agreement(0.5, None, 1e-3))
     with pytest.raises(ConversionError, match="nothing was written"):
         optimize(DIGITS, tmp_path / "out.onnx")
-    assert "differ by 5.0e-01" in require_failure(1, "optimize", DIGITS, "--output", tmp_path / "out.onnx")
+    assert "differ by 5.0e-01" in require_failure(1, *COMMAND, DIGITS, "--output", tmp_path / "out.onnx")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -140,24 +141,22 @@ def test_pictures_are_compared_by_levels(tmp_path: Path) -> None:
 def test_the_command(tmp_path: Path) -> None:
     old = tmp_path / "old.onnx"
     old_model(old)
-    result = call("optimize", old, "--output", tmp_path / "new.onnx")
+    result = call(*COMMAND, old, "--output", tmp_path / "new.onnx")
     assert result.exit_code == 0
     assert result.stdout.startswith("3 nodes became 2, 1 initializers no longer inputs; ")
-    facts = json.loads(call("optimize", old, "--output", tmp_path / "new.onnx", "--json", "--level", "basic").stdout)
+    facts = json.loads(call("convert", "--optimize", "basic", old, "--output", tmp_path / "new.onnx", "--json").stdout)
     assert (facts["schema"], facts["nodes"], facts["moved"]) == (2, [3, 2], ["w"])
     array = tmp_path / "x.npy"
     np.save(array, np.ones((2, 8), np.float32))
-    assert call("optimize", old, f"x={array}", "--output", tmp_path / "new.onnx").exit_code == 0
+    assert call(*COMMAND, old, f"x={array}", "--output", tmp_path / "new.onnx").exit_code == 0
     np.save(array, np.ones((2, 7), np.float32))
-    assert "is 7, not 8" in require_failure(4, "optimize", old, f"x={array}", "--output", tmp_path / "new.onnx")
+    assert "is 7, not 8" in require_failure(4, *COMMAND, old, f"x={array}", "--output", tmp_path / "new.onnx")
 
 
 def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out.onnx"
-    assert "not found" in require_failure(3, "optimize", "missing.onnx", "--output", out)
-    assert "no folder" in require_failure(5, "optimize", DIGITS, "--output", tmp_path / "missing" / "out.onnx")
-    assert "--output out.onnx" in require_failure(2, "optimize", DIGITS, "out.onnx")
-    assert "no optimizer for 'bird'" in require_failure(4, "optimize", DIGITS, "--output", out, "--transformer", "bird")
+    with pytest.raises(InvalidArgumentError, match="no optimizer for 'bird'"):
+        optimize(DIGITS, out, transformer="bird")
     with pytest.raises(InvalidArgumentError, match="The level is 'most'"):
         optimize(DIGITS, out, level="most")
     monkeypatch.setattr(module, "_MAX_BYTES", 100)

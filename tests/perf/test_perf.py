@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import time
 from pathlib import Path
@@ -17,10 +16,10 @@ from helpers.models import INT64, STRING, unary
 from helpers.paths import MODELS
 from winml_py import InvalidArgumentError, LearningModel
 from winml_py.inputs.files import generated, jobs, read
-from winml_py.perf import PHASES, Case, measure, measurement, runner_files
+from winml_py.perf import PHASES, Case, measure, measurement
 from winml_py.perf import measure as measure_function
 from winml_py.perf.measure import Stopwatch
-from winml_py.perf.measurement import Measurement, Sample, median_interval
+from winml_py.perf.measurement import Sample, median_interval
 
 DIGITS = str(MODELS / "digits.onnx")
 
@@ -80,14 +79,11 @@ def test_threads_share_the_iterations() -> None:
     assert case["phases"]["evaluate"]["cpu_p50_ms"] is None
 
 
-def test_models_devices_and_folders_multiply(tmp_path: Path) -> None:
+def test_models_and_folders_of_them(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.onnx").write_bytes(unary("Neg", [2]))
-    facts = measured(tmp_path, DIGITS, "-n", 2, "--engine", "onnxruntime", "--engine", "auto")
-    cases = [Path(case["model"]).name for case in facts["cases"]]
-    assert cases == ["a.onnx", "a.onnx", "b.onnx", "b.onnx", "digits.onnx", "digits.onnx"]
-    together = measured(tmp_path, "-n", 2, "--concurrent-load", 2, "--thread-interval", 1)
-    assert [case["iterations"] for case in together["cases"]] == [2, 2]
+    facts = measured(tmp_path, DIGITS, "-n", 2)
+    assert [Path(case["model"]).name for case in facts["cases"]] == ["a.onnx", "b.onnx", "digits.onnx"]
 
 
 def test_the_table_is_for_people(seven: Path) -> None:
@@ -96,57 +92,6 @@ def test_the_table_is_for_people(seven: Path) -> None:
     assert lines[1].split() == ["ms", "first", "p50", "p90", "p99", "cpu"]
     assert [line.split()[0] for line in lines[2:9]] == list(PHASES)
     assert lines[9].startswith("3 evaluations, ")
-
-
-def test_winmlrunners_table(tmp_path: Path, seven: Path) -> None:
-    target = tmp_path / "perf.csv"
-    call("perf", DIGITS, MODELS / "invert.onnx", seven, "-n", 4, "--csv", target)
-    with open(target, newline="") as file:
-        header, *rows = csv.reader(file)
-    assert len(rows) == 2
-    assert {len(row) for row in rows} == {len(header)} == {8 + 6 * 4 + 3 * 6 * 4}
-    row = dict(zip(header, rows[0], strict=True))
-    assert (row["Model Name"], row["Input Type"], row["Iterations"]) == ("digits.onnx", "Image", "4")
-    assert float(row["Min Evaluate (ms)"]) <= float(row["Average Evaluate (ms)"]) <= float(row["Max Evaluate (ms)"])
-    assert row["Average Evaluate Dedicated Memory (MB)"] == ""
-
-
-def test_a_row_sums_what_winmlrunner_calls_binding() -> None:
-    case = Measurement("m.onnx", first={"load": Sample(1, 0), "session": Sample(2, 0)})
-    took = {"decode": 0.1, "tensorize": 0.02, "bind": 0.003, "evaluate": 1, "detensorize": 2}
-    case.first |= {phase: Sample(seconds, 0) for phase, seconds in took.items()}
-    case.laps = [{phase: Sample(times * seconds, 0) for phase, seconds in took.items()} for times in (1, 3)]
-    case.memory = dict.fromkeys(("before", "load", "session", "first evaluation", "end"), 0)
-    row = runner_files._row(case)
-    times = [float(text) for name, text in row.items() if name.endswith("(ms)")]
-    assert times[0::4] == [1000, 2000, 123, 246, 3000, 6000]  # averages
-    assert times[15] == pytest.approx(369)  # the largest binding
-
-
-def test_summary_and_tensors(tmp_path: Path, seven: Path, cat: Path) -> None:
-    folder = tmp_path / "runs"
-    pictures = tmp_path / "pictures"
-    pictures.mkdir()
-    for place in (seven, cat):
-        (pictures / place.name).write_bytes(place.read_bytes())
-    arguments = ("perf", DIGITS, pictures, "-n", 4, "--per-iteration", folder, "--save-tensors", "all")
-    assert call(*arguments).exit_code == 0
-    with open(folder / "Summary.csv", newline="") as file:
-        header, *rows = csv.reader(file)
-    names = [row[header.index("Input Name")] for row in rows]
-    assert names == ["cat.jpg", "seven.png", "cat.jpg", "seven.png", "cat.jpg"]
-    assert [row[header.index("Iteration Number")] for row in rows] == ["1", "2", "3", "4", "5"]
-    names = sorted(path.name for path in folder.glob("probabilities*"))
-    assert names == [f"probabilitiesCpuIteration{number}.csv" for number in range(1, 6)]
-    with open(folder / names[1], newline="") as file:
-        header, *cells = csv.reader(file)
-    assert header == ["Index", "Value"]
-    assert [index for index, _ in cells] == [str(index) for index in range(10)]
-    values = np.array([float(value) for _, value in cells])
-    assert values.argmax() == 7
-    first = call("perf", DIGITS, seven, "-n", 3, "--per-iteration", tmp_path / "f", "--save-tensors", "first")
-    assert first.exit_code == 0
-    assert [path.name for path in (tmp_path / "f").glob("prob*")] == ["probabilitiesCpuIteration1.csv"]
 
 
 def saved(path: Path, *cases: dict[str, Any]) -> Path:
@@ -263,10 +208,8 @@ def test_the_interval_of_a_median_holds_it() -> None:
     [
         (2, [], "Name a MODEL"),
         (2, [DIGITS, "-n", 1, "--seconds", 1], "--iterations or --seconds"),
-        (2, [DIGITS, "--save-tensors", "all"], "--per-iteration FOLDER"),
         (2, [DIGITS, "--settings", "s.json", "--engine", "auto"], "leave --engine and"),
         (2, [DIGITS, "--settings", "s.json", "--precision", "half"], "--precision out"),
-        (5, [DIGITS, "--csv", "missing/f.csv"], "no folder"),
         (3, ["missing.onnx"], "not found"),
         (4, [DIGITS, "missing.png"], "missing.png"),
         (6, [DIGITS, "--device", "abacus"], "no device named 'abacus'"),
@@ -309,24 +252,6 @@ def test_values_are_made_up_for_measuring_alone() -> None:
 
 def test_a_folder_without_pictures(tmp_path: Path) -> None:
     assert "no picture in this folder" in require_failure(2, "run", DIGITS, tmp_path)
-
-
-def test_inputs_of_several_kinds(tmp_path: Path, seven: Path) -> None:
-    """An array is neither decoded from a picture nor tensorized."""
-    array = tmp_path / "digit.npy"
-    np.save(array, np.zeros((1, 1, 28, 28), np.float32))
-    table = tmp_path / "perf.csv"
-    facts = measured(DIGITS, seven, array, "-n", 4, "--csv", table, "--per-iteration", tmp_path)
-    assert facts["cases"][0]["iterations"] == 4
-    assert len(table.read_text().splitlines()) == 2
-    assert len((tmp_path / "Summary.csv").read_text().splitlines()) == 6
-
-
-def test_outputs_of_several_models_are_apart(tmp_path: Path) -> None:
-    arguments = ("perf", DIGITS, DIGITS, "-n", 1, "--per-iteration", tmp_path, "--save-tensors", "all")
-    assert call(*arguments).exit_code == 0
-    found = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob("*/*.csv"))
-    assert found == [f"{case}-digits/probabilitiesCpuIteration{number}.csv" for case in (1, 2) for number in (1, 2)]
 
 
 @pytest.mark.parametrize("content", [b"PK\3\4", b"\x93NUMPY\x01\x00", b"", b"archive", b"huge"])

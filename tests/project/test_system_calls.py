@@ -60,8 +60,7 @@ PLACES = {
     # The machine: `core/base/machine.py`.
     "'/proc/": {"core/base/machine.py"},
     "'/sys/": {"core/base/machine.py"},
-    "'/usr/": {"cli/doctor.py", "core/base/machine.py"},
-    "'/etc/": {"cli/doctor.py"},
+    "'/usr/": {"core/base/machine.py"},
     "os.sched_getaffinity": {"core/base/machine.py"},
     "platform.processor": {"core/base/machine.py"},
     "winreg": {"core/base/machine.py"},

@@ -1,4 +1,4 @@
-"""The page that edits a model: what it writes is what `winml-py edit` writes, and the model stays as it is."""
+"""The page that edits a model: what it writes is what `edit_model` writes, and the model stays as it is."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from onnx import TensorProto, helper
 pytest.importorskip("starlette")
 
 from helpers.asgi import Client
-from helpers.cli import call
 from helpers.paths import ROOT
 from view.test_graph import Bench
 from winml_py.errors import InvalidArgumentError
-from winml_py.graphs.edit_features import Edits
+from winml_py.graphs.edit_features import Edits, edit_model
 from winml_py.view import edit
 
 
@@ -40,7 +39,7 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
+CASES: dict[str, tuple[dict[str, Any], Edits]] = {
     "words": (
         {
             "name": "other",
@@ -49,44 +48,29 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
             "author": "me",
             "version": "9007199254740993",
         },
-        [
-            "--name",
-            "other",
-            "--description",
-            "<b>what</b>",
-            "--domain",
-            "com.example",
-            "--author",
-            "me",
-            "--version",
-            "9007199254740993",
-        ],
+        Edits(name="other", description="<b>what</b>", domain="com.example", author="me", version=9007199254740993),
     ),
-    "names": ({"rename": {"image": "picture"}}, ["--rename", "image=picture"]),
+    "names": ({"rename": {"image": "picture"}}, Edits(rename={"image": "picture"})),
     "denotations": (
         {"denotations": {"image": ""}, "dimensions": {"probabilities": ["DATA_BATCH", ""]}},
-        ["--denotation", "image=", "--dimensions", "probabilities=DATA_BATCH,"],
+        Edits(denotations={"image": ""}, dimensions={"probabilities": ("DATA_BATCH", "")}),
     ),
     "metadata": (
         {"metadata": {"key": "a = b", "Image.BitmapPixelFormat": ""}},
-        ["--metadata", "key=a = b", "--metadata", "Image.BitmapPixelFormat="],
+        Edits(metadata={"key": "a = b", "Image.BitmapPixelFormat": ""}),
     ),
-    "labels": ({"labels": [f"class {place}" for place in range(10)]}, ["--labels", "labels.txt"]),
+    "labels": ({"labels": [*"abcdefghij"]}, Edits(labels=tuple("abcdefghij"))),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_file_is_the_one_of_the_command(
-    name: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    edits, words = CASES[name]
-    monkeypatch.chdir(tmp_path)
-    Path("labels.txt").write_text("\n".join(f"class {place}" for place in range(10)), encoding="utf-8")
+def test_the_file_is_the_one_of_edit_model(name: str, model: Path, tmp_path: Path) -> None:
+    posted, edits = CASES[name]
     before = digest(model)
-    answer = write(model, edits, "page.onnx")
+    answer = write(model, posted, "page.onnx")
     assert answer.status_code == 200, answer.text
-    call("edit", model, *words, "--output", tmp_path / "command.onnx")
-    assert (tmp_path / "page.onnx").read_bytes() == (tmp_path / "command.onnx").read_bytes()
+    edit_model(model, tmp_path / "wanted.onnx", edits)
+    assert (tmp_path / "page.onnx").read_bytes() == (tmp_path / "wanted.onnx").read_bytes()
     assert digest(model) == before
     assert answer.json()["error"] in (0, None)
 

@@ -120,7 +120,7 @@ def _images(model: LearningModel, contract: ImageContract | None, names: set[str
         what = f"The input {', '.join(sorted(unknown))} is not" if unknown else "No input of the model is"
         raise InvalidArgumentError(
             f"{what} an image that the model states a contract for.",
-            hint="State the contract: build_in(source, destination, ImageContract.imagenet()), or --preset.",
+            hint="State the contract: build_in(source, destination, ImageContract.imagenet()), or --from.",
         )
     return [_fitting(image) for image in images if image.name in (names or {image.name})]
 

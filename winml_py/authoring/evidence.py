@@ -262,8 +262,7 @@ def outdated(model: LearningModel) -> list[str]:
         if evidence is not None and changes:
             told.append(
                 f"The proof no longer holds: the contract was learned from {evidence.function}, and has changed since. "
-                f"{' '.join(changes)} Learn it again (winml-py contract --learn), or take the proof away "
-                f"(winml-py edit --metadata {KEY}=)."
+                f"{' '.join(changes)} Learn it again (winml-py contract --learn), or remove {KEY} from the metadata."
             )
     except InvalidArgumentError as error:
         told.append(error.message)
@@ -273,8 +272,8 @@ def outdated(model: LearningModel) -> list[str]:
         if reasons:
             told.append(
                 f"{len(reasons)} of {len(answers)} samples no longer hold{'s' * (len(reasons) == 1)}. "
-                f"{' '.join(dict.fromkeys(reasons))} Take them again (winml-py contract --sample), or take them away "
-                "(--no-samples)."
+                f"{' '.join(dict.fromkeys(reasons))} Take them again (winml-py contract --sample), or remove them "
+                "(winml_py.authoring.write_samples(path, path, []))."
             )
     except InvalidArgumentError as error:
         told.append(error.message)

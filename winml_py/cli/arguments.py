@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import wraps
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
 from ..core.base.atomic_files import is_same_file
-from ..core.base.file_kinds import PICTURE, kind_of_file, missing_file_hint
+from ..core.base.messages import did_you_mean
 from ..core.contracts.files import read_contract
 from ..core.imaging.contract import ImageContract
 from ..core.streams.sources import PICTURES, files_in, files_of
@@ -22,14 +22,14 @@ from ..inputs.functions import file_of_function
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-PRESETS: dict[str, Callable[[], ImageContract]] = {
+CONTRACTS: dict[str, Callable[[], ImageContract]] = {
     "imagenet": ImageContract.imagenet,
     "inception": ImageContract.inception,
     "yolo": ImageContract.yolo,
     "clip": ImageContract.clip,
+    "windows": ImageContract,
 }
-"""The contracts that `ImageContract` has names for."""
-
+"""The contracts that have names."""
 
 _FORCE = "winml_py.force"
 
@@ -37,38 +37,8 @@ _IN_FOLDERS = {"argument": (*PICTURES, ".onnx"), "option": (*PICTURES, "config.j
 """The endings of the files that commands read in a folder, by what names the folder."""
 
 
-class ExistingFile(click.Path):
-    """The path of a file that a command reads. The error names the file first."""
-
-    def __init__(self) -> None:
-        super().__init__(exists=True, dir_okay=False)
-
-    def fail(self, message: str, param: click.Parameter | None = None, ctx: click.Context | None = None) -> NoReturn:
-        """Refuses a file that is not there, or is a folder."""
-        path = message.partition("'")[2].rpartition("'")[0]
-        what = "There is no such file" if "exist" in message else "This is a folder, and a file is expected"
-        option = f" for {param.opts[0]}" if param else ""
-        hint = f" {missing_file_hint(path)}" if "exist" in message else ""
-        raise click.UsageError(f"{path or message}: {what}{option}.{hint}", ctx)
-
-
-def _in_order(ctx: click.Context, _: click.Parameter, inputs: tuple[str, ...]) -> tuple[str, ...]:
-    if "model" in ctx.params:
-        _require_model_first(str(ctx.info_name), ctx.params["model"], inputs)
-    return inputs
-
-
-def _require_model_first(command: str, model: str, others: Sequence[str]) -> None:
-    """Refuses a picture in the place of the model, with the model behind it."""
-    after = next((word for word in others if word.lower().endswith(".onnx")), None)
-    if after is not None and kind_of_file(model) is PICTURE:
-        raise click.UsageError(
-            f"{model}: This is a picture, and the model comes first. Write: winml-py {command} {after} {model}"
-        )
-
-
 model_argument = click.argument("model", type=click.Path())
-inputs_argument = click.argument("inputs", nargs=-1, metavar="[INPUT]...", callback=_in_order)
+inputs_argument = click.argument("inputs", nargs=-1, metavar="[INPUT]...")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 force_option = click.option(
     "--force",
@@ -78,56 +48,32 @@ force_option = click.option(
     callback=lambda ctx, _, is_meant: ctx.meta.update({_FORCE: is_meant}),
 )
 labels_option = click.option(
-    "--labels", type=ExistingFile(), metavar="FILE", help="The classes: one a line, or a config.json."
+    "--labels",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="The classes: one a line, or a config.json.",
 )
+device_option = click.option("--device", default="cpu", metavar="NAME", help="cpu (default), gpu or a name.")
+engine_option = click.option("--engine", metavar="NAME", help="onnxruntime (default), auto, openvino.")
 precision_option = click.option(
     "--precision",
-    type=click.Choice([precision.name.lower() for precision in Precision]),
-    default="auto",
+    type=click.Choice(Precision, case_sensitive=False),
+    default=Precision.AUTO,
     metavar="KIND",
     help="auto (default), float32 or half.",
-    callback=lambda _, __, word: Precision[word.upper()],
 )
 settings_option = click.option(
     "--settings", type=click.Path(), default="", metavar="FILE", help="What `winml-py tune --output` wrote."
 )
 
 
-def models_argument(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`MODEL... [INPUT]...`; the command is given `models` and `inputs`.
-
-    The first word is a model, or a folder of them, and so are the words after it that end in `.onnx`.
-    """
-
-    @click.argument("models", nargs=-1, metavar="MODEL... [INPUT]...")
-    @wraps(command)
-    def with_models(*args: object, models: tuple[str, ...], **options: object) -> Any:
-        if models:
-            _require_model_first(str(click.get_current_context().info_name), models[0], models[1:])
-        is_input = (index for index, word in enumerate(models) if index and not word.lower().endswith(".onnx"))
-        first = next(is_input, len(models))
-        return command(*args, models=models[:first], inputs=models[first:], **options)
-
-    return with_models
-
-
 class OutputOption(click.Option):
-    """The path of what a command writes. `--check` writes nothing, and does without a required one."""
-
-    def process_value(self, ctx: click.Context, value: Any) -> Any:
-        """The path."""
-        try:
-            return super().process_value(ctx, value)
-        except click.MissingParameter:
-            if ctx.params.get("check"):
-                return ""
-            raise
+    """The path of what a command writes."""
 
 
-def output_option(
-    words: str, option: str = "--output", field: str = "output", metavar: str = "PATH", **settings: Any
-) -> Decorator:
+def output_option(words: str, option: str = "--output", metavar: str = "PATH", **settings: Any) -> Decorator:
     """An option for what the command writes, which must not be a file that its line names (`require_unnamed`)."""
+    field = option.strip("-").replace("-", "_")
     add = click.option(option, field, type=click.Path(), cls=OutputOption, metavar=metavar, help=words, **settings)
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -168,13 +114,15 @@ def require_unnamed(path: str, own: str = "") -> None:
             )
         if is_named:
             who = f"{parameter.opts[0]} names this file" if isinstance(parameter, click.Option) else "This is an input"
-            hint = ", or add --force to replace it" if any("--force" in one.opts for one in ctx.command.params) else ""
+            hint = ", or add --force to replace it" if _FORCE in ctx.meta else ""
             raise click.UsageError(f"{path}: {who}, and the output would replace it. Name another{hint}.")
 
 
 def _paths_in(value: object, endings: tuple[str, ...]) -> Iterator[str]:
     """The files that the value of a parameter may name: FILE, NAME=FILE, FILE.py:name, those of a folder or pattern."""
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    if isinstance(value, tuple):
         for each in value:
             yield from _paths_in(each, endings)
     elif isinstance(value, str):
@@ -183,30 +131,6 @@ def _paths_in(value: object, endings: tuple[str, ...]) -> Iterator[str]:
             yield file_of_function(word)
             with suppress(InvalidArgumentError, OSError):  # a folder without such files, or one that cannot be read
                 yield from files_in(word, "file", endings) if os.path.isdir(word) else files_of(word) or ()
-
-
-def written_model(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--output PATH`, required, and `--force`, of a command that writes a model made of others."""
-    return output_option("The model to write.", required=True)(force_option(command))
-
-
-def device_option(several: bool = False) -> Decorator:
-    """`--device NAME`; the command is given a `device`, or where there may be several, `devices`."""
-    words = "cpu (default), gpu or a name" + ("; repeat." if several else ".")
-    name, default = ("devices", ()) if several else ("device", "cpu")
-    return click.option("--device", name, multiple=several, default=default, metavar="NAME", help=words)
-
-
-def engine_option(several: bool = False) -> Decorator:
-    """`--engine NAME`; the command is given an `engine`, or where there may be several, `engines`; else none."""
-    words = "onnxruntime (default), auto, openvino" + ("; repeat." if several else ".")
-    return click.option("--engine", "engines" if several else "engine", multiple=several, metavar="NAME", help=words)
-
-
-def iterations_option(default: int | None = None) -> Decorator:
-    """`--iterations N`, how often to evaluate."""
-    words = f"Evaluations after the first.  [{default or 100}]"
-    return click.option("-n", "--iterations", type=click.IntRange(1), default=default, metavar="N", help=words)
 
 
 def require_one_engine(settings: str, engine: object, precision: Precision) -> None:
@@ -220,88 +144,65 @@ def require_one_engine(settings: str, engine: object, precision: Precision) -> N
 
 
 def pairs_option(option: str, field: str, **settings: Any) -> Decorator:
-    """An option NAME=VALUE that may come several times; the command is given pairs."""
+    """An option NAME=VALUE that may come several times; the command is given a dictionary."""
 
-    def pairs(_: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    def pairs(_: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
         for text in texts:
-            if not text.partition("=")[1]:
+            if "=" not in text:
                 raise click.BadParameter(f"{text}: write {parameter.metavar}.")
-        return tuple((text.partition("=")[0], text.partition("=")[2]) for text in texts)
+        return {name: value for name, _, value in (text.partition("=") for text in texts)}
 
     return click.option(option, field, multiple=True, callback=pairs, **settings)
 
 
-def preset_option(callback: Callable[..., Any] | None = None) -> Decorator:
-    """`--preset NAME`, a contract that has a name."""
-    choice, words = click.Choice(list(PRESETS)), f"{', '.join(PRESETS)}."
-    return click.option("--preset", type=choice, metavar="NAME", help=words, callback=callback)
+def find_contract(text: str) -> ImageContract:
+    """The contract that a word names, or a file states.
+
+    Raises:
+        click.UsageError: there is neither.
+        WinMLError: the file states none.
+    """
+    if text in CONTRACTS:
+        return CONTRACTS[text]()
+    if not os.path.exists(text):
+        raise click.UsageError(f"{text}: No file or contract has this name. {did_you_mean(text, CONTRACTS)}")
+    return read_contract(text)
 
 
-def contract_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--contract FILE` and `--preset NAME`; the command is given a `contract`, or None."""
+def contract_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--contract NAME`; the command is given a `contract`, or None."""
 
-    @preset_option()
-    @click.option(
-        "--contract", "file", type=ExistingFile(), metavar="FILE", help="How pictures become the inputs, in JSON."
-    )
+    @click.option("--contract", metavar="NAME", help=f"{', '.join(CONTRACTS)} or a JSON file.")
     @wraps(command)
-    def with_contract(*args: object, preset: str | None, file: str | None, **options: object) -> Any:
-        if preset and file:
-            raise click.UsageError("Give --contract or --preset.")
-        contract = PRESETS[preset]() if preset else read_contract(file) if file else None
-        return command(*args, contract=contract, **options)
+    def with_contract(*args: object, contract: str | None, **options: object) -> Any:
+        return command(*args, contract=find_contract(contract) if contract else None, **options)
 
     return with_contract
 
 
-def _sizes(ctx: click.Context, _: click.Parameter, text: str | None) -> tuple[int, int] | None:
+def _read_size(ctx: click.Context, _: click.Parameter, text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
     try:
-        height, width = map(int, text.replace("x", ",").split(","))
+        height, width = map(int, text.split(","))
     except ValueError:
         height = width = 0
     if min(height, width) < 1:
-        raise click.UsageError(f"--size {text}: Height and width are two whole numbers: --size 224,224.", ctx)
+        raise click.UsageError(f"--size {text}: Write height and width: --size 224,224.", ctx)
     return height, width
-
-
-def _dimensions(ctx: click.Context, _: click.Parameter, texts: tuple[str, ...]) -> dict[str, int]:
-    found = {}
-    for text in texts:
-        name, _equals, size = text.rpartition("=")
-        if not name or not size.isdecimal() or int(size) < 1:
-            raise click.UsageError(f"--dim {text}: Write the name of a dimension and its size: --dim batch=4.", ctx)
-        found[name] = int(size)
-    return found
 
 
 def size_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """`--size H,W` and `--dim NAME=N`; the command is given `sizes`, which are stated of what a model leaves free."""
 
-    @click.option("--size", metavar="H,W", callback=_sizes, help="Height and width, where the model has none.")
-    @click.option(
-        "--dim",
-        "dimensions",
-        multiple=True,
-        metavar="NAME=N",
-        callback=_dimensions,
-        help="The size of a free dimension.",
-    )
+    @click.option("--size", metavar="H,W", callback=_read_size, help="Height and width, where the model has none.")
+    @pairs_option("--dim", "dimensions", metavar="NAME=N", help="The size of a free dimension; repeat.")
     @wraps(command)
-    def with_sizes(*args: object, size: tuple[int, int] | None, dimensions: dict[str, int], **options: object) -> Any:
-        return command(*args, sizes=StatedSizes(dimensions, size), **options)
+    def with_sizes(*args: object, size: tuple[int, int] | None, dimensions: dict[str, str], **options: object) -> Any:
+        for name, number in dimensions.items():
+            if not number.isdecimal() or int(number) < 1:
+                raise click.UsageError(f"--dim {name}={number}: Write a dimension and its size: --dim batch=4.")
+        sizes = StatedSizes({name: int(number) for name, number in dimensions.items()}, size)
+        return command(*args, sizes=sizes, **options)
 
     return with_sizes
-
-
-def tolerance_option(default: float) -> Decorator:
-    """How far results may differ."""
-    return click.option(
-        "--tolerance",
-        type=click.FloatRange(0, min_open=True),
-        default=default,
-        show_default=True,
-        metavar="X",
-        help="Largest difference, over the largest magnitude of its channel.",
-    )

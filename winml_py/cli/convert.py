@@ -1,86 +1,90 @@
-"""`winml-py convert`: a float16 model from a float32 one, checked."""
+"""`winml-py convert`: a model in float16, or as ONNX Runtime's optimizers leave it, checked."""
 
 from __future__ import annotations
 
-import os
-import tempfile
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import click
 
-from ..core.base.atomic_files import require_folder
 from ..core.base.messages import Facts
-from ..errors import ConversionError
+from ..core.imaging.contract import ImageContract
 from ..float16.convert import convert as to_float16
+from ..inputs.examples import StatedSizes
 from ..inputs.files import given_values
 from ..inputs.model import load_model
-from ..perf.model_steps import write_model
+from ..optimize import LEVELS, optimize
 from .arguments import (
-    contract_options,
+    contract_option,
+    force_option,
     inputs_argument,
     json_option,
     model_argument,
+    output_option,
     size_options,
-    tolerance_option,
-    written_model,
 )
-from .failures import naming
-from .gains import print_speed, ratio_of, speed_of, tell_no_gain
-from .style import emit, print_sizes, progress, say, tell_assumed
-
-_REMEDIES = (
-    "Its weights are few, or stay in float32: see the nodes above.",
-    "Float16 is for GPUs, and for CPUs that compute in it: winml-py perf {output} --device gpu, or --precision half.",
-)
+from .failures import prefix_errors
+from .style import emit, print_sizes, progress, say, warn_assumed
 
 
 @click.command()
 @model_argument
 @inputs_argument
-@written_model
-@click.option("--float16", "is_float16", is_flag=True, required=True, help="Convert to float16.")
-@click.option("--keep-io-types", is_flag=True, help="Leave the model's inputs and outputs in float32.")
-@tolerance_option(1e-2)
-@click.option("--keep-float32", multiple=True, metavar="NODE", help="A node or an operator to leave in float32.")
+@output_option("The model to write.", required=True)
+@force_option
+@click.option("--float16", "is_float16", is_flag=True, help="Convert to float16.")
+@click.option("--optimize", "level", type=click.Choice(LEVELS), metavar="LEVEL", help=f"{', '.join(LEVELS)}.")
+@click.option("--keep-io-types", is_flag=True, help="Leave inputs and outputs in float32.")
+@click.option("--keep-float32", multiple=True, metavar="NODE", help="A node or operator to leave in float32; repeat.")
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(0, min_open=True),
+    metavar="X",
+    help="Largest difference, over its channel's magnitude.  [float16 0.01, otherwise 0.001]",
+)
 @size_options
-@contract_options
+@contract_option
 @json_option
-def convert(model: str, inputs: tuple[str, ...], output: str, is_float16: bool, as_json: bool, **options: Any) -> None:
-    """Write MODEL in float16, and check its results on INPUT, or on example inputs.
+def convert(
+    model: str,
+    inputs: tuple[str, ...],
+    output: str,
+    is_float16: bool,
+    level: str | None,
+    keep_io_types: bool,
+    keep_float32: tuple[str, ...],
+    tolerance: float | None,
+    sizes: StatedSizes,
+    contract: ImageContract | None,
+    as_json: bool,
+) -> None:
+    """Write MODEL in float16, or optimized, and check its results on INPUT, or on example inputs.
 
-    Where the results differ by more than --tolerance, or the new model is neither smaller nor faster, the exit code is
-    1, and nothing is written. Nodes that lose too much stay in float32, and are named.
+    If results differ by more than --tolerance, nothing is written. Float16: nodes that lose too much stay in float32.
+    Optimized: "basic" needs ONNX's operators alone, "extended" also ONNX Runtime's, "all" this processor.
     """
-    require_folder(output)
-    with naming(model):
-        loaded = load_model(model, options["contract"])
-        values = given_values(loaded, inputs)
-    # Windows removes no file that a session still maps: the folder stays then.
-    with (
-        tempfile.TemporaryDirectory(prefix="winml-py-", ignore_cleanup_errors=True) as folder,
-        progress("converting") as advance,
-        naming(model),
-    ):
-        # Weights above 2 GB get a file beside the model, whose name is written into it.
-        path = os.path.join(folder, os.path.basename(output))
-        report = to_float16(model, path, inputs=values, progress=advance, **options)
-        speed = speed_of(loaded, (model, path), values, options["sizes"])
-        if report.size_after >= report.size_before and speed["verdict"] != "faster":
-            raise ConversionError(
-                f"The float16 model is neither smaller nor faster on the CPU: {ratio_of(speed)}, "
-                + "; ".join(str(report).splitlines())
-                + "; nothing was written.",
-                hint="Keep the float32 model.",
-                report=report,
-            )
-        write_model(path, output)
-    facts = {"model": model, "output": output} | report.to_json() | {"speed": speed}
-    emit(facts, as_json, lambda _: _print(facts, report))
-    tell_assumed(model, facts["sizes"])
-    tell_no_gain(output, (report.size_before, report.size_after), speed, _REMEDIES)
+    if is_float16 == bool(level):
+        raise click.UsageError("Say what to do: --float16, or --optimize LEVEL.")
+    if level and (keep_io_types or keep_float32):
+        raise click.UsageError("--keep-io-types and --keep-float32 go with --float16.")
+    with progress("converting") as advance, prefix_errors(model):
+        values = given_values(load_model(model, contract), inputs)
+        write: Callable[..., Any] = (
+            partial(optimize, level=level)
+            if level
+            else partial(to_float16, keep_io_types=keep_io_types, keep_float32=keep_float32, progress=advance)
+        )
+        limit = {} if tolerance is None else {"tolerance": tolerance}
+        report = write(model, output, inputs=values, contract=contract, sizes=sizes, force=True, **limit)
+    facts = {"model": model, "output": output} | report.to_json()
+    emit(facts, as_json, lambda facts: _print(facts, report))
+    warn_assumed(model, facts["sizes"])
+    before, after = report.size if level else (report.size_before, report.size_after)
+    if after >= before:
+        say(f"{output}: It is not smaller: {before:,} bytes became {after:,}.", is_error=True)
 
 
 def _print(facts: Facts, report: object) -> None:
     say(report)
     print_sizes(facts["sizes"])
-    print_speed(facts["speed"])

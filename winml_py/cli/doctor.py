@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import metadata
-from pathlib import Path
 
 import click
 
@@ -19,7 +18,7 @@ from ..authoring.write_samples import take_answers
 from ..core.base.child_process import answer_of_main, start_main
 from ..core.base.machine import affinity, cgroup_quota, usable_cores
 from ..core.base.messages import Facts
-from ..core.cache import answers
+from ..core.cache.folders import clear_all, kept
 from ..core.imaging.resize import fast_resizer
 from ..core.model.known_answers import read_answers
 from ..core.model.model import LearningModel
@@ -29,29 +28,32 @@ from ..core.runtime.providers.cuda import versions_built_for
 from ..core.runtime.providers.plugins import devices, probe, runtime_version
 from ..core.runtime.providers.provider import BUILT_IN
 from .arguments import json_option
-from .failures import naming
-from .samples import spell_check, tell_problems
-from .style import emit, number, pairs, say, show
+from .failures import prefix_errors
+from .samples import format_check, warn_problems
+from .style import emit, number, pairs, say, show, size_of
 
 
 @click.command()
 @click.argument("model", type=click.Path(), required=False)
-@click.option("--markdown", is_flag=True, help="Print Markdown, to paste into an issue.")
+@click.option("--clear-cache", is_flag=True, help="Remove what is remembered about models, and nothing else.")
 @json_option
-def doctor(model: str | None, markdown: bool, as_json: bool) -> None:
+def doctor(model: str | None, clear_cache: bool, as_json: bool) -> None:
     """Report what is installed, and what works.
 
     These are versions, providers, drivers and cores. Every device runs a small model. With MODEL, every engine and
     device evaluates its samples, or made-up inputs where it has none. The exit code is 1 where something is wrong.
     """
-    if markdown and (as_json or model):
-        raise click.UsageError("Give --markdown alone.")
+    if clear_cache:
+        choices, models = clear_all()
+        words = f"{choices} remembered choices and {models} saved models removed"
+        emit({"cleared": {"choices": choices, "models": models}}, as_json, lambda _: say(words))
+        return
     if model is None:
         facts = diagnose()
-        emit(facts, as_json, _print_markdown if markdown else _print)
+        emit(facts, as_json, _print)
         is_good = not _problems(facts)
     else:
-        with naming(model):
+        with prefix_errors(model):
             facts = _check_everywhere(model)
         emit(facts, as_json, _print_checks)
         is_good = all("unsupported" in one or _is_right(one) for one in facts["checks"])
@@ -60,11 +62,11 @@ def doctor(model: str | None, markdown: bool, as_json: bool) -> None:
 
 
 def _check_everywhere(path: str) -> Facts:
-    """Evaluates a model's samples by every engine and on every device, each in a process of its own."""
+    """Evaluates a model's samples by every engine and on every device, each in a separate process."""
     model = LearningModel.load(path)
     has_samples = bool(read_answers(model.metadata))
     if not has_samples:
-        take_answers(model, [{}])  # where inputs cannot be made up, that is no fault of a device
+        take_answers(model, [{}])  # where inputs cannot be made up, no device is to blame
     engines = dict.fromkeys(["onnxruntime", *(device.engine for device in devices("cpu"))])
     checks = []
     for index, device in enumerate(LearningModelDevice.find_all()):
@@ -98,7 +100,7 @@ def _print_checks(facts: Facts) -> None:
             (
                 one["device"],
                 one["engine"],
-                one.get("problem") or one.get("unsupported") or spell_check(one["check"]),
+                one.get("problem") or one.get("unsupported") or format_check(one["check"]),
                 proven[None if one.get("contract") is None else not one["contract"]],
             )
             for one in facts["checks"]
@@ -108,7 +110,7 @@ def _print_checks(facts: Facts) -> None:
     for one in facts["checks"]:
         if "check" in one and (not _is_right(one) or any(sample["notes"] for sample in one["check"]["samples"])):
             say(f"{one['device']} by {one['engine']}:", is_error=True)
-            tell_problems(one["check"])
+            warn_problems(one["check"])
             for problem in one["contract"] or []:
                 say(f"  the contract: {problem}", is_error=True)
 
@@ -119,31 +121,26 @@ def _problems(facts: Facts) -> list[str]:
 
 
 def _print(facts: Facts) -> None:
-    pairs(_rows(facts))
-    for name in sorted({one.get("provider", "") for one in facts["devices"]} - {"", *RUN}):
-        say(f"{name} has not been run by this project: winml-py doctor --markdown is worth a report, please.")
+    pairs((name, _without_home(value)) for name, value in _rows(facts))
     for problem in _problems(facts):
-        say(f"problem  {problem}", "bold red")
+        say(f"problem  {_without_home(problem)}", "bold red")
     if not _problems(facts):
         say("No problem was found.", "bold")
 
 
-def _print_markdown(facts: Facts) -> None:
-    """Prints a table that is folded in an issue. The home folder, which holds the user's name, is left out."""
-    say(f"<details><summary>winml-py doctor: {len(_problems(facts))} problems</summary>\n")
-    say("| what | found |\n| --- | --- |")
-    problems = (("problem", problem) for problem in _problems(facts))
-    for name, value in (*_rows(facts), *problems):
-        cell = " ".join(value.replace(os.path.expanduser("~"), "~").replace("|", "\\|").split())
-        say(f"| {name} | {cell} |")
-    say("\n</details>")
+def _without_home(text: str) -> str:
+    """Reports of bugs are public, and the path of the home folder has the user's name."""
+    home = os.path.expanduser("~")
+    return text.replace(home, "~") if len(home) > 1 else text
 
 
 def _rows(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "winml-py", f"{facts['winml_py']}, Python {facts['python']}, {facts['system']}"
     yield "packages", ", ".join(f"{name} {version}" for name, version in facts["packages"].items())
     yield "scaling of pictures", _SCALING[facts["scaling"]]
-    yield "cores", _cores(facts["cores"])
+    cores = facts["cores"]
+    limit = "" if cores["control_group"] is None else f", {cores['control_group']:g} by the container's limit"
+    yield "cores", f"{cores['usable']} of {cores['machine']}; {cores['affinity']} by affinity{limit}"
     for provider in facts["providers"]:
         devices = ", ".join(provider["devices"])
         works = f"runs on {devices}" if devices else provider["problem"] or "runs on the CPU"
@@ -156,25 +153,13 @@ def _rows(facts: Facts) -> Iterator[tuple[str, str]]:
         found = ", ".join(f"{name} {version}" for name, version in drivers["cuda_found"].items())
         wanted = drivers["cuda_wanted"] or "no version: this build of ONNX Runtime is not CUDA's"
         yield "CUDA packages", f"{found or 'none was found'}; ONNX Runtime was built for {wanted}"
-    none = _NO_VULKAN.get(sys.platform, "none was found")
-    yield "Vulkan loader", drivers["vulkan_loader"] or none
-    yield "Vulkan drivers", ", ".join(drivers["vulkan_drivers"]) or none
-    yield "cache folder", facts["cache"] or "none: WINML_PY_CACHE is empty"
+    if sys.platform == "linux":  # elsewhere, WebGPU needs none
+        yield "Vulkan loader", drivers["vulkan_loader"] or "none was found"
+    cache = facts["cache"]
+    saved = f"{cache['choices']} choices, {cache['models']} models, {size_of(cache['size'])} in {cache['folder']}"
+    yield "cache", saved if cache["folder"] else "none: WINML_PY_CACHE is empty"
     for device in facts["devices"]:
         yield f"test on the {device.get('hardware', 'device')}", f"{device['device']}: {_run(device)}"
-
-
-_NO_VULKAN = {
-    "darwin": "not needed: WebGPU uses Metal here",
-    "win32": "not needed: WebGPU uses Direct3D 12 here",
-}
-
-
-def _cores(cores: Facts) -> str:
-    limit = cores["control_group"]
-    container = "no limit of a container" if limit is None else f"a container allows {limit:g}"
-    allowed = f"the machine has {cores['machine']}, this process may use {cores['affinity']}, {container}"
-    return f"{cores['usable']} are used; {allowed}"
 
 
 def _run(device: Facts) -> str:
@@ -220,9 +205,6 @@ EXTRAS = {
     "onnxruntime-ep-openvino": "Intel's GPUs and NPUs: pip install 'winml-py[intel]'",
     "onnx-ir": "the converter to float16: pip install 'winml-py[float16]'",
 }
-RUN = ("CPUExecutionProvider", "WebGpuExecutionProvider", "OpenVINOExecutionProvider", "openvino")
-"""The providers that our tests run on."""
-
 TRY_SECONDS = 30.0
 CHECK_SECONDS = 600.0
 """A model of gigabytes takes minutes to compile for a GPU."""
@@ -236,12 +218,11 @@ _SCALING = {
 def diagnose() -> Facts:
     """Collects the facts, ready for JSON.
 
-    Every device runs a small model for a moment, in a process of its own: a driver that crashes takes only that process
-    down.
+    Every device runs a small model for a moment, in a separate process: a driver that crashes ends only that one.
     """
     plugins = probe(again=True)
     packages = _versions((*PACKAGES, *(plugin.package for plugin in plugins if plugin.package != BUILT_IN)))
-    installed = {*packages, *(plugin.package for plugin in plugins)}
+    installed, cached = {*packages, *(plugin.package for plugin in plugins)}, kept()
     return {
         "winml_py": __version__,
         "python": platform.python_version(),
@@ -269,11 +250,15 @@ def diagnose() -> Facts:
             "cuda_found": _cuda_packages(),
             "cuda_wanted": versions_built_for(),
             "nvidia": [f"{gpu.name}, driver {gpu.driver}" for gpu in nvidia.gpus()],
-            "vulkan_loader": _vulkan_loader(),
-            "vulkan_drivers": _vulkan_drivers(),
+            "vulkan_loader": ctypes.util.find_library("vulkan") or "",
         },
-        "cache": str(answers.folder() or ""),
-        # Each is tried in a process of its own: a driver that crashes must not take the report with it.
+        "cache": {
+            "folder": str(cached.folder or ""),
+            "choices": len(cached.answers),
+            "models": len(cached.models),
+            "size": sum(one.size for one in cached.answers) + sum(one.size for one in cached.models),
+            "limit": cached.limit,
+        },
         "devices": [tried(number) for number in range(len(LearningModelDevice.find_all()))],
     }
 
@@ -300,20 +285,6 @@ def _cuda_packages() -> dict[str, str]:
     """The versions of the packages that CUDA's, cuDNN's and TensorRT's libraries come in, and of CuPy."""
     names = {str(one.metadata["Name"] or "").lower().replace("_", "-") for one in metadata.distributions()}
     return _versions(tuple(sorted(name for name in names if _CUDA.match(name))))
-
-
-def _vulkan_loader() -> str:
-    return ctypes.util.find_library("vulkan-1" if sys.platform == "win32" else "vulkan") or ""
-
-
-def _vulkan_drivers() -> list[str]:
-    named = os.environ.get("VK_DRIVER_FILES") or os.environ.get("VK_ICD_FILENAMES")
-    if named:
-        return [path if Path(path).exists() else f"{path} (not there)" for path in named.split(os.pathsep)]
-    if sys.platform in _NO_VULKAN:
-        return []
-    folders = ("/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d")
-    return sorted(str(path) for folder in folders for path in Path(folder).glob("*.json"))
 
 
 def tried(number: int) -> Facts:

@@ -1,4 +1,4 @@
-"""Runs a small model, or one that is named, in another process."""
+"""What `doctor` runs in another process: a small model, or one that is named, on a device."""
 
 from __future__ import annotations
 

@@ -26,9 +26,7 @@ def examples(folder: str, as_json: bool) -> None:
 
 
 def _print(facts: Facts) -> None:
-    files, folder = facts["files"], facts["folder"]
-    models, programs = (sum(name.endswith(ending) for name in files) for ending in (".onnx", ".py"))
-    pictures = sum(name.endswith((".jpg", ".png")) for name in files)
-    say(f"{folder}: {models} models in models, {programs} programs and {pictures} pictures in samples")
+    folder = facts["folder"]
+    say(f"{folder}: {len(facts['files'])} files in models and samples")
     say("Try:" if folder == "." else f"Try in {os.path.normpath(folder)}:")
     say("    winml-py run models/digits.onnx samples/pictures/seven.png --labels models/digits.labels.txt --top-k 3")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import takewhile
-from typing import IO, Any
+from typing import Any
 
 import click
 
@@ -30,6 +29,9 @@ _CLASSES: dict[int, tuple[type[errors.WinMLError], ...]] = {
 }
 
 
+_ABOUT_NO_FILE = (errors.InvalidDeviceError, errors.MissingPackageError)
+
+
 class Failure(click.ClickException):
     """Ends the program with a message and an exit code; its cause is an error of ours, where there is one."""
 
@@ -43,16 +45,13 @@ def status_of(error: errors.WinMLError) -> int:
     return next((code for code, classes in _CLASSES.items() if isinstance(error, classes)), EVALUATION)
 
 
-def error_facts(error: errors.WinMLError | click.ClickException) -> Facts:
+def error_facts(error: click.ClickException) -> Facts:
     """An error, ready for JSON: its class, the exit code, the line that is printed, and what to do."""
-    cause = error.__cause__ if isinstance(error.__cause__, errors.WinMLError) else error
-    ours = cause if isinstance(cause, errors.WinMLError) else None
-    code = error.exit_code if isinstance(error, click.ClickException) else status_of(error)
-    text = error.format_message() if isinstance(error, click.ClickException) else str(error)
+    ours = error.__cause__ if isinstance(error.__cause__, errors.WinMLError) else None
     facts = {
-        "type": type(cause).__name__,
-        "exit_code": code,
-        "message": " ".join(text.split()),
+        "type": type(ours or error).__name__,
+        "exit_code": error.exit_code,
+        "message": " ".join(error.format_message().split()),
         "hint": ours.hint if ours else "",
     }
     report = getattr(ours, "report", None)
@@ -60,20 +59,19 @@ def error_facts(error: errors.WinMLError | click.ClickException) -> Facts:
 
 
 @contextmanager
-def naming(*paths: str) -> Iterator[None]:
+def prefix_errors(*paths: str) -> Iterator[None]:
     """Puts the first path before an error that does not begin with the name of a file.
 
-    Errors of devices and packages are about no file.
+    Raises:
+        Failure: in the place of the error.
     """
     try:
         yield
-    except (errors.InvalidDeviceError, errors.MissingPackageError):
-        raise
     except errors.WinMLError as error:
         text, whole = str(error), os.path.abspath(paths[0])
         if text.startswith(f"{whole}: "):
             text = paths[0] + text.removeprefix(whole)  # as the user wrote it
-        elif not _begins_with_a_file(text, paths):
+        elif not (isinstance(error, _ABOUT_NO_FILE) or _begins_with_a_file(text, paths)):
             text = f"{paths[0]}: {text}"
         raise Failure(text, status_of(error)) from error
 
@@ -87,7 +85,7 @@ def _begins_with_a_file(text: str, paths: Iterable[str]) -> bool:
 
 
 @contextmanager
-def cautions() -> Iterator[None]:
+def print_contract_warnings() -> Iterator[None]:
     """Shows a picture without a contract as a line, also where Python hides warnings or makes them errors."""
     with warnings.catch_warnings():
         show = warnings.showwarning
@@ -104,23 +102,7 @@ def cautions() -> Iterator[None]:
 
 
 @contextmanager
-def output_asked_for() -> Iterator[None]:
-    """Where `--output` is missing, shows the command with it: people write the file as the last argument."""
-    try:
-        yield
-    except click.MissingParameter as error:
-        ctx = error.ctx
-        if ctx is None or error.param is None or error.param.name != "output":
-            raise
-        models = " ".join(ctx.params[name] for name in ("model", "first", "second") if name in ctx.params)
-        last = (ctx.params.get("inputs") or ("OUT.onnx",))[-1]
-        flags = " --float16" if ctx.info_name == "convert" else ""  # which it needs, too
-        words = f"Say where to write: winml-py {ctx.info_name} {models} --output {last}{flags}"
-        raise click.UsageError(words, ctx) from error.__cause__
-
-
-@contextmanager
-def failures(code: int | None = None) -> Iterator[None]:
+def convert_errors(code: int | None = None) -> Iterator[None]:
     """Turns our errors into a `Failure`; with a code, also errors of the system."""
     try:
         yield
@@ -135,33 +117,14 @@ def failures(code: int | None = None) -> Iterator[None]:
 # Errors as JSON: a command with --json prints one JSON document, also where it fails.
 
 
-class JsonError(click.ClickException):
-    """An error that is printed as JSON to standard output, and as a line to standard error."""
-
-    def __init__(self, error: click.ClickException, command: str) -> None:
-        super().__init__(error.message)
-        self._error, self._command = error, command
-        self.exit_code = error.exit_code  # type: ignore[misc]  # click declares it for the class
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        """Prints both."""
-        self._error.show(file)
-        facts = {"schema": REPORT_SCHEMA, "kind": "error", "command": self._command, "error": error_facts(self._error)}
-        click.echo(to_json(facts))
-
-
-def asks_for_json(words: Sequence[str]) -> bool:
-    """Whether the words of a command line have --json among their options."""
-    return "--json" in takewhile(lambda word: word != "--", words)
-
-
 @contextmanager
 def errors_in_json(as_json: bool, ctx: click.Context | None = None) -> Iterator[None]:
-    """Makes errors of the block JSON, where that was asked for."""
+    """Prints errors of the block as JSON, too, where that was asked for."""
     try:
         yield
     except click.ClickException as error:
-        if not as_json:
-            raise
-        command = ctx.invoked_subcommand if ctx is not None else None
-        raise JsonError(error, command or "") from error
+        if as_json:
+            command = ctx.invoked_subcommand if ctx is not None else None
+            facts = {"schema": REPORT_SCHEMA, "kind": "error", "command": command or "", "error": error_facts(error)}
+            click.echo(to_json(facts))
+        raise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import shorten
+
 import click
 
 from ..authoring.evidence import KEY, ContractEvidence, is_proven, outdated
@@ -21,11 +23,8 @@ from ..core.model.known_answers import read_answers
 from ..core.model.model import LearningModel
 from ..errors import InvalidArgumentError
 from .arguments import json_option, model_argument
-from .failures import naming
+from .failures import prefix_errors
 from .style import emit, pairs, say, show
-
-LONGEST, LINES = 300, 4
-"""How much of a text is shown: characters and lines."""
 
 _FACTS = ("name", "author", "domain", "description", "version", "size", "precision", "ir_version")
 
@@ -35,7 +34,7 @@ _FACTS = ("name", "author", "domain", "description", "version", "size", "precisi
 @json_option
 def info(model: str, as_json: bool) -> None:
     """Show what MODEL takes and gives, without running it."""
-    with naming(model):
+    with prefix_errors(model):
         facts = _facts(LearningModel.load(model), model)
     emit(facts, as_json, _print)
 
@@ -71,11 +70,11 @@ def _samples(model: LearningModel) -> list[str]:
         return [str(error)]
 
 
-def _spell_proof(proof: Facts) -> str:
+def _format_proof(proof: Facts) -> str:
     if proof["function"] is None:
         return str(proof["error"])
     if proof["is_unchanged"]:
-        return f"the contract was learned from {proof['function']}; --check of winml-py contract proves it here"
+        return f"the contract was learned from {proof['function']}; winml-py run --check proves it here"
     return f"the contract was changed after it had been learned from {proof['function']}"
 
 
@@ -116,32 +115,23 @@ def _print(facts: Facts) -> None:
         "precision": facts["precision"],
         "format": f"IR version {facts['ir_version']}, opset {opsets}",
         **{key: value for key, value in facts["metadata"].items() if key not in (KEY, SAMPLES_KEY)},
-    } | ({"proof": _spell_proof(facts["proof"])} if facts["proof"] else {})
+    } | ({"proof": _format_proof(facts["proof"])} if facts["proof"] else {})
     about |= {f"sample {number}": sample for number, sample in enumerate(facts["samples"], start=1)}
     pairs((name, _shorten(value)) for name, value in about.items())
     say("")
     rows = []
     for direction in ("input", "output"):
         for feature in facts[f"{direction}s"]:
-            shape = _cut(" x ".join(_cut(str(size), 24) for size in feature.get("shape", [])), 64)
+            shape = " x ".join(map(str, feature.get("shape", [])))
             notes = (feature.get(key) for key in ("contract", "note", "description"))
             words = [feature["name"], feature["kind"], _type(feature), shape, "; ".join(filter(None, notes))]
             rows.append([direction, *words])
     show(rows, ["", "name", "kind", "type", "shape", "notes"])
 
 
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[: length - 3]}..."
-
-
 def _shorten(text: str) -> str:
-    """The beginning of a long text, and how long it is: some models carry their whole vocabulary."""
-    lines = text.splitlines()
-    if len(text) <= LONGEST and len(lines) <= LINES:
-        return text
-    begin = "\n".join(lines[:LINES])[:LONGEST].rstrip()
-    count = f"{len(lines):,} lines, " if len(lines) > 1 else ""
-    return f"{begin} ... ({count}{len(text):,} characters; --json prints all)"
+    """The beginning of a long text: some models carry their whole vocabulary."""
+    return shorten(text, 300, placeholder=f" ... ({len(text):,} characters; --json prints all)")
 
 
 def _type(feature: Facts) -> str:

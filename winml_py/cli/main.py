@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Any
 
 import click
 
 from .. import __version__
-from ..core.base.messages import did_you_mean
-from .cache import cache
 from .contract import contract
 from .convert import convert
 from .devices import devices
 from .doctor import doctor
-from .edit import edit
 from .examples import examples
-from .failures import asks_for_json, cautions, errors_in_json, failures, output_asked_for
+from .failures import convert_errors, errors_in_json, print_contract_warnings
 from .info import info
-from .join import join
 from .map import map_command
-from .optimize import optimize
 from .perf import perf
-from .profile import profile
 from .run import run
 from .style import show_streams
 from .tune import tune
@@ -31,11 +26,6 @@ _AS_JSON = "winml_py.as_json"
 
 
 class _Program(click.Group):
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        if args and args[0] not in self.commands:
-            raise click.UsageError(f"There is no command {args[0]!r}. {did_you_mean(args[0], self.commands)}", ctx)
-        return super().resolve_command(ctx, args)
-
     def main(self, *args: Any, **extra: Any) -> Any:
         with show_streams():
             return super().main(*args, **extra)
@@ -44,33 +34,28 @@ class _Program(click.Group):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         # In the words themselves: where they cannot be parsed, there is no option yet, and the error is JSON, too.
-        as_json = asks_for_json(args)
+        as_json = "--json" in takewhile(lambda word: word != "--", args)
         with errors_in_json(as_json):
             ctx = super().make_context(info_name, args, parent, **extra)
         ctx.meta[_AS_JSON] = as_json
         return ctx
 
     def invoke(self, ctx: click.Context) -> Any:
-        with errors_in_json(ctx.meta[_AS_JSON], ctx), output_asked_for(), failures(), cautions():
+        with errors_in_json(ctx.meta[_AS_JSON], ctx), convert_errors(), print_contract_warnings():
             return super().invoke(ctx)
 
 
 @click.group(
     cls=_Program,
     commands=[
-        cache,
         contract,
         convert,
         devices,
         doctor,
-        edit,
         examples,
         info,
-        join,
         map_command,
-        optimize,
         perf,
-        profile,
         run,
         tune,
         view,

@@ -26,7 +26,7 @@ from ..scale.on_ray import import_ray, on_ray
 from ..scale.parts import LINES, parts_for
 from ..scale.source import Source
 from .arguments import (
-    contract_options,
+    contract_option,
     device_option,
     json_option,
     model_argument,
@@ -34,7 +34,7 @@ from .arguments import (
     pairs_option,
     settings_option,
 )
-from .failures import EVALUATION, failures, naming
+from .failures import EVALUATION, convert_errors, prefix_errors
 from .style import emit, number, progress, say
 
 PART = 1000
@@ -58,10 +58,10 @@ PART = 1000
 @click.option("--workers", type=click.IntRange(1), metavar="N", help="Cores that work; all by default.")
 @click.option("--batch", type=click.IntRange(1), default=1, metavar="N", help="Rows evaluated together.")
 @click.option("--part", type=click.IntRange(1), default=PART, show_default=True, metavar="N", help="Rows in a part.")
-@device_option()
+@device_option
 @settings_option
 @click.option("--fast-decode", is_flag=True, help="Decode large JPEGs only as large as the model needs.")
-@contract_options
+@contract_option
 @json_option
 def map_command(
     model: str,
@@ -85,14 +85,14 @@ def map_command(
         import_ray()
     if output.endswith(".parquet") or any(path.endswith(".parquet") for path in inputs):
         import_arrow()
-    with naming(model, *inputs):
+    with prefix_errors(model, *inputs):
         rows = Source.of(inputs, in_lines=in_lines)
         evaluator, facts = _evaluator(model, rows, workers or usable_cores() if engine == "here" else None, **settings)
     parts = parts_for(os.path.abspath(output), facts | {"source": rows.fingerprint(), "part": part})
     job = Job(evaluator, rows, parts, part)
     with (
         progress("evaluating") as advance,
-        failures(),
+        convert_errors(),
         keep_interrupts() as check,
         redirect_stdout(sys.stderr),  # Ray writes to standard output
     ):
@@ -111,7 +111,7 @@ def _evaluator(
     path: str,
     source: Source,
     threads: int | None,
-    columns: tuple[tuple[str, str], ...],
+    columns: dict[str, str],
     outputs: tuple[str, ...],
     keep: tuple[str, ...],
     settings: str,
@@ -121,7 +121,7 @@ def _evaluator(
     """What evaluates, and all that its answers depend on."""
     model = LearningModel.load_from_file_path(path)
     options = LearningModelSessionOptions.load(settings) if settings else None
-    sources = {name: column.split(",") if "," in column else column for name, column in columns}
+    sources = {name: column.split(",") if "," in column else column for name, column in columns.items()}
     evaluator = Evaluator(
         model,
         options=options,

@@ -1,134 +1,92 @@
-"""`winml-py perf`: what load, bind and evaluate take, and a comparison of two results."""
+"""`winml-py perf`: what load, bind and evaluate take, which nodes take it, and a comparison of two results."""
 
 from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator
 from typing import Any
 
 import click
 
 from .. import __version__
-from ..core.base.atomic_files import require_folder
+from ..core.base.atomic_files import require_folder, write_whole
 from ..core.base.machine import usable_cores
 from ..core.base.messages import Facts
-from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.runtime.providers.plugins import runtime_version
 from ..inputs.files import models_of
 from ..inputs.model import Case
-from ..perf import runner_files
 from ..perf.compare import MARGIN, SLOWER, UNCLEAR, compare, load, pair_cases
-from ..perf.measure import Prepared, Receiver, prepare_together
-from ..perf.measurement import ONCE, Measurement
+from ..perf.measure import Prepared
+from ..perf.measurement import ONCE
+from ..perf.page import page
+from ..perf.profile import Profile, profile
 from .arguments import (
-    contract_options,
+    contract_option,
     device_option,
     engine_option,
-    iterations_option,
     json_option,
-    models_argument,
     output_option,
     precision_option,
     require_one_engine,
-    require_unnamed,
     settings_option,
     size_options,
 )
-from .failures import naming
-from .style import emit, number, print_sizes, progress, say, show, tell_assumed
+from .failures import prefix_errors
+from .style import emit, number, print_sizes, progress, say, show, warn_assumed
 
 
 @click.command()
-@models_argument
-@device_option(several=True)
-@engine_option(several=True)
-@precision_option
-@settings_option
-@iterations_option()
+@click.argument("models", nargs=-1, metavar="MODEL... [INPUT]...")
+@click.option("-n", "--iterations", type=click.IntRange(1), metavar="N", help="Evaluations after the first.  [100]")
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), metavar="S", help="Evaluate so long instead.")
 @click.option("--threads", type=click.IntRange(1), default=1, metavar="N", help="Threads that evaluate at once.")
-@click.option("--concurrent-load", type=click.IntRange(1), metavar="N", help="Load on N threads at once.")
-@click.option("--thread-interval", type=click.FloatRange(0), default=0.0, metavar="MS", help="Between their starts.")
 @click.option("--compare", nargs=2, type=click.Path(), metavar="OLD NEW", help="Compare two saved runs; no MODEL.")
-@output_option("Write WinMLRunner's table.", "--csv", "csv_file", "FILE")
-@output_option("Write WinMLRunner's Summary.csv.", "--per-iteration", "per_iteration", "FOLDER")
-@click.option("--save-tensors", type=click.Choice(["first", "all"]), help="Write outputs to that folder, too.")
+@click.option("--profile", "is_profile", is_flag=True, help="Show which nodes take the time instead.  [-n 20]")
+@output_option("Write that as a page, with a map of the nodes.", "--html", "FILE")
+@output_option("Write the recording, for Perfetto.", "--trace", "FILE")
+@device_option
+@engine_option
+@precision_option
+@settings_option
 @size_options
-@contract_options
+@contract_option
 @json_option
 def perf(
     models: tuple[str, ...],
-    devices: tuple[str, ...],
-    engines: tuple[str, ...],
     iterations: int | None,
     seconds: float | None,
     threads: int,
-    concurrent_load: int | None,
-    thread_interval: float,
     compare: tuple[str, str] | None,
-    csv_file: str | None,
-    per_iteration: str | None,
-    save_tensors: str | None,
+    is_profile: bool,
+    html: str | None,
+    trace: str | None,
     as_json: bool,
     **case_options: Any,
 ) -> None:
     """Measure each MODEL (or folder of them) on INPUT, or on example inputs."""
     if compare:
-        compare_runs(*compare, as_json)
+        _compare(*compare, as_json)
         return
     if not models:
         raise click.UsageError("Name a MODEL, or two saved runs: --compare OLD NEW.")
     if iterations is not None and seconds is not None:
         raise click.UsageError("Give --iterations or --seconds.")
-    if save_tensors and not per_iteration:
-        raise click.UsageError("--save-tensors needs a folder: --per-iteration FOLDER.")
-    require_one_engine(case_options["settings"], engines, case_options["precision"])
-    paths = [path for model in models for path in models_of(model)]
-    if csv_file:
-        require_folder(csv_file)
-    if per_iteration:
-        require_unnamed(os.path.join(per_iteration, runner_files.SUMMARY))
-    cases = [
-        Case(path, device=device, engine=engine, **case_options)
-        for path in paths
-        for device in devices or ("cpu",)
-        for engine in engines or (None,)
-    ]
-    prepared: Iterator[Prepared] = map(Prepared, cases)
-    if concurrent_load:
-        prepared = iter(prepare_together(cases, concurrent_load, thread_interval / 1e3))
+    require_one_engine(case_options["settings"], case_options["engine"], case_options["precision"])
+    # The first word is a model, or a folder of them, and so are the words after it that end in .onnx.
+    is_input = (index for index, word in enumerate(models) if index and not word.lower().endswith(".onnx"))
+    first = next(is_input, len(models))
+    cases = [Case(path, models[first:], **case_options) for model in models[:first] for path in models_of(model)]
+    if is_profile or html or trace:
+        if len(cases) > 1 or seconds is not None or threads > 1:
+            raise click.UsageError("--profile takes one model, and goes without --seconds and --threads.")
+        _profile(cases[0], iterations or 20, html, trace, as_json)
+        return
     measured = []
-    for index, case in enumerate(cases, 1):
-        name = os.path.basename(case.model)
-        # Each of several cases has a folder for its outputs, or they would overwrite each other's.
-        folder = os.path.join(per_iteration or "", f"{index}-{os.path.splitext(name)[0]}" if len(cases) > 1 else "")
-        with progress(f"{name} on {case.device}") as advance, naming(case.model):
-            ready = next(prepared)
-            with ready.session as session:
-                receive = _saver(folder, save_tensors, session.device.hardware)
-                measured.append(ready.run(iterations, seconds, threads, advance, receive))
-    if csv_file:
-        runner_files.performance(csv_file, measured)
-    if per_iteration:
-        runner_files.iterations(per_iteration, measured)
-    facts = _facts(measured)
-    emit(facts, as_json, _print)
-    for case in facts["cases"]:
-        tell_assumed(case["model"], case["sizes"])
-
-
-def _saver(folder: str, which: str | None, hardware: str) -> Receiver:
-    """Writes the outputs of the first evaluation, of all, or of none."""
-
-    def receive(index: int, result: LearningModelEvaluationResult) -> None:
-        if which == "all" or (which == "first" and index == 0):
-            runner_files.tensors(folder, result.outputs, hardware, index + 1)
-
-    return receive
-
-
-def _facts(measured: list[Measurement]) -> Facts:
+    for case in cases:
+        with progress(f"{os.path.basename(case.model)} on {case.device}") as advance, prefix_errors(case.model):
+            ready = Prepared(case)
+            with ready.session:
+                measured.append(ready.run(iterations, seconds, threads, advance))
     host = {
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
@@ -136,7 +94,10 @@ def _facts(measured: list[Measurement]) -> Facts:
         "winml_py": __version__,
         "onnxruntime": runtime_version(),
     }
-    return {"host": host, "cases": [case.to_json() for case in measured]}
+    facts: Facts = {"host": host, "cases": [each.to_json() for each in measured]}
+    emit(facts, as_json, _print)
+    for found in facts["cases"]:
+        warn_assumed(found["model"], found["sizes"])
 
 
 def _print(facts: Facts) -> None:
@@ -162,16 +123,43 @@ def _print_case(case: Facts) -> None:
     say(f"memory: {steps}, {max(memory.values()):.0f} at most{on_device}")
 
 
+# Which nodes take the time.
+
+
+def _profile(case: Case, iterations: int, html: str | None, trace: str | None, as_json: bool) -> None:
+    for path in filter(None, (html, trace)):
+        require_folder(path)
+    with progress("profiling"), prefix_errors(case.model):
+        profiled = profile(case, iterations)
+    if html:
+        write_whole(html, page(profiled).encode())
+    if trace:
+        write_whole(trace, profiled.trace)
+    facts: Facts = {"kind": "profile"} | profiled.to_json()
+    emit(facts, as_json, lambda facts: _print_profile(profiled, facts))
+    warn_assumed(case.model, facts["sizes"])
+
+
+def _print_profile(profiled: Profile, facts: Facts) -> None:
+    total = profiled.total
+    say(f"{profiled.model} on {profiled.device}: {number(total / 1e3)} ms, mean of {profiled.evaluations}", "bold")
+    rows = [
+        [*words, number(time, 1), number(100 * time / total if total else None, 1)] for words, time in profiled.rows(15)
+    ]
+    show(rows, ["node", "operator", "provider", "us", "%"], "lllr")
+    print_sizes(facts["sizes"])
+    if profiled.caution:
+        say(profiled.caution)
+    if profiled.on_cpu:
+        say(f"{len(profiled.on_cpu)} node{'s' * (len(profiled.on_cpu) > 1)} on the CPU:")
+    for node in profiled.on_cpu:
+        say(f"  {node.operator} {node.node}".rstrip() + f": {node.reason or 'the log does not say why'}")
+
+
 # What `winml-py perf --compare` says of two saved runs.
 
 
-def compare_runs(old: str, new: str, as_json: bool) -> None:
-    """Compares two saved runs; the exit code is 1 where something has become slower.
-
-    Raises:
-        click.UsageError: nothing in them belongs together.
-        WinMLError: a file holds no measurement.
-    """
+def _compare(old: str, new: str, as_json: bool) -> None:
     pairs, left = pair_cases(load(old), load(new))
     if not pairs:
         raise click.UsageError(f"{new}: It has no case in common with {old}: no model, and not as many cases.")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 from ..authoring.evidence import outdated
@@ -15,9 +13,6 @@ from ..core.model.model import LearningModel
 from ..inputs.files import jobs, read
 from .style import say
 
-EXAMPLE = "example"
-"""What stands in the place of a picture, for a sample that is made up."""
-
 
 def add_samples(path: str, output: str, words: Sequence[str]) -> list[str]:
     """Writes a model with samples, in the place of those that it has.
@@ -25,13 +20,13 @@ def add_samples(path: str, output: str, words: Sequence[str]) -> list[str]:
     Args:
         path: the model.
         output: where to write; it may be the same.
-        words: pictures and arrays, as `winml-py run` takes its inputs, and `EXAMPLE`; none takes all samples away.
+        words: pictures and arrays, as `winml-py run` takes its inputs, and "example" for made-up inputs.
 
     Returns:
         Each sample and its answer, in words.
     """
     model = LearningModel.load(path)
-    files = [word for word in words if word != EXAMPLE]
+    files = [word for word in words if word != "example"]
     found: list[dict[str, Any]] = (
         [read(model, each) for _, each in jobs(model, files, is_complete=False)] if files else []
     )
@@ -39,18 +34,7 @@ def add_samples(path: str, output: str, words: Sequence[str]) -> list[str]:
     return [str(answer) for answer in write_samples(path, output, found)]
 
 
-def temporary_beside(output: str) -> str:
-    """A name in the folder of a file that is to be written, where the weights beside it are found."""
-    return os.path.join(os.path.dirname(os.path.abspath(output)), f".{os.urandom(8).hex()}.onnx")
-
-
-def remove_quietly(path: str) -> None:
-    """Removes a file, if it is there, and Windows lets go of it."""
-    with suppress(OSError):
-        os.remove(path)
-
-
-def tell_outdated(path: str, model: LearningModel) -> None:
+def warn_outdated(path: str, model: LearningModel) -> None:
     """Says to standard error why the proof or the samples in a model's file no longer hold."""
     for reason in outdated(model):
         say(f"{path}: {reason}", "bold yellow", is_error=True)
@@ -68,7 +52,7 @@ def check_facts(check: ModelCheck) -> Facts:
     }
 
 
-def spell_check(check: Facts) -> str:
+def format_check(check: Facts) -> str:
     """One line on all samples."""
     count = len(check["samples"])
     words = f"{count} sample{'s' if count > 1 else ''}"
@@ -79,7 +63,7 @@ def spell_check(check: Facts) -> str:
     return f"wrong: {wrong} of {words}"
 
 
-def tell_problems(check: Facts) -> None:
+def warn_problems(check: Facts) -> None:
     """Prints what differs to standard error, and what is worth knowing."""
     for one in check["samples"]:
         for problem in (*one["problems"], *one["notes"]):

@@ -57,17 +57,17 @@ def to_json(facts: Facts) -> str:
 
 def _in_json(value: object) -> Any:
     if isinstance(value, dict):
-        return {_spell(str(key)): _in_json(item) for key, item in value.items()}
+        return {_escape_halves(str(key)): _in_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_in_json(item) for item in value]
     if isinstance(value, str):
-        return _spell(value)
+        return _escape_halves(value)
     if not isinstance(value, float) or math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def _spell(text: str) -> str:
+def _escape_halves(text: str) -> str:
     return text if is_text(text) else text.encode(errors="backslashreplace").decode()
 
 
@@ -82,13 +82,10 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def size_of(count: int) -> str:
-    """A number of bytes, in the largest unit of which it is at least one."""
-    size, unit = float(count), "bytes"
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if size < 1024 or unit == "GiB":
-            break
-        size /= 1024
-    return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
+    """A number of bytes in a larger unit: 4.3 GB."""
+    from rich.filesize import decimal
+
+    return decimal(count)
 
 
 def show(rows: Iterable[Sequence[str | Text]], columns: Sequence[str] = (), align: str = "l", indent: int = 0) -> None:
@@ -230,7 +227,7 @@ def print_sizes(sizes: Facts) -> None:
         say(f"sizes: {', '.join(shapes)}")
 
 
-def tell_assumed(model: str, sizes: Facts) -> None:
+def warn_assumed(model: str, sizes: Facts) -> None:
     """Says to standard error which sizes of a model's inputs nothing states."""
     for name, size in sizes.items():
         if size["assumed"]:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from ..core.base.messages import Facts
 from ..inputs.answers import NUMBERS_SHOWN
 from .style import number, say, show
 
-if TYPE_CHECKING:
-    from ..perf.placement import NodeOnCpu
-
 
 def print_results(facts: Facts) -> None:
     """Prints what `run` found, errors to stderr."""
-    several = len({result["model"] for result in facts["results"]}) > 1
     for result in facts["results"]:
         if "error" in result:
             say(result["error"]["message"], "bold red", is_error=True)
             continue
-        say(f"{result['model']} on {result['input']}" if several else result["input"], "bold")
+        say(result["input"], "bold")
         outputs = {} if print_findings(result) else result["outputs"]
         for name, output in outputs.items():
             if "top" in output:
@@ -30,27 +25,27 @@ def print_results(facts: Facts) -> None:
             elif output["kind"] == "sequence" and len(output["value"]) > 1:
                 say(f"  {name}")
                 for element in output["value"]:
-                    say(f"    {_spell(element)}")
+                    say(f"    {_format(element)}")
             else:
-                say(f"  {name}: {_spell(output)}")
+                say(f"  {name}: {_format(output)}")
         for path in result.get("written", []):
             say(f"  written to {path}")
 
 
-def _spell(output: Facts) -> str:
+def _format(output: Facts) -> str:
     if output["kind"] == "image":
         return f"a picture of {output['width']}x{output['height']}"
     if output["kind"] == "video":
         return f"a video of {output['width']}x{output['height']}, {output['frames']:,} frames"
     if output["kind"] == "sequence":
-        return "; ".join(map(_spell, output["value"])) or "an empty list"
+        return "; ".join(map(_format, output["value"])) or "an empty list"
     if output["kind"] == "map":
-        return _spell_map(output["value"])
+        return _format_map(output["value"])
     if "top" in output:  # of an element of a sequence
         return ", ".join(f"{best.get('label') or best['index']} {best['value']:.4g}" for best in output["top"])
     head = f"{output['type']} of {'x'.join(map(str, output['shape']))}"
     if "values" in output:
-        numbers = ", ".join(map(_spell_element, output["values"])) or "nothing"
+        numbers = ", ".join(map(_format_element, output["values"])) or "nothing"
         is_row = len(output["values"]) == max(output["shape"], default=1)
         return numbers if is_row else f"{head}: {numbers}"
     if "min" in output:
@@ -58,17 +53,17 @@ def _spell(output: Facts) -> str:
     return head
 
 
-def _spell_map(items: Mapping[str, object]) -> str:
+def _format_map(items: Mapping[str, object]) -> str:
     """Keys and values; of many numbers, the highest."""
     pairs = list(items.items())
     if len(pairs) > NUMBERS_SHOWN and all(isinstance(value, (int, float)) for value in items.values()):
         pairs = sorted(pairs, key=lambda pair: pair[1], reverse=True)  # type: ignore[arg-type, return-value]
-    shown = [f"{key} {_spell_element(value)}" for key, value in pairs[:NUMBERS_SHOWN]]
+    shown = [f"{key} {_format_element(value)}" for key, value in pairs[:NUMBERS_SHOWN]]
     more = len(pairs) - len(shown)
     return ", ".join(shown) + (f", and {more:,} more" if more else "") if pairs else "an empty map"
 
 
-def _spell_element(element: object) -> str:
+def _format_element(element: object) -> str:
     return f"{element:.6g}" if isinstance(element, float) else str(element)
 
 
@@ -86,13 +81,3 @@ def print_findings(result: Facts) -> bool:
         rows = [[str(one["index"]), one.get("label", ""), f"{one['share']:.1%}"] for one in result["regions"]]
         show(rows, ("class", "", "share"), "rlr", indent=4)
     return "objects" in result or "regions" in result
-
-
-def print_on_cpu(nodes: Sequence[NodeOnCpu], *, is_error: bool = False) -> None:
-    """Lists the nodes that a GPU leaves to the processor."""
-    if not nodes:
-        return
-    say(f"{len(nodes)} node{'s' * (len(nodes) > 1)} on the CPU:", is_error=is_error)
-    for node in nodes:
-        why = node.reason or "the log does not say why"
-        say(f"  {node.operator} {node.node}".rstrip() + f": {why}", is_error=is_error)

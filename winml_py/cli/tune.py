@@ -18,9 +18,8 @@ from ..optimize import optimize
 from ..perf.contender import LATENCY, THROUGHPUT
 from ..perf.model_steps import ModelStep
 from ..perf.tune import tune as search
-from ..perf.turns import BUSY_CORES
 from .arguments import (
-    contract_options,
+    contract_option,
     device_option,
     inputs_argument,
     json_option,
@@ -28,22 +27,19 @@ from .arguments import (
     output_option,
     size_options,
 )
-from .failures import naming
-from .style import emit, number, print_sizes, progress, say, show, tell_assumed
-
-LONG_START = 2
-"""How many times as long a session may take to make before the user is told: programs that evaluate once would lose."""
+from .failures import prefix_errors
+from .style import emit, number, print_sizes, progress, say, show, warn_assumed
 
 
 @click.command()
 @model_argument
 @inputs_argument
-@device_option()
+@device_option
 @click.option("--goal", type=click.Choice([LATENCY, THROUGHPUT]), default=LATENCY, show_default=True)
 @output_option("The file of options to write.")
-@output_option("Optimise and halve it, too; write it if faster.", "--output-model", "output_model")
+@output_option("Try a faster model, too, and write it.", "--output-model")
 @size_options
-@contract_options
+@contract_option
 @json_option
 def tune(
     model: str,
@@ -57,7 +53,7 @@ def tune(
 
     It tries engines, precision, threads and memory on a CPU, on a GPU what its provider offers, and for throughput also
     batches, on INPUT or on example inputs. A change takes turns with the default and the best so far until they are
-    apart; it is dropped if results differ, if it is no 3 % faster, or if chance or other programs may be why.
+    apart; it is dropped if results differ, if it is less than 3 % faster, or if chance may be why.
     LearningModelSessionOptions.load(FILE) reads what --output writes.
     """
     for path in filter(None, (output, output_model)):
@@ -65,7 +61,7 @@ def tune(
     if output_model:
         require_converter()  # now, and not after minutes of trials
     steps = _model_steps(options["contract"], options["sizes"]) if output_model else ()
-    with progress("tuning") as advance, naming(model):
+    with progress("tuning") as advance, prefix_errors(model):
         tuned = search(model, inputs, progress=advance, steps=steps, output_model=output_model or "", **options)
     written = output_model if tuned.model_steps else None
     if output:
@@ -76,13 +72,7 @@ def tune(
     facts |= {"options": tuned.options.to_dict(), "trials": [trial._asdict() for trial in tuned.trials]}
     facts |= {"sizes": to_json(tuned.sizes), "output_model": written}
     emit(facts, as_json, _print)
-    tell_assumed(model, facts["sizes"])
-    if tuned.other_cores >= BUSY_CORES:
-        say(
-            f"Other programs used {tuned.other_cores:.1f} cores meanwhile. What may be faster because of them was not "
-            "kept: tune again when the machine is quiet.",
-            is_error=True,
-        )
+    warn_assumed(model, facts["sizes"])
     if output_model and not written:
         say(f"{output_model}: Not written: no step on the model made it faster.", is_error=True)
     if not as_json:
@@ -133,8 +123,5 @@ def _print(facts: Facts) -> None:
         low, high = facts["gain_range"]
         say(f"{facts['gain']:.2f} ({low:.2f} to {high:.2f}) times as fast as the default: {kept}", "bold")
         say(f"{default} by default, {number(facts['tuned_ms'])} ms tuned; {facts['turns']} turns, sure to 95 %")
-        before, after = facts["start_ms"]
-        if after > LONG_START * before:
-            say(f"A session takes {after:.0f} ms to make, {before:.0f} ms by default.")
     else:
         say(f"Nothing helped: the default, {default}, is the fastest.", "bold")

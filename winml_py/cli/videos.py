@@ -24,7 +24,7 @@ from ..core.session.session import LearningModelSession
 from ..inputs.answers import Finder
 from ..inputs.tensor_picture import PictureSeen, tensor_picture
 from .arguments import require_unnamed
-from .failures import OUTPUT, Failure, failures
+from .failures import OUTPUT, Failure, convert_errors
 from .style import say
 
 if TYPE_CHECKING:
@@ -64,7 +64,8 @@ def write_video(
         WinMLError: it cannot be read, or a frame cannot be evaluated.
         ClickException: no picture comes out, or the video cannot be written.
     """
-    name = _picture_output(session)
+    outputs = session.model.output_features
+    name = next((one.name for one in outputs if isinstance(one, ImageFeatureDescriptor)), "")
     if not target:
         condition = "" if name else ", if the model finds what can be drawn"
         raise click.UsageError(f"{path}: This is a video. Name the video to write{condition}: --output FILE.mp4.")
@@ -72,48 +73,19 @@ def write_video(
     require_unnamed(target)
     with VideoReader(path) as reader:
         # Before the first frame is evaluated: a name that is no video's is then refused at once.
-        with failures(OUTPUT):
-            writer = VideoWriter(target, _rate(reader, path))
-        if _may_have_sound(path):
-            say(f"{path}: sound is not carried over to {target}", is_error=True)
+        with convert_errors(OUTPUT):
+            writer = VideoWriter(target, reader.frame_rate if reader.frame_rate > 0 else USUAL_RATE)
         width, height = reader.pixel_width, reader.pixel_height
         with writer:
             with session.evaluate_many(reader, progress=tell) as stream:
                 for result in stream:
                     picture = _picture(result, name, finder, path)
                     ((width, height),) = picture.sizes  # a model may make frames of another size
-                    with failures(OUTPUT):
+                    with convert_errors(OUTPUT):
                         writer.write(picture)
             reader.close()  # the video may be written over this one, and Windows replaces no open file
         facts = {"kind": "video", "width": width, "height": height}
     return {"outputs": {name or "drawn": facts | {"frames": writer.frame_count}}, "written": [target]}
-
-
-def _picture_output(session: LearningModelSession) -> str:
-    names = (one.name for one in session.model.output_features if isinstance(one, ImageFeatureDescriptor))
-    return next(names, "")
-
-
-_SOUND_MARKS = (b"soun", b"auds", b"A_OPUS", b"A_VORBIS", b"A_AAC", b"A_MPEG", b"A_PCM", b"A_AC3", b"A_FLAC")
-"""What the headers of a track of sound hold: of MP4 and MOV, of AVI, of Matroska and WebM."""
-
-_HEADER_BYTES = 4 << 20
-
-
-def _may_have_sound(path: str) -> bool:
-    """Whether the headers of a video, which stand at its start or its end, name a track of sound. OpenCV cannot say."""
-    with open(path, "rb") as file:
-        headers = file.read(_HEADER_BYTES)
-        file.seek(max(len(headers), os.path.getsize(path) - _HEADER_BYTES))
-        headers += file.read()
-    return any(mark in headers for mark in _SOUND_MARKS)
-
-
-def _rate(reader: VideoReader, path: str) -> float:
-    if reader.frame_rate > 0:
-        return reader.frame_rate
-    say(f"{path} does not state its frame rate; {USUAL_RATE:g} a second are assumed", is_error=True)
-    return USUAL_RATE
 
 
 def _picture(result: Any, name: str, finder: Finder, path: str) -> Any:
@@ -135,47 +107,24 @@ def _picture(result: Any, name: str, finder: Finder, path: str) -> Any:
 # The files that `winml-py run --output` writes.
 
 
-def folders_of(output: str | None, models: Sequence[str]) -> list[str | None]:
-    """Where the outputs of each model go: of several models, each has a folder of its name in the folder."""
-    if output is None or len(models) == 1:
-        return [output] * len(models)
-    if not _is_folder(output):
-        raise _not_one_file(output, len(models), "models")
-    return [os.path.join(output, stem, "") for stem in _stems(models, "models")]
-
-
 def targets_of(output: str | None, labels: Sequence[str]) -> list[str]:
     """Where the outputs of each input go, or "". A file in a folder is named when it is known what it holds."""
     if output is None:
         return [""] * len(labels)
-    if not _is_folder(output):
+    if not (output.endswith(("/", os.sep)) or os.path.isdir(output)):
         if len(labels) > 1:
-            raise _not_one_file(output, len(labels), "inputs")
-        with failures(OUTPUT):
+            folder = os.path.splitext(output)[0]
+            raise click.UsageError(f"{output}: There are {len(labels)} inputs, so --output takes a folder: {folder}/")
+        with convert_errors(OUTPUT):
             require_folder(output)
         return [output]
-    stems = _stems(labels, "inputs")
-    with failures(OUTPUT):
-        os.makedirs(output, exist_ok=True)
-    return [os.path.join(output, f"{stem}.*") for stem in stems]
-
-
-def _not_one_file(output: str, count: int, kind: str) -> click.UsageError:
-    folder = os.path.splitext(output)[0]
-    return click.UsageError(f"{output}: There are {count} {kind}, so --output takes a folder: {folder}/")
-
-
-def _is_folder(path: str) -> bool:
-    return path.endswith(("/", os.sep)) or os.path.isdir(path)
-
-
-def _stems(paths: Sequence[str], kind: str) -> list[str]:
-    """The names of the files without their endings; no two are the same."""
-    stems = [os.path.splitext(os.path.basename(path))[0] for path in paths]
+    stems = [os.path.splitext(os.path.basename(path))[0] for path in labels]
     twice = next((stem for stem in stems if stems.count(stem) > 1), None)
     if twice is not None:
-        raise click.UsageError(f"Two {kind} are named {twice}, so their outputs would be one file.")
-    return stems
+        raise click.UsageError(f"Two inputs are named {twice}, so their outputs would be one file.")
+    with convert_errors(OUTPUT):
+        os.makedirs(output, exist_ok=True)
+    return [os.path.join(output, f"{stem}.*") for stem in stems]
 
 
 def write(
@@ -199,7 +148,7 @@ def write(
     ending = "png" if pictures or draw else "npz"
     path = target.removesuffix("*") + ending if target.endswith(".*") else target
     require_unnamed(path)
-    with failures(OUTPUT):
+    with convert_errors(OUTPUT):
         if path.endswith(".npz"):
             _save_arrays(path, {name: as_numpy(value) for name, value in outputs.items()})
         elif draw:

@@ -12,7 +12,7 @@ from ..core.contracts.labels import labels_of
 from ..inputs.model import Case
 from ..view import import_server
 from .arguments import device_option, json_option, labels_option
-from .failures import naming
+from .failures import prefix_errors
 from .style import emit, say
 
 
@@ -30,7 +30,7 @@ from .style import emit, say
     help="How long an evaluation may take.",
 )
 @labels_option
-@device_option()
+@device_option
 @json_option
 def view(
     model: str | None,
@@ -52,10 +52,10 @@ def view(
     bench = make_workbench(device, labels_of(labels) if labels else (), time_limit)
     try:
         if model is not None:
-            with naming(model):
+            with prefix_errors(model):
                 bench.first_model = bench.open_model(model)
         if picture is not None:
-            with naming(picture):
+            with prefix_errors(picture):
                 bench.first_picture = bench.open_picture(picture)
         server = serve(bench, port)
     except BaseException:

@@ -189,7 +189,7 @@ def join_metadata(first: Mapping[str, str], second: Mapping[str, str], prefix: s
     if all(stated) and (stated[0] != stated[1] or exported[0] != exported[1]):
         raise NotSupportedError(
             "Both models state how their pictures become tensors, and differently; a model states it once.",
-            hint="Write one of them without: winml-py edit MODEL --denotation NAME= --output OUT.",
+            hint="Write one of them without: take the denotations of its images away with onnx.",
         )
     differing = {key for key in first.keys() & second.keys() if first[key] != second[key]}
     prefix = prefix or "joined."

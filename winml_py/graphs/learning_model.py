@@ -54,7 +54,7 @@ class LearningModelExperimental(Object):
         Raises:
             InvalidArgumentError: a link names what is not there, or values that do not fit.
             NotSupportedError: the operator sets or contracts cannot be brought together, or the model would be larger
-                than 2 GB, which `winml-py join` writes to a file.
+                than 2 GB.
             ModelDisposedError: a model has been disposed of.
         """
         if not isinstance(options, LearningModelJoinOptions):

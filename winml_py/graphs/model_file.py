@@ -72,7 +72,7 @@ def to_bytes(model: ModelProto) -> bytes:
     if weight_size(model) >= PROTOBUF_LIMIT:
         raise NotSupportedError(
             "The model would be larger than 2 GB, which memory in ONNX's format cannot hold.",
-            hint="Write it to a file with `winml-py join`, and load that.",
+            hint="Use onnx.compose, and write the model with onnx.save_model(..., save_as_external_data=True).",
         )
     data: bytes = model.SerializeToString()
     return data

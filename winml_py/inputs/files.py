@@ -117,7 +117,7 @@ def models_of(path: str) -> list[str]:
         raise WrongInputsError(error.message, hint=error.hint) from error
 
 
-def read(model: LearningModel, files: Mapping[str, str], fast_decode: bool = False) -> dict[str, Any]:
+def read(model: LearningModel, files: Mapping[str, str]) -> dict[str, Any]:
     """The value of each feature: an array from .npy or .csv, a map from .json, text from another file for an input of
     strings, what was written in the place of a file (a text, numbers, `zeros`), else a picture.
 
@@ -126,10 +126,10 @@ def read(model: LearningModel, files: Mapping[str, str], fast_decode: bool = Fal
         InvalidArgumentError: a file holds no array, or not as many numbers as the feature takes.
     """
     features = {feature.name: feature for feature in model.input_features}
-    return {name: _value(features[name], path, fast_decode) for name, path in files.items()}
+    return {name: _value(features[name], path) for name, path in files.items()}
 
 
-def _value(feature: FeatureDescriptor, path: str, fast_decode: bool) -> Any:
+def _value(feature: FeatureDescriptor, path: str) -> Any:
     if isinstance(feature, MapFeatureDescriptor):
         return _read_map(feature, path)
     if isinstance(feature, SequenceFeatureDescriptor):
@@ -141,7 +141,7 @@ def _value(feature: FeatureDescriptor, path: str, fast_decode: bool) -> Any:
     if is_text and os.path.isfile(path) and not path.endswith((".npy", ".csv")):
         return _read_text(path)
     written = None if os.path.exists(path) else _written(feature, path)
-    return read_value(feature, path, fast_decode) if written is None else written
+    return read_value(feature, path) if written is None else written
 
 
 def _read_map(feature: MapFeatureDescriptor, text: str) -> dict[Any, Any]:

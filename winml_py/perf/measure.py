@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..core.base.messages import Progress
 from ..core.base.winrt_object import inside
 from ..core.evaluation.evaluation import LearningModelBinding
-from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.runtime.providers import nvidia
 from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError
@@ -21,7 +20,6 @@ from ..inputs.files import generated, jobs, read
 from ..inputs.model import EXAMPLE, Case, input_sizes
 from .measurement import Measurement, Sample
 
-Receiver = Callable[[int, LearningModelEvaluationResult], None]
 Work = Callable[[int], dict[str, Sample]]
 
 
@@ -60,7 +58,6 @@ class Prepared:
         seconds: float | None,
         threads: int = 1,
         progress: Progress = lambda done, what: None,
-        receive: Receiver = lambda index, result: None,
     ) -> Measurement:
         """Evaluates once, and then a number of times or for a time. Every thread has a binding of its own.
 
@@ -69,13 +66,12 @@ class Prepared:
             seconds: how long to evaluate, instead of iterations.
             threads: how many evaluate at once.
             progress: see `Progress`.
-            receive: gets the number of each evaluation, 0 for the first, and its result.
 
         Raises:
             WinMLError: an evaluation failed.
         """
         measured = self.measured
-        workers = [self._worker(receive) for _ in range(threads)]
+        workers = [self._worker() for _ in range(threads)]
         measured.first |= workers[0](0)
         measured.memory["first evaluation"] = resident()
         for worker in workers[1:]:
@@ -118,7 +114,7 @@ class Prepared:
     def _item(self, index: int) -> tuple[str, Mapping[str, str] | None]:
         return self.items[index % len(self.items)]
 
-    def _worker(self, receive: Receiver) -> Work:
+    def _worker(self) -> Work:
         binding, watch = LearningModelBinding(self.session), Stopwatch()
         watch.watch(binding)
 
@@ -132,8 +128,7 @@ class Prepared:
                 for name, value in values.items():
                     binding.bind(name, value)
             with watch.phase("detensorize"):  # the watch times tensorizing and evaluating inside: this is what is left
-                result = self.session.evaluate(binding)
-            receive(index, result)
+                self.session.evaluate(binding)
             return watch.lap()
 
         return work
@@ -170,17 +165,6 @@ def measure(
     if (iterations is not None and iterations < 1) or (seconds is not None and seconds <= 0) or threads < 1:
         raise InvalidArgumentError("Nothing is to be measured.", hint="Iterations, seconds and threads are positive.")
     return Prepared(case).run(iterations, seconds, threads)
-
-
-def prepare_together(cases: Sequence[Case], threads: int, interval: float) -> list[Prepared]:
-    """Loads and compiles on so many threads at once, which start `interval` seconds after each other."""
-
-    def work(pair: tuple[int, Case]) -> Prepared:
-        time.sleep(interval * (pair[0] % threads))
-        return Prepared(pair[1])
-
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(work, enumerate(cases)))
 
 
 def resident() -> int:

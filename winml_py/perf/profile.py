@@ -160,7 +160,7 @@ def read(trace: bytes, model: str = "", device: str = "", engine: str = "") -> P
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidArgumentError(
             f"{model or 'The file'} is not a trace of ONNX Runtime's.",
-            hint="Pass a file that `winml-py profile --trace FILE` or ONNX Runtime's own profiling wrote.",
+            hint="Pass a file that `winml-py perf --trace FILE` or ONNX Runtime's own profiling wrote.",
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""The page that edits what a model says of itself: as `winml-py edit`, into a new file, compared with the old one."""
+"""The page that edits what a model says of itself: as `edit_model` does, into a new file, compared with the old one."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def call_apart(seconds: float, running: Running, function: Callable[..., T], *ar
             raise
         raise EvaluationTimeoutError(
             f"It took longer than {seconds:.0f} seconds, and was stopped.",
-            hint="The command line waits as long as it takes: winml-py profile, winml-py edit.",
+            hint="The command line waits as long as it takes: winml-py perf --profile.",
         ) from None
     except ProcessEndedError as error:
         if running.stops != stops:

@@ -17,7 +17,6 @@ import psutil
 import pytest
 
 from winml_py import LearningModelDevice
-from winml_py.cli import doctor
 from winml_py.core.base import atomic_files, child_process, machine
 from winml_py.core.base.atomic_files import move_into_place, write_whole
 from winml_py.core.cache import answers, folders
@@ -349,41 +348,3 @@ def test_a_file_in_a_temporary_folder_may_stay_open(tmp_path: Path, monkeypatch:
         Path(folder, "picture.png").write_bytes(b"")
         monkeypatch.setattr(os, "unlink", refuse)
     monkeypatch.undo()
-
-
-# What is said of the system
-
-
-@pytest.mark.parametrize(
-    ("system", "words"),
-    [
-        ("linux", "none was found"),
-        ("darwin", "not needed: WebGPU uses Metal here"),
-        ("win32", "not needed: WebGPU uses Direct3D 12 here"),
-    ],
-)
-def test_what_doctor_says_of_vulkan(
-    system: str, words: str, on_system: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("VK_DRIVER_FILES", raising=False)
-    monkeypatch.delenv("VK_ICD_FILENAMES", raising=False)
-    monkeypatch.setattr(doctor.Path, "glob", lambda *_: iter(()))
-    asked: list[str] = []
-    monkeypatch.setattr(doctor.ctypes.util, "find_library", asked.append)
-    on_system(system)
-    drivers = {"nvidia": [], "cuda_wanted": "", "cuda_found": {}, "vulkan_drivers": doctor._vulkan_drivers()}
-    drivers |= {"vulkan_loader": doctor._vulkan_loader()}
-    assert asked == ["vulkan-1" if system == "win32" else "vulkan"]
-    rows = dict(doctor._rows(FACTS | {"drivers": drivers}))
-    assert rows["Vulkan loader"] == rows["Vulkan drivers"] == words
-
-
-FACTS: dict[str, Any] = {
-    **dict.fromkeys(("winml_py", "python", "system", "cache"), ""),
-    "packages": {},
-    "not_installed": {},
-    "providers": [],
-    "devices": [],
-    "scaling": "pillow",
-    "cores": {"control_group": None, "machine": 1, "affinity": 1, "usable": 1},
-}

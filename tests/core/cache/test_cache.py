@@ -183,8 +183,8 @@ def test_what_others_keep_there_stays(place: Path) -> None:
         del os.environ[folders.LIMIT_VARIABLE]
     assert [entry.path for entry in folders.entries()] == [saved]
     assert [entry.path for entry in answers.entries()] == [place / f"{KEY}.winml-py.json"]
-    outcome = CliRunner().invoke(main, ["cache", "--clear", "--json"])
-    assert json.loads(outcome.stdout) == {"schema": 2, "kind": "cache", "cleared": 1, "optimized_cleared": 1}
+    outcome = CliRunner().invoke(main, ["doctor", "--clear-cache", "--json"])
+    assert json.loads(outcome.stdout)["cleared"] == {"choices": 1, "models": 1}
     before = [path for path in before if path.parent.name != "e" * 40]
     assert sorted(path for path in place.rglob("*")) == before
 
@@ -217,8 +217,7 @@ def test_a_hostile_answer_counts_as_none(place: Path, text: str) -> None:
     path = place / f"{KEY}.winml-py.json"
     path.write_bytes(text.encode(errors="surrogateescape"))
     assert answers.read(KEY) is None
-    (entry,) = json.loads(CliRunner().invoke(main, ["cache", "--json"]).stdout)["entries"]
-    assert entry == {"path": str(path), "size": len(text)}
+    assert answers.entries() == [(path, len(text), {})]
     answers.write(KEY, ANSWER)
     assert answers.read(KEY) == {"schema_version": 1, **ANSWER}
 
@@ -234,10 +233,9 @@ def test_an_answer_that_is_no_file_is_not_waited_for(place: Path) -> None:
 
 def test_the_list_is_right_about_paths_and_sizes(place: Path) -> None:
     answers.write(KEY, ANSWER | {"path": "/etc/passwd", "size": "large"})
-    (entry,) = json.loads(CliRunner().invoke(main, ["cache", "--json"]).stdout)["entries"]
+    (entry,) = answers.entries()
     path = place / f"{KEY}.winml-py.json"
-    assert (entry["path"], entry["size"]) == (str(path), path.stat().st_size)
-    assert CliRunner().invoke(main, ["cache"]).exit_code == 0
+    assert (entry.path, entry.size) == (path, path.stat().st_size)
 
 
 def candidate(**facts: Any) -> dict[str, Any]:

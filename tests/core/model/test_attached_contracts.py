@@ -177,17 +177,13 @@ def files(tmp_path: Path) -> tuple[Path, Path, Path]:
     return model, picture, contract
 
 
-def test_run_takes_a_contract_or_a_preset(files: tuple[Path, Path, Path], tmp_path: Path) -> None:
+def test_run_takes_a_contract_by_its_file_or_its_name(files: tuple[Path, Path, Path], tmp_path: Path) -> None:
     model, picture, contract = files
     saved = tmp_path / "out.npz"
     assert require_exit("run", model, picture, "--contract", contract, "--output", saved).stderr == ""
     np.testing.assert_allclose(np.load(saved)["y"], 1 / (1 + np.exp(-EXPECTED)), atol=1e-6)
-    assert require_exit("run", model, picture, "--preset", "inception", "--output", saved).stderr == ""
+    assert require_exit("run", model, picture, "--contract", "inception", "--output", saved).stderr == ""
     np.testing.assert_allclose(np.load(saved)["y"], 1 / (1 + np.exp(1 - 2 * EXPECTED)), atol=1e-6)
-    assert (
-        "Give --contract or --preset"
-        in require_exit("run", model, picture, "--contract", contract, "--preset", "clip", code=2).stderr
-    )
     gray = tmp_path / "gray.json"
     gray.write_text('{"Image.BitmapPixelFormat": "Gray8"}')
     assert "No input is a tensor of a GRAY8 picture" in require_exit(
@@ -196,7 +192,7 @@ def test_run_takes_a_contract_or_a_preset(files: tuple[Path, Path, Path], tmp_pa
 
 
 @pytest.mark.usefixtures("short_tune")
-@pytest.mark.parametrize("command", ["perf", "profile", "tune"])
+@pytest.mark.parametrize("command", ["perf", "tune"])
 def test_commands_that_measure_take_a_contract(command: str, files: tuple[Path, Path, Path]) -> None:
     model, picture, contract = files
     short = [] if command == "tune" else ["-n", "2"]
@@ -216,11 +212,11 @@ def test_converting_checks_with_pictures_of_the_contract(tmp_path: Path) -> None
     assert ["times" in str(report) for report in kept] == [False, True]
 
 
-@pytest.mark.parametrize("arguments", [["convert", "--float16"], ["optimize"]])
+@pytest.mark.parametrize("arguments", [["convert", "--float16"], ["convert", "--optimize", "basic"]])
 def test_a_contract_that_fits_no_input_is_refused(arguments: list[str], tmp_path: Path) -> None:
     (tmp_path / "flat.onnx").write_bytes(unary(shape=(2, 3)))
     command, *options = arguments
     refused = require_exit(
-        command, tmp_path / "flat.onnx", "--output", tmp_path / "out.onnx", *options, "--preset", "yolo", code=4
+        command, tmp_path / "flat.onnx", "--output", tmp_path / "out.onnx", *options, "--contract", "yolo", code=4
     )
     assert "No input is a tensor of a RGB8 picture" in " ".join(refused.stderr.split())

@@ -245,8 +245,8 @@ def test_the_doctor_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     assert code == 0
     for words in (
         "winml-py[gpu]",
-        "are used; the machine has",
-        "Vulkan",
+        "by affinity",
+        "Vulkan loader" if sys.platform == "linux" else "",
         "works; a small model took",
         "No problem was found.",
     ):
@@ -258,14 +258,8 @@ def test_the_doctor_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "two of them" in out
     assert "card: it is gone" in out
     assert "No problem was found." not in out
-    facts["cache"] = str(Path.home() / "a|b")
-    code, out = call("doctor", "--markdown")
-    lines = out.splitlines()
-    assert (code, lines[0]) == (1, "<details><summary>winml-py doctor: 2 problems</summary>")
-    assert lines[1:4] == ["", "| what | found |", "| --- | --- |"]
-    assert all(line.startswith("| ") and line.endswith(" |") for line in lines[4:-2])
-    assert "| cache folder | ~/a\\|b |" in lines
-    assert lines[-3:] == ["| problem | card: it is gone |", "", "</details>"]
+    facts["cache"]["folder"] = str(Path.home() / "a")
+    assert "in ~/a" in call("doctor")[1]
 
 
 def test_the_doctor_finds_packages_that_clash(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,10 +286,9 @@ def test_the_trial_run_on_a_gpu(gpu: LearningModelDevice) -> None:
 
 
 def test_the_command_runs_on_a_gpu(gpu: LearningModelDevice, seven: Path) -> None:
-    arguments = ["run", str(MODELS / "digits.onnx"), str(seven), "--device", "gpu", "--log-cpu-fallback", "--json"]
+    arguments = ["run", str(MODELS / "digits.onnx"), str(seven), "--device", "gpu", "--json"]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.stderr
-    assert "0 of 11 nodes run on the CPU" in result.stderr
     assert json.loads(result.stdout)["results"][0]["outputs"]["probabilities"]["top"][0]["index"] == 7
 
 
@@ -303,7 +296,6 @@ def test_the_command_refuses_devices_that_are_not_there(seven: Path) -> None:
     for arguments, code, words in (
         (["--device", "gpu"], 6, "no device named 'gpu'"),
         (["--engine", "openvino"], 6, "no engine"),
-        (["--log-cpu-fallback"], 2, "Nothing falls back from the CPU"),
     ):
         result = CliRunner().invoke(main, ["run", str(MODELS / "digits.onnx"), str(seven), *arguments])
         assert result.exit_code == code
@@ -312,20 +304,15 @@ def test_the_command_refuses_devices_that_are_not_there(seven: Path) -> None:
 
 @pytest.mark.kept
 def test_the_command_shows_and_clears_the_cache() -> None:
-    code, out = call("cache")
-    assert (code, out.split()[0]) == (0, "0")
     answers.write(
         "a" * 40, {"model": "/a/b.onnx", "engine": "onnxruntime", "precision": "FLOAT32", "reason": "measured"}
     )
     place = answers.folder()
     assert place is not None
     (place / f"{'b' * 40}.winml-py.json").write_text("{")
-    code, out = call("cache")
-    assert "b.onnx" in out
-    assert "damaged" in out
-    assert len(json.loads(call("cache", "--json")[1])["entries"]) == 2
-    assert call("cache", "--clear") == (0, "2 remembered choices and 0 optimised models removed\n")
-    assert json.loads(call("cache", "--clear", "--json")[1])["cleared"] == 0
+    assert json.loads(call("doctor", "--json")[1])["cache"]["choices"] == 2
+    assert call("doctor", "--clear-cache") == (0, "2 remembered choices and 0 saved models removed\n")
+    assert json.loads(call("doctor", "--clear-cache", "--json")[1])["cleared"] == {"choices": 0, "models": 0}
 
 
 TIMES = {"quota": "300000", "period": "100000"}

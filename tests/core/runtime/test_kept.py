@@ -235,18 +235,16 @@ def test_the_options_of_a_session_are_the_programs(keeping: Keeping, path: Path)
     assert inside(session).engine.options.provider_options == (("trt_min_subgraph_size", "3"),)
 
 
-def test_the_command_lists_and_clears_it(keeping: Keeping, path: Path) -> None:
+def test_it_is_listed_and_the_command_clears_it(keeping: Keeping, path: Path) -> None:
     opened(path)
-    facts = json.loads(CliRunner().invoke(main, ["cache", "--json"]).stdout)
-    (one,) = facts["optimized"]
-    on_disk = [file for file in Path(one["path"]).rglob("*") if file.is_file()]
+    (one,) = folders.entries()
+    on_disk = [file for file in one.path.rglob("*") if file.is_file()]
     assert {file.name for file in on_disk} == {"model.engine", "weights.bin", "manifest.json"}
-    assert (one["path"], one["model"]) == (keeping.folders[0], str(path))
-    assert one["size"] >= sum(file.stat().st_size for file in on_disk) > len(b"compiled") + len(b"12345")
-    assert "neg.onnx" in CliRunner().invoke(main, ["cache"]).stdout
-    cleared = json.loads(CliRunner().invoke(main, ["cache", "--clear", "--json"]).stdout)
-    assert cleared["optimized_cleared"] == 1
-    assert not Path(one["path"]).exists()
+    assert (str(one.path), one.model) == (keeping.folders[0], str(path))
+    assert one.size >= sum(file.stat().st_size for file in on_disk) > len(b"compiled") + len(b"12345")
+    cleared = json.loads(CliRunner().invoke(main, ["doctor", "--clear-cache", "--json"]).stdout)
+    assert cleared["cleared"] == {"choices": 0, "models": 1}
+    assert not one.path.exists()
     opened(path)
     assert keeping.folders[1] == keeping.folders[0]
 

@@ -229,7 +229,7 @@ def _ways(placement: Placement, known: ImageKernel) -> Iterator[tuple[str, Calla
 
     for kernel in (kernel for kernel in KERNELS if KERNELS[kernel].fast):
         yield (
-            "cykooz-resizer scales here, within a level or two of Pillow; with exact=True (--exact) Pillow does",
+            "cykooz-resizer scales here, within a level or two of Pillow; with exact=True Pillow does",
             partial(resize, width=width, height=height, kernel=kernel, is_exact=True),
         )
     for kernel in (kernel for kernel in KERNELS if kernel is not known):

@@ -238,7 +238,7 @@ def _message(name: str, contract: ImageContract, properties: BindProperties) -> 
         f"Nothing states which pictures the input {name!r} was trained on. Assumed, as in Windows ML: "
         f"{_ORDERS[contract.pixel_format]}, {_RANGES[contract.pixel_range]}, cropped to {part}. "
         f"State it: model.contracts[{name!r}] = ImageContract.imagenet(), say; "
-        "on the command line --preset or --contract."
+        "on the command line --contract imagenet."
     )
 
 
@@ -383,10 +383,10 @@ def _misfit_hint(features: Iterable[FeatureDescriptor], contract: ImageContract)
     if contract.channels == 3 and any(feature.shape[contract.axes()[0]] == 1 for feature in tensors):
         return (
             "The model takes gray pictures, of one channel: leave out the preset, which is for colour, or state "
-            "ImageContract(BitmapPixelFormat.GRAY8); `winml-py contract --pixel-format gray` writes one into the model."
+            "ImageContract(BitmapPixelFormat.GRAY8); `winml-py contract --set pixel_format=gray8` writes it."
         )
     return (
         "A picture's tensor has four dimensions, of which one is the channels. Where one has them in another order or "
-        "number, say so: layout and pixel_format of an ImageContract, --tensor-layout and --pixel-format of `winml-py "
-        "contract`; otherwise the model takes no pictures."
+        "number, say so: layout and pixel_format of an ImageContract, or --set layout=... of `winml-py contract`; "
+        "otherwise the model takes no pictures."
     )

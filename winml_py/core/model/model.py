@@ -219,7 +219,7 @@ class LearningModel(Closeable, Object):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The names of the classes, where the metadata have them: as `winml-py edit --labels` writes them, or as
+        """The names of the classes, where the metadata have them: as the page of `winml-py view` writes them, or as
         Ultralytics' exporter does (`names`).
         """
         return self._labels

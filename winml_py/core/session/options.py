@@ -167,7 +167,7 @@ class LearningModelSessionOptions(Object):
     named is the one that runs, on all inputs. "auto" times the installed engines in turns on the inputs of the first
     evaluation, and takes the fastest of those whose results agree to 1e-3; ties go to ONNX Runtime. The evaluations 1,
     2, 4, 8 and 16 run on ONNX Runtime too: where the results differ, ONNX Runtime's are the answer, it runs the model
-    from then on, and an `EngineWarning` says so. What was the fastest is kept on disk (`winml-py cache`); to find it
+    from then on, and an `EngineWarning` says so. What was the fastest is kept on disk (`winml-py doctor`); to find it
     out takes some seconds: use "auto" for models that run often.
     """
 
@@ -232,7 +232,7 @@ class LearningModelSessionOptions(Object):
 
     `SHARED`: the first session on the CPU over a model file of 16 MB of weights and more writes them, optimised,
     to the cache folder; it and all later ones map that file. They start in a fraction of the time and hold one copy
-    together, whatever their threads and arenas are. It takes up to twice the weights on disk (`winml-py cache`).
+    together, whatever their threads and arenas are. It takes up to twice the weights on disk.
     Replace model files by renaming: to change a mapped file in place is undefined. What OpenVINO compiled of a model
     file of 256 KB and more is kept there, too, and what TensorRT and other providers compiled of any.
 

@@ -43,7 +43,7 @@ def fuse_layers(model: onnx.ModelProto, kind: str) -> onnx.ModelProto:
     except Exception as error:  # it was written for the models it knows, and trips over others in every way
         raise NotSupportedError(
             f"ONNX Runtime's optimizer of {kind} failed: {error}.",
-            hint="Leave --transformer out.",
+            hint="Leave the transformer out.",
         ) from error
     finally:
         logger.setLevel(before)

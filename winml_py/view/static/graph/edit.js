@@ -141,7 +141,7 @@ function showLabels() {
   const control = find("labels");
   if (facts.labels.some((one) => /[\r\n]/.test(one))) {
     control.disabled = true;
-    control.value = "Some of the labels are of several lines: winml-py edit changes those.";
+    control.value = "Some of the labels are of several lines, which this page cannot edit.";
     return;
   }
   field(control, facts.labels.join("\n"), (edits) => {

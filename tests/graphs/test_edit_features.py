@@ -1,8 +1,9 @@
-"""`winml-py edit`: what is written, by the onnx package, and that the model computes what it did."""
+"""Editing a model: what is written, by the onnx package, and that the model computes what it did."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,19 @@ import onnxruntime
 import pytest
 from onnx import helper
 
-from helpers.cli import call
 from helpers.models import INT64, data, tensor
 from helpers.paths import MODELS
-from winml_py import ImageFeatureDescriptor, InvalidArgumentError, LearningModel, LearningModelSession
+from winml_py import (
+    ConversionError,
+    ImageFeatureDescriptor,
+    InvalidArgumentError,
+    LearningModel,
+    LearningModelSession,
+    WinMLError,
+)
 from winml_py.graphs.edit_features import Edits, edit_model
 
+HALF = "a\udcff"
 X = np.random.default_rng(3).standard_normal((2, 3)).astype(np.float32)
 W = np.random.default_rng(4).standard_normal((3,)).astype(np.float32)
 
@@ -47,8 +55,8 @@ def raw(path: Path, **inputs: Any) -> list[Any]:
 
 def test_names_and_sizes(model: Path, tmp_path: Path) -> None:
     out = tmp_path / "edited.onnx"
-    done = call("edit", model, "--rename", "x=numbers", "--rename", "y=x", "--shape", "x=2,3", "--output", out)
-    assert (done.exit_code, done.output) == (0, f"{out}: numbers, m -> x; results differ by 0.0e+00\n")
+    report = edit_model(model, out, Edits(rename={"x": "numbers", "y": "x"}, shapes={"x": (2, 3)}))
+    assert str(report) == "numbers, m -> x; results differ by 0.0e+00"
     edited = LearningModel.load(out)
     assert [(f.name, f.shape) for f in edited.input_features] == [("numbers", (2, 3)), ("m", (2, 1))]
     assert [(f.name, f.shape) for f in edited.output_features] == [("x", (2, 3))]
@@ -59,40 +67,17 @@ def test_names_and_sizes(model: Path, tmp_path: Path) -> None:
         np.testing.assert_allclose(raw(out, numbers=x, m=m)[0], expected, rtol=1e-6)
 
 
-def test_words(model: Path, tmp_path: Path) -> None:
-    words = ("--name", "n", "--description", "d", "--domain", "com.example", "--author", "me", "--version", "7")
-    metadata = ("--metadata", "a=", "--metadata", "key=value=1")
-    (tmp_path / "labels.txt").write_text("one\ntwo\nthree\n")
-    labels = ("--labels", tmp_path / "labels.txt")
-    done = call("edit", model, *words, *metadata, *labels, "--output", model, "--force", "--json")
-    assert done.exit_code == 0
-    facts = json.loads(done.output)
-    assert facts == {
-        "schema": 2,
-        "kind": "edit",
-        "model": str(model),
-        "output": str(model),
-        "inputs": ["x", "m"],
-        "outputs": ["y"],
-        "error": 0.0,
-    }
+def test_words(model: Path) -> None:
+    names = ("one", "two", "three")
+    words = {"name": "n", "description": "d", "domain": "com.example", "author": "me", "version": 7}
+    report = edit_model(model, model, Edits(**words, metadata={"a": "", "key": "value=1"}, labels=names))
+    assert (report.inputs, report.outputs, report.error) == (("x", "m"), ("y",), 0.0)
     proto, edited = onnx.load(model), LearningModel.load(model)
     assert (proto.graph.name, proto.doc_string, proto.domain, proto.producer_name) == ("n", "d", "com.example", "me")
     assert (edited.name, edited.description, edited.version) == ("n", "d", 7)
-    names = ("one", "two", "three")
     assert dict(edited.metadata) == {"key": "value=1", "Labels": json.dumps(names)}
     assert edited.labels == names
     assert proto.graph.input[0].doc_string == "numbers"
-
-
-def test_labels_of_a_config_reach_run(tmp_path: Path) -> None:
-    config, out = tmp_path / "config.json", tmp_path / "model.onnx"
-    words = [f"digit {number}" for number in range(10)]
-    config.write_text(json.dumps({"id2label": dict(enumerate(words))}))
-    assert call("edit", MODELS / "digits.onnx", "--labels", config, "--output", out).exit_code == 0
-    done = call("run", out, MODELS.parent / "samples" / "pictures" / "seven.png", "--json")
-    assert "digit 7" in done.stdout
-    assert LearningModel.load(out).labels == tuple(words)
 
 
 def test_labels_that_are_no_list_are_none() -> None:
@@ -104,67 +89,71 @@ def test_denotations(tmp_path: Path) -> None:
     source, out = tmp_path / "model.onnx", tmp_path / "edited.onnx"
     ends = [tensor("x", ["b", 3, 4, 4]), tensor("y", ["b", 3, 4, 4])]
     source.write_bytes(data([helper.make_node("Neg", ["x"], ["y"])], ends[:1], ends[1:]))
-    sizes = "x=DATA_BATCH,DATA_CHANNEL,DATA_FEATURE,DATA_FEATURE"
-    pixels = ("--metadata", "Image.BitmapPixelFormat=Rgb8")
-    done = call("edit", source, "--denotation", "x=IMAGE", "--dimensions", sizes, *pixels, "--output", out)
-    assert done.exit_code == 0, done.output
+    sizes = ("DATA_BATCH", "DATA_CHANNEL", "DATA_FEATURE", "DATA_FEATURE")
+    pixels = {"Image.BitmapPixelFormat": "Rgb8"}
+    edit_model(source, out, Edits(denotations={"x": "IMAGE"}, dimensions={"x": sizes}, metadata=pixels))
     (value,) = onnx.load(out).graph.input
     assert value.type.denotation == "IMAGE"
-    assert [size.denotation for size in value.type.tensor_type.shape.dim] == sizes[2:].split(",")
+    assert [size.denotation for size in value.type.tensor_type.shape.dim] == list(sizes)
     assert isinstance(LearningModel.load(out).input_features[0], ImageFeatureDescriptor)
-    away = ("--denotation", "x=", "--dimensions", "x=,,,", "--metadata", "Image.BitmapPixelFormat=")
-    assert call("edit", out, *away, "--output", out, "--force").exit_code == 0
+    away = Edits(denotations={"x": ""}, dimensions={"x": ("",) * 4}, metadata={"Image.BitmapPixelFormat": ""})
+    edit_model(out, out, away)
     assert not isinstance(LearningModel.load(out).input_features[0], ImageFeatureDescriptor)
     assert "DATA_" not in str(onnx.load(out))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message", "code"),
+    ("edits", "message"),
     [
-        ([], "Say what to change", 2),
-        (["--shape", "x"], "write INPUT=1,3,224,224", 2),
-        (["--shape", "x=2,y"], "is not sizes with commas", 2),
-        (["--shape", "x=0,3"], "has a size below 1", 2),
-        (["--shape", "z=2,3"], "The model has no input 'z'.", 4),
-        (["--shape", "x=2"], "The input 'x' is of shape [n, 3], and cannot be [2].", 4),
-        (["--shape", "x=2,4"], "The input 'x' is of shape [n, 3], and cannot be [2, 4].", 4),
-        (["--shape", "x=2,3", "--shape", "m=3,1"], "The input 'm' is of shape [n, 1], and cannot be [3, 1].", 4),
-        (["--rename", "z=a"], "The model has no input or output 'z'.", 4),
-        (["--rename", "x=w"], "The name 'w' is taken already.", 4),
-        (["--rename", "x=a", "--rename", "y=a"], "The name 'a' is taken already.", 4),
-        (["--rename", "x="], "The new name is ''.", 4),
-        (["--denotation", "z=IMAGE"], "The model has no input or output 'z'.", 4),
-        (["--dimensions", "x=DATA_BATCH"], "x has 2 sizes, and 1 denotations came.", 4),
+        (Edits(shapes={"z": (2, 3)}), "The model has no input 'z'."),
+        (Edits(shapes={"x": (2,)}), "The input 'x' is of shape [n, 3], and cannot be [2]."),
+        (Edits(shapes={"x": (2, 4)}), "The input 'x' is of shape [n, 3], and cannot be [2, 4]."),
+        (Edits(shapes={"x": (2, 3), "m": (3, 1)}), "The input 'm' is of shape [n, 1], and cannot be [3, 1]."),
+        (Edits(rename={"z": "a"}), "The model has no input or output 'z'."),
+        (Edits(rename={"x": "w"}), "The name 'w' is taken already."),
+        (Edits(rename={"x": "a", "y": "a"}), "The name 'a' is taken already."),
+        (Edits(rename={"x": ""}), "The new name is ''."),
+        (Edits(denotations={"z": "IMAGE"}), "The model has no input or output 'z'."),
+        (Edits(dimensions={"x": ("DATA_BATCH",)}), "x has 2 sizes, and 1 denotations came."),
+        *(
+            (Edits(**{field: HALF}), "is not text that UTF-8 can write")
+            for field in ("description", "name", "author", "domain")
+        ),
+        (Edits(metadata={"key": HALF}), "is not text that UTF-8 can write"),
+        (Edits(labels=(HALF,)), "is not text that UTF-8 can write"),
     ],
 )
-def test_mistakes(model: Path, tmp_path: Path, arguments: list[str], message: str, code: int) -> None:
+def test_mistakes(model: Path, tmp_path: Path, edits: Edits, message: str) -> None:
     out = tmp_path / "edited.onnx"
-    failed = call("edit", model, *arguments, "--output", out)
-    assert (failed.exit_code, message in failed.output) == (code, True), failed.output
+    with pytest.raises(InvalidArgumentError, match=re.escape(message)):
+        edit_model(model, out, edits)
     assert not out.exists()
+
+
+def test_labels_are_one_for_each_score(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="There are 9 labels, and the model gives 10 scores"):
+        edit_model(MODELS / "digits.onnx", tmp_path / "out.onnx", Edits(labels=tuple("abcdefghi")))
 
 
 def test_a_size_that_the_graph_does_not_take_is_not_written(tmp_path: Path) -> None:
     source, out = tmp_path / "model.onnx", tmp_path / "edited.onnx"
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
     source.write_bytes(data(nodes, [tensor("x", ["n", "k"])], [tensor("y", ["n", 3])], {"w": np.eye(4, 3, dtype="f")}))
-    failed = call("edit", source, "--shape", "x=2,5", "--output", out)
-    assert failed.exit_code not in (0, 2)
+    with pytest.raises(WinMLError):
+        edit_model(source, out, Edits(shapes={"x": (2, 5)}))
     assert not out.exists()
-    assert call("edit", source, "--shape", "x=2,4", "--output", out).exit_code == 0
+    assert edit_model(source, out, Edits(shapes={"x": (2, 4)})).error == 0
 
 
 def test_inputs_that_cannot_be_made_up(tmp_path: Path) -> None:
     source, out = tmp_path / "model.onnx", tmp_path / "edited.onnx"
     nodes = [helper.make_node("Gather", ["table", "ids"], ["y"])]
     source.write_bytes(data(nodes, [tensor("ids", ["k"], INT64)], [tensor("y", ["k", 3])], {"table": X}))
-    done = call("edit", source, "--description", "d", "--output", out)
-    assert (done.exit_code, done.output) == (0, f"{out}: ids -> y; not run\n")
-    failed = call("edit", source, "--rename", "ids=words", "--output", out)
-    assert (failed.exit_code, "cannot be made up" in failed.output) == (4, True)
+    assert str(edit_model(source, out, Edits(description="d"))) == "ids -> y; not run"
+    with pytest.raises(InvalidArgumentError, match="cannot be made up"):
+        edit_model(source, out, Edits(rename={"ids": "words"}))
     np.save(tmp_path / "ids.npy", np.array([1, 0]))
-    done = call("edit", source, "--rename", "ids=words", "--output", out, f"words={tmp_path / 'ids.npy'}")
-    assert done.exit_code == 0, done.output
+    edit_model(source, out, Edits(rename={"ids": "words"}), inputs=[f"words={tmp_path / 'ids.npy'}"])
     np.testing.assert_array_equal(raw(out, words=np.array([1]))[0], X[[1]])
 
 
@@ -189,6 +178,6 @@ def test_results_that_differ_are_not_written(model: Path, tmp_path: Path, monkey
         proto.graph.node[3].op_type = "Div"
 
     monkeypatch.setattr("winml_py.graphs.edit_features.rename_features", broken)
-    failed = call("edit", model, "--rename", "x=a", "--output", tmp_path / "edited.onnx")
-    assert (failed.exit_code, "does not give what the model gives" in failed.output) == (1, True)
+    with pytest.raises(ConversionError, match="does not give what the model gives"):
+        edit_model(model, tmp_path / "edited.onnx", Edits(rename={"x": "a"}))
     assert not (tmp_path / "edited.onnx").exists()
