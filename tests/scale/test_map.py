@@ -20,12 +20,10 @@ from onnx import TensorProto, helper
 from PIL import Image
 
 from helpers.cli import require_exit
-from helpers.maps import answer, linear, pictures, pixels, require_right
+from helpers.maps import linear, pictures, require_right
 from helpers.models import data, tensor
 from helpers.paths import MODELS, PICTURES
 from winml_py.scale import arrow as arrows
-from winml_py.scale.answers import Answer
-from winml_py.scale.source import SMALL, stamp_of
 
 arrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -165,64 +163,6 @@ def test_interrupted_and_started_again_nothing_is_twice_and_nothing_missing(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out.parquet"]
 
 
-@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_interrupted_within_a_part_a_job_goes_on_behind_the_rows_that_were_done(
-    tmp_path: Path, model: str, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is done is written after each row here, and every few seconds otherwise; the part has room for 1,000."""
-    broken = {3, 11, 40}
-    folder, seen, cell = pictures(tmp_path / "in", 50, broken), [0], Answer.cell
-    whole, output = tmp_path / f"whole.{kind}", tmp_path / f"out.{kind}"
-    run_map(model, folder, "--output", whole)
-
-    def interrupted(self: Answer, value: object) -> Any:
-        seen[0] += 1
-        if seen[0] == 30:  # of the row 31: two before it are broken
-            raise KeyboardInterrupt
-        return cell(self, value)
-
-    with monkeypatch.context() as patch:
-        patch.setattr("winml_py.scale.job.PIECE_SECONDS", 0.0, raising=False)
-        patch.setattr(Answer, "cell", interrupted)
-        run_map(model, folder, "--output", output, code=1)
-    result = run_map(model, folder, "--output", output, "--json")
-    assert json.loads(result.stdout)["resumed"] == 31
-    if kind == "parquet":
-        assert parquet.read_table(output).equals(parquet.read_table(whole))
-        assert parquet.read_metadata(output).num_row_groups == 1
-    else:
-        assert output.read_bytes() == whole.read_bytes()
-
-
-def test_a_piece_that_is_missing_is_done_again_with_those_behind_it(
-    tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where the pieces are then longer: the rows of one that was behind would be there twice."""
-    folder, output = pictures(tmp_path / "in", 9, {1}), tmp_path / "out.parquet"
-    with monkeypatch.context() as patch:
-        patch.setattr("winml_py.scale.job.PIECE_SECONDS", 0.0)
-        patch.setattr("winml_py.scale.parts.ParquetParts.join", lambda self, count: sys.exit(9))
-        run_map(model, folder, "--output", output, code=9)
-    pieces = sorted((tmp_path / "out.parquet.parts").glob("part-*"))
-    assert len(pieces) == 9
-    os.unlink(pieces[4])
-    assert json.loads(run_map(model, folder, "--output", output, "--json").stdout)["resumed"] == 4
-    require_right(parquet.read_table(output), folder, 9, {1})
-
-
-def test_done_already_is_done(tmp_path: Path, model: str) -> None:
-    folder, output = pictures(tmp_path / "in", 5, {2}), tmp_path / "out.parquet"
-    run_map(model, folder, "--output", output)
-    before = output.stat().st_mtime_ns
-    told = run_map(model, folder, "--output", output).stdout
-    assert "4 of 5 rows succeeded" in told
-    assert "a second" not in told
-    facts = json.loads(run_map(model, folder, "--output", output, "--json").stdout)
-    assert (facts["rows"], facts["failed"], facts["resumed"]) == (5, 1, 5)
-    assert output.stat().st_mtime_ns == before
-    assert "another job has written it" in run_map(model, folder, "--output", output, "--part", 2, code=5).stderr
-
-
 def left(tmp_path: Path, model: str) -> list[object]:
     """What a job that ended between its parts and its file leaves behind, and its arguments."""
     arguments = [model, pictures(tmp_path / "in", 9, {1}), "--output", tmp_path / "out.parquet", "--part", 4]
@@ -244,122 +184,30 @@ def test_a_job_that_was_begun_with_something_else_is_refused(tmp_path: Path, mod
     assert "with another source" in " ".join(run_map(*arguments, code=4).stderr.split())
     os.unlink(tmp_path / "in" / "100.png")
     assert json.loads(run_map(*arguments, "--json").stdout)["resumed"] == 9
+    assert "exists already" in run_map(*arguments, code=5).stderr
+
+
+def test_pictures_that_changed_are_another_source(tmp_path: Path, model: str) -> None:
+    arguments = left(tmp_path, model)
+    Image.new("L", (28, 28)).save(tmp_path / "in" / "6.png")
+    assert "with another source" in " ".join(run_map(*arguments, code=4).stderr.split())
 
 
 def test_leftovers_of_a_run_that_was_killed_do_no_harm(tmp_path: Path, model: str) -> None:
     arguments, folder = left(tmp_path, model), tmp_path / "out.parquet.parts"
-    (folder / ".part-00000001-00000000.parquet.0123456789abcdef").write_bytes(b"half a part")
-    os.unlink(folder / "part-00000001-00000000.parquet")
+    (folder / ".part-00000001.parquet.0123456789abcdef").write_bytes(b"half a part")
+    os.unlink(folder / "part-00000001.parquet")
+    shutil.copytree(folder, tmp_path / "copy")
+    assert json.loads(run_map(*arguments, "--json").stdout)["resumed"] == 5
+    require_right(parquet.read_table(tmp_path / "out.parquet"), tmp_path / "in", 9, {1})
+    os.rename(tmp_path / "copy", folder)  # as after a kill between the file and the end
     run_map(*arguments)
     require_right(parquet.read_table(tmp_path / "out.parquet"), tmp_path / "in", 9, {1})
-    folder.mkdir()  # as after a kill between the file and the end
-    run_map(*arguments)
     assert not folder.exists()
     os.unlink(tmp_path / "out.parquet")
     folder.mkdir()  # as after a kill at the very beginning
     (folder / "lock").touch()
     run_map(*arguments)
-    require_right(parquet.read_table(tmp_path / "out.parquet"), tmp_path / "in", 9, {1})
-
-
-def scores(tmp_path: Path) -> list[Any]:
-    return list(parquet.read_table(tmp_path / "out.parquet").column("scores").to_pylist())
-
-
-def replace(tmp_path: Path, number: int, by: int, keeps_time: bool = False) -> None:
-    """Puts another picture in the place of one; of the same size and time, where that is asked for."""
-    path = tmp_path / "in" / f"{number}.png"
-    status = path.stat()
-    Image.fromarray(pixels(by)).save(path)
-    if keeps_time:
-        with open(path, "ab") as file:  # after the picture's end
-            file.write(bytes(max(0, status.st_size - path.stat().st_size)))
-        os.truncate(path, status.st_size)
-        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-        assert (path.stat().st_size, path.stat().st_mtime_ns) == (status.st_size, status.st_mtime_ns)
-
-
-@pytest.mark.parametrize("is_finished", [False, True])
-@pytest.mark.parametrize("keeps_time", [False, True])
-def test_pictures_that_changed_under_their_names_are_done_anew(
-    tmp_path: Path, model: str, keeps_time: bool, is_finished: bool
-) -> None:
-    """Parts of 0 to 3, 4 to 7, and 8; one of the second is another picture now."""
-    arguments = left(tmp_path, model)
-    if is_finished:
-        run_map(*arguments)
-    replace(tmp_path, 6, 60, keeps_time)
-    result = run_map(*arguments)
-    assert "5 of 9 rows were done before" in result.stdout
-    assert "4 rows are done anew: what they are read from has changed since" in result.stderr
-    found = scores(tmp_path)
-    np.testing.assert_allclose(found[6], answer(60), rtol=1e-4)
-    for number in (0, 2, 5, 8):
-        np.testing.assert_allclose(found[number], answer(number), rtol=1e-4)
-    facts = json.loads(run_map(*arguments, "--json").stdout)
-    assert (facts["resumed"], facts["done_anew"]) == (9, [])
-
-
-def test_a_picture_that_was_missing_and_is_there_now(tmp_path: Path, model: str) -> None:
-    pictures(tmp_path / "in", 3, set())
-    names = [str(tmp_path / "in" / f"{number}.png") for number in range(3)]
-    os.rename(names[1], tmp_path / "away.png")
-    table = tmp_path / "rows.csv"
-    table.write_text("id,file\n" + "".join(f"{number},{name}\n" for number, name in enumerate(names)))
-    arguments = [model, table, "--output", tmp_path / "out.parquet", "--column", "image=file", "--part", 2]
-    assert json.loads(run_map(*arguments, "--json").stdout)["failed"] == 1
-    os.rename(tmp_path / "away.png", names[1])
-    facts = json.loads(run_map(*arguments, "--json").stdout)
-    assert (facts["failed"], facts["resumed"]) == (0, 1)
-    assert facts["done_anew"] == [{"rows": 2, "reason": "what they are read from has changed since"}]
-    np.testing.assert_allclose(scores(tmp_path)[1], answer(1), rtol=1e-4)
-
-
-@pytest.mark.parametrize("is_finished", [False, True])
-def test_pictures_behind_the_paths_of_a_table(tmp_path: Path, model: str, is_finished: bool) -> None:
-    pictures(tmp_path / "in", 6, set())
-    table = tmp_path / "rows.csv"
-    table.write_text("file\n" + "".join(f"{tmp_path / 'in' / f'{number}.png'}\n" for number in range(6)))
-    arguments = [model, table, "--output", tmp_path / "out.parquet", "--part", 2]
-    with pytest.MonkeyPatch.context() as patch:
-        if not is_finished:
-            patch.setattr("winml_py.scale.parts.ParquetParts.join", lambda self, count: sys.exit(9))
-        run_map(*arguments, code=0 if is_finished else 9)
-    replace(tmp_path, 4, 40, keeps_time=True)
-    facts = json.loads(run_map(*arguments, "--json").stdout)
-    assert (facts["rows"], facts["resumed"], facts["done_anew"][0]["rows"]) == (6, 4, 2)
-    np.testing.assert_allclose(scores(tmp_path)[4], answer(40), rtol=1e-4)
-    np.testing.assert_allclose(scores(tmp_path)[5], answer(5), rtol=1e-4)
-
-
-def test_a_large_file_is_told_by_size_and_time(tmp_path: Path) -> None:
-    path = tmp_path / "large.bin"
-    path.write_bytes(bytes(SMALL + 1))
-    before = stamp_of([str(path)])
-    assert stamp_of([str(path)]) == before
-    os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))
-    assert stamp_of([str(path)]) != before
-    assert len({stamp_of(names) for names in ([], ["none"], ["other"], ["none", "other"], [str(tmp_path)])}) == 5
-
-
-@pytest.mark.parametrize("damage", ["empty", "half", "text", "a byte", "a row less", "of before"])
-def test_a_part_that_is_damaged_is_done_anew(tmp_path: Path, model: str, damage: str) -> None:
-    arguments = left(tmp_path, model)
-    part = tmp_path / "out.parquet.parts" / "part-00000001-00000000.parquet"
-    whole, table = part.read_bytes(), parquet.read_table(part)
-    if damage == "a row less":
-        parquet.write_table(table.slice(1), part)
-    elif damage == "of before":  # without a stamp
-        parquet.write_table(table.replace_schema_metadata({}), part)
-    else:
-        place = 100  # inside the first page
-        changed = whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :]
-        part.write_bytes(
-            {"empty": b"", "half": whole[: len(whole) // 2], "text": b"no table", "a byte": changed}[damage]
-        )
-    result = run_map(*arguments)
-    reason = "what they are read from has changed since" if damage == "of before" else "their part was damaged"
-    assert f"4 rows are done anew: {reason}" in result.stderr
     require_right(parquet.read_table(tmp_path / "out.parquet"), tmp_path / "in", 9, {1})
 
 
@@ -371,7 +219,7 @@ def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in parts.iterdir()] == ["notes.txt"]
     shutil.rmtree(parts)
     (tmp_path / "out.parquet").write_text("mine")
-    assert "another job has written it" in run_map(DIGITS, folder, "--output", tmp_path / "out.parquet", code=5).stderr
+    assert "exists already" in run_map(DIGITS, folder, "--output", tmp_path / "out.parquet", code=5).stderr
     assert (tmp_path / "out.parquet").read_text() == "mine"
 
 

@@ -89,7 +89,7 @@ def test_the_rows_of_a_table(tmp_path: Path, kind: str) -> None:
     assert [row["note"] for row in rows] == ['x, "y"\nz', None, "ü"]
     if kind == "csv":
         assert [row["id"] for row in rows] == ["007", "8", "9"]
-        assert [row["b"] for row in rows] == ["2.50", "0", "1"]
+        assert [row["b"] for row in rows] == ["2.5", "0", "1"]
         assert [row["label"] for row in rows] == ["2", "0", None]
     else:
         assert [row["id"] for row in rows] == ["007", 8, 9]
@@ -134,29 +134,17 @@ def test_a_job_goes_on_where_it_ended(tmp_path: Path, model: str, kind: str, mon
     whole = run_map(*words)
     expected = output.read_bytes()
     assert json.loads(whole.stdout)["resumed"] == 0
-    assert "does not say which job" in run_map(*words, code=5).stderr
+    assert "exists already" in run_map(*words, code=5).stderr
     output.unlink()
-
-    from winml_py.scale.parts import LineParts
-
-    real = LineParts.join
-    monkeypatch.setattr(LineParts, "join", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-    run_map(*words, code=1)
-    monkeypatch.setattr(LineParts, "join", real)
+    join = "winml_py.scale.parts.LineParts.join"
+    with monkeypatch.context() as patch:
+        patch.setattr(join, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        run_map(*words, code=1)
     parts = sorted((tmp_path / f"out.{kind}.parts").glob("part-*.jsonl"))
     assert len(parts) == 3
-    parts[1].write_bytes(parts[1].read_bytes().replace(b'"error": null', b'"error": "no"', 1))
-    Image.fromarray(np.zeros((28, 28, 3), np.uint8)).save(folder / "25.png")
-    facts = json.loads(run_map(*words).stdout)
-    assert facts["resumed"] == 10
-    assert {anew["rows"] for anew in facts["done_anew"]} == {10}
-    assert len(facts["done_anew"]) == 2
-    changed = [
-        index
-        for index, (a, b) in enumerate(zip(expected.splitlines(), output.read_bytes().splitlines(), strict=True))
-        if a != b
-    ]
-    assert changed == [25 + (kind == "csv")]
+    parts[1].unlink()
+    assert json.loads(run_map(*words).stdout)["resumed"] == 20
+    assert output.read_bytes() == expected
     assert not (tmp_path / f"out.{kind}.parts").exists()
 
 

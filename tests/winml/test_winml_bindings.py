@@ -27,40 +27,28 @@ from winml_py.winrt.windows.ai.machinelearning import LearningModel
 INVALID_BINDING, SIZE_MISMATCH = 0x88900002, 0x88900004
 
 
-def squeezenet(value: Any, output: TensorFloat | None) -> None:
-    """Evaluates the stored input, bound as `value`, and compares with the stored output."""
+@pytest.mark.winml(
+    "LearningModelBindingAPITest.CpuSqueezeNet",
+    "LearningModelBindingAPITest.CpuSqueezeNetEmptyOutputs",
+    "LearningModelBindingAPITest.CpuSqueezeNetUnboundOutputs",
+    "LearningModelBindingAPITest.CpuSqueezeNetBindInputTensorAsInspectable",
+)
+@pytest.mark.parametrize("shape", [[1, 1000, 1, 1], [], None])
+@pytest.mark.parametrize("is_view", [False, True])
+def test_cpu_squeezenet(shape: list[int] | None, is_view: bool) -> None:
     binding = collateral.binding(collateral.squeezenet())
     image = collateral.planes(collateral.picture("cat", 224, 224))
-    binding.bind("data_0", value(image))
+    tensor = TensorFloat.from_numpy(image)
+    binding.bind("data_0", tensor.get_as_vector_view() if is_view else tensor)
+    output = None if shape is None else TensorFloat.create(shape) if shape else TensorFloat.create()
     if output is not None:
         binding.bind("softmaxout_1", output)
     result = binding._session.evaluate(binding, "").outputs["softmaxout_1"]
     expected = reference.run_raw(collateral.squeezenet(), {"data_0": image})["softmaxout_1"]
     np.testing.assert_allclose(result.to_numpy(), expected, atol=1e-5)
     assert result.to_numpy().argmax() == expected.argmax()
-    if output is not None:
-        assert result is output
-        assert list(output.shape) == [1, 1000, 1, 1]
-
-
-@pytest.mark.winml("LearningModelBindingAPITest.CpuSqueezeNet")
-def test_cpu_squeezenet() -> None:
-    squeezenet(TensorFloat.from_numpy, TensorFloat.create([1, 1000, 1, 1]))
-
-
-@pytest.mark.winml("LearningModelBindingAPITest.CpuSqueezeNetEmptyOutputs")
-def test_cpu_squeezenet_empty_outputs() -> None:
-    squeezenet(TensorFloat.from_numpy, TensorFloat.create())
-
-
-@pytest.mark.winml("LearningModelBindingAPITest.CpuSqueezeNetUnboundOutputs")
-def test_cpu_squeezenet_unbound_outputs() -> None:
-    squeezenet(TensorFloat.from_numpy, None)
-
-
-@pytest.mark.winml("LearningModelBindingAPITest.CpuSqueezeNetBindInputTensorAsInspectable")
-def test_cpu_squeezenet_bind_input_tensor_as_inspectable() -> None:
-    squeezenet(lambda image: TensorFloat.from_numpy(image).get_as_vector_view(), None)
+    assert output is None or result is output
+    assert list(result.shape) == [1, 1000, 1, 1]
 
 
 @pytest.mark.winml("LearningModelBindingAPITest.CastMapInt64")
@@ -69,16 +57,25 @@ def test_cast_map_int64() -> None:
     assert isinstance(model.input_features[0], MapFeatureDescriptor)
 
 
-@pytest.mark.winml("LearningModelBindingAPITest.DictionaryVectorizerMapInt64")
-def test_dictionary_vectorizer_map_int64() -> None:
-    binding = collateral.binding(collateral.dictvectorizer(INT64))
+@pytest.mark.winml(
+    "LearningModelBindingAPITest.DictionaryVectorizerMapInt64",
+    "LearningModelBindingAPITest.DictionaryVectorizerMapString",
+)
+@pytest.mark.parametrize(
+    ("key", "kind", "value"),
+    [
+        (INT64, TensorKind.INT64, {1: 1.0, 2: 2.0, 3: 3.0}),
+        (STRING, TensorKind.STRING, {"a": 1.0, "b": 2.0, "c": 3.0}),
+    ],
+)
+def test_dictionary_vectorizer(key: int, kind: TensorKind, value: dict[Any, float]) -> None:
+    binding = collateral.binding(collateral.dictvectorizer(key))
     feature = binding._session.model.input_features[0]
     assert isinstance(feature, MapFeatureDescriptor)
-    assert feature.key_kind is TensorKind.INT64
+    assert feature.key_kind is kind
     assert isinstance(feature.value_descriptor, TensorFeatureDescriptor)
     assert feature.value_descriptor.tensor_kind is TensorKind.FLOAT
     assert list(feature.value_descriptor.shape) == []
-    value = {1: 1.0, 2: 2.0, 3: 3.0}
     binding.bind("X", value)
     pair = next(binding.first())
     assert pair.key == "X"
@@ -87,16 +84,13 @@ def test_dictionary_vectorizer_map_int64() -> None:
     assert binding._session.evaluate(binding, "0").outputs["Y"].get_as_vector_view() == [1, 2, 3]
 
 
-@pytest.mark.winml("LearningModelBindingAPITest.DictionaryVectorizerMapString")
-def test_dictionary_vectorizer_map_string() -> None:
-    binding = collateral.binding(collateral.dictvectorizer(STRING))
-    value = {"a": 1.0, "b": 2.0, "c": 3.0}
-    binding.bind("X", value)
-    assert binding.lookup("X") is value
-    assert binding._session.evaluate(binding, "0").outputs["Y"].get_as_vector_view() == [1, 2, 3]
-
-
-def zipmap(key: int, bound: list[Any] | None) -> None:
+@pytest.mark.winml(
+    "LearningModelBindingAPITest.ZipMapInt64",
+    "LearningModelBindingAPITest.ZipMapInt64Unbound",
+    "LearningModelBindingAPITest.ZipMapString",
+)
+@pytest.mark.parametrize(("key", "bound"), [(INT64, []), (INT64, None), (STRING, [{"cat": 0.0, "mouse": 1.0}, {}])])
+def test_zip_map(key: int, bound: list[Any] | None) -> None:
     binding = collateral.binding(collateral.zipmap(key))
     feature = binding._session.model.output_features[0]
     assert isinstance(feature, SequenceFeatureDescriptor)
@@ -107,23 +101,7 @@ def zipmap(key: int, bound: list[Any] | None) -> None:
     result = binding._session.evaluate(binding, "0").outputs["Y"]
     names = [0, 1, 2] if key == INT64 else ["cat", "dog", "lion"]
     assert result == [dict(zip(names, [0.5, 0.25, 0.125], strict=True))]
-    if bound is not None:
-        assert result is bound
-
-
-@pytest.mark.winml("LearningModelBindingAPITest.ZipMapInt64")
-def test_zip_map_int64() -> None:
-    zipmap(INT64, [])
-
-
-@pytest.mark.winml("LearningModelBindingAPITest.ZipMapInt64Unbound")
-def test_zip_map_int64_unbound() -> None:
-    zipmap(INT64, None)
-
-
-@pytest.mark.winml("LearningModelBindingAPITest.ZipMapString")
-def test_zip_map_string() -> None:
-    zipmap(STRING, [{"cat": 0.0, "mouse": 1.0}, {}])
+    assert bound is None or result is bound
 
 
 @pytest.mark.winml("LearningModelBindingAPITest.ImageBindingDimensions")

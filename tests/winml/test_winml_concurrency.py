@@ -49,24 +49,31 @@ def evaluate(session: LearningModelSession, frames: dict[str, Any], answers: dic
     return right
 
 
-@pytest.mark.winml("ConcurrencyTests.MultiThreadMultiSession")
-def test_multi_thread_multi_session() -> None:
+@pytest.mark.winml("ConcurrencyTests.MultiThreadMultiSession", "ConcurrencyTests.MultiThreadSingleSession")
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_multi_thread(is_shared: bool) -> None:
     frames = {name: collateral.frame(collateral.picture(name, 224, 224)) for name in NAMES}
     answers = {name: expected(name) for name in NAMES}
     model = LearningModel.load(collateral.squeezenet())
-    assert on_threads(lambda _: evaluate(LearningModelSession(model), frames, answers)) == [ROUNDS] * THREADS
+    shared = LearningModelSession(model) if is_shared else None
+    assert on_threads(lambda _: evaluate(shared or LearningModelSession(model), frames, answers)) == [ROUNDS] * THREADS
 
 
-@pytest.mark.winml("ConcurrencyTests.MultiThreadSingleSession")
-def test_multi_thread_single_session() -> None:
-    frames = {name: collateral.frame(collateral.picture(name, 224, 224)) for name in NAMES}
-    answers = {name: expected(name) for name in NAMES}
-    session = collateral.session(collateral.squeezenet())
-    assert on_threads(lambda _: evaluate(session, frames, answers)) == [ROUNDS] * THREADS
-
-
-def at_once(sessions: list[LearningModelSession], names: list[str]) -> None:
-    """Starts an evaluation on each session, awaits all, and compares."""
+@pytest.mark.winml(
+    "ConcurrencyTests.EvalAsyncDifferentModels",
+    "ConcurrencyTests.EvalAsyncDifferentSessions",
+    "ConcurrencyTests.EvalAsyncDifferentBindings",
+)
+@pytest.mark.parametrize("differ", ["models", "sessions", "bindings"])
+def test_eval_async(differ: str) -> None:
+    names = ["cat", "fish", "cat"]
+    model = LearningModel.load(collateral.squeezenet())
+    if differ == "models":
+        sessions = [collateral.session(collateral.squeezenet()) for _ in names]
+    elif differ == "sessions":
+        sessions = [LearningModelSession(model) for _ in names]
+    else:
+        sessions = [LearningModelSession(model)] * len(names)
 
     async def run() -> list[Any]:
         operations = []
@@ -79,19 +86,3 @@ def at_once(sessions: list[LearningModelSession], names: list[str]) -> None:
     for result, name in zip(asyncio.run(run()), names, strict=True):
         assert result.correlation_id == name
         np.testing.assert_allclose(result.outputs["softmaxout_1"].to_numpy(), expected(name), atol=1e-3)
-
-
-@pytest.mark.winml("ConcurrencyTests.EvalAsyncDifferentModels")
-def test_eval_async_different_models() -> None:
-    at_once([collateral.session(collateral.squeezenet()) for _ in range(2)], ["cat", "cat"])
-
-
-@pytest.mark.winml("ConcurrencyTests.EvalAsyncDifferentSessions")
-def test_eval_async_different_sessions() -> None:
-    model = LearningModel.load(collateral.squeezenet())
-    at_once([LearningModelSession(model) for _ in range(3)], ["cat", "fish", "cat"])
-
-
-@pytest.mark.winml("ConcurrencyTests.EvalAsyncDifferentBindings")
-def test_eval_async_different_bindings() -> None:
-    at_once([collateral.session(collateral.squeezenet())] * 2, ["cat", "fish"])

@@ -97,29 +97,33 @@ def test_create_model_from_istream(path: Path) -> None:
     assert LearningModel.load_from_stream_async(reference).get().author == "onnx-caffe2"
 
 
-@pytest.mark.winml("LearningModelAPITest.ModelGetAuthor", "AdapterTest.ModelGetAuthor")
-def test_model_get_author(model: LearningModel) -> None:
-    assert model.author == "onnx-caffe2"
-
-
-@pytest.mark.winml("LearningModelAPITest.ModelGetName", "AdapterTest.ModelGetName")
-def test_model_get_name(model: LearningModel) -> None:
-    assert model.name == "test graph"
-
-
-@pytest.mark.winml("LearningModelAPITest.ModelGetDomain", "AdapterTest.ModelGetDomain")
-def test_model_get_domain(model: LearningModel) -> None:
-    assert model.domain == "test-domain"
-
-
-@pytest.mark.winml("LearningModelAPITest.ModelGetDescription", "AdapterTest.ModelGetDescription")
-def test_model_get_description(model: LearningModel) -> None:
-    assert model.description == "test-doc_string"
-
-
-@pytest.mark.winml("LearningModelAPITest.ModelGetVersion", "AdapterTest.ModelGetVersion")
-def test_model_get_version(model: LearningModel) -> None:
-    assert model.version == 123456
+@pytest.mark.winml(
+    "LearningModelAPITest.ModelGetAuthor",
+    "LearningModelAPITest.ModelGetName",
+    "LearningModelAPITest.ModelGetDomain",
+    "LearningModelAPITest.ModelGetDescription",
+    "LearningModelAPITest.ModelGetVersion",
+    "LearningModelAPITest.CheckMetadataCaseInsensitive",
+    "AdapterTest.ModelGetAuthor",
+    "AdapterTest.ModelGetName",
+    "AdapterTest.ModelGetDomain",
+    "AdapterTest.ModelGetDescription",
+    "AdapterTest.ModelGetVersion",
+    "AdapterTest.ModelGetMetadataCount",
+    "AdapterTest.ModelGetMetadata",
+    "LearningModelAPITest.CloseModelCheckMetadata",
+)
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_what_the_header_says(model: LearningModel, is_closed: bool) -> None:
+    if is_closed:
+        model.close()
+    assert (model.author, model.name, model.domain) == ("onnx-caffe2", "test graph", "test-domain")
+    assert (model.description, model.version) == ("test-doc_string", 123456)
+    assert model.metadata.size == 2
+    assert dict(model.metadata) == {"thisisalongkey": "thisisalongvalue", "key2": "val2"}
+    assert model.metadata.has_key("tHiSiSaLoNgKeY")
+    assert model.metadata.lookup("tHiSiSaLoNgKeY") == "thisisalongvalue"
+    assert model.input_features[0].name == "data_0"
 
 
 @pytest.mark.winml(
@@ -128,45 +132,28 @@ def test_model_get_version(model: LearningModel) -> None:
     "AdapterTest.ModelGetInputName",
     "AdapterTest.ModelGetInputTypeInfo",
     "AdapterTest.ModelGetInputDescription",
-)
-def test_enumerate_inputs(model: LearningModel) -> None:
-    for _ in range(2):  # asking again works
-        assert len(model.input_features) == 1
-        feature = model.input_features[0]
-        assert isinstance(feature, TensorFeatureDescriptor)
-        assert (feature.name, feature.kind, feature.is_required) == ("data_0", LearningModelFeatureKind.TENSOR, True)
-        assert (feature.tensor_kind, list(feature.shape)) == (TensorKind.FLOAT, [1, 3, 224, 224])
-        assert feature.description == "this is a long input description!"
-
-
-@pytest.mark.winml(
     "LearningModelAPITest.EnumerateOutputs",
     "AdapterTest.ModelGetOutputCount",
     "AdapterTest.ModelGetOutputName",
     "AdapterTest.ModelGetOutputTypeInfo",
     "AdapterTest.ModelGetOutputDescription",
 )
-def test_enumerate_outputs(model: LearningModel) -> None:
-    for _ in range(2):
-        assert model.output_features.size == 1
-        feature = model.output_features.get_at(0)
+@pytest.mark.parametrize(
+    ("ends", "name", "shape", "description"),
+    [
+        ("input_features", "data_0", [1, 3, 224, 224], "this is a long input description!"),
+        ("output_features", "softmaxout_1", [1, 1000, 1, 1], "probabilities"),
+    ],
+)
+def test_enumerate_features(model: LearningModel, ends: str, name: str, shape: list[int], description: str) -> None:
+    for _ in range(2):  # asking again works
+        features = getattr(model, ends)
+        assert features.size == 1
+        feature = features.get_at(0)
         assert isinstance(feature, TensorFeatureDescriptor)
-        assert (feature.name, feature.kind, feature.is_required) == (
-            "softmaxout_1",
-            LearningModelFeatureKind.TENSOR,
-            True,
-        )
-        assert (feature.tensor_kind, list(feature.shape)) == (TensorKind.FLOAT, [1, 1000, 1, 1])
-        assert feature.description == "probabilities"
-
-
-@pytest.mark.winml("LearningModelAPITest.CloseModelCheckMetadata")
-def test_close_model_check_metadata(model: LearningModel) -> None:
-    model.close()
-    assert (model.author, model.name, model.domain) == ("onnx-caffe2", "test graph", "test-domain")
-    assert (model.description, model.version) == ("test-doc_string", 123456)
-    assert len(model.metadata) == 2
-    assert model.input_features[0].name == "data_0"
+        assert (feature.name, feature.kind, feature.is_required) == (name, LearningModelFeatureKind.TENSOR, True)
+        assert (feature.tensor_kind, list(feature.shape)) == (TensorKind.FLOAT, shape)
+        assert feature.description == description
 
 
 @pytest.mark.winml("LearningModelAPITest.CheckLearningModelPixelRange")
@@ -206,18 +193,6 @@ def test_close_model_no_new_sessions(model: LearningModel) -> None:
     with pytest.raises(ModelDisposedError, match=r"The model has been disposed\.") as disposed:
         LearningModelSession(model)
     assert disposed.value.hresult == 0x80070057
-
-
-@pytest.mark.winml("LearningModelAPITest.CheckMetadataCaseInsensitive")
-def test_check_metadata_case_insensitive(model: LearningModel) -> None:
-    assert model.metadata.has_key("tHiSiSaLoNgKeY")
-    assert model.metadata.lookup("tHiSiSaLoNgKeY") == "thisisalongvalue"
-
-
-@pytest.mark.winml("AdapterTest.ModelGetMetadataCount", "AdapterTest.ModelGetMetadata")
-def test_model_get_metadata(model: LearningModel) -> None:
-    assert model.metadata.size == 2
-    assert dict(model.metadata) == {"thisisalongkey": "thisisalongvalue", "key2": "val2"}
 
 
 @pytest.mark.winml("RawApiTest.EvaluateFromModelFromBuffer", "AdapterTest.CreateModelFromData")

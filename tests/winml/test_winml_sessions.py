@@ -188,40 +188,22 @@ def test_set_intra_op_thread_spinning() -> None:
     assert LearningModelSession(model).get_intra_op_thread_spinning() is True
 
 
-@pytest.fixture
-def image() -> np.ndarray:
-    return collateral.planes(collateral.picture("cat", 224, 224))
-
-
-@pytest.fixture
-def expected(image: np.ndarray) -> np.ndarray:
-    scores: np.ndarray = reference.run_raw(collateral.squeezenet(), {"data_0": image})["softmaxout_1"]
-    return scores
-
-
-@pytest.mark.winml("RawApiTest.Evaluate")
-def test_raw_evaluate(image: np.ndarray, expected: np.ndarray) -> None:
+@pytest.mark.winml("RawApiTest.Evaluate", "RawApiTest.EvaluateNoInputCopy", "RawApiTest.EvaluateManyBuffers")
+@pytest.mark.parametrize("way", ["copy", "no copy", "buffers"])
+def test_raw_evaluate(way: str) -> None:
+    image = collateral.planes(collateral.picture("cat", 224, 224))
+    expected = reference.run_raw(collateral.squeezenet(), {"data_0": image})["softmaxout_1"]
+    memory = image.copy()
     binding = collateral.binding(collateral.squeezenet())
-    binding.bind("data_0", TensorFloat.create_from_array(image.shape, image))
-    image[:] = 0  # the tensor has a copy
-    result = binding._session.evaluate(binding, "").outputs["softmaxout_1"]
-    np.testing.assert_array_equal(result.to_numpy(), expected)
-
-
-@pytest.mark.winml("RawApiTest.EvaluateNoInputCopy")
-def test_raw_evaluate_no_input_copy(image: np.ndarray, expected: np.ndarray) -> None:
-    memory = np.zeros_like(image)
-    binding = collateral.binding(collateral.squeezenet())
-    binding.bind("data_0", TensorFloat.create_from_buffer(image.shape, memory))
-    memory[:] = image  # after the bind, and seen
-    result = binding._session.evaluate(binding, "").outputs["softmaxout_1"]
-    np.testing.assert_array_equal(result.to_numpy(), expected)
-
-
-@pytest.mark.winml("RawApiTest.EvaluateManyBuffers")
-def test_raw_evaluate_many_buffers(image: np.ndarray, expected: np.ndarray) -> None:
-    binding = collateral.binding(collateral.squeezenet())
-    binding.bind("data_0", [bytearray(plane.tobytes()) for plane in image[0]])
+    if way == "copy":
+        binding.bind("data_0", TensorFloat.create_from_array(memory.shape, memory))
+        memory[:] = 0
+    elif way == "no copy":
+        memory[:] = 0
+        binding.bind("data_0", TensorFloat.create_from_buffer(memory.shape, memory))
+        memory[:] = image  # after the bind, and seen
+    else:
+        binding.bind("data_0", [bytearray(plane.tobytes()) for plane in image[0]])
     result = binding._session.evaluate(binding, "").outputs["softmaxout_1"]
     np.testing.assert_array_equal(result.to_numpy(), expected)
 

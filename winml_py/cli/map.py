@@ -75,8 +75,7 @@ def map_command(
 ) -> None:
     """Evaluate MODEL on each picture or row of INPUT.
 
-    INPUT: folders, patterns, pictures, or one .csv or .parquet. Interrupted, the same command goes on; rows of files
-    that have changed since are done anew.
+    INPUT: folders, patterns, pictures, or one .csv or .parquet. Interrupted, the same command goes on.
     """
     in_lines = output.endswith(LINES)
     if engine == "ray" and in_lines:
@@ -151,7 +150,7 @@ def _digest(model: LearningModel) -> str:
 
 
 def _facts(outcome: Outcome) -> Facts:
-    done, resumed, seconds, anew = outcome
+    done, resumed, seconds = outcome
     rate = (done.rows - resumed) / seconds if seconds else 0.0
     return {
         "rows": done.rows,
@@ -159,7 +158,6 @@ def _facts(outcome: Outcome) -> Facts:
         "failed": done.failed,
         "first_error": done.first,
         "resumed": resumed,
-        "done_anew": [{"rows": rows, "reason": reason} for reason, rows in anew.items()],
         "seconds": seconds,
         "rows_a_second": rate,
     }
@@ -168,8 +166,6 @@ def _facts(outcome: Outcome) -> Facts:
 def _show(facts: Facts) -> None:
     if facts["resumed"]:
         say(f"{facts['resumed']:,} of {facts['rows']:,} rows were done before")
-    for anew in facts["done_anew"]:
-        say(f"{anew['rows']:,} rows are done anew: {anew['reason']}", is_error=True)
     if facts["failed"]:
         say(f"{facts['failed']:,} rows failed; the first: {facts['first_error']}", "bold red", is_error=True)
     fresh = facts["rows"] - facts["resumed"]

@@ -110,12 +110,7 @@ KINDS = (AUTO, MASKS, *(layout.value for layout in DetectionLayout), NONE)
 
 
 class Finding(NamedTuple):
-    """What is shown of a picture's evaluation.
-
-    Attributes:
-        facts: for JSON and the table.
-        draw: draws it on the picture; None where nothing can be drawn.
-    """
+    """What is shown of a picture's evaluation: facts, and what draws them on the picture, if anything can be drawn."""
 
     facts: Facts
     draw: Callable[[Any], Image] | None = None

@@ -20,9 +20,7 @@ _PATTERNS = (
 
 
 def find_examples() -> Path:
-    """Finds the folder that holds `models` and `samples`.
-
-    A wheel has it inside the package. Without it, the package is that of a checkout, which has both beside the package.
+    """Finds the folder that holds `models` and `samples`: inside the package in a wheel, beside it in a checkout.
 
     Raises:
         StorageNotFoundError: neither is there.
@@ -48,14 +46,6 @@ def copy_examples(folder: str | os.PathLike[str]) -> list[str]:
         StorageExistsError: a file of another content has the name of an example.
         StorageAccessError: a file or a folder cannot be written.
         StorageNotFoundError: this installation has no examples.
-
-    Example:
-        >>> import os, tempfile
-        >>> folder = tempfile.mkdtemp()
-        >>> copy_examples(folder)[0]
-        'models/blur.onnx'
-        >>> sorted(os.listdir(folder))
-        ['models', 'samples']
     """
     root, target = find_examples(), Path(folder)
     files = {path.relative_to(root): path.read_bytes() for pattern in _PATTERNS for path in root.glob(pattern)}

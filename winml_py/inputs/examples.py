@@ -64,7 +64,7 @@ def example_value(feature: FeatureDescriptor, rng: np.random.Generator, sizes: S
     Args:
         feature: whose values.
         rng: where numbers come from.
-        sizes: the shape; by default the feature's, and where that is free the contract's, 1 for the batch, else 64.
+        sizes: the shape; by default that of `example_shape`.
 
     Raises:
         InvalidArgumentError: if values of the feature cannot be made up.
@@ -84,11 +84,7 @@ def example_value(feature: FeatureDescriptor, rng: np.random.Generator, sizes: S
 
 
 def require_size(feature: FeatureDescriptor, shape: Sequence[int]) -> None:
-    """Refuses an example that would be too large.
-
-    Raises:
-        InvalidArgumentError: there would be too many.
-    """
+    """Refuses an example of more than `MAX_NUMBERS`."""
     if math.prod(shape) > MAX_NUMBERS:
         raise InvalidArgumentError(
             f"The input {feature.name} has {math.prod(shape):,} numbers; at most {MAX_NUMBERS:,} are made up.",
@@ -141,11 +137,7 @@ class StatedSizes:
     picture: tuple[int, int] | None = None
 
     def applied(self, features: Iterable[FeatureDescriptor]) -> list[FeatureDescriptor]:
-        """The features with these sizes.
-
-        Raises:
-            InvalidArgumentError: no input has the dimension, or a free height or width.
-        """
+        """The features with these sizes; refuses sizes that no input has, or that are not free."""
         before = list(features)
         self._require_known(before)
         after = [self._apply(feature) for feature in before]

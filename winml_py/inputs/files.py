@@ -54,8 +54,7 @@ def jobs(
         is_complete: whether every input of the model must be there.
 
     Raises:
-        WrongInputsError: the model has several inputs, and not all files name one, or one is missing; or a folder has
-            no picture.
+        WrongInputsError: an input of several is not named, or missing; or a folder has no picture.
     """
     features = {feature.name.casefold(): feature.name for feature in model.input_features}
     named = [text.partition("=") for text in inputs]
@@ -106,11 +105,7 @@ def _files_of(path: str) -> list[str]:
 
 
 def models_of(path: str) -> list[str]:
-    """The models in a folder, in natural order; or the path itself, where it is no folder.
-
-    Raises:
-        WrongInputsError: the folder has none.
-    """
+    """The models in a folder, in natural order; or the path itself, where it is no folder."""
     try:
         return files_in(path, "model", (".onnx",)) if os.path.isdir(path) else [path]
     except InvalidArgumentError as error:
@@ -145,11 +140,7 @@ def _value(feature: FeatureDescriptor, path: str) -> Any:
 
 
 def _read_map(feature: MapFeatureDescriptor, text: str) -> dict[Any, Any]:
-    """A map from a JSON file, or from what is written in its place: `a=3,b=4`.
-
-    Raises:
-        InvalidArgumentError: it is neither, or a key or a value is of another type.
-    """
+    """A map from a JSON file, or from what is written in its place: `a=3,b=4`."""
     values = feature.value_descriptor
     kind = values.tensor_kind if isinstance(values, TensorFeatureDescriptor) else TensorKind.UNDEFINED
     convert_key = int if feature.key_kind is TensorKind.INT64 else str
@@ -176,11 +167,7 @@ def _split_pair(pair: str) -> tuple[str, str]:
 
 
 def _read_text(path: str) -> str:
-    """The text of a file, without the end of its last line.
-
-    Raises:
-        InvalidArgumentError: it is not UTF-8 text, or cannot be read.
-    """
+    """The text of a file, without the end of its last line."""
     try:
         with open(path, encoding="utf-8-sig") as file:
             return file.read().removesuffix("\n")
@@ -213,10 +200,6 @@ def generated(model: LearningModel, sizes: StatedSizes = NOTHING_STATED) -> dict
     Floats and pictures are random, always the same. Whole numbers, booleans and words are zeros: they may be indices,
     and random ones may be out of range.
 
-    Args:
-        model: whose inputs they are for.
-        sizes: what is stated of sizes that the model leaves free.
-
     Raises:
         InvalidArgumentError: an input is a map or a sequence, or has no rank; or a size is stated that is not free.
     """
@@ -225,11 +208,7 @@ def generated(model: LearningModel, sizes: StatedSizes = NOTHING_STATED) -> dict
 
 
 def make_example(feature: FeatureDescriptor, rng: np.random.Generator) -> Any:
-    """An example value for one input, as `generated` makes them.
-
-    Raises:
-        InvalidArgumentError: it is a map or a sequence, or has no rank.
-    """
+    """An example value for one input, as `generated` makes them."""
     if has_example(feature):
         return example_value(feature, rng)
     if not isinstance(feature, ShapedDescriptor) or (
@@ -254,7 +233,7 @@ def given_values(model: LearningModel, inputs: Sequence[str]) -> dict[str, Any]:
 
     Args:
         model: whose inputs they are; contracts that are attached to it count.
-        inputs: files, as `winml-py run` takes them; of several inputs, some may be missing.
+        inputs: files, as for `Case`; of several inputs, some may be missing.
 
     Raises:
         WrongInputsError: the files do not match the model's inputs, or are for several evaluations.

@@ -25,33 +25,28 @@ from ..core.session.check import evaluate_by
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..enums import LearningModelDeviceKind, Precision
-from ..errors import ConversionError, InvalidArgumentError
+from ..errors import ConversionError
 from . import trial
 from .examples import NOTHING_STATED, ExampleShape, StatedSizes, example_shape
 
 
 def evaluate_all_outputs(model: LearningModel, inputs: Mapping[str, object]) -> dict[str, Any]:
-    """Evaluates a model once, on the CPU.
-
-    Args:
-        model: what to evaluate.
-        inputs: a value for each input, by name; batches of any size.
+    """Evaluates a model once, on the CPU, on a value for each input; batches may have any size.
 
     Returns:
-        The outputs by name: arrays of their own, also where an output is a picture, and lists and dicts of what other
-        outputs hold.
+        The outputs by name: new arrays, also where an output is a picture, and lists and dicts of what other outputs
+        hold.
     """
     with LearningModelSession(model) as session:
         return evaluate_by(session, inputs)
 
 
 def evaluate_apart(source: bytes | str, operators: ModelOperators, inputs: Mapping[str, object]) -> dict[str, Any]:
-    """Evaluates a model that nobody has compiled before, in a process of its own.
+    """Evaluates a model that nobody has compiled before, in another process.
 
     Args:
         source: the model's bytes, or its path.
-        operators: of the program's own. With functions among them, which another process may not have, it is evaluated
-            here.
+        operators: the program's. With functions among them, which another process may not have, it is evaluated here.
         inputs: as for `evaluate_all_outputs`.
 
     Raises:
@@ -69,7 +64,7 @@ def _evaluated_source(source: bytes | str, operators: Operators, inputs: Mapping
 def require_same_results(
     expected: Mapping[str, object], came: Mapping[str, object], tolerance: float, what: str, hint: str
 ) -> float:
-    """Refuses a model that was made of others, and does not give what they give, before anything is written.
+    """Refuses a model that was made of others, and does not give what they give. Returns the largest difference.
 
     Args:
         expected: what they give.
@@ -77,9 +72,6 @@ def require_same_results(
         tolerance: the largest difference in an output, over its largest magnitude.
         what: the models, as subject and object: "The joined model does not give what the two models give".
         hint: what else could be tried.
-
-    Returns:
-        The largest difference.
 
     Raises:
         ConversionError: they differ by more than the tolerance.
@@ -96,12 +88,7 @@ def require_same_results(
 def load_model(
     path: str | os.PathLike[str], contract: ImageContract | None = None, operators: Operators = ()
 ) -> LearningModel:
-    """Loads a model with operators of the program's own, and attaches a contract to every input that it fits.
-
-    Raises:
-        InvalidArgumentError: if the contract fits no input.
-        WinMLError: the model cannot be loaded.
-    """
+    """Loads a model with operators of the program's, and attaches a contract to every input that it fits."""
     model = LearningModel.load(path, operators=operators)
     if contract is not None:
         for feature in fitting_inputs(model.input_features, contract):
@@ -113,12 +100,7 @@ def load_model(
 
 
 def input_sizes(features: Iterable[FeatureDescriptor], given: Mapping[str, object]) -> dict[str, ExampleShape]:
-    """The shape of each input that is a tensor or a picture, by name.
-
-    Args:
-        features: the inputs, with the sizes that are stated.
-        given: the values that were given; the others are examples.
-    """
+    """The shape of each input that is a tensor or a picture: of the value given, or else of its example."""
     return {
         feature.name: ExampleShape(_shape(feature, given[feature.name]))
         if feature.name in given
@@ -129,7 +111,6 @@ def input_sizes(features: Iterable[FeatureDescriptor], given: Mapping[str, objec
 
 
 def _shape(feature: FeatureDescriptor, value: Any) -> tuple[int, ...]:
-    """The shape of the tensor that a value becomes."""
     if isinstance(value, ImageFeatureValue):
         return PictureFit(value, feature).shape
     return tuple(np.shape(value))
@@ -142,17 +123,6 @@ def to_json(sizes: Mapping[str, ExampleShape]) -> dict[str, Any]:
 
 EXAMPLE = "example inputs"
 """What reports name in the place of an input, where values are made up."""
-
-
-def _require_multiples(size: tuple[int, int], stride: str) -> None:
-    """Refuses a size that is no multiple of the stride in the metadata of a detector, as its exporter does."""
-    step = int(stride) if stride.isdecimal() and 0 < len(stride) < 5 else 0
-    if step and any(side % step for side in size):
-        height, width = (-(-side // step) * step for side in size)
-        raise InvalidArgumentError(
-            f"The size is {size[0]},{size[1]}; by the stride in its metadata, the model takes multiples of {step}.",
-            hint=f"Write --size {height},{width}.",
-        )
 
 
 _KINDS = {
@@ -197,7 +167,6 @@ class Case:
         """
         model = load_model(self.model, self.contract)
         if self.sizes.picture is not None:
-            _require_multiples(self.sizes.picture, model.metadata.get("stride", ""))
             for feature in model.input_features:
                 if isinstance(feature, ImageFeatureDescriptor) and feature.contract.size is not None:
                     model.contracts[feature.name] = replace(feature.contract, size=None)
@@ -220,10 +189,6 @@ class Case:
         return options
 
     def find_device(self) -> LearningModelDevice:
-        """The device.
-
-        Raises:
-            InvalidDeviceError: there is no device of that name.
-        """
+        """The device; InvalidDeviceError where there is none of that name."""
         kind = _KINDS.get(self.device.casefold())
         return LearningModelDevice.find(self.device) if kind is None else LearningModelDevice(kind)

@@ -40,13 +40,7 @@ class PictureSeen(NamedTuple):
     def of(
         cls, result: LearningModelEvaluationResult, model: LearningModel, values: Mapping[str, object]
     ) -> PictureSeen:
-        """By the contract of the model's first image, stated or assumed; of arrays, red comes first.
-
-        Args:
-            result: of the evaluation.
-            model: what was evaluated.
-            values: on what.
-        """
+        """By the contract of the model's first image, stated or assumed; of arrays, red comes first."""
         contracts = [image.contract for image in model.input_features if isinstance(image, ImageFeatureDescriptor)]
         orders = [contract.pixel_format for contract in contracts if contract.channels == 3]
         is_assumed = not contracts and any(isinstance(value, ImageFeatureValue) for value in values.values())
@@ -59,13 +53,7 @@ class PictureSeen(NamedTuple):
 
 
 class TensorPicture(NamedTuple):
-    """A picture, and how the numbers were read.
-
-    Attributes:
-        name: of the output.
-        bitmap: the picture.
-        contract: what the numbers were taken for.
-    """
+    """A picture, the name of the output, and the contract that its numbers were read by."""
 
     name: str
     bitmap: SoftwareBitmap

@@ -4,7 +4,7 @@ Example:
     >>> from winml_py.perf import Case, measure
     >>> measured = measure(Case("models/digits.onnx"), iterations=5)
     >>> sorted(measured.samples)
-    ['bind', 'detensorize', 'evaluate', 'load', 'session']
+    ['bind', 'evaluate', 'load', 'session']
 """
 
 from ..inputs.examples import ExampleShape, StatedSizes

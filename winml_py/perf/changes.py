@@ -19,13 +19,7 @@ _RUNTIMES_OWN = ("tuning", "intra_op_thread_spinning")
 
 
 class Change(NamedTuple):
-    """A change of the session options.
-
-    Attributes:
-        words: what it is called.
-        values: the options that it changes, as a file has them.
-        batch: how many items are given to one evaluation.
-    """
+    """A change of the session options, as a file has them, and of how many items are given to one evaluation."""
 
     words: str
     values: Facts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..core.base.messages import REPORT_SCHEMA, Facts
@@ -72,26 +72,14 @@ def _case(case: Facts) -> SavedCase:
 def pair_cases(old: Sequence[SavedCase], new: Sequence[SavedCase]) -> tuple[list[Pair], list[SavedCase]]:
     """The cases of two runs in pairs, in the order of the new one, and those that are left.
 
-    Cases of the same model and settings belong together; then those of one model, where there is one on each side; and
-    then, where as many are left on both sides, those at the same place.
+    Runs of as many cases are paired case by case; others by model and settings.
     """
-    unpaired = list(old), list(new)
-    pairs = _match(*unpaired, lambda case: case[:2]) + _match(*unpaired, lambda case: case.model)
-    if len(unpaired[0]) == len(unpaired[1]):
-        pairs += list(zip(*unpaired, strict=True))
-        unpaired = [], []
-    return sorted(pairs, key=lambda pair: new.index(pair[1])), [*unpaired[0], *unpaired[1]]
-
-
-def _match(old: list[SavedCase], new: list[SavedCase], key: Callable[[SavedCase], Hashable]) -> list[Pair]:
-    """Takes the pairs out of both lists whose keys are the same, and in each list only once."""
-    keys = [key(case) for case in old], [key(case) for case in new]
-    alone = [one for one in keys[1] if keys[0].count(one) == 1 == keys[1].count(one)]
-    pairs = [(old[keys[0].index(one)], new[keys[1].index(one)]) for one in alone]
-    for one, other in pairs:
-        old.remove(one)
-        new.remove(other)
-    return pairs
+    if len(old) == len(new):
+        return list(zip(old, new, strict=True)), []
+    by_name = {str(case): case for case in old}
+    pairs = [(by_name.pop(str(case)), case) for case in new if str(case) in by_name]
+    paired = [case for pair in pairs for case in pair]
+    return pairs, [case for case in (*old, *new) if case not in paired]
 
 
 def compare(old: SavedCase, new: SavedCase) -> Facts:
@@ -112,7 +100,7 @@ def compare(old: SavedCase, new: SavedCase) -> Facts:
 
 
 def _uncertainty(interval: Interval) -> float:
-    """How far the ends of an interval are from its middle, in parts of it."""
+    """Half the length of an interval, over its middle."""
     return (interval.high - interval.low) / 2 / (interval.middle or 1.0)
 
 

@@ -34,10 +34,10 @@ class Subject(NamedTuple):
 
     Attributes:
         path: of the model.
-        inputs: files, as `winml-py run` takes them, of which the first is used; none for example inputs.
-        contract: how pictures become the inputs that it fits; None for what the model states.
-        sizes: what is stated of sizes that the model leaves free.
-        device: as `Case.device`.
+        inputs: files, as for `Case`, of which the first is used; none for example inputs.
+        contract: as for `Case`.
+        sizes: as for `Case`.
+        device: as for `Case`.
         goal: whether the time of one evaluation alone counts, or that of evaluations in a stream.
     """
 
@@ -56,9 +56,6 @@ class Loaded:
         subject: what it is.
         features: values of the inputs, by name; None for those that the subject states.
         is_half: whether the model was made a float16 one.
-
-    Raises:
-        WinMLError: the model, the device or an input cannot be used.
     """
 
     def __init__(self, subject: Subject, features: Facts | None = None, is_half: bool = False) -> None:
@@ -97,10 +94,6 @@ class Contender:
         loaded: the model and its inputs.
         values: the session's options, as a file has them.
         batch: how many items are given to one evaluation, for throughput.
-
-    Attributes:
-        start_ms: the time that the session took to make.
-        outputs: what it gives.
     """
 
     def __init__(self, loaded: Loaded, values: Facts, batch: int) -> None:
@@ -121,11 +114,7 @@ class Contender:
         return self.loaded.is_half or self.session.precision is Precision.HALF
 
     def require_agreement(self, outputs: Facts) -> None:
-        """Refuses outputs that differ by more than its precision explains.
-
-        Raises:
-            EvaluationError: they do.
-        """
+        """Raises EvaluationError for outputs that differ by more than its precision explains."""
         agreement = compare_outputs(outputs, self.outputs, HALF_TOLERANCE if self.is_half else FLOAT_TOLERANCE)
         if not agreement.is_good:
             raise EvaluationError(str(agreement))
@@ -139,7 +128,7 @@ class Contender:
         self.session.close()
 
     def _arrays(self) -> Facts:
-        """The outputs, copied: evaluations that follow may write to the same memory."""
+        """Copies of the outputs: evaluations that follow may write to the same memory."""
         return copy.deepcopy({name: as_numpy(value) for name, value in self.evaluate(1).items()})
 
     def evaluate(self, count: int) -> Mapping[str, Any]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from contextlib import contextmanager
 
 from ..core.base.messages import Progress
-from ..core.base.winrt_object import inside
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.runtime.providers import nvidia
 from ..core.session.session import LearningModelSession
@@ -24,18 +23,9 @@ Work = Callable[[int], dict[str, Sample]]
 
 
 class Prepared:
-    """A case whose session is made."""
+    """A case whose model is loaded and compiled; `profiling` has ONNX Runtime record what it does."""
 
     def __init__(self, case: Case, profiling: bool = False) -> None:
-        """Loads and compiles the model.
-
-        Args:
-            case: what is measured.
-            profiling: whether ONNX Runtime records what it does.
-
-        Raises:
-            WinMLError: the model or the device cannot be used.
-        """
         self.case, watch = case, Stopwatch()
         memory = {"before": resident()}
         with watch.phase("load"):
@@ -59,7 +49,7 @@ class Prepared:
         threads: int = 1,
         progress: Progress = lambda done, what: None,
     ) -> Measurement:
-        """Evaluates once, and then a number of times or for a time. Every thread has a binding of its own.
+        """Evaluates once, and then a number of times or for a time. Each thread has a separate binding.
 
         Args:
             iterations: how many evaluations; 100 where neither they nor seconds are given.
@@ -106,7 +96,6 @@ class Prepared:
         return measured
 
     def _sizes(self) -> dict[str, ExampleShape]:
-        """The shapes of the inputs of the first item."""
         model, (_, files) = self.session.model, self.items[0]
         file_values = {} if files is None else read(model, files)
         return input_sizes(self.case.sizes.applied(model.input_features), file_values)
@@ -116,7 +105,6 @@ class Prepared:
 
     def _worker(self) -> Work:
         binding, watch = LearningModelBinding(self.session), Stopwatch()
-        watch.watch(binding)
 
         def work(index: int) -> dict[str, Sample]:
             _, files = self._item(index)
@@ -127,7 +115,7 @@ class Prepared:
             with watch.phase("bind"):
                 for name, value in values.items():
                     binding.bind(name, value)
-            with watch.phase("detensorize"):  # the watch times tensorizing and evaluating inside: this is what is left
+            with watch.phase("evaluate"):
                 self.session.evaluate(binding)
             return watch.lap()
 
@@ -154,7 +142,7 @@ def measure(
         case: the model, where it runs, and on which inputs.
         iterations: how many evaluations follow the first; 100 where neither they nor seconds are given.
         seconds: how long to evaluate, instead of iterations.
-        threads: how many evaluate at once, each with a binding of its own.
+        threads: how many evaluate at once, each with a separate binding.
 
     Raises:
         InvalidArgumentError: both iterations and seconds are given, or one of the three is not positive.
@@ -174,67 +162,20 @@ def resident() -> int:
     return int(psutil.Process().memory_info().rss)
 
 
-# Timing of phases, also of those inside a binding.
-
-
-_NOTHING = Sample(0, 0)
-
-
 class Stopwatch:
-    """The time that each phase took since `lap` was called last. For one thread.
-
-    A phase inside another is left out of the outer one's time. The stopwatch is its own context manager: a generator
-    would cost microseconds more, inside what is timed.
-    """
+    """The time that each phase took since `lap` was called last. For one thread."""
 
     def __init__(self) -> None:
         self._phases: dict[str, Sample] = {}
-        self._running: list[str] = []
-        self._since = _NOTHING
 
-    def phase(self, name: str) -> Stopwatch:
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
         """Times a block: `with watch.phase("load"):`."""
-        self._switch()
-        self._running.append(name)
-        return self
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *_: object) -> None:
-        self._switch()
-        self._running.pop()
-
-    def _switch(self) -> None:
-        """Adds the time since the last switch to the innermost phase."""
-        now = Sample(time.perf_counter(), time.process_time())
-        if self._running:
-            name, since = self._running[-1], self._since
-            before = self._phases.get(name, _NOTHING)
-            self._phases[name] = Sample(before.wall + now.wall - since.wall, before.cpu + now.cpu - since.cpu)
-        self._since = now
+        wall, cpu = time.perf_counter(), time.process_time()
+        yield
+        self._phases[name] = Sample(time.perf_counter() - wall, time.process_time() - cpu)
 
     def lap(self) -> dict[str, Sample]:
-        """What the phases took, and starts anew."""
+        """What the phases took; the next lap begins."""
         phases, self._phases = self._phases, {}
         return phases
-
-    def watch(self, binding: LearningModelBinding) -> None:
-        """Times the phases inside a binding: "tensorize" where it writes pictures, "evaluate" where its engine runs.
-
-        The methods are replaced on the objects of this one binding, so that others pay nothing for being measured.
-        """
-        # A binding has no public hooks for its phases, which would cost time in every evaluation.
-        evaluation = inside(binding)
-        for tensorizer in filter(None, (evaluation.pictures.tensorizer, evaluation.pictures.device_tensorizer)):
-            self._wrap(tensorizer, "write", "tensorize")
-        self._wrap(evaluation.engine_binding, "run", "evaluate")
-
-    def _wrap(self, owner: object, method: str, phase: str) -> None:
-        original: Callable[..., Any] = getattr(owner, method)
-
-        def timed(*arguments: object, **named: object) -> Any:
-            with self.phase(phase):
-                return original(*arguments, **named)
-
-        setattr(owner, method, timed)

@@ -14,9 +14,9 @@ from ..core.base.messages import Facts
 from ..inputs.examples import ExampleShape
 from ..inputs.model import to_json
 
-PHASES = ("load", "session", "decode", "tensorize", "bind", "evaluate", "detensorize")
-"""In the order in which they happen: a file's header is read; the model is compiled; a picture file is decoded, and
-turned into numbers; values are bound; the engine runs; outputs are wrapped, or turned into pictures."""
+PHASES = ("load", "session", "decode", "bind", "evaluate")
+"""In their order: a file's header is read; the model is compiled; a picture file is decoded; values are bound, and
+pictures turned into numbers; the engine runs, and pictures are made of its outputs."""
 
 ONCE = ("load", "session")
 """The phases that happen once, not with each evaluation."""
@@ -136,9 +136,8 @@ class Interval(NamedTuple):
 def median_interval(samples: Sequence[float]) -> Interval:
     """The median of samples in the order in which they were taken.
 
-    Times of a machine follow each other: it slows down for a while, and other programs come and go. So the interval is
-    that of the medians of ten parts of the run (five of a short one), which such times spread. Of fewer than ten
-    samples, it is their range.
+    Times of a machine follow each other. So the interval is that of the medians of ten parts of the run (five of a
+    short one); of fewer than ten samples, it is their range.
 
     Example:
         >>> median_interval([2.0, 1.0, 4.0])

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from ..core.base.atomic_files import write_whole, written_to, written_whole
-
-NOTE_KEY = "winml_py.tuned"
-"""The entry of a model's metadata that names the steps it went."""
+from ..core.base.atomic_files import written_to, written_whole
 
 
 class ModelStep(NamedTuple):
@@ -18,8 +15,8 @@ class ModelStep(NamedTuple):
 
     Attributes:
         words: what it is called.
-        make: writes the new model: is given the path of the old one, the path to write to, and values of the inputs as
-            arrays, by name. It raises a `WinMLError` where that cannot be done.
+        make: is given the path of the old model, the path to write to, and values of the inputs as arrays, by name. It
+            raises a `WinMLError` where that cannot be done.
         is_half: whether the new model computes in float16.
     """
 
@@ -28,29 +25,17 @@ class ModelStep(NamedTuple):
     is_half: bool = False
 
 
-def write_model(source: str, destination: str, steps: Sequence[str] = ()) -> None:
-    """Writes a model, with a note of the steps, if any, in its metadata; whole, or not at all.
-
-    Args:
-        source: its path. Weights that lie in a file beside it have the name that they have beside the destination.
-        destination: the path to write to.
-        steps: what was done to it.
+def write_model(source: str, destination: str) -> None:
+    """Copies a model and the weights beside it, if any; each file whole, or not at all.
 
     Raises:
         StorageAccessError: it cannot be written.
     """
-    import onnx
-
-    model = onnx.load(source, load_external_data=False)
-    if steps:
-        metadata = {entry.key: entry.value for entry in model.metadata_props} | {NOTE_KEY: ", ".join(steps)}
-        onnx.helper.set_model_props(model, metadata)
-    beside = f"{source}.data"
-    if os.path.exists(beside):  # first: a model without its weights would be seen by other programs
-        with (
-            written_to(destination),
-            open(beside, "rb") as weights,
-            written_whole(f"{os.fspath(destination)}.data") as file,
-        ):
-            shutil.copyfileobj(weights, file)
-    write_whole(destination, model.SerializeToString())
+    for ending in (".data", ""):  # the weights first: a model without them would be seen by other programs
+        if os.path.exists(source + ending):
+            with (
+                written_to(destination),
+                open(source + ending, "rb") as old,
+                written_whole(destination + ending) as new,
+            ):
+                shutil.copyfileobj(old, new)

@@ -22,7 +22,7 @@ class NodeOnCpu(NamedTuple):
 def nodes_on_cpu(case: Case) -> tuple[NodeOnCpu, ...]:
     """The nodes that run on the processor, though the session is for another device.
 
-    A process of its own makes the session once more, and has its log written.
+    Another process makes the session once more, with a verbose log.
 
     Raises:
         ProcessEndedError: that process ended.
@@ -32,7 +32,6 @@ def nodes_on_cpu(case: Case) -> tuple[NodeOnCpu, ...]:
 
 
 def _log_of(case: Case) -> str:
-    """What the runtime logs while it makes the session; for a process of its own."""
     model = case.load()
     options = case.options(model)
     options.log_severity, options.isolation = "verbose", None

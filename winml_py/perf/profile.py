@@ -59,11 +59,11 @@ class Profile:
         device: the device's name.
         engine: the engine that ran it.
         evaluations: how many evaluations this is the mean of, without the first.
-        total: the time of a whole evaluation, as ONNX Runtime measured it.
-        nodes: the nodes, the slowest first.
-        trace: everything that was recorded, in Chrome's trace format.
+        total: the time of a whole evaluation.
+        nodes: the slowest first.
+        trace: the recording, in Chrome's trace format.
         sizes: the shapes of the inputs, by name.
-        on_cpu: the nodes that a GPU leaves to the processor, each with the reason.
+        on_cpu: the nodes that a GPU leaves to the processor.
     """
 
     model: str
@@ -132,9 +132,6 @@ class Profile:
 def profile(case: Case, evaluations: int = 20) -> Profile:
     """Records so many evaluations, after a first one that does not count.
 
-    Of a GPU's session, no work is recorded and repeated meanwhile, unless the options demand it: such an evaluation has
-    no nodes.
-
     Raises:
         WinMLError: the model, the device or an input cannot be used, or an evaluation failed.
     """
@@ -188,8 +185,7 @@ def _read(events: list[Facts], trace: bytes, model: str, device: str, engine: st
 def _device_times(events: list[Facts], start: float) -> dict[str, float]:
     """How long the device computed for each node, by its name: CUDA's kernels name the event that they belong to.
 
-    ONNX Runtime loses some of these names, where nodes begin in another order than they end. Then the node's time is
-    too small, which nothing in the trace shows.
+    ONNX Runtime loses some of these names; then the node's time is too small, which nothing in the trace shows.
     """
     times: dict[str, float] = defaultdict(float)
     for event in events:

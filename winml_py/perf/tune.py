@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from ..core.base.machine import usable_cores
 from ..core.base.messages import Facts, Progress
+from ..core.base.timing import take_turns
 from ..core.cache import answers
 from ..core.features.descriptors import ShapedDescriptor
 from ..core.imaging.contract import ImageContract
@@ -25,7 +25,7 @@ from ..inputs.model import input_sizes
 from .changes import Change, changes_for
 from .contender import LATENCY, THROUGHPUT, Contender, Loaded, Subject, evaluate_apart
 from .model_steps import ModelStep, write_model
-from .turns import LOOKS, ROUNDS, Comparison, OtherPrograms, Race, is_enough, median_range, run_race
+from .turns import LOOKS, ROUNDS, Comparison, compare, is_enough, median_range
 
 PAIRS = 3
 """At the end, the best and the default are made anew so often at least: where the memory of a session lies makes it
@@ -38,9 +38,9 @@ class Trial(NamedTuple):
     Attributes:
         change: what was changed, in words.
         milliseconds: the time of an evaluation (of one item) with it; None where it does not work.
-        milliseconds_range: between which ends that lies with 95 %; None where it does not work.
+        milliseconds_range: between which ends that lies with 95 %.
         gain: how many times as fast as the best until then; None where it does not work, and for the default.
-        gain_range: between which ends that lies with 95 %; see `Comparison`.
+        gain_range: between which ends that lies with 95 %.
         turns: how many turns it had.
         kept: whether it was kept.
         problem: why it was not kept.
@@ -70,7 +70,6 @@ class Tuned:
         default_ms: the time of an evaluation (of one item) by default.
         tuned_ms: the same with these options.
         device: the name of the device.
-        other_cores: how many cores other programs used meanwhile.
         model_steps: what was done to the model, where it was written.
         sizes: the shapes of the inputs, by name.
         start_ms: the time that a session takes to make by default, and with these options.
@@ -85,7 +84,6 @@ class Tuned:
     default_ms: float
     tuned_ms: float
     device: str = ""
-    other_cores: float = 0.0
     model_steps: tuple[str, ...] = ()
     sizes: dict[str, ExampleShape] = field(default_factory=dict)
     start_ms: tuple[float, float] = (0.0, 0.0)
@@ -104,23 +102,19 @@ def tune(
 ) -> Tuned:
     """Changes one setting after the other, and keeps what is faster and right.
 
-    Every candidate takes turns with the default and the best so far, on the same inputs, until they are apart or count
-    as equal; of equal ones the earlier stays. It must be faster than both by 3 % in the median turn, its 95 % interval
-    must lie above 1, and its outputs must agree with the default's to 1e-3, or 2e-2 in half precision. At the end, the
-    best and the default are made anew, and run in turns. If the best does not win, the default is the result.
-
-    What other programs use of the processor while it measures is taken off the default's time, as if they had held up
-    that alone: what may be faster because of them is not kept.
+    Every candidate takes turns with the default and the best so far, until they are apart or count as equal. It must be
+    faster than both by 3 % in the median turn, its 95 % interval must lie above 1, and its outputs must agree with the
+    default's to 1e-3, or 2e-2 in half precision. At the end, the best and the default are made again, and run in turns.
 
     Args:
         model: the path of an .onnx file.
-        inputs: files, as `winml-py run` takes them, of which the first is used; none for example inputs.
+        inputs: files, as for `Case`, of which the first is used; none for example inputs.
         goal: "latency", the time of one evaluation alone; or "throughput", evaluations in a stream
             (`evaluate_many`).
         progress: is called with the part that is done, from 0 to 1, and what is being tried.
-        contract: how pictures become the inputs that it fits; None for what the model states.
-        sizes: what is stated of sizes that the model leaves free: the options fix them, too.
-        device: as `Case.device`.
+        contract: as for `Case`.
+        sizes: as for `Case`; the options fix them, too.
+        device: as for `Case`.
         steps: ways to change the model itself, which are tried first.
         output_model: the path of the new model; it is written where one of the steps is kept.
 
@@ -141,13 +135,7 @@ def tune(
 
 
 class _Candidate(NamedTuple):
-    """What is tried next.
-
-    Attributes:
-        words: what it is called.
-        make: gives the contender, made of the best so far; or why it is not tried, "" where it would be the same.
-        is_step: whether it changes the model.
-    """
+    """What is tried next. `make` gives the contender, or why it is not tried: "" where it would be the same."""
 
     words: str
     make: Callable[[], Contender | str]
@@ -160,13 +148,10 @@ class _Search:
     ) -> None:
         self._loaded, self._steps, self._folder, self._output_model = loaded, steps, folder, output_model
         self._progress = progress
-        is_cpu = loaded.device.hardware == "cpu"
-        self._others = OtherPrograms(usable_cores() if is_cpu else 1)
         self._default = self._best = Contender(loaded, self._default_values(), 1)
         self._default_seconds: list[float] = []
         self._trials: list[Trial] = []
         self._kept_steps: list[str] = []
-        self._has_told = False  # of settings that make no difference
 
     def run(self) -> Tuned:
         try:
@@ -217,8 +202,7 @@ class _Search:
     def _make_change(self, change: Change) -> Contender | str:
         best, engine = self._best, self._best.session.engine
         if not change.has_effect_on(engine):
-            is_told, self._has_told = self._has_told, True
-            return "" if is_told else f"{engine} has none of ONNX Runtime's own settings; no other is tried"
+            return ""
         values, batch = _merge(best.values, change.values), max(change.batch, best.batch)
         if values == best.values and batch == best.batch:
             return ""
@@ -247,7 +231,7 @@ class _Search:
             return
         try:
             contender.require_agreement(self._default.outputs)
-            comparisons, race = self._compare(contender)
+            comparisons, seconds = self._compare(contender)
         except WinMLError as error:
             self._trials.append(Trial(candidate.words, problem=str(error)))
             contender.close()
@@ -258,7 +242,7 @@ class _Search:
         words = candidate.words
         if contender.session.precision is not self._best.session.precision and not candidate.is_step:
             words = f"{words} ({contender.session.engine})"
-        self._trials.append(_trial(words, over_best, race.seconds[-1], is_gain, problem))
+        self._trials.append(_trial(words, over_best, seconds, is_gain, problem))
         if is_gain:
             self._kept_steps += [words] if candidate.is_step else []
             contender, self._best = self._best, contender
@@ -279,54 +263,52 @@ class _Search:
             self._trials.append(Trial(candidate.words, problem=made))
         return None
 
-    def _compare(self, contender: Contender) -> tuple[list[Comparison], Race]:
-        """How it compares with the default, and with the best where that is another."""
+    def _compare(self, contender: Contender) -> tuple[list[Comparison], list[float]]:
+        """Compares it with the default, and with the best where that is another; returns its seconds, too."""
         entrants = [self._default, *([self._best] if self._best is not self._default else []), contender]
-        last = len(entrants) - 1
 
-        def compare(race: Race) -> list[Comparison]:
-            return [race.compare(number, last) for number in range(last)]
+        def compare_all(seconds: Sequence[Sequence[float]]) -> list[Comparison]:
+            return [compare(each, seconds[-1]) for each in seconds[:-1]]
 
-        race = run_race(
+        seconds = take_turns(
             [entrant.seconds for entrant in entrants],
             LOOKS * ROUNDS,
-            self._others,
-            lambda race: is_enough(compare(race)),
+            lambda seconds: is_enough(compare_all(seconds)),
         )
-        self._default_seconds += race.seconds[0]
-        return compare(race), race
+        self._default_seconds += seconds[0]
+        return compare_all(seconds), seconds[-1]
 
     def _confirm(self) -> Tuned:
         """The best, or the default where no gain is left."""
         starts = self._default.start_ms, self._best.start_ms
         if self._best is not self._default:
-            compared, race = self._race_to_confirm()
-            self._default_seconds += race.seconds[0]
+            compared, seconds = self._compare_again()
             if compared.is_gain:
                 if self._kept_steps:
-                    write_model(self._best.loaded.subject.path, self._output_model, self._kept_steps)
+                    write_model(self._best.loaded.subject.path, self._output_model)
                 return self._tuned(self._best, compared, starts, tuple(self._kept_steps))
-            problem = f"no gain is left: {compared.problem}"
-            self._trials.append(_trial("all of it", compared, race.seconds[1], False, problem))
+            self._trials.append(_trial("all of it", compared, seconds, False, f"no gain is left: {compared.problem}"))
         elif not self._default_seconds:  # nothing else works
             self._default_seconds += [self._default.seconds() for _ in range(ROUNDS)]
         alone = 1e3 * statistics.median(self._default_seconds)
-        none = Comparison(1.0, (1.0, 1.0), (alone, alone), 0, low=1.0, is_over=True)
+        none = Comparison(1.0, (1.0, 1.0), (alone, alone), 0, is_over=True)
         return self._tuned(self._default, none, (starts[0], starts[0]))
 
-    def _race_to_confirm(self) -> tuple[Comparison, Race]:
-        """How the best compares with the default, with several sessions of both, which no search has chosen."""
-        race = Race([[], []], [])
+    def _compare_again(self) -> tuple[Comparison, list[float]]:
+        """Compares the best with the default by several new sessions of both, which no search has chosen."""
+        ones: list[float] = []
+        others: list[float] = []
         for pair in range(LOOKS):
             self._default.close()
             self._best.close()  # both first: equal sessions share an engine, and its memory
             self._default, self._best = self._default.remake(), self._best.remake()
-            entrants = [self._default.seconds, self._best.seconds]
-            race = race.joined(run_race(entrants, ROUNDS, self._others))
-            compared = race.compare(0, 1)
+            seconds = take_turns([self._default.seconds, self._best.seconds], ROUNDS)
+            ones, others = ones + seconds[0], others + seconds[1]
+            compared = compare(ones, others)
             if pair + 1 >= PAIRS and compared.is_over:
                 break
-        return compared, race
+        self._default_seconds += ones
+        return compared, others
 
     def _tuned(
         self,
@@ -335,7 +317,7 @@ class _Search:
         start_ms: tuple[float, float],
         steps: tuple[str, ...] = (),
     ) -> Tuned:
-        loaded, cores = self._loaded, self._others.cores
+        loaded = self._loaded
         times = [1e3 * seconds for seconds in self._default_seconds]
         default = Trial("the default", statistics.median(times), median_range(times), turns=len(times))
         return Tuned(
@@ -347,7 +329,6 @@ class _Search:
             (default, *self._trials),
             *compared.milliseconds,
             device=loaded.device.name,
-            other_cores=statistics.fmean(cores) if cores else 0.0,
             model_steps=steps,
             sizes=input_sizes(loaded.subject.sizes.applied(loaded.model.input_features), loaded.given),
             start_ms=start_ms,
@@ -355,7 +336,6 @@ class _Search:
 
 
 def _trial(words: str, compared: Comparison, seconds: Sequence[float], kept: bool, problem: str) -> Trial:
-    """The row of a candidate."""
     ends = median_range([1e3 * each for each in seconds])
     milliseconds, gain, turns = compared.milliseconds[1], compared.gain, compared.turns
     return Trial(words, milliseconds, ends, gain, compared.gain_range, turns, kept, problem)

@@ -25,12 +25,7 @@ from ..errors import EvaluationError, InvalidArgumentError
 
 @dataclass(frozen=True)
 class Answer:
-    """An output as a column.
-
-    Attributes:
-        feature: the output.
-        is_batched: whether its first size is the batch, which a cell does without.
-    """
+    """An output as a column. If `is_batched`, its first size is the batch, which a cell does without."""
 
     feature: FeatureDescriptor
     is_batched: bool
@@ -78,11 +73,7 @@ Answered = Sequence[tuple[Answer, Cells]]
 
 
 def answers_of(model: LearningModel, names: tuple[str, ...] | None) -> list[Answer]:
-    """The outputs that are wanted, as columns; all of them where no names are given.
-
-    Raises:
-        InvalidArgumentError: the model has no such output.
-    """
+    """The outputs that are wanted, as columns; all of them where no names are given. Refuses unknown names."""
     features = {feature.name: feature for feature in model.output_features}
     for name in names or ():
         if name not in features:
@@ -105,7 +96,6 @@ def _batch_dimension(feature: FeatureDescriptor) -> tuple[int, str] | None:
 
 
 def _plain(value: object) -> Any:
-    """Maps and sequences as Python has them, with arrays in place of tensors and PNGs in place of pictures."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -20,11 +20,7 @@ from ..errors import MissingPackageError
 
 
 def import_arrow() -> Any:
-    """The package pyarrow.
-
-    Raises:
-        MissingPackageError: it is not installed.
-    """
+    """The package pyarrow; MissingPackageError where it is not installed."""
     try:
         import pyarrow
         import pyarrow.csv
@@ -48,7 +44,6 @@ def cells_of(column: Any) -> Sequence[Any]:
 
 
 def _array(cell: Any) -> Array:
-    """Lists of lists are arrays of arrays, which become one."""
     return np.stack([_array(part) for part in cell]) if cell.dtype == object and cell.size else np.asarray(cell)
 
 

@@ -1,6 +1,4 @@
-"""Batches of columns, as engines hand them out: a dict of numpy arrays, a DataFrame of pandas, a Table of Arrow; and
-their rows as what is bound.
-"""
+"""Batches of columns, as engines hand them out, and their rows as what is bound."""
 
 from __future__ import annotations
 
@@ -44,11 +42,7 @@ class Batch(Protocol):
 
 
 def batch_of(value: object) -> Batch:
-    """What an engine passed, as a batch.
-
-    Raises:
-        InvalidArgumentError: if the value is not a batch that is known.
-    """
+    """What an engine passed, as a batch; refuses what is none that is known."""
     if isinstance(value, LineTable):
         return value
     if isinstance(value, Mapping):
@@ -134,7 +128,6 @@ def objects(cells: Iterable[object]) -> Array:
 
 
 def _stack(answer: Answer, cells: Cells) -> Array:
-    """One array for all rows, where their cells have one shape."""
     dtype, shape = answer.dtype, answer.shape
     if dtype is None or shape is None:
         return objects(cells)
@@ -180,8 +173,7 @@ class Reader:
 
     Args:
         features: the model's inputs, by name.
-        columns: where they come from; inputs that it does not name come from the column of their name. The only column
-            of a batch is that of the only input.
+        columns: where they come from; by default the column of their name, or the only column for the only input.
         contract: how pictures become the inputs that it fits, or None.
     """
 
@@ -194,35 +186,16 @@ class Reader:
         self._features, self._columns, self._contract = features, columns, contract
 
     def items(self, batch: Batch) -> list[Mapping[str, Any] | WinMLError]:
-        """The values of each row by the names of inputs; or why there are none.
-
-        Raises:
-            InvalidArgumentError: the batch lacks a column.
-        """
+        """The values of each row by the names of inputs; or why there are none."""
         columns = {name: self._cells(batch, self._source(name, batch.names)) for name in self._features}
         return [self._item({name: cells[row] for name, cells in columns.items()}) for row in range(batch.rows)]
 
-    def paths(self, batch: Batch) -> list[str]:
-        """The files that the rows' values are read from, in the order of rows and inputs."""
-        columns = [
-            batch.cells(source)
-            for name, feature in self._features.items()
-            if not _is_text(feature) and isinstance(source := self._source(name, batch.names), str)
-        ]
-        cells = (cell for row in zip(*columns, strict=True) for cell in row)
-        return [os.fsdecode(cell) for cell in cells if isinstance(cell, (str, os.PathLike))]
-
     def require(self, columns: Sequence[str]) -> None:
-        """Refuses a batch without a column of an input.
-
-        Raises:
-            InvalidArgumentError: if an input has no column.
-        """
+        """Refuses a batch without a column of an input."""
         for name in self._features:
             self._source(name, columns)
 
     def _source(self, name: str, columns: Sequence[str]) -> str | Sequence[str]:
-        """The column, or the columns, of an input."""
         alone = len(self._features) == len(columns) == 1
         source = self._columns.get(name) or (columns[0] if alone else name)
         for column in [source] if isinstance(source, str) else source:
@@ -247,11 +220,12 @@ class Reader:
             return error
 
     def _value(self, feature: FeatureDescriptor, cell: object) -> Any:
-        if cell is None or (isinstance(cell, float) and np.isnan(cell) and self._is_picture(feature)):
-            raise InvalidBindingError(f"There is no value for {feature.name} in this row.")
         if isinstance(cell, (str, bytes, bytearray, os.PathLike)) and not _is_text(feature):
             return cell
         array = np.asarray(cell)
+        is_missing = array.dtype == object and any(each is None for each in array.flat)
+        if is_missing or (isinstance(cell, float) and np.isnan(cell) and self._is_picture(feature)):
+            raise InvalidBindingError(f"There is no value for {feature.name} in this row.")
         if self._is_picture(feature) and array.dtype == np.uint8 and array.ndim in (2, 3):
             return _picture(array)
         return _tensor(feature, array) if isinstance(feature, ShapedDescriptor) else cell
@@ -266,18 +240,12 @@ def _is_text(feature: FeatureDescriptor) -> bool:
 
 
 def _picture(pixels: Array) -> ImageFeatureValue:
-    """Pixels as Pillow and Ray have them: red first."""
     channels = 2 if pixels.ndim == 2 else pixels.shape[2]
     return ImageFeatureValue.from_array(pixels, _FORMATS.get(channels, BitmapPixelFormat.RGB8))
 
 
 def _tensor(feature: ShapedDescriptor, array: Array) -> Any:
-    """Numbers as the input has them, with the batch in front where the row is without it.
-
-    Raises:
-        InvalidBindingError: numbers that the type of the input does not hold.
-        SizeMismatchError: another number of numbers.
-    """
+    """Numbers as the input has them, with the batch in front where the row is without it."""
     dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
     try:
         converted = array.astype(dtype)

@@ -6,7 +6,7 @@ import base64
 import csv
 import json
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -22,61 +22,33 @@ ERROR = "error"
 
 
 class LineTable:
-    """Columns of Python values; also a batch (`batches.Batch`).
+    """Columns of Python values; also a batch (`batches.Batch`)."""
 
-    Args:
-        columns: the cells of each column, from the first row to the last.
-        texts: the columns whose cells are texts of a CSV file, which may stand for numbers.
-    """
-
-    def __init__(self, columns: Mapping[str, Sequence[Any]], texts: Collection[str] = ()) -> None:
-        self._columns, self._texts = dict(columns), frozenset(texts)
+    def __init__(self, columns: Mapping[str, Sequence[Any]]) -> None:
+        self._columns = dict(columns)
         self.names = self.column_names = list(self._columns)
         self.rows = self.num_rows = len(next(iter(self._columns.values()), ()))
 
     def cells(self, name: str) -> Cells:
-        """What stands in a column: of texts that JSON reads as numbers, the numbers; None for missing numbers."""
-        cells = self._columns[name]
-        if name not in self._texts:
-            return cells
-        values = [_number(cell) for cell in cells]
-        has_numbers = any(not isinstance(value, str) for value in values)
-        return [None if has_numbers and value == "" else value for value in values]
-
-    def slice(self, offset: int, length: int | None = None) -> LineTable:
-        """So many rows from a row on, or all of them."""
-        end = None if length is None else offset + length
-        rows = {name: cells[offset:end] for name, cells in self._columns.items()}
-        return LineTable(rows, self._texts)
+        """What stands in a column."""
+        return self._columns[name]
 
     def with_answers(self, kept_columns: Iterable[str], answers: Answered, errors: Cells) -> LineTable:
         """A table with the answers. Rows that failed have None."""
         columns: dict[str, Sequence[Any]] = {name: self._columns[name] for name in kept_columns}
         columns |= {answer.feature.name: cells for answer, cells in answers}
-        return LineTable(columns | {ERROR: errors}, self._texts & set(columns))
+        return LineTable(columns | {ERROR: errors})
 
-    def lines(self, *, are_texts_kept: bool) -> Iterator[str]:
-        """Each row as an object of JSON, without a line break.
-
-        Args:
-            are_texts_kept: whether texts of a CSV file stay as they are; otherwise those that JSON reads as numbers are
-                numbers, and empty ones null.
-        """
-        columns = [
-            self._columns[name]
-            if are_texts_kept or name not in self._texts
-            else [None if cell == "" else _number(cell) for cell in self._columns[name]]
-            for name in self.names
-        ]
-        for row in zip(*columns, strict=True):
+    def lines(self) -> Iterator[str]:
+        """Each row as an object of JSON, without a line break."""
+        for row in zip(*self._columns.values(), strict=True):
             yield json.dumps(dict(zip(self.names, map(_in_json, row), strict=True)), ensure_ascii=False)
 
 
 def read_csv(path: str, rows: int) -> Iterator[LineTable]:
     """Tables of so many rows of a CSV file with a line of names; one without rows, where there are none.
 
-    Raises:
-        InvalidArgumentError: there is no such file, or it is no such table.
+    Texts that JSON reads as numbers are numbers, and empty cells None.
     """
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
@@ -92,10 +64,11 @@ def read_csv(path: str, rows: int) -> Iterator[LineTable]:
                     raise _unreadable(
                         path, f"a row near line {reader.line_num} has {len(short)} cells, and {len(names)} have names"
                     )
-                yield LineTable(dict(zip(names, zip(*table, strict=True), strict=True)), names)
+                columns = ([_number(cell) if cell else None for cell in cells] for cells in zip(*table, strict=True))
+                yield LineTable(dict(zip(names, columns, strict=True)))
                 is_first = False
             if is_first:
-                yield LineTable(dict.fromkeys(names, ()), names)
+                yield LineTable(dict.fromkeys(names, ()))
     except InvalidArgumentError:  # an OSError, too
         raise
     except FileNotFoundError as error:
@@ -105,11 +78,7 @@ def read_csv(path: str, rows: int) -> Iterator[LineTable]:
 
 
 def require_names(path: str, names: Sequence[str]) -> None:
-    """Refuses a table whose first line holds numbers alone: it is a row, and would be lost.
-
-    Raises:
-        InvalidArgumentError: no name is a word.
-    """
+    """Refuses a table whose first line holds numbers alone: it is a row, and would be lost."""
     if names and not any(isinstance(_number(name), str) for name in names):
         raise InvalidArgumentError(
             f"{path}: Its first line, {', '.join(names[:4])}, holds numbers, and names of columns are expected.",
@@ -147,13 +116,7 @@ def _in_json(cell: object) -> Any:
 
 
 def write_csv(file: Any, names: Sequence[str], lines: Iterable[bytes]) -> None:
-    """Writes rows in JSON as CSV: texts as they are, missing values as empty cells, all else as JSON has it.
-
-    Args:
-        file: open for text, without translation of line breaks.
-        names: the columns.
-        lines: objects of JSON, each with all columns.
-    """
+    """Writes rows in JSON as CSV: texts as they are, missing values as empty cells, all else as JSON has it."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(names)
     for line in lines:

@@ -23,24 +23,19 @@ ADDRESS, NETWORK = "RAY_ADDRESS", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 
 
 class PartWorker:
-    """Does parts, in a process that Ray starts.
-
-    Args:
-        evaluator: what is done with each row.
-        parts: where the answers go: a folder that all machines share.
-    """
+    """Does parts, in a process that Ray starts. All machines share the folder of the parts."""
 
     def __init__(self, evaluator: Evaluator, parts: Parts) -> None:
         self._evaluator, self._parts = evaluator, parts
 
     def __call__(self, part: Mapping[str, Any]) -> dict[str, Any]:
-        """Does a part; says what there is of it. Done again, it writes the same file."""
+        """Does a part. Done again, it writes the same file."""
         table = import_arrow().ipc.open_stream(part["table"]).read_all()
-        return self._parts.write(part["number"], part["first"], self._evaluator(table), part["stamp"])._asdict()
+        return self._parts.write(part["number"], self._evaluator(table))._asdict()
 
 
 def on_ray(workers: int | None) -> Way:
-    """The way to do the parts on a cluster of Ray, or on one that is started here for as long as it takes.
+    """Does the parts on a cluster of Ray, or on one that is started here for as long as it takes.
 
     Args:
         workers: processes of one core each; by default all cores of the cluster but one, which Ray itself needs.
@@ -50,7 +45,7 @@ def on_ray(workers: int | None) -> Way:
 
 def _run_parts_on_ray(job: Job, todo: Todo, _: Tell, workers: int | None) -> Iterator[Done]:
     ray = import_ray()
-    parts = [part._asdict() | {"table": _serialize(part.table)} for part in todo]
+    parts = [{"number": number, "table": _serialize(table)} for number, table in todo]
     if not parts:  # no cluster is started for nothing
         return
     with _connected(ray):
@@ -70,11 +65,7 @@ def _run_parts_on_ray(job: Job, todo: Todo, _: Tell, workers: int | None) -> Ite
 
 
 def import_ray() -> Any:
-    """The package ray, with Ray Data.
-
-    Raises:
-        MissingPackageError: it is not installed.
-    """
+    """The package ray, with Ray Data; MissingPackageError where it is not installed."""
     os.environ.setdefault(USAGE, "0")
     if ADDRESS not in os.environ:
         os.environ.setdefault(NETWORK, "0")  # Ray looks when it is imported

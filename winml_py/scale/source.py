@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -18,9 +17,6 @@ PATH = "path"
 """The column of pictures that are named by their files."""
 
 TABLES = (".csv", ".parquet")
-
-SMALL = 64 << 10
-"""Bytes up to which a file's content is part of its stamp."""
 
 
 class Source(NamedTuple):
@@ -38,12 +34,7 @@ class Source(NamedTuple):
 
     @classmethod
     def of(cls, sources: Sequence[str], *, in_lines: bool = False) -> Source:
-        """Finds the files: folders and patterns stand for the pictures in them.
-
-        Raises:
-            InvalidArgumentError: a folder or a pattern without files, a table among others, or a name that UTF-8 cannot
-                write.
-        """
+        """Finds the files: folders and patterns stand for the pictures in them."""
         is_table = any(source.endswith(TABLES) and not os.path.isdir(source) for source in sources)
         if is_table and len(sources) > 1:
             raise InvalidArgumentError(
@@ -67,25 +58,23 @@ class Source(NamedTuple):
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns.
-
-        Raises:
-            InvalidArgumentError: the table cannot be read.
-        """
+        """The names of the columns."""
         return list(next(self.tables(1)).column_names) if self.is_table else [PATH]
 
     def fingerprint(self) -> str:
-        """What tells the source from another: the names of the files; of a table also what is in it."""
-        if self.is_table:
-            return stamp_of(self.files)
-        return hashlib.blake2b("\0".join(self.files).encode(errors="surrogateescape"), digest_size=20).hexdigest()
+        """Tells the source from another: the names of the files, their sizes and times."""
+        digest = hashlib.blake2b(digest_size=20)
+        for path in self.files:
+            digest.update(path.encode(errors="surrogateescape"))
+            try:
+                status = os.stat(path)
+                digest.update(f"\0{status.st_size} {status.st_mtime_ns}\0".encode())
+            except OSError:  # its row says so
+                digest.update(b"\0missing\0")
+        return digest.hexdigest()
 
     def tables(self, rows: int) -> Iterator[Any]:
-        """Tables of so many rows, the last of what is left; one without rows, where there are none.
-
-        Raises:
-            InvalidArgumentError: the table cannot be read.
-        """
+        """Tables of so many rows, the last of what is left; one without rows, where there are none."""
         if not self.is_table:
             make = LineTable if self.in_lines else import_arrow().table
             for start in range(0, len(self.files), rows):
@@ -124,26 +113,6 @@ class Source(NamedTuple):
             return reader
         file = arrow.parquet.ParquetFile(self.files[0])
         return arrow.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches(batch_size=rows))
-
-
-def stamp_of(paths: Iterable[str]) -> str:
-    """What tells files from others under the same names: size and time, and of small ones the bytes.
-
-    A file that is written again within the clock's resolution keeps its time; small files are those that a program
-    writes in one go, and their bytes are about to be read anyhow.
-    """
-    digest = hashlib.blake2b(digest_size=20)
-    for path in paths:
-        digest.update(f"{path}\0".encode(errors="surrogateescape"))
-        try:
-            status = os.stat(path)
-            digest.update(f"{status.st_size} {status.st_mtime_ns}\0".encode())
-            if status.st_size <= SMALL and stat.S_ISREG(status.st_mode):
-                with open(path, "rb") as file:
-                    digest.update(file.read())
-        except (OSError, ValueError):  # it is not there, or cannot be read: its row says so, until it can
-            digest.update(b"missing")
-    return digest.hexdigest()
 
 
 def _in_equal_tables(batches: Iterable[object], rows: int) -> Iterator[Any]:

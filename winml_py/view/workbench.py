@@ -446,8 +446,7 @@ def _input_facts(name: str, evaluated: Evaluated, contract: ImageContract | None
 
 def _times(evaluated: Evaluated, decoding: float) -> dict[str, float]:
     """Milliseconds of each phase."""
-    phases = {name: evaluated.seconds.get(name, 0.0) for name in ("tensorize", "bind", "evaluate", "back")}
-    all_phases = {"decode": decoding} | phases
+    all_phases = {"decode": decoding} | evaluated.seconds
     return {name: round(seconds * 1e3, 3) for name, seconds in all_phases.items() if math.isfinite(seconds)}
 
 

@@ -119,7 +119,7 @@ class Evaluated(NamedTuple):
         result: the outputs.
         tensors: what was bound to each input that is a tensor or a picture: copies.
         placements: where each picture lies in its tensor.
-        seconds: of each phase: tensorize, bind, evaluate, back.
+        seconds: of each phase: bind, evaluate.
         is_first: whether these are the seconds of the first evaluation.
     """
 
@@ -168,7 +168,6 @@ class Worker:
         try:
             session = self._open(job)
             binding, watch = LearningModelBinding(session), Stopwatch()
-            watch.watch(binding)
             tensors, result, seconds = self._evaluate_once(job, session, binding, watch, values, contracts)
             is_first = not needs_times or sum(seconds.values()) > AGAIN_SECONDS
             if not is_first:
@@ -195,7 +194,7 @@ class Worker:
                 binding.bind(name, value, {"ImageContract": contracts[name]} if name in contracts else {})
         # Before it is evaluated: what was bound, and not what an operator in place may leave of it.
         tensors = {name: _bound(binding, name, value) for name, value in values.items()}
-        with watch.phase("back"):  # the watch times the run inside: the outputs are what is left
+        with watch.phase("evaluate"):
             result = job.wait_for(session.evaluate_async(binding))
         seconds = {name: sample.wall for name, sample in watch.lap().items()}
         return {name: tensor for name, tensor in tensors.items() if tensor is not None}, result, seconds

@@ -20,7 +20,6 @@ from winml_py import LearningModelDevice
 from winml_py.core.base import atomic_files, child_process, machine
 from winml_py.core.base.atomic_files import move_into_place, write_whole
 from winml_py.core.cache import answers, folders
-from winml_py.perf import turns
 
 SYSTEMS = ("linux", "darwin", "win32")
 
@@ -158,24 +157,6 @@ def test_the_memory_of_the_machine() -> None:
     assert LearningModelDevice().memory == machine.total_memory() == psutil.virtual_memory().total
     if sys.platform == "linux":
         assert machine.total_memory() == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-@pytest.mark.parametrize(
-    "fields", [("user", "system", "idle", "interrupt", "dpc"), ("user", "nice", "system", "idle")], ids=SYSTEMS[:0:-1]
-)
-def test_the_load_of_the_machine(fields: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the system counts no time that cores wait for the disk."""
-    seconds = iter((10.0, 14.0))
-
-    def cpu_times(percpu: bool = False) -> Any:
-        assert not percpu
-        return SimpleNamespace(**dict.fromkeys(fields, 1.0) | {"idle": next(seconds)})
-
-    monkeypatch.setattr(psutil, "cpu_times", cpu_times)
-    monkeypatch.setattr(psutil, "cpu_count", lambda: 4)
-    monkeypatch.setattr(turns, "allowed_cores", lambda: range(4))
-    before, now = turns._clocks(), turns._clocks()
-    assert (before.idle, now.idle, now.cores) == (10.0, 14.0, 4)
 
 
 # Processes

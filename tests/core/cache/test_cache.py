@@ -200,10 +200,6 @@ def test_another_versions_saved_models_are_cleared(place: Path) -> None:
 HOSTILE = {
     "deep lists": "[" * 200_000 + "]" * 200_000,
     "deep objects": '{"schema_version": 1, "a": ' + '{"a":' * 100_000 + "1" + "}" * 100_001,
-    "huge": '{"schema_version": 1, "engine": "' + "x" * (1 << 20) + '"}',
-    "NaN": '{"schema_version": 1, "engine": NaN}',
-    "infinity": '{"schema_version": 1, "engine": -Infinity}',
-    "too large": '{"schema_version": 1, "engine": 1e999}',
     "many digits": '{"schema_version": 1, "engine": ' + "9" * 5000 + "}",
     "not text": "\udcff\udcfe",
     "a list": "[]",
@@ -220,15 +216,6 @@ def test_a_hostile_answer_counts_as_none(place: Path, text: str) -> None:
     assert answers.entries() == [(path, len(text), {})]
     answers.write(KEY, ANSWER)
     assert answers.read(KEY) == {"schema_version": 1, **ANSWER}
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes among files here")
-def test_an_answer_that_is_no_file_is_not_waited_for(place: Path) -> None:
-    keep()
-    path = place / f"{KEY}.winml-py.json"
-    path.unlink()
-    os.mkfifo(path)
-    assert answers.read(KEY) is None
 
 
 def test_the_list_is_right_about_paths_and_sizes(place: Path) -> None:

@@ -172,7 +172,7 @@ def test_with_closes_a_session_and_a_stream_lets_go_of_its_bindings() -> None:
         stream = session.evaluate_many([np.float32([1])])
         assert next(stream).succeeded
         stream.close()
-        assert stream._jobs.runner._bindings.empty()
+        assert not stream._jobs.runner._bindings
         binding = LearningModelBinding(session)
     for use in (lambda: session.evaluate(binding), lambda: binding.bind("x", np.float32([1]))):
         with pytest.raises(ClosedError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import subprocess
 import sys
 import threading
@@ -133,23 +132,16 @@ def test_none_for_small_private_and_unnamed_models(chain: Path, tmp_path: Path) 
 # Damage
 
 
-@pytest.mark.parametrize("damage", ["flipped", "cut", "empty", "gone"])
+@pytest.mark.parametrize("damage", ["cut", "empty", "gone"])
 def test_a_damaged_one_is_made_again(chain: Path, damage: str) -> None:
     opened(chain).close()
     (made,) = folders.entries()
     file = made.path / "compiled.blob"
-    good, status = file.read_bytes(), file.stat()
-    middle = len(good) // 2
-    bad = {
-        "flipped": good[:middle] + bytes([good[middle] ^ 1]) + good[middle + 1 :],
-        "cut": good[:middle],
-        "empty": b"",
-    }
+    good = file.read_bytes()
     if damage == "gone":
         file.unlink()
     else:
-        file.write_bytes(bad[damage])
-        os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+        file.write_bytes(good[: len(good) // 2] if damage == "cut" else b"")
     assert not folders.is_intact(made.path)
     assert is_right(opened(chain), chain)
     assert folders.is_intact(made.path)
@@ -158,7 +150,7 @@ def test_a_damaged_one_is_made_again(chain: Path, damage: str) -> None:
 
 @pytest.mark.parametrize("text", [b"", b"<?xml no model", bytes(4000)])
 def test_one_that_openvino_refuses_is_made_again(chain: Path, caplog: pytest.LogCaptureFixture, text: bytes) -> None:
-    """Its checksums are right: another version of OpenVINO, say, has written it."""
+    """Its manifest is right: another version of OpenVINO, say, has written it."""
     opened(chain).close()
     (made,) = folders.entries()
     with folders.written(made.path) as unfinished:

@@ -171,14 +171,6 @@ def test_when_all_are_lost_the_error_comes() -> None:
     assert Counter(number for one in stand_ins for number in one.seen)[5] == 3  # each has tried
 
 
-def test_a_stream_of_one_session_ends_with_its_device() -> None:
-    falling = StandIn(lost)
-    stream = opened(falling.device).evaluate_many(map(item, range(9)), concurrency=1)
-    with pytest.raises(DeviceLostError):
-        list(stream)
-    stream.close()
-
-
 def test_sessions_of_other_devices_have_the_options_and_go_with_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     other = StandIn()
     compiler = other.device._inside
@@ -278,25 +270,3 @@ def test_the_software_gpu_beside_the_cpu(
             (expected,) = raw.run(None, {"image": given})
             np.testing.assert_allclose(result.outputs["probabilities"].to_numpy(), expected, atol=1e-4)
     assert 0 < len(runs) < 26
-
-
-def test_the_software_gpu_is_lost_and_the_cpu_goes_on(
-    gpu: LearningModelDevice, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs: list[int] = []
-    run = RecordedBinding.run
-
-    def failing(self: Any, stop: Any = None) -> Any:
-        runs.append(1)
-        if len(runs) > 2:
-            raise DeviceLostError("The software GPU has gone.", hint="Start again.")
-        return run(self, stop)
-
-    monkeypatch.setattr(RecordedBinding, "run", failing)
-    session = LearningModelSession(LearningModel.load(MODELS / "edges.onnx"))
-    alone = session.evaluate_features({"image": Image.open(PICTURES / "cat.jpg")}).outputs["result"].to_numpy()
-    stream = session.evaluate_many([PICTURES / "cat.jpg"] * 16, devices=[gpu, session.device], concurrency=1)
-    for result in stream:
-        difference = np.abs(result.outputs["result"].to_numpy().astype(int) - alone)
-        assert difference.max() <= 1
-    assert 3 <= len(runs) <= 4

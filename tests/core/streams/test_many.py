@@ -42,16 +42,6 @@ def test_results_come_in_order(concurrency: int | None, batch: int | None) -> No
     assert all(result.succeeded and result.error is None and result.error_status == 0 for result in results)
 
 
-def test_items_are_mappings_values_or_paths() -> None:
-    opened = open_session(MODELS / "digits.onnx")
-    path = PICTURES / "seven.png"
-    items = [path, str(path), ImageFeatureValue.load(path), {"image": path}, {"IMAGE": ImageFeatureValue.load(path)}]
-    scores = [result.outputs["probabilities"].to_numpy() for result in opened.evaluate_many(items)]
-    for score in scores:
-        np.testing.assert_array_equal(score, scores[0])
-    assert scores[0].argmax() == 7
-
-
 def test_an_error_stays_with_its_item() -> None:
     opened = open_session(unary("Neg", ["n", 2]))
     good, bad = np.ones((1, 2), np.float32), np.ones((1, 3), np.float32)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import array
 import gc
-import io
 import mmap
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ from onnx import helper
 from PIL import Image
 
 from helpers.models import data, tensor, unary
-from helpers.paths import MODELS, PICTURES
+from helpers.paths import PICTURES
 from winml_py import (
     BitmapPixelFormat,
     ImageFeatureValue,
@@ -83,32 +82,6 @@ def test_one_memory_for_all_items(name: str, batch: int | None) -> None:
     assert rows(reused(MAKERS[name]), batch=batch) == list(range(COUNT))
 
 
-def test_readinto(tmp_path: Path) -> None:
-    path = tmp_path / "numbers.bin"
-    np.repeat(np.arange(COUNT, dtype=np.float32), 4).tofile(path)
-
-    def source() -> Iterator[Any]:
-        memory = np.empty((1, 4), np.float32)
-        with open(path, "rb") as file:
-            while file.readinto(memory):  # type: ignore[arg-type]
-                yield memory
-
-    assert rows(source()) == list(range(COUNT))
-
-
-def test_one_memmap(tmp_path: Path) -> None:
-    path = tmp_path / "shared.bin"
-    path.write_bytes(bytes(16))
-
-    def source() -> Iterator[Any]:
-        memory = np.memmap(path, np.float32, "r+", shape=(1, 4))
-        for number in range(COUNT):
-            memory[:] = number
-            yield memory
-
-    assert rows(source()) == list(range(COUNT))
-
-
 def test_a_list_an_array_and_a_map_that_are_refilled() -> None:
     values, numbers = [0.0] * 4, array.array("f", [0] * 4)
 
@@ -151,25 +124,6 @@ def test_a_camera_that_reads_into_one_frame(form: str) -> None:
     opened = LearningModelSession(LearningModel.load(model), FakeDevice(slowly))
     results = opened.evaluate_many(source(), concurrency=4)
     assert [round(float(result.outputs["y"].to_numpy()[0, 0, 0, 0])) for result in results] == list(range(COUNT))
-
-
-def test_bytes_of_a_picture_in_one_bytearray() -> None:
-    seven, other = (PICTURES / "seven.png").read_bytes(), io.BytesIO()
-    Image.new("L", (28, 28)).save(other, "PNG")
-    memory = bytearray(max(len(seven), len(other.getvalue())))
-    opened = LearningModelSession(LearningModel.load(MODELS / "digits.onnx"))
-
-    def source() -> Iterator[bytearray]:
-        for number in range(20):
-            content = other.getvalue() if number % 2 else seven
-            memory[:] = content.ljust(len(memory), b"\0")
-            yield memory
-
-    scores = [result.outputs["probabilities"].to_numpy() for result in opened.evaluate_many(source(), concurrency=2)]
-    for number, score in enumerate(scores):
-        np.testing.assert_array_equal(score, scores[number % 2])
-    assert scores[0].argmax() == 7
-    assert np.abs(scores[0] - scores[1]).max() > 0.1
 
 
 def test_what_outputs_are_written_to_stays_the_callers() -> None:

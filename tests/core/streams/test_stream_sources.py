@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 from PIL import Image
 
@@ -145,7 +144,7 @@ def test_files_of_arrays(tmp_path: Path) -> None:
 
 
 def test_errors_stay_with_their_items(invert: LearningModelSession, folder: Path, tmp_path: Path) -> None:
-    video = write_video(tmp_path / "levels.avi", LEVELS).read_bytes()
+    write_video(tmp_path / "levels.avi", LEVELS)
     broken = tmp_path / "broken.mp4"
     broken.write_bytes(b"no video")
     (tmp_path / "empty").mkdir()
@@ -158,8 +157,7 @@ def test_errors_stay_with_their_items(invert: LearningModelSession, folder: Path
         (tmp_path / "empty", InvalidArgumentError, "There is no picture in this folder"),
         (str(tmp_path / "none*.png"), InvalidArgumentError, "No file matches"),
         (b"no picture", PictureError, "not a picture"),
-        (video, PictureError, "The bytes are those of a video"),
-        ({"image": tmp_path / "levels.avi"}, PictureError, "is a video, and one picture is expected"),
+        ({"image": tmp_path / "levels.avi"}, PictureError, "Expected one picture, got a video"),
         (closed, InvalidArgumentError, "cannot be read"),
         (io.StringIO("text"), InvalidArgumentError, 'mode "rb"'),
     ]
@@ -169,7 +167,6 @@ def test_errors_stay_with_their_items(invert: LearningModelSession, folder: Path
         assert type(result.error) is kind
         assert words in str(result.error)
         assert result.source is item
-    assert "not a picture" not in str(results[7].error) + str(results[8].error)
 
 
 def test_a_single_source_without_files_is_refused_at_once(invert: LearningModelSession, tmp_path: Path) -> None:
@@ -250,17 +247,6 @@ def test_fast_decode_reads_large_jpegs_smaller(tmp_path: Path, monkeypatch: pyte
         opened.evaluate_many([], fast_decode=1)  # type: ignore[arg-type]
 
 
-def test_pictures_are_those_of_raw_onnx_runtime(invert: LearningModelSession, folder: Path) -> None:
-    raw = onnxruntime.InferenceSession(MODELS / "invert.onnx", providers=["CPUExecutionProvider"])
-    for result in invert.evaluate_many([folder, PICTURES / "cat.jpg"]):
-        pixels = np.asarray(Image.open(result.source).convert("RGB"), np.float32)
-        (planes,) = raw.run(None, {"image": pixels[None, :, :, ::-1].transpose(0, 3, 1, 2).copy()})
-        np.testing.assert_array_equal(
-            np.asarray(result.outputs["result"].to_pil().convert("RGB")),
-            np.rint(planes[0, ::-1].clip(0, 255)).transpose(1, 2, 0),
-        )
-
-
 # How far a stream has come
 
 
@@ -336,18 +322,3 @@ def test_a_stream_that_is_closed_lets_go_of_its_video(invert: LearningModelSessi
         assert bool(closed) is is_closed
     assert own.read() is not None
     own.close()
-
-
-def test_only_a_few_frames_are_in_memory_at_a_time(invert: LearningModelSession, tmp_path: Path) -> None:
-    reads: list[int] = []
-
-    class Counted(VideoReader):
-        def read(self) -> VideoFrame | None:
-            reads.append(1)
-            return super().read()
-
-    reader = Counted(write_video(tmp_path / "levels.avi", LEVELS * 12))
-    with invert.evaluate_many(reader, concurrency=2) as stream:
-        for done, _ in enumerate(stream, 1):
-            assert len(reads) <= done + 2 * 2 + 1
-    assert len(reads) == 61

@@ -1,9 +1,7 @@
 """What is remembered from one process to the next: small facts in files, one a question.
 
-A file is written whole or not at all, and one that cannot be read counts as missing. So processes that run at once, a
-full disk, or a process that is killed lose no more than the answer that was being written.
-
-Every file and lock has a name of ours: the folder may be one that others use, too, and nothing of theirs is touched.
+A file is written whole or not at all, and one that cannot be read counts as missing. Every file and lock has a name of
+ours: the folder may be one that others use, too, and nothing of theirs is touched.
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import math
 import os
 import re
 import stat
@@ -21,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..base.atomic_files import written_whole
 from ..base.messages import Facts, logger
@@ -34,9 +31,6 @@ SCHEMA = 1
 KEY_LENGTH = 40
 OURS = ".winml-py"
 """Part of the name of each of our files, and of each folder that is not finished."""
-
-LARGEST = 1 << 20
-"""Bytes that a file of facts may have."""
 
 ENVIRONMENT = "WINML_PY_CACHE"
 """The environment variable that names another folder; empty, nothing is remembered."""
@@ -69,11 +63,7 @@ def folder() -> Path | None:
 
 
 def trusted_folder(make: bool = False) -> Path | None:
-    """The folder, if it is there and nobody else can change it; else None, and a line in the log says why.
-
-    Args:
-        make: whether to make it where it is missing.
-    """
+    """The folder, made if `make`, if nobody else can change it; else None, and a line in the log says why."""
     where = folder()
     if where is None:
         return None
@@ -130,26 +120,12 @@ def read_file(path: Path) -> Facts | None:
 
 
 def read_any_version(path: Path) -> Facts | None:
-    """The facts in a file, whichever version wrote it, or None: not there, or nothing that we could have written."""
+    """The facts in a file, whichever version wrote it, or None: not there, or damaged."""
     try:
-        status = path.lstat()
-        # Another program may have put a link there, or a pipe that never ends.
-        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
-            return None
-        # Python reads NaN, Infinity and 1e400 as floats, which are no figures that we have written.
-        facts = json.loads(path.read_bytes(), parse_float=_finite, parse_constant=_refuse)
+        facts = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
     return facts if isinstance(facts, dict) else None
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    return number if math.isfinite(number) else _refuse(text)
-
-
-def _refuse(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number of JSON")
 
 
 def write(key: str, facts: Facts) -> None:
@@ -259,11 +235,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def make_private(folder: Path) -> None:
-    """Makes a folder, and the parents that are missing, for this user alone, whatever the umask.
-
-    Raises:
-        OSError: the system refuses.
-    """
+    """Makes a folder, and the parents that are missing, for this user alone, whatever the umask."""
     if folder.is_dir():
         return
     make_private(folder.parent)
@@ -280,9 +252,6 @@ def reason_to_distrust(folder: Path) -> str:
     """Why a folder may hold what others have written, or "".
 
     Where files have no modes, as on Windows, the user's folders are private by their place.
-
-    Raises:
-        OSError: if the folder does not exist, or cannot be looked at.
     """
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode):

@@ -6,17 +6,13 @@ import logging
 import os
 import re
 import shutil
-import stat
 import time
-import zlib
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from ..base.atomic_files import move_into_place
-from ..base.machine import usable_cores
 from ..base.messages import Facts
 from . import answers
 
@@ -31,8 +27,6 @@ ABANDONED_SECONDS = 3600.0
 
 _GROWTH = 2.2  # a saved model has the weights, and once more as they were rearranged
 _MANIFEST = "manifest.json"
-_PART = 16 << 20  # bytes under one checksum
-_READ = 256 << 10
 
 
 class CachedFolder(NamedTuple):
@@ -76,16 +70,21 @@ def folder_for(key: str, weights: int) -> Path | None:
     return None
 
 
-def is_intact(path: Path) -> bool:
-    """Whether a saved model is there, ours, and as it was written under this name; notes that it was used."""
+def is_intact(path: Path, may_change: bool = False) -> bool:
+    """Whether a saved model is there, ours, and complete; notes that it was used.
+
+    Args:
+        path: its folder.
+        may_change: whether a provider writes to its files by itself: then they need not have the sizes of before.
+    """
     try:
-        manifest = _manifest(path)
-        # Sizes before checksums: a folder that lacks something need not be read whole.
-        if manifest.get("schema_version") != answers.SCHEMA or manifest.get("sizes") != _sizes(path):
-            return False
-        if manifest.get("checksums") != _checksums(path):
-            return False
-    except OSError:
+        manifest, found = _manifest(path), _sizes(path)
+    except OSError:  # another process removes it
+        return False
+    noted = manifest.get("sizes")
+    if manifest.get("schema_version") != answers.SCHEMA or not isinstance(noted, dict):
+        return False
+    if not (noted.keys() <= found.keys() if may_change else noted == found):
         return False
     with suppress(OSError):  # a read-only cache can be used as well
         os.utime(path / _MANIFEST)
@@ -124,8 +123,10 @@ def written(path: Path, model: str = "") -> Iterator[str]:
         yield str(temporary)
         for file in temporary.iterdir():
             file.chmod(answers.FILE_MODE)
+            with open(file, "rb+") as written_file:
+                os.fsync(written_file.fileno())  # a power cut leaves no file of zeros under a manifest
         # Last, because a folder is believed by its manifest.
-        answers.write_file(temporary / _MANIFEST, {"key": path.name, "model": model, **_describe_files(temporary)})
+        answers.write_file(temporary / _MANIFEST, {"key": path.name, "model": model, "sizes": _sizes(temporary)})
         if _manifest(path):
             # A rename replaces no folder that holds something.
             _remove(path)
@@ -161,36 +162,13 @@ def seal(path: Path) -> None:
     Raises:
         OSError: the disk refuses, or the folder is gone.
     """
-    manifest = _manifest(path)
-    times = {name: status.st_mtime_ns for name, status in _files(path).items()}
-    if not manifest or manifest.get("times") == times:
+    manifest, sizes = _manifest(path), _sizes(path)
+    if not manifest or manifest.get("sizes") == sizes:
         return
     for file in path.rglob("*"):
         file.chmod(answers.FOLDER_MODE if file.is_dir() else answers.FILE_MODE)
-    answers.write_file(path / _MANIFEST, {**manifest, "times": times, **_describe_files(path)})
+    answers.write_file(path / _MANIFEST, {**manifest, "sizes": sizes})
     _make_room(path)
-
-
-def is_unharmed(path: Path) -> bool:
-    """Whether a provider may have its folder again: ours, and sealed; notes that it was used.
-
-    Each file must be there. Those that the provider has not written since must be as they were; the others are its own
-    to check.
-    """
-    try:
-        manifest, found = _manifest(path), _files(path)
-        names = [name for name, time in manifest["times"].items() if found[name].st_mtime_ns == time]
-        if manifest.get("schema_version") != answers.SCHEMA:
-            return False
-        if any(manifest["sizes"][name] != found[name].st_size for name in names):
-            return False
-        if any(manifest["checksums"][name] != _checksums_of(path / name) for name in names):
-            return False
-    except (OSError, LookupError, AttributeError, TypeError):  # also a manifest that says something else
-        return False
-    with suppress(OSError):
-        os.utime(path / _MANIFEST)
-    return True
 
 
 def discard(path: Path) -> None:
@@ -233,14 +211,7 @@ def clear() -> int:
 
 
 class Kept(NamedTuple):
-    """All that is kept about models from one process to the next.
-
-    Attributes:
-        folder: where; None where nothing is kept.
-        answers: the choices that are remembered.
-        models: those that a runtime has optimised or compiled.
-        limit: how many bytes these may take.
-    """
+    """All that is kept about models: in which folder, the choices, the models, and how many bytes these may take."""
 
     folder: Path | None
     answers: list[answers.Entry]
@@ -262,7 +233,7 @@ def clear_all() -> tuple[int, int]:
 def _remove(path: Path) -> bool:
     """Removes a saved model at once or not at all. Sessions that map its files keep them; on Windows it stays whole.
 
-    First it gets the name of an unfinished one: nobody opens that, and it is removed later if this process dies.
+    First it gets the name of an unfinished one, which is removed later if this process dies.
     """
     unfinished = _unfinished_name(path)
     try:
@@ -290,36 +261,7 @@ def _make_room(newest: Path) -> None:
             total -= saved.size
 
 
-def _describe_files(folder: Path) -> dict[str, Facts]:
-    return {"sizes": _sizes(folder), "checksums": _checksums(folder)}
-
-
 def _sizes(folder: Path) -> dict[str, int]:
-    return {name: status.st_size for name, status in _files(folder).items()}
-
-
-def _files(folder: Path) -> dict[str, os.stat_result]:
-    """The files of a folder and of those in it; refuses what is neither, such as a pipe that nobody writes to."""
-    found = {file.relative_to(folder).as_posix(): file.lstat() for file in sorted(folder.rglob("*"))}
-    if not all(stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode) for status in found.values()):
-        raise FileExistsError(f"{folder} holds something that is not a file")
-    return {name: status for name, status in found.items() if stat.S_ISREG(status.st_mode) and name != _MANIFEST}
-
-
-def _checksums(folder: Path) -> dict[str, list[int]]:
-    """The checksums of the parts of each file: against accidents, not against attacks."""
-    return {name: _checksums_of(folder / name) for name in _sizes(folder)}
-
-
-def _checksums_of(path: Path) -> list[int]:
-    def part(offset: int) -> int:
-        checksum, buffer = 0, bytearray(_READ)
-        with open(path, "rb", buffering=0) as file:
-            file.seek(offset)
-            for _ in range(_PART // _READ):
-                checksum = zlib.crc32(memoryview(buffer)[: file.readinto(buffer)], checksum)
-        return checksum
-
-    # Reading and checksums let go of Python's lock, so the threads really share the work.
-    with ThreadPoolExecutor(usable_cores()) as pool:
-        return list(pool.map(part, range(0, path.stat().st_size, _PART)))
+    """Bytes of the files of a folder and of those in it, without the manifest."""
+    files = (file for file in sorted(folder.rglob("*")) if file.is_file() and file.name != _MANIFEST)
+    return {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}

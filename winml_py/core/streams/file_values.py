@@ -14,18 +14,15 @@ from ..base.file_kinds import find_similar_file, missing_file_hint
 from ..features.descriptors import FeatureDescriptor, ShapedDescriptor, TensorFeatureDescriptor
 from ..features.pictures import ImageFeatureValue
 from ..features.tensor_classes import TENSOR_CLASSES
-from ..imaging.video_writer import HEAD, is_video, is_video_content
+from ..imaging.video_writer import is_video
 
 Path = str | os.PathLike[str]
+
+_WHOLE = [kind for kind, tensor_class in TENSOR_CLASSES.items() if tensor_class.dtype.kind in "iu"]
 
 
 def read_value(feature: FeatureDescriptor, source: Path | bytes | bytearray, fast_decode: bool = False) -> Any:
     """The value for a feature: an array from .npy or .csv, else a picture, from its file or its bytes.
-
-    Args:
-        feature: what it is for.
-        source: the path of a file, or the bytes of a picture.
-        fast_decode: as for `ImageFeatureValue.load`.
 
     Raises:
         PictureError: it is not a picture.
@@ -45,28 +42,17 @@ def read_value(feature: FeatureDescriptor, source: Path | bytes | bytearray, fas
     except PictureError as error:
         if not isinstance(feature, TensorFeatureDescriptor) or len(feature.shape) == 4:
             raise
-        problem, similar = "this is neither an array (.npy) nor a table of numbers (.csv)", ""
         if isinstance(error, PictureNotFoundError):
             problem, similar = "there is no such file", find_similar_file(path)
+        else:
+            problem, similar = "this is neither an array (.npy) nor a table of numbers (.csv)", ""
+        hint = "Write an array with numpy.save. On the command line, write a few numbers without brackets: 1,2,3."
+        if feature.tensor_kind in _WHOLE:
+            hint += f" For a file's bytes: numpy.fromfile({path!r}, numpy.uint8), padded as the model's makers pad."
         raise InvalidArgumentError(
             f"{path}: The input {feature.name} takes {feature.describe()}, and {problem}.",
-            hint=f"Did you mean {similar}?" if similar else _array_hint(feature, path),
+            hint=f"Did you mean {similar}?" if similar else hint,
         ) from error
-
-
-def _array_hint(feature: TensorFeatureDescriptor, path: str) -> str:
-    tensor_class = TENSOR_CLASSES.get(feature.tensor_kind)
-    if tensor_class is None or tensor_class.dtype.kind not in "iu" or not os.path.isfile(path):
-        return "Write an array with numpy.save. On the command line, write a few numbers without brackets: 1,2,3."
-    shape = ", ".join(
-        str(size) if size > 0 else "bytes.size" if axis else "1" for axis, size in enumerate(feature.shape)
-    )
-    return (
-        f"To pass the bytes of the file, padded with 0, make an array: bytes = numpy.fromfile({path!r}, numpy.uint8); "
-        f"array = numpy.zeros([{shape}], numpy.{tensor_class.dtype.name}); "
-        'array.flat[: bytes.size] = bytes[: array.size]; numpy.save("bytes.npy", array). Check how the model\'s makers '
-        "pad."
-    )
 
 
 def _load_picture(source: str | bytes, fast_decode: bool) -> ImageFeatureValue:
@@ -75,28 +61,16 @@ def _load_picture(source: str | bytes, fast_decode: bool) -> ImageFeatureValue:
     except PictureNotFoundError:
         raise
     except PictureError:
-        if isinstance(source, bytes) and is_video_content(source[:HEAD]):
-            raise PictureError(
-                "The bytes are those of a video, and videos are read from files.", hint="Write them to a file first."
-            ) from None
         if isinstance(source, str) and is_video(source):
-            raise _one_value(source) from None
+            raise PictureError(
+                f"{source}: Expected one picture, got a video.",
+                hint="Read its frames with VideoReader, or pass its path to evaluate_many.",
+            ) from None
         raise
 
 
-def _one_value(path: str) -> PictureError:
-    return PictureError(
-        f"{path}: This is a video, and one picture is expected.",
-        hint="Read its frames with VideoReader, or pass its path to evaluate_many.",
-    )
-
-
 def read_array(path: str) -> Array:
-    """The array in a .npy file.
-
-    Raises:
-        InvalidArgumentError: the file does not hold exactly one array.
-    """
+    """The array in a .npy file; InvalidArgumentError where it does not hold exactly one."""
     try:
         with open(path, "rb") as file:  # given a path, numpy leaves the file open where it is an archive
             array = np.load(file, allow_pickle=False)
@@ -126,11 +100,7 @@ def _read_table(feature: FeatureDescriptor, path: str) -> Array:
 
 
 def as_feature(feature: ShapedDescriptor, numbers: Array, path: str) -> Array:
-    """Numbers in a feature's shape and type.
-
-    Raises:
-        InvalidArgumentError: if there are more or fewer numbers, or fractions for a feature of whole numbers.
-    """
+    """Numbers in a feature's shape and type; refuses more, fewer, and fractions for whole numbers."""
     shape = [1 if size < 0 else size for size in feature.shape]
     row = int(np.prod(shape[1:]))
     if feature.shape[:1] == (-1,) and row and numbers.size and numbers.size % row == 0:

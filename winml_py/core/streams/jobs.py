@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
 import numpy as np
@@ -36,6 +36,7 @@ from ..features.tensor import Tensor, over
 from ..imaging.contract import ImageContract
 from ..imaging.frame import VideoFrame
 from ..model.contracts import fits, spell_type
+from ..runtime.device import LearningModelDevice
 from .file_values import read_value
 from .sources import Item
 
@@ -46,10 +47,6 @@ class Loading:
     Args:
         inputs: the model's, by name.
         fast_decode: whether large JPEGs are decoded only as large as the model needs.
-        copies: whether values are copied that the source of the items may write again.
-
-    Attributes:
-        inputs: the model's, by name.
         copies: whether values are copied that the source of the items may write again.
     """
 
@@ -70,11 +67,7 @@ class Loading:
         return item._replace(value=value)
 
     def features(self, item: Item) -> Features:
-        """The item's values by name, with files read.
-
-        Raises:
-            WinMLError: if the item has no values, or a file cannot be read.
-        """
+        """The item's values by name, with files read. Raises the item's error."""
         value = item.value
         if isinstance(value, WinMLError):
             raise value
@@ -101,30 +94,9 @@ def spelling(names: Iterable[str]) -> NameMap[str]:
 
 
 class Jobs:
-    """Evaluates items, several at once where a batch is asked for.
+    """Evaluates items, at most `batch` of them together; refuses that for a model whose batch is not free."""
 
-    Args:
-        loading: reads the items.
-        compiled: the session's model.
-        runner: evaluates values.
-        batch: how many items to evaluate together, at most.
-
-    Attributes:
-        loading: reads the items.
-        runner: evaluates values.
-        batch: how many items are evaluated together, at most.
-
-    Raises:
-        InvalidArgumentError: a batch below 1, or one for a model that has none.
-    """
-
-    def __init__(
-        self,
-        loading: Loading,
-        compiled: Compiled,
-        runner: Runner,
-        batch: int,
-    ) -> None:
+    def __init__(self, loading: Loading, compiled: Compiled, runner: Runner, batch: int) -> None:
         self.batch, self.runner, self.loading, self._compiled = batch, runner, loading, compiled
         if batch > 1:
             for feature in (*loading.inputs.values(), *compiled.outputs.values()):
@@ -203,11 +175,7 @@ class Jobs:
 
 
 def require_fitting(contract: ImageContract, inputs: Mapping[str, FeatureDescriptor]) -> frozenset[str]:
-    """The names of the inputs that a contract fits.
-
-    Raises:
-        InvalidArgumentError: if the contract fits no input.
-    """
+    """The names of the inputs that a contract fits; refuses one that fits none."""
     if not isinstance(contract, ImageContract):
         raise InvalidArgumentError(
             f"The contract is {contract!r}.", hint="Write ImageContract.imagenet(), say, or make one."
@@ -233,11 +201,7 @@ def _failed_result(error: WinMLError) -> LearningModelEvaluationResult:
 
 
 def concatenate(values: Sequence[object]) -> Any:
-    """The values of several items as one: pictures in a list, tensors end to end.
-
-    Raises:
-        InvalidBindingError: if a value is neither a picture nor a tensor.
-    """
+    """The values of several items as one: pictures in a list, tensors end to end."""
     pictures = [as_picture(value) for value in values]
     if all(picture is not None for picture in pictures):
         return [frame for picture in pictures if picture is not None for frame in picture.video_frames]
@@ -264,11 +228,7 @@ def count(value: object) -> int:
 
 
 def split_value(name: str, value: object, counts: Sequence[int]) -> list[Any]:
-    """Each item's part of an output.
-
-    Raises:
-        EvaluationError: if the output has not one entry for each item of the batch.
-    """
+    """Each item's part of an output; EvaluationError where it has not one entry for each item."""
     starts = np.cumsum([0, *counts])
     if isinstance(value, list) and all(isinstance(frame, VideoFrame) for frame in value) and len(value) == starts[-1]:
         return [ImageFeatureValue(value[start:end]) for start, end in pairwise(starts)]
@@ -281,11 +241,7 @@ def split_value(name: str, value: object, counts: Sequence[int]) -> list[Any]:
 
 
 def require_free_batch(feature: FeatureDescriptor) -> None:
-    """Refuses a model that takes or gives batches of one size.
-
-    Raises:
-        InvalidArgumentError: the first size of the feature is not free.
-    """
+    """Refuses a model that takes or gives batches of one size."""
     shape = feature.shape if isinstance(feature, ShapedDescriptor) else ()
     if not shape or shape[0] != -1:
         raise InvalidArgumentError(
@@ -314,44 +270,46 @@ class Runner(Protocol):
         """Lets go of the memory that it keeps for the next item."""
 
 
+class Evaluates(Protocol):
+    """What a stream asks of a session."""
+
+    @property
+    def _inside(self) -> Compiled: ...
+
+    @property
+    def device(self) -> LearningModelDevice:
+        """Where it runs."""
+
+    def evaluate(self, binding: LearningModelBinding, /) -> LearningModelEvaluationResult:
+        """Evaluates what is bound."""
+
+    def close(self) -> None:
+        """Lets go of the engine."""
+
+
 class SessionRunner:
-    """Evaluates by one session.
+    """Evaluates by one session, with these properties of binds, by the names of inputs."""
 
-    Args:
-        new_binding: makes a binding of the session.
-        evaluate: evaluates one.
-        properties: of binds, by the names of inputs.
-    """
-
-    def __init__(
-        self,
-        new_binding: Callable[[], LearningModelBinding],
-        evaluate: Callable[[LearningModelBinding], LearningModelEvaluationResult],
-        properties: Properties,
-    ) -> None:
-        self._new_binding, self._evaluate, self._properties = new_binding, evaluate, NameMap(properties)
-        self._bindings: SimpleQueue[LearningModelBinding] = SimpleQueue()
+    def __init__(self, session: Evaluates, properties: Properties) -> None:
+        self._session, self._properties = session, NameMap(properties)
+        self._bindings: deque[LearningModelBinding] = deque()
 
     def run(self, features: Features) -> LearningModelEvaluationResult:
         """Evaluates the values of one item; raises as `bind` and `evaluate` do."""
         try:
-            binding = self._bindings.get_nowait()
-        except Empty:
-            binding = self._new_binding()
+            binding = self._bindings.pop()
+        except IndexError:
+            binding = LearningModelBinding(self._session)
         inside(binding).forget()  # or an item would be given what an earlier one bound
         for name, value in features.items():
             binding.bind(name, value, self._properties.get(name) if self._properties else None)
-        result = self._evaluate(binding)
-        self._bindings.put(binding)  # not where it failed: it may be half bound
+        result = self._session.evaluate(binding)
+        self._bindings.append(binding)  # not where it failed: it may be half bound
         return result
 
     def clear(self) -> None:
         """Lets go of the bindings."""
-        while True:
-            try:
-                self._bindings.get_nowait()
-            except Empty:
-                return
+        self._bindings.clear()
 
 
 # What a stream takes of the values in an item before it asks for the next: a source may write them again by then.
@@ -364,9 +322,6 @@ def detach(value: Any) -> Any:
     """A value that nobody else writes: itself, or a deep copy.
 
     Paths, bytes, frames of a `VideoReader` and picture files that Pillow has not decoded yet are not copied.
-
-    Raises:
-        InvalidArgumentError: if the value cannot be copied.
     """
     if isinstance(value, (str, bytes, os.PathLike, int, float, np.generic)):
         return value

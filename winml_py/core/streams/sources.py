@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import suppress
-from dataclasses import dataclass
 from glob import glob, has_magic
 from itertools import count
 from pathlib import Path
@@ -33,31 +32,12 @@ class Item(NamedTuple):
     value: Any
 
 
-@dataclass
-class SourceState:
-    """What is known of a stream's inputs by now.
-
-    Attributes:
-        total: how many items there are; None where nobody says.
-        reader: the video that is being read; None where the next item is none of a video's.
-    """
-
-    total: int | None
-    reader: VideoReader | None = None
-
-    def grow(self, more: int | None) -> None:
-        """There are more items, or fewer, than was known; None where nobody says how many."""
-        self.total = None if self.total is None or more is None else self.total + more
-
-
 class Sources:
     """An iterator of items. Folders and patterns give one for each file, videos one for each frame.
 
-    Args:
-        inputs: what was passed to `evaluate_many`.
-
     Attributes:
-        state: what is known of them by now.
+        total: how many items there are, as far as is known by now; None where nobody says.
+        reader: the video that is being read; None where the next item is none of a video's.
 
     Raises:
         WinMLError: `inputs` itself is a folder or a pattern without files, or a video that cannot be opened.
@@ -65,8 +45,9 @@ class Sources:
 
     def __init__(self, inputs: Any) -> None:
         alone = _stands_alone(inputs)
-        self.state = SourceState(1 if alone else len(inputs) if isinstance(inputs, Sized) else None)
-        self._values = _values([(inputs, _expand(inputs))] if alone else _expand_each(inputs), self.state)
+        self.total = 1 if alone else len(inputs) if isinstance(inputs, Sized) else None
+        self.reader: VideoReader | None = None
+        self._values = self._iterate([(inputs, _expand(inputs))] if alone else _expand_each(inputs))
         self._numbers = count()
 
     def __next__(self) -> Item:
@@ -77,33 +58,35 @@ class Sources:
         with suppress(ValueError):  # another thread is taking an item, and ends with it
             self._values.close()
 
+    def _iterate(self, expansions: Iterable[tuple[Any, Any]]) -> Generator[tuple[Any, Any]]:
+        for source, expansion in expansions:
+            if isinstance(expansion, VideoReader):
+                yield from self._frames(expansion, is_ours=expansion is not source)
+            elif expansion is None:
+                yield source, _content(source)
+            elif isinstance(expansion, WinMLError):
+                yield source, expansion
+            else:
+                self._grow(len(expansion) - 1)
+                yield from ((file, file) for file in expansion)
 
-def _values(expansions: Iterable[tuple[Any, Any]], state: SourceState) -> Generator[tuple[Any, Any]]:
-    for source, expansion in expansions:
-        if isinstance(expansion, VideoReader):
-            yield from _frames(expansion, state, is_ours=expansion is not source)
-        elif expansion is None:
-            yield source, _content(source)
-        elif isinstance(expansion, WinMLError):
-            yield source, expansion
-        else:
-            state.grow(len(expansion) - 1)
-            yield from ((file, file) for file in expansion)
+    def _frames(self, reader: VideoReader, is_ours: bool) -> Generator[tuple[Any, Any]]:
+        frame_count, read = reader.frame_count, 0
+        self._grow(frame_count - 1 if frame_count else None)
+        self.reader = reader
+        try:
+            while (frame := reader.read()) is not None:
+                read += 1
+                yield frame, frame
+            self._grow(read - frame_count)  # a header may be wrong
+        finally:
+            self.reader = None
+            if is_ours:
+                reader.close()
 
-
-def _frames(reader: VideoReader, state: SourceState, is_ours: bool) -> Generator[tuple[Any, Any]]:
-    frame_count, read = reader.frame_count, 0
-    state.grow(frame_count - 1 if frame_count else None)
-    state.reader = reader
-    try:
-        while (frame := reader.read()) is not None:
-            read += 1
-            yield frame, frame
-        state.grow(read - frame_count)  # a header may be wrong
-    finally:
-        state.reader = None
-        if is_ours:
-            reader.close()
+    def _grow(self, more: int | None) -> None:
+        """There are more items, or fewer, than was known; None where nobody says how many."""
+        self.total = None if self.total is None or more is None else self.total + more
 
 
 def _stands_alone(inputs: object) -> bool:
@@ -179,11 +162,7 @@ PICTURES = (
 
 
 def files_of(path: str) -> list[str] | None:
-    """The pictures in a folder, or the files that match a pattern; None for a path that stands for itself.
-
-    Raises:
-        InvalidArgumentError: if the folder or the pattern has no files.
-    """
+    """The pictures in a folder, or the files that match a pattern; None for a path that stands for itself."""
     if os.path.isdir(path):
         return files_in(path, "picture", PICTURES)
     return files_matching(path) if is_pattern(path) else None
@@ -191,11 +170,6 @@ def files_of(path: str) -> list[str] | None:
 
 def files_in(folder: str, kind: str, endings: tuple[str, ...]) -> list[str]:
     """The files of a kind that lie in a folder itself, in natural order; hidden ones are left out.
-
-    Args:
-        folder: its path.
-        kind: what the files are, for the message.
-        endings: what their names end in, in lower case.
 
     Raises:
         InvalidArgumentError: if the folder has no such files.
@@ -209,11 +183,7 @@ def files_in(folder: str, kind: str, endings: tuple[str, ...]) -> list[str]:
 
 
 def files_matching(pattern: str) -> list[str]:
-    """The files that match a pattern of the shell (`*`, `?`, `[a-c]`, and `**` for folders), in natural order.
-
-    Raises:
-        InvalidArgumentError: if no file matches.
-    """
+    """The files that match a pattern of the shell, in natural order; refuses a pattern without files."""
     files = [path for path in glob(pattern, recursive=True) if os.path.isfile(path)]
     if not files:
         raise InvalidArgumentError(f"{pattern}: No file matches this pattern.", hint="Check the working directory.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from ...enums import FramePolicy
 from ...errors import IllegalCallError
-from ..base import child_process
 from ..base.child_process import shared_pool
 from ..base.winrt_object import Closeable
 from ..evaluation.result import LearningModelEvaluationResult
@@ -28,9 +28,6 @@ READERS = 16
 AHEAD = 2
 """Jobs that wait for each thread. No thread runs out of work, and memory stays bounded."""
 
-GLANCE = 0.005
-"""Seconds between looks at a camera for a new frame while a result is awaited."""
-
 
 class EvaluationStream(Closeable):
     """Results in the order of the inputs: iterate over it, or `async for`. Closing it stops what has not begun.
@@ -46,8 +43,8 @@ class EvaluationStream(Closeable):
         self._jobs, self._sources, self._progress = jobs, sources, progress
         self._sessions = sessions  # on other devices, which were made for this stream
         self._failure: BaseException | None = None  # what the source of the inputs raised, for when its turn comes
-        self._is_exhausted = self._is_closed = self._is_inherited = False
-        child_process.watch_forks(self)
+        self._is_exhausted = self._is_closed = False
+        self._process = os.getpid()
         self._workers = workers
         self._pool = ThreadPoolExecutor(workers, "winml-py many")
         self._pending: deque[Future[list[LearningModelEvaluationResult]]] = deque()
@@ -57,19 +54,7 @@ class EvaluationStream(Closeable):
     def __iter__(self) -> Iterator[LearningModelEvaluationResult]:
         return self
 
-    def in_child(self) -> None:
-        """After a fork, the threads that evaluate are the parent's."""
-        self._is_inherited = True
-
-    def _require_here(self) -> None:
-        if self._is_inherited:
-            raise IllegalCallError(
-                "The stream was made before a fork, and its threads are in the parent process alone.",
-                hint="Make a session and a stream in this process.",
-            )
-
     def __next__(self) -> LearningModelEvaluationResult:
-        self._require_here()
         result = self._next()
         if result is None:
             raise StopIteration
@@ -77,10 +62,15 @@ class EvaluationStream(Closeable):
 
     def _next(self) -> LearningModelEvaluationResult | None:
         """The next result; None at the end."""
+        if os.getpid() != self._process:
+            raise IllegalCallError(
+                "The stream was made before a fork, and its threads are in the parent process alone.",
+                hint="Make a session and a stream in this process.",
+            )
         if not self._ready:
             self._fill()
             if self._pending:
-                self._ready.extend(self._finish(self._pending.popleft()))
+                self._ready.extend(self._pending.popleft().result())
                 # A thread is free now. It gets work before the caller looks at the results, which may take long.
                 self._fill(is_idle=False)
         if self._ready:
@@ -91,18 +81,9 @@ class EvaluationStream(Closeable):
             raise failure
         return None
 
-    def _finish(self, job: Future[list[LearningModelEvaluationResult]]) -> list[LearningModelEvaluationResult]:
-        """The results of a job, once it is done; frames of a camera that come meanwhile are handed to other threads."""
-        from concurrent.futures import wait
-
-        while self._is_live and not job.done():
-            self._fill(is_idle=False)
-            wait([job], GLANCE)
-        return job.result()
-
     def _report_progress(self, result: LearningModelEvaluationResult) -> LearningModelEvaluationResult:
         if self._progress is not None and result.index is not None:
-            self._progress(result.index + 1, self._sources.state.total)
+            self._progress(result.index + 1, self._sources.total)
         return result
 
     def __aiter__(self) -> EvaluationStream:
@@ -111,7 +92,6 @@ class EvaluationStream(Closeable):
     async def __anext__(self) -> LearningModelEvaluationResult:
         import asyncio
 
-        self._require_here()
         while True:
             if self._awaited is None and self._is_closed:
                 raise StopAsyncIteration
@@ -129,7 +109,7 @@ class EvaluationStream(Closeable):
 
     def close(self) -> None:
         """Stops the stream: jobs that have not begun are dropped, running ones are waited for. Twice is harmless."""
-        if self._is_inherited:
+        if os.getpid() != self._process:
             return
         self._is_exhausted = self._is_closed = True
         self._ready.clear()
@@ -140,26 +120,18 @@ class EvaluationStream(Closeable):
         self._sources.close()
         self._sessions.close()
 
-    @property
-    def _is_live(self) -> bool:
-        reader = self._sources.state.reader
-        return reader is not None and reader.policy is not FramePolicy.WAIT
-
-    @property
-    def _limit(self) -> int:
-        """How many jobs may be begun or wait. None of them waits on the latest frame of a camera: it would get old."""
-        reader = self._sources.state.reader
-        is_fresh = reader is not None and reader.policy is FramePolicy.LATEST
-        return self._workers if is_fresh else self._workers * AHEAD
-
     def _fill(self, is_idle: bool = True) -> None:
         """Hands jobs to the threads. Inputs are taken as late as possible, so that memory stays bounded.
 
         Args:
             is_idle: whether there is nothing better to do than to wait for a camera's next frame.
         """
-        while len(self._pending) < self._limit and not self._is_exhausted:
-            reader = self._sources.state.reader
+        while not self._is_exhausted:
+            reader = self._sources.reader
+            # The latest frame of a camera waits for no thread: it would get old.
+            is_fresh = reader is not None and reader.policy is FramePolicy.LATEST
+            if len(self._pending) >= self._workers * (1 if is_fresh else AHEAD):
+                return
             if reader is not None and not reader.is_ready and (self._pending or not is_idle):
                 return
             items = self._take()

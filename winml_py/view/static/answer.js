@@ -1,7 +1,7 @@
 // What a model answered, the tensor that it was given, and the times.
 import { bars, draw, histogram, make, number, pairs, percent, shown, table } from "./parts.js";
 
-const PHASES = ["decode", "tensorize", "bind", "evaluate", "back"];
+const PHASES = ["decode", "bind", "evaluate"];
 
 /** The answer in a few words: "seven, 87.2 %". */
 export function inWords(answer) {

@@ -73,7 +73,7 @@ def _cache_key(request: CompileRequest, target: Target, recording: Recording) ->
 
 def _reopened(request: CompileRequest, target: Target, recording: Recording, folder: Path) -> OrtEngine | None:
     """The engine, from what is in the folder; None where there is nothing, or the provider refuses it."""
-    if not folders.is_unharmed(folder):
+    if not folders.is_intact(folder, may_change=True):
         return None
     try:
         return _compile_in(request, target, recording, folder)
