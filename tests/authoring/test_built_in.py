@@ -37,8 +37,7 @@ from winml_py import (
     TensorLayout,
 )
 from winml_py.authoring import build_in
-from winml_py.authoring.placement import graph_placement
-from winml_py.core.imaging.geometry import compute_placement
+from winml_py.core.imaging.geometry import BitmapBounds, compute_placement, place
 from winml_py.core.onnx_file.expressions import Expression, GraphWriter
 
 ROOT = Path(__file__).parents[2]
@@ -157,10 +156,9 @@ def placement_model(contract: ImageContract, sides: tuple[int | None, int | None
     """From width and height to all numbers of a placement."""
     graph = GraphWriter("p")
     width, height = Expression(graph, "width", np.int64), Expression(graph, "height", np.int64)
-    made = graph_placement(width, height, sides, contract)
-    assert made is not None
-    whole = (0, 0, made.scaled[1], made.scaled[0])
-    numbers = (*made.part, *made.scaled, *(made.cut or whole), *(made.target or whole), *made.tensor)
+    region, size = BitmapBounds(0, 0, width, height), (height, width)  # type: ignore[arg-type]
+    made = place(region, size, sides[1], sides[0], contract.crop_mode, contract.scaling)  # type: ignore[arg-type]
+    numbers = (*made.part, *made.scaled, *made.cut, *made.target, *made.tensor)
     graph.node("Identity", graph.vector(*numbers), dtype=np.int64, output="numbers")
     inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, []) for name in ("width", "height")]
     outputs = [helper.make_tensor_value_info("numbers", TensorProto.INT64, [16])]

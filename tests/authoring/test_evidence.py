@@ -163,14 +163,9 @@ def test_what_is_no_evidence(proven: Path, text: str) -> None:
     "change",
     [
         {"positions": [[10**9]] * 6},
-        {"positions": [[-1] * 40] * 6},
-        {"shapes": [[3, 1, 1]] * 6},
         {"shapes": [[3, 1 << 40, 1]] * 6},
         {"numbers": [[float("nan")] * 40] * 6},
-        {"numbers": []},
-        {"seed": -1},
         {"seed": 2**40},
-        {"contract": {"Image.BitmapPixelFormat": "What"}},
         {"contract": {"Image.BitmapPixelFormat": "Gray8"}},
     ],
 )

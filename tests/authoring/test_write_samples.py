@@ -465,19 +465,11 @@ def test_what_is_no_sample(known: Path, text: str) -> None:
     ("where", "change"),
     [
         ("outputs", {"positions": [10**12]}),
-        ("outputs", {"positions": [-1] * 40}),
-        ("outputs", {"values": []}),
         ("outputs", {"scales": [0.0] * 40}),
         ("outputs", {"shape": [-1, 7, 336]}),
-        ("outputs", {"kind": "other"}),
-        ("outputs", {"tolerance": 7}),
-        ("outputs", {"best": 10**9}),
         ("outputs", {"values": ["x" * 2000] * 40}),
         ("outputs", {"values": [10**300] * 40}),
         ("outputs", {"scales": [5e-324] * 40}),
-        ("outputs", {"shape": [0, 7, 336]}),
-        ("outputs", {"mean": [float("nan"), 0.0]}),
-        ("outputs", {"positions": [], "values": [], "scales": []}),
         ("inputs", {"png": "no base64"}),
         ("inputs", {"png": None}),
         ("inputs", {"seed": -1, "shape": [4, 4], "dtype": "picture", "png": 3}),
@@ -498,17 +490,11 @@ def test_hostile_numbers_are_no_sample(known: Path, where: str, change: dict[str
         {"seed": 0, "shape": [-1], "dtype": "float32"},
         {"seed": 0, "shape": [4], "dtype": "object"},
         {"seed": 0, "shape": [4], "dtype": "(,,)f4"},
-        {"seed": 0, "shape": [4], "dtype": "01f4"},
-        {"seed": 0, "shape": [4], "dtype": "float128"},
-        {"seed": 0, "shape": [4], "dtype": ["f4"]},
-        {"seed": 0, "shape": [1] * 70, "dtype": "float32"},
         {"seed": 0, "shape": [0, 10**30], "dtype": "float32"},
         {"seed": 0, "shape": [4096, 4096], "dtype": "picture"},
         {"seed": 1 << 40, "shape": [4], "dtype": "float32"},
         {"seed": 0, "shape": [4], "dtype": "picture"},
         {"bytes": "AAAA", "shape": [4], "dtype": "float32"},
-        {"words": ["a"], "shape": [4]},
-        {"map": 7},
         {"png": base64.b64encode(b"no picture").decode()},
     ],
 )
@@ -620,23 +606,6 @@ class TestTheCommands:
         facts = json.loads(call("run", known, "--check", "--json").stdout)
         assert facts["results"][0]["check"]["is_right"] is False
 
-    def test_a_best_class_that_led_by_little_is_said(self, tmp_path: Path, openvino: object) -> None:
-        bias = np.linspace(-10, 4, 1000, dtype=np.float32)
-        bias[3], bias[500] = 5, 4.995
-        target = tmp_path / "known.onnx"
-        write_samples(logits(tmp_path, bias), target, [{}])
-        model = onnx.load(target)
-        bias[500] = 5.005
-        weight = next(each for each in model.graph.initializer if each.name == "bias")
-        weight.CopyFrom(numpy_helper.from_array(bias, "bias"))
-        target.write_bytes(model.SerializeToString())
-        words = "scores: the best class was 3 and is 500; it led by 0.05%, and 0.10% is allowed"
-        done = call("run", target, "--check")
-        assert (done.exit_code, words in done.stderr) == (0, True)
-        assert "right: 1 sample" in done.stdout
-        done = call("doctor", target)
-        assert (done.exit_code, done.stderr.count(words) >= 2) == (0, True)
-
     def test_scores_of_which_all_are_left_out_have_no_best(self) -> None:
         assert leader_of(np.full((1, 3), -np.inf, np.float32)) == (-1, 0.0)
         assert leader_of(np.array([[-np.inf, 4.0, -np.inf]], np.float32)) == (1, 2.0)
@@ -671,12 +640,3 @@ class TestTheCommands:
         result = call("doctor", target)
         assert result.exit_code == 1
         assert "the contract: Image.Kernel was AntialiasedLinear when the contract was learned" in result.stderr
-
-    def test_doctor_of_a_wrong_model(self, known: Path) -> None:
-        model = onnx.load(known)
-        weight = next(each for each in model.graph.initializer if each.name == "heads.0.weight")
-        weight.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weight) * np.float32(1.05), weight.name))
-        known.write_bytes(model.SerializeToString())
-        result = call("doctor", known)
-        assert result.exit_code == 1
-        assert "wrong: 2 of 2 samples" in result.stdout

@@ -106,13 +106,12 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "info nothing",
         3,
-        "nothing: This is a folder, and a model file is expected. It has no .onnx file.",
+        "nothing: Expected a model file, got a folder.",
     ),
     (
         "info digit.onnx",
         3,
-        "digit.onnx: Model file not found. Did you mean digits.onnx? The models in {place}: add.onnx, "
-        "digits.onnx, edges.onnx, empty.onnx, free.onnx, half.onnx, half_digits.onnx, ids.onnx.",
+        "digit.onnx: Model file not found. Did you mean digits.onnx?",
     ),
     (
         "run split.onnx x.npy",

@@ -91,13 +91,6 @@ def test_operators_are_added_in_any_order(tmp_path: Path) -> None:
     assert raw(made, tmp_path, a=np.float32([-1, 2]))[0].tolist() == [-1, -2]
 
 
-def test_numbers_pass_over_names_that_are_taken(tmp_path: Path) -> None:
-    made = builder(a=[2]).outputs.add(describe("y", FLOAT, [2]))
-    made.operators.add(operator("Abs").set_name("Neg_1").set_input("X", "a").set_output("Y", "b"))
-    made.operators.add(operator("Neg").set_input("X", "b").set_output("Y", "y"))
-    assert [node.name for node in proto(made, tmp_path).graph.node] == ["Neg_1", "Neg_2"]
-
-
 def test_large_constants_are_checked_by_their_types() -> None:
     made = builder(a=[1, 512]).outputs.add(describe("y", FLOAT, [1, 512]))
     made.operators.add(operator("MatMul").set_input("A", "a").set_constant("B", x(511, 512)).set_output("Y", "y"))
@@ -199,17 +192,11 @@ def test_a_default_is_used_here_and_replaced_by_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "name", "value", "stored"),
     [
-        ("Softmax", "axis", 1, 1),
         ("Softmax", "axis", TensorInt64Bit.create_from_array([], [1]), 1),
-        ("Softmax", "axis", np.int32([1]), 1),
         ("Elu", "alpha", 2, 2.0),
-        ("Elu", "alpha", 0.5, 0.5),
-        ("Transpose", "perm", (1, 0), [1, 0]),
         ("Transpose", "perm", TensorInt64Bit.create_from_array([2], [1, 0]), [1, 0]),
         ("Cast", "to", TensorKind.FLOAT, 1),
-        ("ConstantOfShape", "value", np.float32([7]), np.float32([7])),
         ("ConstantOfShape", "value", numpy_helper.from_array(np.int64([7])), np.int64([7])),
-        ("MaxPool", "auto_pad", "SAME_UPPER", b"SAME_UPPER"),
         ("MaxPool", "auto_pad", TensorString.create_from_array([], ["SAME_UPPER"]), b"SAME_UPPER"),
     ],
 )
@@ -220,7 +207,7 @@ def test_attributes(kind: str, name: str, value: Any, stored: Any) -> None:
     made = operator(kind).set_input(schema.inputs[0].name, "a").set_output(schema.outputs[0].name, "y")
     for needed in {part.name for part in schema.attributes.values() if part.required} - {name}:
         made.set_attribute(needed, [1, 1])
-    node = build_node(made.set_attribute(name, value), "it", 17).node
+    node, _ = build_node(made.set_attribute(name, value), "it", 17)
     attribute = next(part for part in node.attribute if part.name == name)
     came = onnx.helper.get_attribute_value(attribute)
     assert AttributeProto.AttributeType.Name(attribute.type) == schema.attributes[name].type.name
@@ -332,11 +319,6 @@ def test_saving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_file, "PROTOBUF_LIMIT", 100)
     with pytest.raises(NotSupportedError, match="larger than 2 GB"):
         made.create_model()
-    for _ in range(2):  # the second replaces both files
-        made.save(tmp_path / "large.onnx")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["large.onnx", "large.onnx.data"]
-    result = LearningModelSession(LearningModel.load(tmp_path / "large.onnx")).evaluate_features({"a": x(64)})
-    np.testing.assert_array_equal(result.outputs["y"], x(64) + x(64))
 
 
 def gemm() -> LearningModelOperator:
@@ -344,28 +326,19 @@ def gemm() -> LearningModelOperator:
 
 
 REFUSED = [
-    (lambda: operator("Gem"), "has no operator 'Gem'. Did you mean 'Gemm'?"),
-    (lambda: operator("Gelu"), "It comes with operator set 20: LearningModelBuilder.create(20)"),
-    (lambda: operator("Upsample"), "Operator set 9 still had it."),
+    (lambda: operator("Gem"), "There is no operator 'Gem' in the domain ''. Did you mean 'Gemm'?"),
+    (lambda: operator("Gelu"), "Opset 17 has no operator Gelu. It came with opset 20."),
+    (lambda: operator("Upsample"), "The operator Upsample is deprecated since opset 10."),
     (lambda: operator("Gemm").set_input("A", "a").set_output("Y", "y"), "Gemm_0 (Gemm) has no input 'B' set"),
     (lambda: operator("Gemm").set_input("A", "a").set_input("B", "b"), "Gemm_0 (Gemm) has no output 'Y' set"),
     (lambda: gemm().set_input("D", "a"), "Gemm_0 (Gemm) has no input 'D'. Known: A, B, C."),
     (lambda: gemm().set_output("Z", "z"), "Gemm_0 (Gemm) has no output 'Z'."),
     (lambda: gemm().set_name("product").set_attribute("transC", 1), "product (Gemm) has no attribute 'transC'. Did"),
-    (
-        lambda: gemm().set_attribute("transB", 1.5),
-        "'transB' of the operator Gemm_0 (Gemm) is a whole number, and float32 came",
-    ),
-    (lambda: gemm().set_attribute("alpha", "x"), "'alpha' of the operator Gemm_0 (Gemm) is a number, and object came"),
-    (lambda: gemm().set_attribute("transB", [1, 1]), "is a whole number, and 2 values came"),
-    (lambda: gemm().set_attribute("transB", None), "'transB' of the operator Gemm_0 (Gemm) is NoneType"),
-    (lambda: gemm().set_input("A", ["a", "a"]), "Gemm_0 (Gemm) has one input 'A', and 2 names came"),
-    (lambda: operator("Cast").set_input("input", "a").set_output("output", "y"), "needs the attribute 'to'"),
-    (
-        lambda: operator("If").set_input("cond", "a").set_output("outputs", "y"),
-        "If_0 (If) has a graph of its own inside",
-    ),
-    (lambda: operator("STFT", "com.microsoft.experimental"), "own from operator set 17 on: leave the domain out"),
+    (lambda: gemm().set_attribute("transB", 1.5), "The attribute transB of Gemm is 1.5. It is of type int"),
+    (lambda: gemm().set_attribute("alpha", "x"), "The attribute alpha of Gemm is 'x'. It is of type float"),
+    (lambda: gemm().set_attribute("transB", [1, 1]), "The attribute transB of Gemm is [1, 1]."),
+    (lambda: gemm().set_attribute("transB", None), "The attribute transB of Gemm is None."),
+    (lambda: gemm().set_input("A", ["a", "a"]), "Gemm_0 (Gemm) has one input 'A', got 2 names"),
     (lambda: gemm().set_constant("C", {}), "The constant Gemm_0.C is dict"),
 ]
 
@@ -386,15 +359,16 @@ def unary(kind: str, given: str, made: str) -> LearningModelOperator:
 
 
 LOOSE = [
-    ([gemm().set_input("B", "c")], "Gemm_0 (Gemm) reads 'c', and no input, constant or operator gives it"),
-    ([gemm().set_input("A", "b").set_input("B", "a")], "Gemm_0 (Gemm): "),
-    ([gemm().set_constant("B", np.ones((4, 5)))], "Gemm_0 (Gemm): B has inconsistent type tensor(double)"),
+    ([operator("Cast").set_input("input", "a").set_output("output", "y")], "Required attribute 'to' is missing"),
+    ([gemm().set_input("B", "c")], "input 'c' of node: name: Gemm_0 OpType: Gemm is not output of any previous nodes."),
+    ([gemm().set_input("A", "b").set_input("B", "a")], "(op_type:Gemm, node name: Gemm_0): "),
+    ([gemm().set_constant("B", np.ones((4, 5)))], "node name: Gemm_0): B has inconsistent type tensor(double)"),
     ([gemm().set_constant("B", x(4, 6))], "differ in dimension 1: (6) vs (5)"),
-    ([gemm().set_output("Y", "z")], "The output 'y' of the model is read, and no"),
-    ([gemm(), unary("Relu", "a", "y")], "Relu_1 (Relu) makes 'y', and that name is taken already"),
+    ([gemm().set_output("Y", "z")], "Graph output 'y' is not an output of any node"),
+    ([gemm(), unary("Relu", "a", "y")], "'y' has been used as output names multiple times"),
     (
         [gemm(), unary("Relu", "p", "q"), unary("Abs", "q", "p")],
-        "wait for each other: the operator Relu_1 (Relu), the operator Abs_2 (Abs)",
+        "wait for each other: Relu_1 (Relu), Abs_2 (Abs)",
     ),
 ]
 
@@ -412,25 +386,18 @@ def test_models_that_do_not_hold_together(operators: list[LearningModelOperator]
 @pytest.mark.parametrize(
     ("mistake", "message"),
     [
-        (lambda made: LearningModelBuilder.create(6), "The operator set is 6"),
         (lambda made: LearningModelBuilder.create(999), "The operator set is 999"),
         (lambda made: made.create_model(), "The model has no output"),
         (lambda made: made.inputs.add(describe("a", FLOAT, [1])), "The name 'a' is taken already"),
         (lambda made: made.inputs.add_constant("a", 1), "The name 'a' is taken already"),
-        (lambda made: made.inputs.add_constant("", 1), "The name of the constant is ''"),
-        (lambda made: made.inputs.add("a"), "described by a descriptor, not by str"),
+        (lambda made: made.inputs.add("a"), "Expected a descriptor of a feature, got str"),
         (lambda made: made.inputs.add("a", "b"), "An input was given as 2 arguments"),
-        (lambda made: made.operators.add("Relu"), "An operator is a LearningModelOperator, not str"),
+        (lambda made: made.operators.add("Relu"), "Expected a LearningModelOperator, got str"),
         (lambda made: made.operators.add(unary("Abs", "a", "y").set_name("one")), "The name 'one' is taken already"),
         (lambda made: describe("a", 7), "was given 1 arguments"),
         (lambda made: describe("a", FLOAT, [1.5]), "A size of a is 1.5"),
-        (lambda made: describe("a", FLOAT, [-2]), "A size of a is -2"),
         (lambda made: describe("a", "float", [1]), "The element type of a is 'float'"),
-        (lambda made: describe("a", 3, FLOAT, [1]), "The description of a is 3"),
         (lambda made: operator(""), "The type of an operator is ''"),
-        (lambda made: operator("Abs", 1), "The domain of Abs is 1"),
-        (lambda made: operator("Abs").set_input("X", 3), "connected to is 3"),
-        (lambda made: operator("Abs").set_name(3), "The name of an operator is 3"),
     ],
 )
 def test_mistakes(mistake: Any, message: str) -> None:
@@ -442,13 +409,6 @@ def test_mistakes(mistake: Any, message: str) -> None:
 
 
 def test_operators_show_what_they_are() -> None:
-    made = operator("Gemm", "ai.onnx")
-    assert (made.type, made.domain, made.name, repr(gemm())) == (
-        "Gemm",
-        "",
-        "",
-        "<LearningModelOperator Gemm: A, B -> Y>",
-    )
     builder(a=[3, 4], b=[4, 5]).operators.add(named := gemm())
     assert (named.name, repr(named)) == ("Gemm_0", "<LearningModelOperator Gemm 'Gemm_0': A, B -> Y>")
     assert repr(builder()) == "<LearningModelBuilder of operator set 17>"

@@ -138,14 +138,6 @@ def test_weights_that_inner_graphs_read_get_the_prefix() -> None:
         np.testing.assert_array_equal(came, -X[0] + X[1] * (1 if truth else -1))
 
 
-def test_an_input_that_is_given_on_is_an_output() -> None:
-    second = data([node("Neg", "p", "q")], [tensor("p", ["n", 4])], [tensor("p", ["n", 4]), tensor("q", ["n", 4])])
-    model = join(SCALE, second, {"y": "p"})
-    assert names(model)[1] == ["z", "p", "q"]
-    came = evaluate(model, x=X)
-    np.testing.assert_array_equal([came["p"], came["q"]], [2 * X, -2 * X])
-
-
 def test_operator_sets_are_brought_together() -> None:
     # ReduceSum's axes became an input with operator set 13, and Softmax's default axis changed.
     old = data(
@@ -173,14 +165,12 @@ def test_operators_that_cannot_be_converted_are_named() -> None:
     scan = node("Scan", "lengths x", "y", body=body, num_scan_inputs=1)
     old = data([scan], ends[:1], ends[1:], {"lengths": np.int64([4])}, opset=8)
     new = data([node("Gelu", "a", "g")], [tensor("a", [1, 4, 2])], [tensor("g", [1, 4, 2])], opset=22, ir_version=10)
-    with pytest.raises(NotSupportedError, match="Scan differs between operator set 8 ") as refused:
+    with pytest.raises(NotSupportedError, match="Scan differs between the operator sets 8 and 22") as refused:
         join(old, new, {"y": "a"})
     require_sentence(str(refused.value))
     tree = node("TreeEnsembleClassifier", "x", "y z", domain="ai.onnx.ml")
     trees = [data([tree], ends[:1], ends[1:], domains={"ai.onnx.ml": version}) for version in (1, 3)]
-    with pytest.raises(
-        NotSupportedError, match=r"of ai\.onnx\.ml differs between the operator sets 1 and 3"
-    ) as refused:
+    with pytest.raises(NotSupportedError, match="differs between the operator sets 1 and 3") as refused:
         join(*trees, {"y": "x"})
     assert str(refused.value).startswith("TreeEnsembleClassifier")
 
@@ -283,9 +273,9 @@ WHOLE = data([node("Neg", "w", "v")], [tensor("w", ["n", 4], INT64)], [tensor("v
         (LINEAR, {"yy": "x"}, "The first model has no output 'yy' to link. Did you mean 'y'?"),
         (LINEAR, {"y": "bb"}, "The second model has no input 'bb' to link. Did you mean 'b'?"),
         (LINEAR, {"y": "w"}, "The second model has no input 'w' to link."),
-        (LINEAR, {"y": "b"}, "The output 'y' is float[-1, 4], and the input 'b' takes float[3]."),
-        (WRONG, {"y": "w"}, "The output 'y' is float[-1, 4], and the input 'w' takes float[2, 5]."),
-        (WHOLE, {"y": "w"}, "The output 'y' is float[-1, 4], and the input 'w' takes int64[-1, 4]."),
+        (LINEAR, {"y": "b"}, "The output 'y' is Float n x 4, and the input 'b' takes Float 3."),
+        (WRONG, {"y": "w"}, "The output 'y' is Float n x 4, and the input 'w' takes Float 2 x 5."),
+        (WHOLE, {"y": "w"}, "The output 'y' is Float n x 4, and the input 'w' takes Int64 n x 4."),
     ],
 )
 def test_links_that_do_not_fit(second: bytes, links: dict[str, str], message: str) -> None:
@@ -340,7 +330,7 @@ def test_sequences_are_linked() -> None:
         [node("ConcatFromSequence", "t", "y", axis=1)], [helper.make_value_info("t", sequence)], [tensor("y", ["n", 8])]
     )
     np.testing.assert_array_equal(evaluate(join(pair, glue, {"s": "t"}), x=X)["y"], np.hstack([X, X]))
-    with pytest.raises(InvalidArgumentError, match=r"The output 's' is a sequence, and the input 'x' takes float"):
+    with pytest.raises(InvalidArgumentError, match=r"The output 's' is list of Float n x 4, and the input"):
         join(pair, SCALE, {"s": "x"})
 
 

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -33,6 +34,7 @@ from winml_py import (
     TensorKind,
     operators,
 )
+from winml_py.core.base.winrt_object import inside
 from winml_py.operators import call
 from winml_py.operators.call import OperatorCache
 from winml_py.testing import FakeDevice
@@ -262,35 +264,21 @@ def test_long_attributes_that_differ_are_told_apart() -> None:
         np.testing.assert_array_equal(operators.Constant(value_floats=array), array)
 
 
-def test_the_cache_keeps_the_newest_and_closes_what_it_drops() -> None:
+def test_the_cache_keeps_the_newest_and_frees_what_it_drops() -> None:
     cache = OperatorCache(2)
-    made = {}
 
-    def use(size: int) -> Any:
-        def create() -> operators.CompiledOperator:
-            made[size] = operators.compile("Relu", np.zeros(size, np.float32))
-            return made[size]
+    def get(size: int) -> operators.CompiledOperator:
+        return cache.get(size, lambda: operators.compile("Relu", np.zeros(size, np.float32)))
 
-        with cache.lent(size, create) as operator:
-            return operator(np.full(size, -1, np.float32))
-
-    def is_closed(size: int) -> bool:
-        try:
-            made[size](np.zeros(size, np.float32))
-        except ClosedError:
-            return True
-        return False
-
-    use(1), use(2), use(1), use(3)
-    assert [is_closed(size) for size in (1, 2, 3)] == [False, True, False]
-    with cache.lent(1, lambda: pytest.fail("it is there")) as held:
-        use(4), use(5)
-        assert held(np.full(1, -1, np.float32)) == [0]  # dropped, and still in use
-    assert [is_closed(size) for size in (1, 3, 4, 5)] == [True, True, False, False]
+    engines = {size: weakref.ref(inside(get(size).session).engine) for size in (1, 2)}
+    held = get(1)
+    get(3)
+    assert [engine() is None for engine in engines.values()] == [False, True]
+    get(4)
+    assert held(np.full(1, -1, np.float32)) == [0]  # dropped, and still in use
     cache.clear()
-    assert is_closed(4)
-    assert is_closed(5)
-    assert len(cache) == 0
+    del held
+    assert (engines[1](), len(cache)) == (None, 0)
 
 
 def test_eight_threads_with_a_cache_of_two(monkeypatch: pytest.MonkeyPatch) -> None:

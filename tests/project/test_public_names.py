@@ -44,6 +44,5 @@ def test_the_names_of_vision_are_these() -> None:
         "cosine_similarity",
         "detections",
         "embedding",
-        "keypoints",
         "masks",
     ]

@@ -127,7 +127,7 @@ def test_points_are_where_the_corners_are(name: str) -> None:
     metadata = seeing.ULTRALYTICS | {"task": "pose", "kpt_shape": "[2, 3]"}
     model = seeing.made(seeing.yolo("points"), {"output0": f"float[1, 13, {seeing.PLACES}]"}, metadata)
     result = evaluated(model, name)
-    (points,) = vision.keypoints(result)
+    (points,) = vision.detections(result).points
     _, _, (left, top, right, bottom), _ = PICTURES[name]
     assert np.abs(points[:, :2] - [[left, top], [right, bottom]]).max() <= 1
     assert points[:, 2].tolist() == [0.75, 0.75]

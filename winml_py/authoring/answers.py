@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..core.imaging.formats import layout_of
+from ..core.imaging.geometry import Placement
 from ..core.onnx_file.expressions import Expression, GraphWriter, onnx_type
 from ..core.onnx_file.nodes import messages
 from ..errors import InvalidArgumentError, NotSupportedError
 from .kernels import Preprocessing
-from .placement import GraphPlacement
 
 if TYPE_CHECKING:
     import onnx
@@ -29,15 +29,12 @@ with a score above this."""
 
 
 def add_labels(model: onnx.ModelProto, labels: Sequence[str]) -> None:
-    """Appends the outputs `top_labels` and `top_scores`: the likeliest classes, the best first.
-
-    Raises:
-        InvalidArgumentError: not one output alone has a score for each label.
-    """
+    """Appends the outputs `top_labels` and `top_scores`: the likeliest classes, the best first."""
     scored = [output for output in model.graph.output if _is_float(output) and _shape(output)[-1:] == [len(labels)]]
     if len(scored) != 1:
+        outputs = "more than one output" if scored else "no output"
         raise InvalidArgumentError(
-            f"There are {len(labels)} labels, and {_count_word(len(scored))} of the model has as many scores: "
+            f"There are {len(labels)} labels, and {outputs} of the model has as many scores: "
             f"{_describe_outputs(model)}.",
             hint="State one label for each class, in the order of the scores.",
         )
@@ -48,20 +45,18 @@ def add_labels(model: onnx.ModelProto, labels: Sequence[str]) -> None:
     put_after(model, graph, {"top_labels": (names, shape), "top_scores": (scores, shape)})
 
 
-def add_boxes(model: onnx.ModelProto, labels: Sequence[str], picture: str, placement: GraphPlacement | None) -> None:
+def add_boxes(model: onnx.ModelProto, labels: Sequence[str], picture: str, placement: Placement | None) -> None:
     """Appends the outputs `boxes`, `box_scores`, `box_classes` and `box_labels`, the best box first.
 
-    Args:
-        model: a detector with Ultralytics' output: 1 x (4 + classes) x places, where the four are the middle, the width
-            and the height of a box in pixels of the tensor.
-        labels: the names of its classes.
-        picture: the name of the input.
-        placement: where the picture lies in the tensor; None where it fills it in its own size.
-
-    Raises:
-        NotSupportedError: if the outputs are not in a layout of Ultralytics' detectors.
+    The model is a detector with Ultralytics' output: 1 x (4 + classes) x places, where the four are the middle, width
+    and height of a box in pixels of the tensor.
     """
-    box_outputs = [output for output in model.graph.output if _is_detection(output, len(labels))]
+    shapes = [(output, _shape(output)) for output in model.graph.output if _is_float(output)]
+    box_outputs = [
+        output
+        for output, shape in shapes
+        if len(shape) == 3 and shape[1] == 4 + len(labels) and (shape[0] == 1 or not isinstance(shape[0], int))
+    ]
     if len(box_outputs) != 1:
         raise NotSupportedError(
             f"Suppression needs one output of 1 x {4 + len(labels)} x places, for boxes of {len(labels)} classes; the "
@@ -100,16 +95,14 @@ def _suppress(answer: Expression, classes: int) -> tuple[Expression, Expression,
     return corners, sorted_scores, selected_classes
 
 
-def _in_picture(boxes: Expression, pixels: Expression, placement: GraphPlacement | None) -> Expression:
+def _in_picture(boxes: Expression, pixels: Expression, placement: Placement | None) -> Expression:
     """The boxes in pixels of the picture, cut off at its edges: `PicturePlacement.boxes_to_picture`."""
     graph = boxes.graph
     if placement is not None:
         part, (height, width), cut, target = placement.part, placement.scaled, placement.cut, placement.target
         across, down = graph.adopt(part.width) / graph.adopt(width), graph.adopt(part.height) / graph.adopt(height)
-        left, top = (cut.x, cut.y) if cut else (0, 0)
-        right, bottom = (target.x, target.y) if target else (0, 0)
-        x = across * (graph.adopt(left) - graph.adopt(right)) + graph.adopt(part.x)
-        y = down * (graph.adopt(top) - graph.adopt(bottom)) + graph.adopt(part.y)
+        x = across * (graph.adopt(cut.x) - graph.adopt(target.x)) + graph.adopt(part.x)
+        y = down * (graph.adopt(cut.y) - graph.adopt(target.y)) + graph.adopt(part.y)
         boxes = boxes * _row(across, down) + _row(x, y)
     return boxes.at_least(0).at_most(_row(pixels.size(1), pixels.size(0)))
 
@@ -140,23 +133,9 @@ def _is_float(output: onnx.ValueInfoProto) -> bool:
     return output.type.tensor_type.elem_type in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
 
 
-def _is_detection(output: onnx.ValueInfoProto, classes: int) -> bool:
-    shape = _shape(output)
-    return (
-        _is_float(output)
-        and len(shape) == 3
-        and shape[1] == 4 + classes
-        and (shape[0] == 1 or not isinstance(shape[0], int))
-    )
-
-
 def _shape(output: onnx.ValueInfoProto) -> Shape:
     dimensions = output.type.tensor_type.shape.dim
     return [each.dim_value if each.HasField("dim_value") else each.dim_param or None for each in dimensions]
-
-
-def _count_word(count: int) -> str:
-    return "more than one output" if count else "no output"
 
 
 def _describe_outputs(model: onnx.ModelProto) -> str:
@@ -169,15 +148,10 @@ def _describe_outputs(model: onnx.ModelProto) -> str:
 Shape = list[str | int | None]
 
 
-def put_before(model: onnx.ModelProto, name: str, steps: Preprocessing) -> GraphPlacement | None:
-    """Makes a picture of an input; the model's nodes read the tensor that is made of it.
+def put_before(model: onnx.ModelProto, name: str, steps: Preprocessing) -> Placement | None:
+    """Makes a picture of an input; returns where it lies in the tensor, None where it fills it in its own size."""
+    from onnx import NodeProto, TensorProto, helper
 
-    Returns:
-        Where the picture lies in the tensor; None where it fills it in its own size.
-
-    Raises:
-        NotSupportedError: the input is an output, too.
-    """
     if any(output.name == name for output in model.graph.output):
         raise NotSupportedError(
             f"The input {name} is an output of the model, too, which cannot be a picture and a tensor.",
@@ -185,24 +159,26 @@ def put_before(model: onnx.ModelProto, name: str, steps: Preprocessing) -> Graph
         )
     graph = graph_for(model, f"{name}/picture")
     tensor = graph.name_of("tensor")
-    _rename(model.graph, name, tensor)
+    for part in messages(model.graph):  # also of graphs inside of nodes
+        if isinstance(part, NodeProto):
+            part.input[:] = [tensor if read == name else read for read in part.input]
     placement = steps.write(graph, name, tensor)
     nodes = list(model.graph.node)
     model.graph.ClearField("node")
     model.graph.node.extend([*graph.nodes, *nodes])
     value = next(value for value in model.graph.input if value.name == name)
     model.graph.value_info.append(value)
-    _become_tensor(model.graph.value_info[-1], tensor)
-    _become_picture(value, steps)
+    inner = model.graph.value_info[-1]
+    inner.name, inner.type.denotation = tensor, ""
+    sides = (f"{name}_height", f"{name}_width")
+    shape: Shape = [*sides, layout_of(steps.source).channels]
+    value.type.CopyFrom(helper.make_tensor_type_proto(TensorProto.UINT8, shape))
+    value.doc_string = f"One picture of any size: height x width x channels, {steps.source.name}."
     return placement
 
 
 def put_after(model: onnx.ModelProto, graph: GraphWriter, outputs: Mapping[str, tuple[Expression, Shape]]) -> None:
-    """Appends nodes, and outputs with their shapes.
-
-    Raises:
-        NotSupportedError: the model has a value of such a name.
-    """
+    """Appends nodes, and outputs with their shapes."""
     from onnx import helper
 
     clashes = sorted(_names(model.graph) & outputs.keys())
@@ -230,27 +206,3 @@ def _names(graph: onnx.GraphProto) -> set[str]:
     nodes = [part for part in messages(graph) if isinstance(part, NodeProto)]
     values = {name for node in nodes for name in (node.name, *node.input, *node.output)}
     return values | {value.name for value in (*graph.input, *graph.output, *graph.initializer)}
-
-
-def _rename(graph: onnx.GraphProto, name: str, new: str) -> None:
-    """Lets all nodes read another value, those in graphs inside of nodes too."""
-    from onnx import NodeProto
-
-    for part in messages(graph):
-        if isinstance(part, NodeProto):
-            for index, read in enumerate(part.input):
-                if read == name:
-                    part.input[index] = new
-
-
-def _become_tensor(value: onnx.ValueInfoProto, name: str) -> None:
-    value.name, value.type.denotation = name, ""
-
-
-def _become_picture(value: onnx.ValueInfoProto, steps: Preprocessing) -> None:
-    from onnx import TensorProto, helper
-
-    sides = (f"{value.name}_height", f"{value.name}_width")
-    shape: list[str | int | None] = [*sides, layout_of(steps.source).channels]
-    value.type.CopyFrom(helper.make_tensor_type_proto(TensorProto.UINT8, shape))
-    value.doc_string = f"One picture of any size: height x width x channels, {steps.source.name}."

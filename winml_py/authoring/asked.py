@@ -6,17 +6,16 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
+import PIL.Image
+from PIL.Image import Image
 
 from ..core.base.arrays import Array
 from ..core.imaging.formats import Pixels
 from ..enums import TensorLayout
 from ..errors import InvalidArgumentError, NotSupportedError
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 Pictures = Literal["pillow", "path", "rgb", "bgr", "gray"]
 """What a function takes: an image of Pillow's, the path of a file, or an array in that order of channels."""
@@ -35,27 +34,14 @@ _NAMES = ("pixel_values", "image", "images", "input", "inputs", "data", "x")
 
 
 class Answer(NamedTuple):
-    """What the function gave for a picture.
-
-    Attributes:
-        numbers: channels x height x width, of float32; a copy.
-        layout: how it stood.
-    """
+    """What the function gave for a picture: a copy, channels x height x width of float32, and its own layout."""
 
     numbers: Array
     layout: TensorLayout
 
 
 class AskedFunction:
-    """A function that turns a picture into a tensor.
-
-    Args:
-        function: what it is.
-        pictures: what it takes; None finds out whether it takes images of Pillow's, or paths.
-
-    Raises:
-        InvalidArgumentError: it takes neither; or its name says nothing.
-    """
+    """A function that turns a picture into a tensor. What it takes is found out, where `pictures` is None."""
 
     def __init__(self, function: Callable[..., Any], pictures: Pictures | None) -> None:
         if not callable(function):
@@ -77,14 +63,13 @@ class AskedFunction:
 
     def _find_out(self, stated: Pictures | None) -> Pictures:
         """Calls the function with a picture, in each way, until it gives something."""
-        pixels = np.full((60, 80, 3), 128, np.uint8)
-        problems = []
+        image, problems = PIL.Image.fromarray(np.full((60, 80, 3), 128, np.uint8)), []
         kinds: tuple[Pictures, ...] = (stated,) if stated else ("pillow", "path")
         for kind in kinds:
             for call in _CALLS:
                 self._call = call
                 try:
-                    self._give(pixels, kind)
+                    self._give(image, kind)
                 except Exception as error:  # whatever somebody's function raises for what it does not take
                     problems.append(f"{type(error).__name__}: {error}")
                 else:
@@ -97,55 +82,40 @@ class AskedFunction:
 
     def ask_image(self, image: Image) -> Answer | None:
         """What a function of images or paths gives for any image, with its EXIF data; None where it raises."""
-        self.calls += 1
         try:
-            given = self._give_image(image)
-            array = next(_arrays(given), None)
+            array = next(_arrays(self._give(image, self.pictures)), None)
             return None if array is None else self._answer(array)
         except Exception:  # whatever somebody's function raises for what it does not take
             return None
 
-    def _give_image(self, image: Image) -> Any:
-        if self.pictures == "pillow":
-            return self._call(self._function, image)
-        with _temporary_folder() as folder:
-            path = os.path.join(folder, "picture.png")
-            image.save(path, exif=image.getexif())
-            return self._call(self._function, path)
-
-    def _give(self, pixels: Pixels, kind: Pictures) -> Any:
-        from PIL import Image
-
+    def _give(self, image: Image, kind: Pictures) -> Any:
         self.calls += 1
         if self.calls > MOST_CALLS:
             raise NotSupportedError(f"{self.name} was called {MOST_CALLS} times, and is not understood.")
         match kind:
             case "pillow":
-                return self._call(self._function, Image.fromarray(pixels))
-            case "path":
-                with _temporary_folder() as folder:
-                    path = os.path.join(folder, "picture.png")
-                    Image.fromarray(pixels).save(path)
-                    return self._call(self._function, path)
+                return self._call(self._function, image)
             case "rgb":
-                return self._call(self._function, pixels.copy())
+                return self._call(self._function, np.array(image))
             case "bgr":
-                return self._call(self._function, pixels[..., ::-1].copy())
+                return self._call(self._function, np.array(image)[..., ::-1].copy())
             case "gray":
-                return self._call(self._function, np.asarray(Image.fromarray(pixels).convert("L")).copy())
+                return self._call(self._function, np.array(image.convert("L")))
+        # Windows removes no open file, and the function may hold it: Pillow reads an image when it is looked at.
+        with tempfile.TemporaryDirectory(prefix="winml-py-", ignore_cleanup_errors=True) as folder:
+            path = os.path.join(folder, "picture.png")
+            image.save(path, exif=image.getexif())
+            return self._call(self._function, path)
 
     def __call__(self, pixels: Pixels) -> Answer:
-        """What the function gives for a picture.
-
-        Args:
-            pixels: height x width x red, green, blue.
+        """What the function gives for a picture of height x width x red, green, blue.
 
         Raises:
             InvalidArgumentError: the function raises, or gives no tensor of a picture.
             NotSupportedError: it gives more than one picture.
         """
         try:
-            given = self._give(pixels, self.pictures)
+            given = self._give(PIL.Image.fromarray(pixels), self.pictures)
         except NotSupportedError:
             raise
         except Exception as error:
@@ -185,11 +155,6 @@ class AskedFunction:
         return Answer((array.transpose(2, 0, 1) if is_last else array).astype(np.float32), layout)
 
 
-def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
-    # Windows removes no open file, and the function may hold it: an image of Pillow's is read when it is looked at.
-    return tempfile.TemporaryDirectory(prefix="winml-py-", ignore_cleanup_errors=True)
-
-
 def _arrays(given: Any, depth: int = 0) -> Iterator[Array]:
     """The arrays of numbers in what a function gave, those with a telling name first; copied."""
     array = _array_of(given)
@@ -210,11 +175,9 @@ def _arrays(given: Any, depth: int = 0) -> Iterator[Array]:
 
 def _array_of(given: Any) -> Array | None:
     """A copy of what is an array, a tensor or an image."""
-    from PIL import Image
-
     if isinstance(given, np.ndarray):
         return given.copy()
-    if isinstance(given, Image.Image):
+    if isinstance(given, PIL.Image.Image):
         return np.array(given)
     for leave in ("detach", "cpu"):  # torch's, which are of a graph or on a device
         if callable(getattr(given, leave, None)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..core.base.atomic_files import require_another_file, require_folder, write_whole
@@ -16,14 +16,13 @@ from ..core.model import known_answers
 from ..core.model.contracts import fits, fitting_inputs
 from ..core.model.model import LearningModel
 from ..core.onnx_file.expressions import GraphWriter
-from ..core.onnx_file.nodes import convert_opset, messages
+from ..core.onnx_file.nodes import convert_opset, messages, read_for_copy
 from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError, NotSupportedError
 from . import evidence
 from .answers import add_boxes, add_labels, put_before
 from .kernels import Preprocessing, require_kernel
-from .placement import GraphPlacement
-from .write_contract import read_for_copy, remove_metadata, set_image_metadata
+from .write_contract import remove_metadata, set_image_metadata
 
 if TYPE_CHECKING:
     import onnx
@@ -96,13 +95,21 @@ def build_in(
     placements = {name: put_before(model, name, step) for name, step in steps.items()}
     names = tuple(labels)
     if suppress:
-        _add_boxes(model, names or loaded.labels, placements)
+        names = names or loaded.labels
+        if len(placements) > 1 or not names:
+            raise InvalidArgumentError(
+                f"Suppression needs the names of the classes and one picture: here are {len(names)} names and "
+                f"{len(placements)} pictures.",
+                hint="State labels=[...], or --labels, and one input.",
+            )
+        add_boxes(model, names, *placements.popitem())
     elif names:
         add_labels(model, names)
     for key in (evidence.KEY, known_answers.KEY):  # of pictures, which an input takes no more
         remove_metadata(model, key)
-    if not _has_images(model):  # the metadata stay while they describe another image
-        set_image_metadata(model, {})
+    features = (*model.graph.input, *model.graph.output)
+    if not any(getattr(part, "denotation", "") == "IMAGE" for each in features for part in messages(each.type)):
+        set_image_metadata(model, {})  # they stay while they describe another image
     write_whole(destination, model.SerializeToString())
 
 
@@ -113,8 +120,9 @@ def _images(model: LearningModel, contract: ImageContract | None, names: set[str
         chosen = {feature.name for feature in fitting_inputs(features, contract, names)}
         for name in chosen:
             model.contracts[name] = contract
-        return [image for image in _image_inputs(model) if image.name in chosen]
-    images = _image_inputs(model)
+        features = model.input_features
+        return [image for image in features if isinstance(image, ImageFeatureDescriptor) and image.name in chosen]
+    images = [image for image in features if isinstance(image, ImageFeatureDescriptor)]
     unknown = names - {image.name for image in images}
     if unknown or not images:
         what = f"The input {', '.join(sorted(unknown))} is not" if unknown else "No input of the model is"
@@ -122,21 +130,15 @@ def _images(model: LearningModel, contract: ImageContract | None, names: set[str
             f"{what} an image that the model states a contract for.",
             hint="State the contract: build_in(source, destination, ImageContract.imagenet()), or --from.",
         )
-    return [_fitting(image) for image in images if image.name in (names or {image.name})]
-
-
-def _image_inputs(model: LearningModel) -> list[ImageFeatureDescriptor]:
-    return [feature for feature in model.input_features if isinstance(feature, ImageFeatureDescriptor)]
-
-
-def _fitting(image: ImageFeatureDescriptor) -> ImageFeatureDescriptor:
-    if not fits(image, image.contract):
-        raise InvalidArgumentError(
-            f"The input {image.name} is {image.expects()}, and its contract is of {image.contract.pixel_format.name} "
-            f"pictures in {image.contract.layout.name}.",
-            hint="State another contract.",
-        )
-    return image
+    images = [image for image in images if image.name in (names or {image.name})]
+    for image in images:
+        if not fits(image, image.contract):
+            raise InvalidArgumentError(
+                f"The input {image.name} is {image.expects()}, and its contract is of "
+                f"{image.contract.pixel_format.name} pictures in {image.contract.layout.name}.",
+                hint="State another contract.",
+            )
+    return images
 
 
 def _preprocessing(image: ImageFeatureDescriptor, pictures: BitmapPixelFormat) -> Preprocessing:
@@ -152,63 +154,24 @@ def _preprocessing(image: ImageFeatureDescriptor, pictures: BitmapPixelFormat) -
     return Preprocessing(contract, pictures, sides, TENSOR_CLASSES[image.tensor_kind].dtype.type)
 
 
-def _add_boxes(
-    model: onnx.ModelProto, labels: tuple[str, ...], placements: Mapping[str, GraphPlacement | None]
-) -> None:
-    if len(placements) > 1 or not labels:
-        raise InvalidArgumentError(
-            f"Suppression needs the names of the classes and one picture: here are {len(labels)} names and "
-            f"{len(placements)} pictures.",
-            hint="State labels=[...], or --labels, and one input.",
-        )
-    ((picture, placement),) = placements.items()
-    add_boxes(model, labels, picture, placement)
-
-
-def _has_images(model: onnx.ModelProto) -> bool:
-    """Whether an input or an output is still denoted an image, which the metadata describe."""
-    from onnx import TypeProto
-
-    types = (part for value in (*model.graph.input, *model.graph.output) for part in messages(value.type))
-    return any(isinstance(part, TypeProto) and part.denotation == "IMAGE" for part in types)
-
-
 # Bringing a model to the operator set that built-in nodes need.
 
 
-_ONNX = ("", "ai.onnx")
-"""The two names of the domain of ONNX's own operators."""
-
-
 def upgrade_opset(version: int, model: onnx.ModelProto) -> None:
-    """Converts a model in place where its operator set is older; others stay as they are.
+    """Converts a model in place where its operator set is older; others stay as they are."""
+    from onnx import GraphProto, helper
 
-    Raises:
-        NotSupportedError: the `onnx` package cannot convert it.
-    """
-    from onnx import helper
-
-    imported = [opset.version for opset in model.opset_import if opset.domain in _ONNX]
+    imported = [opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")]
     if not imported:
         model.opset_import.append(helper.make_opsetid("", version))
     elif imported[0] < version:
-        _convert(version, model)
-
-
-def _convert(version: int, model: onnx.ModelProto) -> None:
-    import onnx
-
-    if model.functions or sum(isinstance(part, onnx.GraphProto) for part in messages(model)) > 1:
-        raise _unsupported_opset(version, model, "graphs inside nodes, and functions, are not converted")
-    try:
-        model.CopyFrom(convert_opset(model, version))
-    except ValueError as error:
-        raise _unsupported_opset(version, model, str(error)) from error
-
-
-def _unsupported_opset(version: int, model: onnx.ModelProto, reason: str) -> NotSupportedError:
-    current = next(opset.version for opset in model.opset_import if opset.domain in _ONNX)
-    return NotSupportedError(
-        f"The model has operator set {current}, built-in nodes need {version}, and it cannot be converted: {reason}.",
-        hint=f"Export the model with operator set {version} or later.",
-    )
+        try:
+            if model.functions or sum(isinstance(part, GraphProto) for part in messages(model)) > 1:
+                raise ValueError("graphs inside nodes, and functions, are not converted")
+            model.CopyFrom(convert_opset(model, version))
+        except ValueError as error:
+            raise NotSupportedError(
+                f"The model has operator set {imported[0]}, built-in nodes need {version}, and it cannot be converted: "
+                f"{error}.",
+                hint=f"Export the model with operator set {version} or later.",
+            ) from error

@@ -84,16 +84,7 @@ class ContractEvidence:
         pictures: str = "",
         largest: tuple[Size, ...] = (),
     ) -> ContractEvidence:
-        """Asks a function for numbers.
-
-        Args:
-            ask: gives channels x height x width for a picture of height x width x red, green, blue.
-            function: its name.
-            contract: what was learned from it.
-            seed: of the pictures.
-            pictures: what the function takes.
-            largest: height and width of the largest pictures that it was proven on.
-        """
+        """Asks a function, which gives channels x height x width for height x width x red, green, blue, for numbers."""
         rng = np.random.RandomState(seed)  # whose numbers never change from version to version of numpy
         shapes, positions, numbers = [], [], []
         for pixels in evidence_pictures(seed):
@@ -116,11 +107,7 @@ class ContractEvidence:
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, str]) -> ContractEvidence | None:
-        """The evidence that a model carries; None where it carries none.
-
-        Raises:
-            InvalidArgumentError: what stands under the key is no evidence, or of a later version.
-        """
+        """The evidence that a model carries, or None; raises InvalidArgumentError where it cannot be read."""
         text = metadata.get(KEY)
         if text is None:
             return None
@@ -150,11 +137,7 @@ class ContractEvidence:
         return evidence
 
     def _require_sense(self) -> None:
-        """Refuses numbers that no evidence has: it is part of a file that anybody may have written.
-
-        Raises:
-            ValueError: what is wrong.
-        """
+        """Refuses numbers that no evidence has: it is part of a file that anybody may have written."""
         channels = ImageContract.from_metadata(self.contract).channels
         counts = {len(self.shapes), len(self.positions), len(self.numbers)}
         if not 0 <= self.seed < 1 << 32 or counts != {len(SIZES)}:
@@ -222,30 +205,23 @@ def check_contract(
             "The model carries no evidence of a contract.",
             hint="Write it: winml-py contract MODEL --learn FUNCTION --output NEW.",
         )
-    problems = list(_changes(evidence, model))
+    problems, differences = list(_changes(evidence, model)), np.zeros(0)
+    feature = next((each for each in model.input_features if isinstance(each, ImageFeatureDescriptor)), None)
     if evidence.digest != _digest(evidence.seed):
         problems.append("The pictures of the evidence cannot be made again here: their digest is another one.")
-        return ContractCheck(evidence.function, tuple(problems), np.nan, np.nan)
-    feature = next((each for each in model.input_features if isinstance(each, ImageFeatureDescriptor)), None)
-    if feature is None:
-        return ContractCheck(evidence.function, tuple(problems), np.nan, np.nan)
-    differences, told = _compare(evidence, _tensors_of(feature, evidence, device), "A bind")
-    problems += told
-    if function is not None:
-        asked = AskedFunction(function, pictures or evidence.pictures or None)  # type: ignore[arg-type]
-        given = (asked(pixels).numbers for pixels in evidence_pictures(evidence.seed))
-        problems += _compare(evidence, given, asked.name)[1]
-    if differences.size == 0:
-        return ContractCheck(evidence.function, tuple(problems), np.nan, np.nan)
-    return ContractCheck(evidence.function, tuple(problems), float(differences.mean()), float(differences.max()))
+    elif feature is not None:
+        differences, told = _compare(evidence, _tensors_of(feature, evidence, device), "A bind")
+        problems += told
+        if function is not None:
+            asked = AskedFunction(function, pictures or evidence.pictures or None)  # type: ignore[arg-type]
+            given = (asked(pixels).numbers for pixels in evidence_pictures(evidence.seed))
+            problems += _compare(evidence, given, asked.name)[1]
+    mean, largest = (differences.mean(), differences.max()) if differences.size else (np.nan, np.nan)
+    return ContractCheck(evidence.function, tuple(problems), float(mean), float(largest))
 
 
 def is_proven(model: LearningModel) -> bool:
-    """Whether a model carries evidence of the contract that it states; nothing is computed.
-
-    Raises:
-        InvalidArgumentError: the evidence cannot be read.
-    """
+    """Whether a model carries evidence of the contract that it states; nothing is computed."""
     evidence = ContractEvidence.from_metadata(model.metadata)
     return evidence is not None and not any(_changes(evidence, model))
 

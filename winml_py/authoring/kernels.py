@@ -8,28 +8,23 @@ OpenCV's linear and cubic kernels are those of `Resize`.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.base.arrays import Array, ScalarType
 from ..core.imaging.contract import ImageContract, has_gray_padding, pad_levels
 from ..core.imaging.formats import GRAY_WEIGHTS, LUMA_WEIGHTS, layout_of
+from ..core.imaging.geometry import BitmapBounds, Placement, place
 from ..core.imaging.resize import KERNELS
 from ..core.imaging.tensorize import channel_order, gray_table
 from ..core.onnx_file.expressions import Expression, GraphWriter, round_to_levels, weighted_sum
 from ..enums import BitmapPixelFormat, ImageGray, ImageKernel, TensorLayout
 from ..errors import NotSupportedError
-from .placement import GraphPlacement, graph_placement
 
 
 def require_kernel(kernel: ImageKernel) -> None:
-    """Refuses a kernel that no graph can have.
-
-    Raises:
-        NotSupportedError: if nothing here has its formula: as of `AREA`, which has other weights wherever a picture is
-            scaled by a fraction.
-    """
+    """Refuses a kernel that no graph can have: `AREA`, of which nothing here has the formula."""
     is_known = kernel in _FILTERS or kernel is ImageKernel.NEAREST or KERNELS[kernel].resize_attributes is not None
     if not is_known:
         raise NotSupportedError(
@@ -38,16 +33,10 @@ def require_kernel(kernel: ImageKernel) -> None:
         )
 
 
-def scaled_planes(pixels: Expression, placement: GraphPlacement, kernel: ImageKernel) -> Expression:
+def scaled_planes(pixels: Expression, placement: Placement, kernel: ImageKernel) -> Expression:
     """The part of a picture that is used, scaled.
 
-    Args:
-        pixels: height x width x channels, uint8.
-        placement: where the picture goes.
-        kernel: how it is scaled.
-
-    Returns:
-        Channels x height x width, whole levels from 0 to 255, float32.
+    Height x width x channels of uint8 become channels x height x width, whole levels from 0 to 255 in float32.
     """
     if kernel in _FILTERS:
         return _antialias(pixels, placement, kernel)
@@ -56,9 +45,10 @@ def scaled_planes(pixels: Expression, placement: GraphPlacement, kernel: ImageKe
     return _resize(pixels, placement, kernel)
 
 
-def _crop(pixels: Expression, placement: GraphPlacement) -> Expression:
+def _crop(pixels: Expression, placement: Placement) -> Expression:
     x, y, width, height = placement.part
-    return pixels.slice((y, x), (height, width), (0, 1)) if placement.is_cropped else pixels
+    is_whole = placement.part == (0, 0, *placement.picture[::-1])
+    return pixels if is_whole else pixels.slice((y, x), (height, width), (0, 1))
 
 
 def planes_of(pixels: Expression) -> Expression:
@@ -66,8 +56,9 @@ def planes_of(pixels: Expression) -> Expression:
     return pixels.transpose(2, 0, 1).cast(np.float32)
 
 
-def _nearest(pixels: Expression, placement: GraphPlacement) -> Expression:
-    part, (height, width) = placement.part, placement.scaled
+def _nearest(pixels: Expression, placement: Placement) -> Expression:
+    part: Any = placement.part
+    height, width = map(pixels.graph.as_expression, placement.scaled)
     rows = _nearest_positions(part.height, height) + part.y
     columns = _nearest_positions(part.width, width) + part.x
     return planes_of(pixels.take(rows, 0).take(columns, 1))
@@ -84,7 +75,7 @@ def _nearest_positions(side: Expression, scaled: Expression) -> Expression:
     return sums.apply("Floor").cast(np.int64).at_most(side - 1)
 
 
-def _resize(pixels: Expression, placement: GraphPlacement, kernel: ImageKernel) -> Expression:
+def _resize(pixels: Expression, placement: Placement, kernel: ImageKernel) -> Expression:
     graph, (height, width) = pixels.graph, placement.scaled
     planes = planes_of(_crop(pixels, placement)).unsqueeze(0)
     size, attributes = graph.vector(1, planes.size(1), height, width), KERNELS[kernel].resize_attributes or {}
@@ -92,9 +83,9 @@ def _resize(pixels: Expression, placement: GraphPlacement, kernel: ImageKernel) 
     return round_to_levels(scaled).reshape(-1, height, width)
 
 
-def _antialias(pixels: Expression, placement: GraphPlacement, kernel: ImageKernel) -> Expression:
+def _antialias(pixels: Expression, placement: Placement, kernel: ImageKernel) -> Expression:
     """The width is scaled before the height, as by Pillow before version 13, and bytes are rounded after each."""
-    height, width = placement.scaled
+    height, width = map(pixels.graph.as_expression, placement.scaled)
     planes = _crop(pixels, placement).transpose(2, 0, 1)
     # two quick steps: without a Reshape between them, ONNX Runtime makes one of both, which takes ten times as long
     planes = planes.reshape(pixels.size(2), placement.part.height, placement.part.width)
@@ -103,18 +94,10 @@ def _antialias(pixels: Expression, placement: GraphPlacement, kernel: ImageKerne
 
 
 def _scale_rows(planes: Expression, scaled: Expression, kernel: ImageKernel) -> Expression:
-    """Scales the second axis.
+    """Scales the second axis of channels x rows x columns of whole levels.
 
     A few rows of the result are made at once, of those rows that any of them sees: one matrix for all would be nearly
     all zeros, and take twenty times as long.
-
-    Args:
-        planes: channels x rows x columns, whole levels.
-        scaled: how many rows they become.
-        kernel: how.
-
-    Returns:
-        Channels x scaled x columns, whole levels in float32.
     """
     graph, side = planes.graph, planes.size(1)
     scale, tiles = side / scaled, (scaled + (_TILE - 1)) // _TILE
@@ -192,26 +175,15 @@ _GRAY = BitmapPixelFormat.GRAY8
 
 
 class Preprocessing(NamedTuple):
-    """How the pictures of one input become its tensor.
-
-    Attributes:
-        contract: how they become numbers.
-        source: their own format, one of eight bits a channel.
-        sides: height and width of the tensor; None where nothing fixes them.
-        dtype: of the tensor: float32, float16 or uint8.
-    """
+    """How pictures of a format become a tensor of a type; of its sides, height and width, None is free."""
 
     contract: ImageContract
     source: BitmapPixelFormat
     sides: tuple[int | None, int | None]
     dtype: ScalarType
 
-    def write(self, graph: GraphWriter, picture: str, tensor: str) -> GraphPlacement | None:
-        """Writes the nodes from one value to the other, by their names.
-
-        Returns:
-            Where the picture lies in the tensor; None where it fills it in its own size.
-        """
+    def write(self, graph: GraphWriter, picture: str, tensor: str) -> Placement | None:
+        """Writes the nodes between two values; returns where the picture lies, None where it keeps its size."""
         pixels = Expression(graph, picture, np.uint8)
         layout = layout_of(self.source)
         if self.contract.gray is ImageGray.LUMA and not layout.is_gray:  # before it is scaled: see `tensorize`
@@ -220,10 +192,15 @@ class Preprocessing(NamedTuple):
             return self._replace(source=_GRAY).write_pixels(graph, gray, tensor)
         return self.write_pixels(graph, pixels, tensor)
 
-    def write_pixels(self, graph: GraphWriter, pixels: Expression, tensor: str) -> GraphPlacement | None:
+    def write_pixels(self, graph: GraphWriter, pixels: Expression, tensor: str) -> Placement | None:
         """The same from a value that is height x width x channels of the source's format."""
-        placement = graph_placement(pixels.size(1), pixels.size(0), self.sides, self.contract)
-        is_padded = placement is not None and placement.target is not None
+        placement = None
+        (high, wide), scaling = self.sides, self.contract.scaling
+        if scaling is not None or high is not None or wide is not None:
+            picture: Any = (pixels.size(0), pixels.size(1))  # which the rules take for numbers
+            region = BitmapBounds(0, 0, picture[1], picture[0])
+            placement = place(region, picture, wide, high, self.contract.crop_mode, scaling)
+        is_padded = placement is not None and placement.has_padding
         is_gray = self.source is _GRAY and self.contract.pixel_format is _GRAY
         stays_gray = is_gray and not (is_padded and not has_gray_padding(self.contract))
         planes = self._scale(pixels, placement)
@@ -235,12 +212,12 @@ class Preprocessing(NamedTuple):
         graph.node("Unsqueeze", numbers, graph.vector(0), dtype=self.dtype, output=tensor)
         return placement
 
-    def _scale(self, pixels: Expression, placement: GraphPlacement | None) -> Expression:
+    def _scale(self, pixels: Expression, placement: Placement | None) -> Expression:
         """Channels x height x width: whole levels in float32, cropped and scaled."""
         if placement is None:
             return planes_of(pixels)
         planes = scaled_planes(pixels, placement, self.contract.kernel)
-        if placement.cut is None:
+        if placement.cut == (0, 0, *placement.scaled[::-1]):
             return planes
         x, y, width, height = placement.cut
         return planes.slice((y, x), (height, width), (1, 2))
@@ -252,9 +229,9 @@ class Preprocessing(NamedTuple):
             return planes
         return planes.take(planes.graph.constant(order, np.int64), 0)
 
-    def _pad(self, planes: Expression, placement: GraphPlacement) -> Expression:
+    def _pad(self, planes: Expression, placement: Placement) -> Expression:
         """With the padding around it."""
-        if placement.target is None:
+        if not placement.has_padding:
             return planes
         (x, y, width, height), (high, wide) = placement.target, placement.tensor
         pads = planes.graph.vector(0, y, x, 0, high - height - y, wide - width - x)

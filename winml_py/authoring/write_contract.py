@@ -11,8 +11,8 @@ from ..core.base.atomic_files import require_folder, write_whole
 from ..core.imaging.contract import OUR_KEYS, WINDOWS_KEYS, ImageContract
 from ..core.model.contracts import fitting_inputs
 from ..core.model.model import LearningModel
+from ..core.onnx_file.nodes import read_for_copy
 from ..enums import TensorKind
-from ..errors import InvalidArgumentError
 from .learning.learn_contract import LearnedContract
 
 if TYPE_CHECKING:
@@ -66,25 +66,6 @@ def write_contract(
             value.type.denotation = "IMAGE"
     set_image_metadata(model, contract.to_metadata() | evidence)
     write_whole(destination, model.SerializeToString())
-
-
-def read_for_copy(source: str | os.PathLike[str], destination: str | os.PathLike[str]) -> onnx.ModelProto:
-    """Reads a model without its external weights, for a copy that refers to the same files.
-
-    Raises:
-        InvalidArgumentError: if the model has external weights, and the copy would not find them.
-    """
-    import onnx
-
-    model = onnx.load(source, load_external_data=False)
-    folders = {os.path.dirname(os.path.abspath(path)) for path in (source, destination)}
-    external = any(weight.data_location == onnx.TensorProto.EXTERNAL for weight in model.graph.initializer)
-    if external and len(folders) > 1:
-        raise InvalidArgumentError(
-            f"The weights of {os.fspath(source)} lie in files beside it, and the copy is to lie elsewhere.",
-            hint="Write the copy into the same folder.",
-        )
-    return model
 
 
 def remove_metadata(model: onnx.ModelProto, key: str) -> None:

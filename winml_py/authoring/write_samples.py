@@ -19,7 +19,6 @@ from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescripto
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.ranking import best_of
 from ..core.features.tensor_classes import TENSOR_CLASSES
-from ..core.imaging.formats import Pixels
 from ..core.model.contracts import stated_contract
 from ..core.model.known_answers import (
     KEY,
@@ -36,6 +35,7 @@ from ..core.model.known_answers import (
     means_of,
 )
 from ..core.model.model import LearningModel
+from ..core.onnx_file.nodes import read_for_copy
 from ..core.session.check import KEYS, outputs_as_arrays
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
@@ -44,7 +44,6 @@ from ..errors import InvalidArgumentError, WinMLError
 from ..inputs.examples import example_shape
 from ..inputs.files import jobs, read
 from ..vision.detections import detections, may_be_detections
-from .write_contract import read_for_copy
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -166,7 +165,8 @@ def _known(feature: FeatureDescriptor, value: Any, budget: int) -> KnownInput:
             raise InvalidArgumentError(f"A sample has one picture for {feature.name}, and a batch came.")
         return KnownInput(png=small_png(value.video_frame.software_bitmap.to_pil(), budget))
     if isinstance(value, Mapping):
-        return KnownInput(entries={_python(key): _python(element) for key, element in value.items()})
+        plain = [[each.item() if isinstance(each, np.generic) else each for each in pair] for pair in value.items()]
+        return KnownInput(entries=dict(plain))
     to_numpy = getattr(value, "to_numpy", None)
     try:
         array = np.asarray(value) if to_numpy is None else np.asarray(to_numpy())
@@ -184,11 +184,6 @@ def _known(feature: FeatureDescriptor, value: Any, budget: int) -> KnownInput:
             f"A sample's value for {feature.name} is a picture, numbers, texts or a map; not {type_name(value)}."
         )
     return KnownInput(array=np.ascontiguousarray(array).reshape(array.shape))
-
-
-def _python(value: Any) -> Any:
-    """A number of numpy's as Python's."""
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def _made_up(feature: FeatureDescriptor, seed: int) -> KnownInput:
@@ -254,7 +249,8 @@ def _take(session: LearningModelSession, inputs: dict[str, KnownInput]) -> Known
             continue
         change = 2 * known.compare(moved[name], math.inf)[0] if name in moved else math.inf
         if known.kind == "float" and change <= LOOSEST:
-            outputs.append(_with_tolerance(known, moved[name], max(FLOAT_TOLERANCE, change)))
+            lead = known.lead if leader_of(moved[name])[0] == known.best else 0.0  # a gray level changes the best class
+            outputs.append(replace(known, tolerance=float(f"{max(FLOAT_TOLERANCE, change):.3g}"), lead=lead))
         elif known.kind != "float" and change == 0:
             outputs.append(known)
         else:
@@ -275,17 +271,14 @@ def _nudge(value: Any, rng: np.random.Generator) -> Any:
     """A value as another machine may have it: pictures a level away here and there, floats in their last digits."""
     if isinstance(value, ImageFeatureValue):
         bitmap = value.video_frame.software_bitmap
-        return ImageFeatureValue.from_array(_nudge_pixels(bitmap.to_numpy(), rng), bitmap.bitmap_pixel_format)
+        pixels = bitmap.to_numpy()
+        steps = rng.choice([-1, 0, 1], pixels.shape, p=[NUDGED / 2, 1 - NUDGED, NUDGED / 2])
+        nudged = np.clip(pixels.astype(np.int16) + steps, 0, 255).astype(np.uint8)
+        return ImageFeatureValue.from_array(nudged, bitmap.bitmap_pixel_format)
     if isinstance(value, np.ndarray) and value.dtype.kind == "f":
         digits = float(np.finfo(value.dtype).eps)
         return (value * (1 + rng.uniform(-digits, digits, value.shape))).astype(value.dtype)
     return value
-
-
-def _nudge_pixels(pixels: Pixels, rng: np.random.Generator) -> Pixels:
-    steps = rng.choice([-1, 0, 1], pixels.shape, p=[NUDGED / 2, 1 - NUDGED, NUDGED / 2])
-    nudged: Pixels = np.clip(pixels.astype(np.int16) + steps, 0, 255).astype(np.uint8)
-    return nudged
 
 
 def _known_output(name: str, array: Array, count: int) -> KnownOutput:
@@ -298,7 +291,8 @@ def _known_output(name: str, array: Array, count: int) -> KnownOutput:
         largest = np.argsort(np.nan_to_num(-np.abs(flat.astype(np.float64)), nan=0.0), kind="stable")[: count // 4]
         chosen = np.concatenate([largest, chosen])[:count]
     positions = tuple(sorted({int(position) for position in chosen}))
-    values = tuple(_plain(value) for value in flat[list(positions)].tolist())
+    # The nine digits that float32 has: more would only take space.
+    values = tuple(float(f"{each:.9g}") if isinstance(each, float) else each for each in flat[list(positions)].tolist())
     if any(isinstance(value, str) and len(value) > LONGEST_TEXT for value in values):
         raise InvalidArgumentError(
             f"The model gives texts of more than {LONGEST_TEXT:,} characters in {name}.", hint="Name another sample."
@@ -313,11 +307,6 @@ def _known_output(name: str, array: Array, count: int) -> KnownOutput:
     )
 
 
-def _plain(value: object) -> object:
-    """A number with the nine digits that float32 has: more would only take space."""
-    return float(f"{value:.9g}") if isinstance(value, float) else value
-
-
 def _scales(array: Array) -> Array:
     """The largest magnitude in the channel of each number: boxes in pixels stand beside scores up to 1."""
     magnitudes = np.abs(np.where(np.isfinite(array), array, 0).astype(np.float64))
@@ -328,12 +317,6 @@ def _scales(array: Array) -> Array:
     others = tuple(each for each in range(array.ndim) if each != axis)
     scales = np.maximum(magnitudes.max(axis=others, keepdims=True), max(SMALLEST, SMALLEST_SCALE * largest))
     return np.broadcast_to(scales, array.shape)
-
-
-def _with_tolerance(known: KnownOutput, moved: Array, tolerance: float) -> KnownOutput:
-    """An output with its tolerance. A best class that a gray level changes has no lead."""
-    lead = known.lead if leader_of(moved)[0] == known.best else 0.0
-    return replace(known, tolerance=float(f"{tolerance:.3g}"), lead=lead)
 
 
 def _words(session: LearningModelSession, values: Mapping[str, Any], result: Mapping[str, Array]) -> str:

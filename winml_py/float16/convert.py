@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -108,11 +107,7 @@ def convert(
 
 
 def require_converter() -> None:
-    """Checks that the package is installed that changes graphs, without importing it.
-
-    Raises:
-        MissingPackageError: it is not.
-    """
+    """Raises MissingPackageError unless the package is installed that changes graphs; it is not imported."""
     if find_spec("onnx_ir") is None:
         raise MissingPackageError(
             "The float16 converter needs onnx-ir, which is not installed.", hint="pip install 'winml-py[float16]'"
@@ -121,24 +116,7 @@ def require_converter() -> None:
 
 def _remedy(report: ConversionReport, keeps_io_types: bool) -> str:
     """What to do about a conversion that is not good enough."""
-    bad = [output for output in report.outputs if not output.is_good]
-    if bad and all(output.is_within_a_pixel for output in bad):
-        names, enough = ", ".join(output.name for output in bad), max(output.error for output in bad)
-        return (
-            f"If {names} counts pixels of a picture, it is within a pixel: allow that with --tolerance "
-            f"{_round_up(enough):g}."
-        )
     if len(report.kept_nodes) == report.nodes:
         return "With all nodes in float32 there is nothing to gain: allow a larger --tolerance, or keep the model."
     others = "allow a larger --tolerance, or name nodes to keep in float32 (--keep-float32 NODE)"
-    return (
-        f"{others[0].upper()}{others[1:]}."
-        if keeps_io_types
-        else f"Keep inputs and outputs in float32 (--keep-io-types), {others}."
-    )
-
-
-def _round_up(error: float) -> float:
-    """The next number of one digit above an error."""
-    digit = 10.0 ** math.floor(math.log10(error))
-    return math.ceil(error / digit * 1.05) * digit
+    return f"{'A' if keeps_io_types else 'Keep inputs and outputs in float32 (--keep-io-types), a'}{others[1:]}."

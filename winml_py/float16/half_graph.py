@@ -22,13 +22,7 @@ _Reader = tuple[ir.Node | None, int]
 
 
 class ConversionPlan(NamedTuple):
-    """What stays in float32.
-
-    Attributes:
-        kept: the names of nodes of the main graph; the graphs inside them stay with them.
-        keep_io_types: whether the model's inputs and outputs do.
-        keep_weights: whether weights do that only nodes in float32 read.
-    """
+    """What stays in float32: nodes of the main graph, inputs and outputs, and weights that only such nodes read."""
 
     kept: Collection[str]
     keep_io_types: bool
@@ -47,12 +41,7 @@ def owners(graph: ir.Graph) -> tuple[dict[ir.Node, ir.Node], dict[ir.Graph, ir.N
 
 
 def half_graph(model: ir.Model, plan: ConversionPlan) -> ir.Model:
-    """A model in float16, except for what stays. Each value has one type, and is cast once for nodes of the other type.
-
-    Args:
-        model: as `read` gives it; it is not changed.
-        plan: what stays.
-    """
+    """A copy of a model in float16, but for what stays. Each value has one type, and is cast once for others."""
     surgery = _GraphSurgery(model, plan)
     for value in surgery.halves:
         value.dtype = FLOAT16

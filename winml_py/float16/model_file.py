@@ -36,10 +36,6 @@ def read(path: str | os.PathLike[str], operators: ModelOperators) -> ir.Model:
     Functions are inlined, types are inferred, every node has a name of its own, constants are weights, and no weight
     is an input. What computes nothing that is used is gone.
 
-    Args:
-        path: of the file.
-        operators: those of the program's own, with which the model is evaluated.
-
     Raises:
         ConversionError: the model has parts that a graph of onnx-ir cannot hold, and that would be lost.
     """
@@ -131,12 +127,7 @@ def save(model: ir.Model, path: str) -> None:
 
 
 def evaluate(model: ir.Model, inputs: Mapping[str, object], also: Iterable[str] = ()) -> dict[str, Any]:
-    """The outputs of a model and the inner values named in `also`, by name; it may be larger than protobuf can hold.
-
-    Raises:
-        ProcessEndedError: the runtime ended the process that compiled or evaluated the model, which is not this one.
-            With operators in Python, which another process may not have, it is this one.
-    """
+    """The outputs of a model and inner values, by name, computed in another process unless operators are in Python."""
     model = model.clone()
     values_by_name = {value.name: value for node in model.graph for value in node.outputs}
     for name in also:
@@ -155,16 +146,7 @@ def evaluate(model: ir.Model, inputs: Mapping[str, object], also: Iterable[str] 
 
 
 def declare_types(model: onnx.ModelProto, path: str | os.PathLike[str], operators: ModelOperators) -> None:
-    """States the types of what operators of the program's own give, which onnx's inference does not know.
-
-    Args:
-        model: changed in place.
-        path: where it was read; its weights are beside it.
-        operators: functions state their types, and the runtime tells those of libraries.
-
-    Raises:
-        WinMLError: the runtime refuses a library, or the model with it.
-    """
+    """States the types of what operators of the program's own give, which onnx's inference does not know."""
     types = declared_outputs(model, operators.functions)
     if operators.libraries:
         types |= _infer_library_types(model, path, operators)
@@ -189,13 +171,7 @@ def _infer_library_types(
 
 
 def is_custom_operator(domain: str, name: str, operators: ModelOperators) -> bool:
-    """Whether a node with this operator is one of the program's own; those stay as they are.
-
-    Args:
-        domain: of the operator; ONNX's own has two names.
-        name: of the operator.
-        operators: what the model was loaded with.
-    """
+    """Whether a node with this operator is one of the program's own; those stay as they are."""
     key = "" if domain == "ai.onnx" else domain, name
     is_function = key in {operator.key for operator in operators.functions}
     return is_function or (bool(operators.libraries) and not is_known(*key))

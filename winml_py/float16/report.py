@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.base.agreement import SMALLEST_SCALE, Agreement, channel_maxima, compare_values
+from ..core.base.agreement import compare_values
 from ..core.base.arrays import Array
 from ..core.base.messages import Facts
 from ..inputs.examples import ExampleShape
@@ -25,10 +25,6 @@ REASONS = {
 """Why nodes stay in float32."""
 
 
-PIXELS = 16
-"""The largest number of a channel from which it may hold coordinates in a picture: scores are at most 1."""
-
-
 @dataclass(frozen=True)
 class OutputReport:
     """How an output of the float16 model compares with the float32 one's, on the inputs of the check.
@@ -42,8 +38,6 @@ class OutputReport:
             the tolerance, over the largest magnitude of the row; None where there are none, as in pictures.
         is_good: whether the error is within the tolerance, nothing else is infinite or NaN, and top-1 is at least
             0.99.
-        pixels: where the error is too large in coordinates of pictures alone, that is in channels of numbers from 16
-            up, their largest difference; else None.
         near_ties: the other rows whose largest element is at another place. They count as good.
     """
 
@@ -52,13 +46,7 @@ class OutputReport:
     not_finite: int
     top1: float | None
     is_good: bool
-    pixels: float | None = None
     near_ties: int = 0
-
-    @property
-    def is_within_a_pixel(self) -> bool:
-        """Whether the output is not good, and would be if its large numbers are pixels of a picture."""
-        return self.pixels is not None and self.pixels <= 1
 
 
 @dataclass(frozen=True)
@@ -106,8 +94,6 @@ class ConversionReport:
         lines = [f"{self.size_before:,} bytes -> {self.size_after:,} ({ratio:.2f})"]
         for output in self.outputs:
             words = [f"relative error {output.error:.2g}"]
-            if output.is_within_a_pixel:
-                words.append(f"at most {output.pixels:.2g} pixels, if its large numbers are pixels")
             if output.not_finite:
                 words.append(f"{output.not_finite} not finite")
             if output.top1 is not None:
@@ -143,25 +129,10 @@ def _report_output(name: str, expected: Array, actual: Array, tolerance: float) 
         )
         return OutputReport(name, differs, 0, None, differs == 0)
     agreement = compare_values(expected, actual, tolerance)
-    error, top1, _, near_ties = agreement
     if expected.shape != actual.shape:
-        return OutputReport(name, error, 0, top1, False)
-    is_lost = np.isfinite(expected) & ~np.isfinite(actual)
-    pixels = _pixels(expected, actual, agreement)
-    return OutputReport(name, error, int(is_lost.sum()), top1, agreement.is_good, pixels, near_ties)
-
-
-def _pixels(expected: Array, actual: Array, agreement: Agreement) -> float | None:
-    """`OutputReport.pixels`."""
-    if agreement.error <= agreement.tolerance or not agreement.is_ranked_alike or not np.isfinite(actual).all():
-        return None
-    wide, narrow = expected.astype(np.float64), actual.astype(np.float64)
-    magnitudes, differences = channel_maxima(np.abs(wide)), channel_maxima(np.abs(wide - narrow))
-    large = magnitudes >= PIXELS
-    # A channel of scores that is too far off is no matter of pixels.
-    scales = np.maximum(magnitudes, SMALLEST_SCALE * magnitudes.max())
-    others_are_good = (differences <= agreement.tolerance * scales)[~large].all()
-    return float(differences[large].max()) if large.any() and others_are_good else None
+        return OutputReport(name, agreement.error, 0, agreement.top1, False)
+    lost = int((np.isfinite(expected) & ~np.isfinite(actual)).sum())
+    return OutputReport(name, agreement.error, lost, agreement.top1, agreement.is_good, agreement.near_ties)
 
 
 def _flatten(value: Any) -> Array:

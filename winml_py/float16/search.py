@@ -34,14 +34,7 @@ class Search:
     def __init__(
         self, model: ir.Model, keep_io_types: bool, tolerance: float, names_to_keep: set[str], progress: Progress
     ) -> None:
-        """Starts with the nodes that stay in any case.
-
-        Args:
-            model: as `read` gives it.
-            keep_io_types: whether inputs and outputs stay in float32.
-            tolerance: the largest difference in an output, over the largest magnitude of its channel.
-            names_to_keep: names of nodes, or operators, that stay in float32.
-            progress: see `Progress`.
+        """Starts with the nodes that stay in any case: those of these names or operators.
 
         Raises:
             InvalidArgumentError: a name in `names_to_keep` that nobody has.
@@ -62,11 +55,7 @@ class Search:
         self._keep([node for node in self._owners if is_custom_operator(node.domain, node.op_type, operators)], "own")
 
     def measure(self, inputs: dict[str, Any]) -> None:
-        """Evaluates the float32 model, with all of its inner floats, and keeps the nodes that leave float16's range.
-
-        Args:
-            inputs: a value for each input, by name, which the float16 models get, too.
-        """
+        """Evaluates the float32 model, with all of its inner floats, and keeps the nodes that leave float16's range."""
         self._tell(None, "evaluating in float32")
         graph = self._model.graph
         self._inputs = inputs
@@ -96,14 +85,7 @@ class Search:
         return len(self._kept) > before
 
     def best(self, seeded: list[str]) -> tuple[ir.Model, ConversionReport]:
-        """Converts until the result is good, or nothing is left to try.
-
-        Args:
-            seeded: the inputs that got example values, for the report.
-
-        Raises:
-            ConversionError: no float16 model runs.
-        """
+        """Converts until the result is good, or nothing is left to try; raises ConversionError where no model runs."""
         self._seeded = seeded
         model, report, actual = self._attempt()
         for number in range(ROUNDS):
@@ -143,11 +125,7 @@ class Search:
         return False
 
     def _keep_fatal(self, ended: ProcessEndedError) -> None:
-        """Keeps the node in float32 that ends the process: the last of the fewest first nodes that do.
-
-        Raises:
-            ConversionError: no node is found, or others end it, too.
-        """
+        """Keeps the node in float32 that ends the process: the last of the fewest first nodes that do."""
         nodes = list(self._model.graph)
         fatal = [name for name, reason in self._kept.items() if reason == "fatal"]
         self._tell(None, f"looking for the node that ends the process ({ended})")

@@ -5,36 +5,28 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from onnx import ModelProto, ValueInfoProto, compose
+from onnx import ModelProto, ValueInfoProto, compose, helper
 
 from ..core.base.agreement import FLOAT_TOLERANCE
 from ..core.base.arguments import is_text
-from ..core.base.atomic_files import require_folder
+from ..core.base.atomic_files import require_folder, write_whole
 from ..core.base.messages import did_you_mean
 from ..core.contracts.labels import LABELS_KEY
 from ..core.features.descriptors import ShapedDescriptor
 from ..core.model.model import LearningModel
+from ..core.onnx_file.nodes import has_external_weights, read_for_copy
 from ..errors import InvalidArgumentError
 from ..inputs.examples import example_inputs, has_example
-from ..inputs.files import given_values
 from ..inputs.model import evaluate_all_outputs, require_same_results
-from .join_names import names_in, sizes_in
-from .model_file import save_light
+from .join import names_in, sizes_in
 from .values import require_name
 
 
 def fix_sizes(model: ModelProto, shapes: Mapping[str, Sequence[int]]) -> None:
-    """Fixes free sizes of inputs, and wherever else the graph has a free size of that name.
-
-    Args:
-        model: is changed.
-        shapes: sizes by inputs; -1 for those that stay as they are.
-
-    Raises:
-        InvalidArgumentError: there is no such input, or it has another rank or another size.
-    """
+    """Fixes free sizes of inputs (-1 leaves one), and wherever else the graph has a free size of that name."""
     inputs = {info.name: info for info in model.graph.input}
     named: dict[str, int] = {}
     for name, shape in shapes.items():
@@ -63,23 +55,14 @@ def _fix_dimensions(info: ValueInfoProto, shape: Sequence[int], named: dict[str,
 
 
 def denote_features(model: ModelProto, denotations: Mapping[str, str], dimensions: Mapping[str, Sequence[str]]) -> None:
-    """Says what inputs and outputs are, and what their sizes are.
-
-    Args:
-        model: is changed.
-        denotations: IMAGE, AUDIO, TEXT or TENSOR by inputs and outputs; "" takes one away.
-        dimensions: DATA_BATCH, DATA_CHANNEL and so on, one for each size; "" takes one away.
-
-    Raises:
-        InvalidArgumentError: there is no such input or output, or another number of sizes.
-    """
+    """Says what inputs and outputs are (IMAGE, AUDIO, TEXT, TENSOR), and their sizes (DATA_BATCH...); "" removes it."""
     for name, word in denotations.items():
         _feature(model, name).type.denotation = word
     for name, words in dimensions.items():
         sizes = _feature(model, name).type.tensor_type.shape.dim
         if len(sizes) != len(words):
             raise InvalidArgumentError(
-                f"{name} has {len(sizes)} sizes, and {len(words)} denotations came.", hint="Give one for each size."
+                f"{name} has {len(sizes)} sizes, got {len(words)} denotations.", hint="Give one for each size."
             )
         for size, word in zip(sizes, words, strict=True):
             size.denotation = word
@@ -93,15 +76,7 @@ def _feature(model: ModelProto, name: str) -> ValueInfoProto:
 
 
 def rename_features(model: ModelProto, names: Mapping[str, str]) -> None:
-    """Gives inputs and outputs other names, wherever the graph refers to them.
-
-    Args:
-        model: is changed.
-        names: the new names, by the old ones.
-
-    Raises:
-        InvalidArgumentError: there is no such input or output, or a new name is taken.
-    """
+    """Gives inputs and outputs other names, by the old ones, wherever the graph refers to them."""
     for old in names:
         _feature(model, old)
     used_names = names_in(model) - set(names)
@@ -157,21 +132,13 @@ class Edits:
     metadata: Mapping[str, str] = field(default_factory=dict)
     labels: tuple[str, ...] | None = None
 
-    @property
-    def changes_graph(self) -> bool:
-        """Whether anything could change what the model computes."""
-        return bool(self.rename or self.shapes)
-
 
 @dataclass(frozen=True)
 class EditReport:
-    """What an edit left.
+    """What an edit left: the names of inputs and outputs, and the largest difference of an output.
 
-    Attributes:
-        inputs: the names of the inputs.
-        outputs: those of the outputs.
-        error: the largest difference of an output, over the largest magnitude of its channel; None where the model was
-            loaded and not run, because its inputs cannot be made up and only words have changed.
+    The difference is over the largest magnitude of its channel; None where the model was not run, because its inputs
+    cannot be made up and only words have changed.
     """
 
     inputs: tuple[str, ...]
@@ -183,51 +150,44 @@ class EditReport:
         return f"{', '.join(self.inputs)} -> {', '.join(self.outputs)}; {run}"
 
 
-def edit_model(
-    source: str | os.PathLike[str],
-    destination: str | os.PathLike[str],
-    edits: Edits,
-    *,
-    inputs: Sequence[str] = (),
-    tolerance: float = FLOAT_TOLERANCE,
-) -> EditReport:
+def edit_model(source: str | os.PathLike[str], destination: str | os.PathLike[str], edits: Edits) -> EditReport:
     """Writes a copy of a model that says something else of itself, once its results were compared.
 
-    Args:
-        source: the path of the model.
-        destination: the path of the copy, which may be the source; in its folder, where the model has external data.
-        edits: what is to change.
-        inputs: files to compare with, as `winml-py run` takes them, by the new names; floats and pictures that are not
-            given get example values.
-        tolerance: the largest difference in an output, over its largest magnitude.
-
-    Returns:
-        What the model takes and gives now, and how far its results are from those before.
+    The copy may take the place of the source; a model with external data stays in its folder.
 
     Raises:
-        ConversionError: the results differ by more than the tolerance.
-        InvalidArgumentError: a name that is not there or is taken, a size that the model does not leave free, or an
-            input whose values cannot be made up, or words that UTF-8 cannot write.
+        ConversionError: the results differ.
+        InvalidArgumentError: a name that is not there or is taken, a size that the model does not leave free, an input
+            whose values cannot be made up, or words that UTF-8 cannot write.
         WinMLError: the model cannot be used, or the file cannot be written.
     """
     _require_texts(edits)
     require_folder(destination)
     before = LearningModel.load_from_file_path(source)
     _require_label_for_each_score(before, edits.labels or ())
-    import onnx
-
-    proto = onnx.load(source, load_external_data=False)
+    proto = read_for_copy(source, destination)
     fix_sizes(proto, edits.shapes)
     denote_features(proto, edits.denotations, edits.dimensions)
     rename_features(proto, edits.rename)
     _write_words(proto, edits)
-    return save_light(
-        proto, source, destination, lambda after: _compare_with_original(before, after, edits, inputs, tolerance)
-    )
+    data = proto.SerializeToString()
+    if has_external_weights(proto):
+        # The weights are looked for in the folder that the model is in.
+        path = os.path.join(os.path.dirname(os.path.abspath(destination)), f".{os.urandom(8).hex()}.onnx")
+        try:
+            write_whole(path, data)
+            report = _compare_with_original(before, LearningModel.load(path), edits)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+    else:
+        report = _compare_with_original(before, LearningModel.load(data), edits)
+    write_whole(destination, data)
+    return report
 
 
 def _require_texts(edits: Edits) -> None:
-    """Refuses what a model file cannot hold: halves of characters, which bytes in a terminal's words become."""
+    """Refuses what a model file cannot hold: halves of characters."""
     words = [edits.name, edits.description, edits.domain, edits.author, *(edits.labels or ())]
     words += [*edits.rename.values(), *edits.denotations.values(), *edits.metadata, *edits.metadata.values()]
     words += [word for dimensions in edits.dimensions.values() for word in dimensions]
@@ -252,8 +212,6 @@ def _require_label_for_each_score(model: LearningModel, labels: Sequence[str]) -
 
 
 def _write_words(proto: ModelProto, edits: Edits) -> None:
-    from onnx import helper
-
     if edits.name is not None:
         proto.graph.name = edits.name
     fields = {"doc_string": edits.description, "domain": edits.domain, "producer_name": edits.author}
@@ -267,20 +225,13 @@ def _write_words(proto: ModelProto, edits: Edits) -> None:
     helper.set_model_props(proto, {key: value for key, value in metadata.items() if key not in removed})
 
 
-def _compare_with_original(
-    before: LearningModel, after: LearningModel, edits: Edits, inputs: Sequence[str], tolerance: float
-) -> EditReport:
+def _compare_with_original(before: LearningModel, after: LearningModel, edits: Edits) -> EditReport:
     names = tuple(feature.name for feature in after.input_features), tuple(f.name for f in after.output_features)
-    file_values = given_values(after, inputs)
-    without_file = (feature for feature in after.input_features if feature.name not in file_values)
-    if not edits.changes_graph and not all(map(has_example, without_file)):
+    if not (edits.rename or edits.shapes) and not all(map(has_example, after.input_features)):
         return EditReport(*names, None)
-    values, _ = example_inputs(after.input_features, file_values)
+    values, _ = example_inputs(after.input_features, {})
     actual = evaluate_all_outputs(after, values)
-    original_values = {
-        feature.name: values[name] for feature, name in zip(before.input_features, names[0], strict=True)
-    }
-    expected = dict(zip(actual, evaluate_all_outputs(before, original_values).values(), strict=True))
-    what = "The edited model does not give what the model gives"
-    hint = "Give inputs that the model is meant for: NAME=FILE.npy."
-    return EditReport(*names, require_same_results(expected, actual, tolerance, what, hint))
+    originals = {feature.name: values[name] for feature, name in zip(before.input_features, names[0], strict=True)}
+    expected = dict(zip(actual, evaluate_all_outputs(before, originals).values(), strict=True))
+    what, hint = "The edited model does not give what the model gives", "Check the sizes that you fixed."
+    return EditReport(*names, require_same_results(expected, actual, FLOAT_TOLERANCE, what, hint))

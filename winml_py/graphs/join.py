@@ -1,71 +1,81 @@
-"""Joining two models, or model files: outputs of the first become inputs of the second."""
+"""Joining two models: outputs of the first become inputs of the second. By `onnx.compose`, and what it leaves out."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
 
-from onnx import ModelProto, ValueInfoProto, compose, helper
+from onnx import (
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TensorShapeProto,
+    ValueInfoProto,
+    compose,
+    helper,
+    inliner,
+)
 
-from ..core.base.agreement import FLOAT_TOLERANCE
 from ..core.base.arguments import is_text, truth
-from ..core.base.atomic_files import require_folder
-from ..core.base.messages import Facts, did_you_mean
+from ..core.base.messages import did_you_mean
 from ..core.base.winrt_object import Object
-from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
+from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..core.imaging.contract import OUR_KEYS, WINDOWS_KEYS
 from ..core.model.contracts import EXPORTERS, exporters_contract
 from ..core.model.model import LearningModel
+from ..core.onnx_file.nodes import messages
 from ..errors import InvalidArgumentError, NotSupportedError
-from ..inputs.examples import example_inputs
-from ..inputs.files import given_values
-from ..inputs.model import evaluate_all_outputs, require_same_results
-from .join_names import add_prefix, free_prefix, rename_free_sizes, share_functions
-from .model_file import read_model, save_model
+from .model_file import read_model
 from .opsets import align_opsets
 from .values import require_name
 
 
 def join_models(first: LearningModel, second: LearningModel, options: LearningModelJoinOptions) -> ModelProto:
-    """A model that evaluates two, one after the other.
+    """A model that evaluates two, one after the other: see `LearningModelExperimental.join_model`.
 
-    Its inputs are those of the first, and those of the second that are not linked; its outputs those of the first that
-    are not linked, if they are promoted, and those of the second. Its name, version and description are the first's.
-
-    Args:
-        first: whose outputs are linked.
-        second: whose inputs they become.
-        options: what is linked, and how names begin.
-
-    Raises:
-        InvalidArgumentError: a link names what is not there, or values that do not fit.
-        NotSupportedError: the models' operator sets or contracts cannot be brought together.
-        ModelDisposedError: one of them has been disposed of.
+    Its name, version and description are the first's.
     """
     _require_links(first, second, options.links)
-    first_proto, second_proto = read_model(first), read_model(second)
-    _require_fitting(first_proto, second_proto, options.links)
-    metadata = _metadata(first, second, options)
-    first_proto, second_proto = align_opsets(first_proto, second_proto)
-    second_proto = share_functions(first_proto, second_proto)
-    _hide_constants(first_proto)
-    _hide_constants(second_proto)
-    prefix = options.joined_node_prefix or free_prefix(first_proto, second_proto, set(options.links))
-    rename_free_sizes(first_proto, second_proto, options.links)
+    first_proto, second_proto = align_opsets(read_model(first), read_model(second))
+    if {function.name for function in first_proto.functions} & {function.name for function in second_proto.functions}:
+        try:
+            second_proto = inliner.inline_local_functions(second_proto, convert_version=False)
+        except Exception as error:  # the inliner raises errors of many classes, RuntimeError among them
+            raise NotSupportedError(
+                f"Both models have a function of one name, and the second's cannot be written out: {error}",
+                hint="Inline the functions of one of them with onnx.inliner.",
+            ) from error
+    for model in (first_proto, second_proto):  # files of the oldest formats list weights among the inputs
+        listed = {weight.name for weight in model.graph.initializer}
+        for info in [info for info in model.graph.input if info.name in listed]:
+            model.graph.input.remove(info)
+    prefix = options.joined_node_prefix or _free_prefix(first_proto, second_proto, set(options.links))
+    _rename_free_sizes(first_proto, second_proto, options.links)
     if prefix:
-        add_prefix(second_proto, prefix)
-    links = {prefix + target: source for target, source in options.links.items()}
-    model = _merge(first_proto, second_proto, links, options.promote_unlinked_outputs_to_fused_outputs)
-    helper.set_model_props(model, join_metadata(*metadata, prefix))
-    return model
+        # The weights come first: without them, `onnx` leaves what inner graphs call them as it was.
+        weights = [weight.name for weight in second_proto.graph.initializer]
+        names = {name: prefix + name for name in weights}
+        compose.add_prefix_graph(second_proto.graph, prefix, inplace=True, name_map=names)
+    graph = compose.merge_graphs(
+        first_proto.graph,
+        second_proto.graph,
+        [(source, prefix + target) for target, source in options.links.items()],
+        name=first_proto.graph.name,
+        doc_string=first_proto.graph.doc_string,
+    )
+    if not options.promote_unlinked_outputs_to_fused_outputs:
+        del graph.output[:]
+        graph.output.extend(second_proto.graph.output)
+    first_proto.graph.CopyFrom(graph)
+    first_proto.functions.extend(second_proto.functions)
+    helper.set_model_props(first_proto, _join_metadata(first, second, options, prefix or "joined."))
+    return first_proto
 
 
 def _require_links(first: LearningModel, second: LearningModel, links: Mapping[str, str]) -> None:
-    outputs = [feature.name for feature in first.output_features]
-    inputs = [feature.name for feature in second.input_features]
+    outputs = {feature.name: feature for feature in first.output_features}
+    inputs = {feature.name: feature for feature in second.input_features}
     for target, source in links.items():
         if source not in outputs:
             raise InvalidArgumentError(
@@ -75,128 +85,108 @@ def _require_links(first: LearningModel, second: LearningModel, links: Mapping[s
             raise InvalidArgumentError(
                 f"The second model has no input {target!r} to link.", hint=did_you_mean(target, inputs)
             )
-
-
-def _require_fitting(first: ModelProto, second: ModelProto, links: Mapping[str, str]) -> None:
-    outputs_by_name = {info.name: info for info in first.graph.output}
-    inputs_by_name = {info.name: info for info in second.graph.input}
-    for target, source in links.items():
-        if not _fits(outputs_by_name[source], inputs_by_name[target]):
+        if not _fits(outputs[source], inputs[target]):
             raise InvalidArgumentError(
-                f"The output {source!r} is {_describe_type(outputs_by_name[source])}, and the input {target!r} takes "
-                f"{_describe_type(inputs_by_name[target])}.",
+                f"The output {source!r} is {outputs[source].describe()}, and the input {target!r} takes "
+                f"{inputs[target].describe()}.",
                 hint="Put a model with a Cast, Reshape or Transpose between them.",
             )
 
 
-def _fits(output: ValueInfoProto, input_info: ValueInfoProto) -> bool:
-    kinds = output.type.WhichOneof("value"), input_info.type.WhichOneof("value")
-    if kinds != ("tensor_type", "tensor_type"):
-        return None in kinds or kinds[0] == kinds[1]
-    output_type, input_type = output.type.tensor_type, input_info.type.tensor_type
-    if output_type.elem_type != input_type.elem_type:
+def _fits(output: FeatureDescriptor, taken: FeatureDescriptor) -> bool:
+    shaped = (TensorFeatureDescriptor, ImageFeatureDescriptor)
+    if not (isinstance(output, shaped) and isinstance(taken, shaped)):
+        return type(output) is type(taken)
+    if output.tensor_kind is not taken.tensor_kind:
         return False
-    if not (output_type.HasField("shape") and input_type.HasField("shape")):
+    if not all(getattr(feature, "has_rank", True) for feature in (output, taken)):
         return True
-    # 0 where a size is free
-    sizes = [tuple(size.dim_value for size in part.shape.dim) for part in (output_type, input_type)]
-    return len(sizes[0]) == len(sizes[1]) and all(a == b or not a or not b for a, b in zip(*sizes, strict=True))
+    sizes = list(zip(output.shape, taken.shape, strict=False))
+    return len(output.shape) == len(taken.shape) and all(-1 in pair or pair[0] == pair[1] for pair in sizes)
 
 
-def _describe_type(info: ValueInfoProto) -> str:
-    if info.type.WhichOneof("value") != "tensor_type":
-        return f"a {info.type.WhichOneof('value').removesuffix('_type')}"
-    kind = info.type.tensor_type
-    sizes = tuple(size.dim_value or -1 for size in kind.shape.dim)
-    return f"{helper.tensor_dtype_to_string(kind.elem_type).removeprefix('TensorProto.').lower()}{list(sizes)}"
+# Names: a prefix for those of the second model, and one name for what is one size.
 
 
-def _metadata(
-    first: LearningModel, second: LearningModel, options: LearningModelJoinOptions
-) -> tuple[dict[str, str], dict[str, str]]:
-    promotes, linked = options.promote_unlinked_outputs_to_fused_outputs, set(options.links.values())
-    promoted = [feature for feature in first.output_features if promotes and feature.name not in linked]
-    unlinked = [feature for feature in second.input_features if feature.name not in options.links]
-    return (
-        metadata_for_join(first.metadata, [*first.input_features, *promoted]),
-        metadata_for_join(second.metadata, [*unlinked, *second.output_features]),
-    )
+def names_in(model: ModelProto) -> set[str]:
+    """Every name in a model's graphs: values, weights and nodes, those inside of other nodes included."""
+    names = set()
+    for part in messages(model.graph):
+        if isinstance(part, NodeProto):
+            names |= {part.name, *part.output}
+        elif isinstance(part, (TensorProto, ValueInfoProto)):
+            names.add(part.name)
+    return names - {""}
 
 
-def _hide_constants(model: ModelProto) -> None:
-    """Takes weights out of the inputs, where files of the oldest formats list them."""
-    weights = {weight.name for weight in model.graph.initializer}
-    for info in [info for info in model.graph.input if info.name in weights]:
-        model.graph.input.remove(info)
+def _free_prefix(first: ModelProto, second: ModelProto, linked: set[str]) -> str:
+    """A prefix that keeps the names of two models apart; "" where they differ anyway."""
+    used_names, names = names_in(first), names_in(second) - linked
+    number, prefix = 0, ""
+    while any(prefix + name in used_names for name in names):
+        number += 1
+        prefix = f"joined{number}."
+    return prefix
 
 
-def _merge(first: ModelProto, second: ModelProto, links: Mapping[str, str], promotes: bool) -> ModelProto:
-    """One model of two, by ONNX's own rules; everything but the graph is the first's."""
-    graph = compose.merge_graphs(
-        first.graph,
-        second.graph,
-        [(source, target) for target, source in links.items()],
-        name=first.graph.name,
-        doc_string=first.graph.doc_string,
-    )
-    for info in second.graph.output:
-        if info.name in links:  # an input that the second model gives on as it is
-            graph.node.append(
-                helper.make_node("Identity", [links[info.name]], [info.name], name=f"{info.name}.identity")
-            )
-    if not promotes:
-        del graph.output[:]
-        graph.output.extend(second.graph.output)
-    model = _without_graph(first)
-    model.graph.CopyFrom(graph)
-    model.functions.extend(second.functions)
-    return model
+def sizes_in(part: GraphProto | ValueInfoProto) -> list[TensorShapeProto.Dimension]:
+    """The sizes in all types of a graph, or of one input or output."""
+    return [size for size in messages(part) if isinstance(size, TensorShapeProto.Dimension)]
 
 
-def _without_graph(model: ModelProto) -> ModelProto:
-    return ModelProto(**{field.name: value for field, value in model.ListFields() if field.name != "graph"})
+def _rename_free_sizes(first: ModelProto, second: ModelProto, links: Mapping[str, str]) -> None:
+    """Gives the free sizes of a second model the names of those that they are linked to, or names of no other size."""
+    outputs = {info.name: info for info in first.graph.output}
+    used_names = {size.dim_param for size in sizes_in(first.graph)}
+    renamed = {}
+    for size in sizes_in(second.graph):
+        name, number = size.dim_param, 0
+        while name in used_names:
+            number += 1
+            name = f"joined{number}.{size.dim_param}"
+        renamed[size.dim_param] = name
+    for info in second.graph.input:
+        if info.name in links:
+            pairs = zip(sizes_in(outputs[links[info.name]]), sizes_in(info), strict=False)
+            renamed |= {size.dim_param: source.dim_param for source, size in pairs if source.dim_param}
+    for size in sizes_in(second.graph):
+        if size.dim_param:
+            size.dim_param = renamed[size.dim_param]
 
 
 # Metadata of two models that are joined.
 
 
-CONTRACT_KEYS = frozenset((*WINDOWS_KEYS, *OUR_KEYS)).union(*(exporter.KEYS for exporter in EXPORTERS))
+_CONTRACT_KEYS = frozenset((*WINDOWS_KEYS, *OUR_KEYS)).union(*(exporter.KEYS for exporter in EXPORTERS))
 """Keys that say how pictures become tensors: Windows ML's, ours, and those of exporters."""
 
 
-def metadata_for_join(metadata: Mapping[str, str], remaining: Iterable[FeatureDescriptor]) -> dict[str, str]:
-    """What a model says of itself in a joined one.
-
-    Args:
-        metadata: what it says alone.
-        remaining: its features that are features of the joined model. The keys of a contract say something of images
-            among them, and without any would be taken for the other model's.
-    """
-    if any(isinstance(feature, ImageFeatureDescriptor) for feature in remaining):
-        return dict(metadata)
-    return {key: value for key, value in metadata.items() if key not in CONTRACT_KEYS}
-
-
-def join_metadata(first: Mapping[str, str], second: Mapping[str, str], prefix: str) -> dict[str, str]:
-    """The metadata of both models; what they state differently stands under the key, and for the second one under
-    the key with the prefix of its names.
-
-    Raises:
-        NotSupportedError: both state a contract for images, and another one.
-    """
-    stated = [{key: metadata[key] for key in CONTRACT_KEYS & metadata.keys()} for metadata in (first, second)]
-    exported = [exporters_contract(metadata) for metadata in (first, second)]
+def _join_metadata(
+    first: LearningModel, second: LearningModel, options: LearningModelJoinOptions, prefix: str
+) -> dict[str, str]:
+    """The metadata of both models; what they state differently has a prefix in the key of the second."""
+    promotes, linked = options.promote_unlinked_outputs_to_fused_outputs, set(options.links.values())
+    outputs = [feature for feature in first.output_features if promotes and feature.name not in linked]
+    inputs = [feature for feature in second.input_features if feature.name not in options.links]
+    texts = [
+        _metadata_of(first, [*first.input_features, *outputs]),
+        _metadata_of(second, [*inputs, *second.output_features]),
+    ]
+    stated = [{key: text[key] for key in _CONTRACT_KEYS & text.keys()} for text in texts]
+    exported = [exporters_contract(text) for text in texts]
     if all(stated) and (stated[0] != stated[1] or exported[0] != exported[1]):
         raise NotSupportedError(
             "Both models state how their pictures become tensors, and differently; a model states it once.",
-            hint="Write one of them without: take the denotations of its images away with onnx.",
+            hint="Take the denotation IMAGE from the inputs and outputs of one of them.",
         )
-    differing = {key for key in first.keys() & second.keys() if first[key] != second[key]}
-    prefix = prefix or "joined."
-    return {**{f"{prefix}{key}" if key in differing else key: text for key, text in second.items()}, **first}
+    differing = {key for key in texts[0].keys() & texts[1].keys() if texts[0][key] != texts[1][key]}
+    return {**{f"{prefix}{key}" if key in differing else key: text for key, text in texts[1].items()}, **texts[0]}
 
 
-# LearningModelJoinOptions: how a model is put after another.
+def _metadata_of(model: LearningModel, remaining: Iterable[FeatureDescriptor]) -> dict[str, str]:
+    """Without a contract that says nothing of what remains, and would be taken for the other model's."""
+    has_images = any(isinstance(feature, ImageFeatureDescriptor) for feature in remaining)
+    return {key: text for key, text in model.metadata.items() if has_images or key not in _CONTRACT_KEYS}
 
 
 class LearningModelJoinOptions(Object):
@@ -268,99 +258,3 @@ class LearningModelJoinOptions(Object):
     @close_model_on_join.setter
     def close_model_on_join(self, value: bool) -> None:
         self._closes = truth(value, "close_model_on_join")
-
-
-# Joining two model files, with a check of the results.
-
-
-@dataclass(frozen=True)
-class JoinReport:
-    """What a join made.
-
-    Attributes:
-        inputs: the names of the joined model's inputs.
-        outputs: those of its outputs.
-        error: the largest difference of an output from what the two models give one after the other, over the largest
-            magnitude of its channel.
-    """
-
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    error: float
-
-    def to_json(self) -> Facts:
-        """The figures."""
-        return asdict(self)
-
-    def __str__(self) -> str:
-        names = f"{', '.join(self.inputs)} -> {', '.join(self.outputs)}"
-        return f"{names}; the results of the two models differ from it by {self.error:.1e}"
-
-
-def join_files(
-    first: str | os.PathLike[str],
-    second: str | os.PathLike[str],
-    out: str | os.PathLike[str],
-    options: LearningModelJoinOptions,
-    *,
-    inputs: Sequence[str] = (),
-    tolerance: float = FLOAT_TOLERANCE,
-) -> JoinReport:
-    """Writes a model that evaluates two, one after the other, once its results were compared with theirs.
-
-    Args:
-        first: the path of the model that comes first.
-        second: the path of the model that comes after it.
-        out: the path to write to; above 2 GB, the weights go to a file beside it.
-        options: which outputs become inputs.
-        inputs: files to compare with, as `winml-py run` takes them, by the names of the joined model's inputs; floats
-            and pictures that are not given get example values.
-        tolerance: the largest difference in an output, over its largest magnitude.
-
-    Returns:
-        What it takes and gives, and how far its results are from those of the two models.
-
-    Raises:
-        ConversionError: the results differ by more than the tolerance.
-        InvalidArgumentError: a link names what is not there, or an input whose values cannot be made up.
-        NotSupportedError: the operator sets or contracts cannot be brought together.
-        WinMLError: a model cannot be used, or the file cannot be written.
-    """
-    require_folder(out)
-    models = LearningModel.load_from_file_path(first), LearningModel.load_from_file_path(second)
-    return save_model(
-        join_models(*models, options),
-        out,
-        lambda model: _compare_with_parts(*models, model, options, inputs, tolerance),
-    )
-
-
-def _compare_with_parts(
-    first: LearningModel,
-    second: LearningModel,
-    model: LearningModel,
-    options: LearningModelJoinOptions,
-    inputs: Sequence[str],
-    tolerance: float,
-) -> JoinReport:
-    values, _ = example_inputs(model.input_features, given_values(model, inputs))
-    actual = evaluate_all_outputs(model, values)
-    in_order = [values[feature.name] for feature in model.input_features]
-    expected = _evaluate_in_turn(first, second, options, in_order)
-    what = "The joined model does not give what the two models give"
-    hint = "Give inputs that the first model is meant for: NAME=FILE.npy."
-    error = require_same_results(dict(zip(actual, expected, strict=True)), actual, tolerance, what, hint)
-    return JoinReport(tuple(feature.name for feature in model.input_features), tuple(actual), error)
-
-
-def _evaluate_in_turn(
-    first: LearningModel, second: LearningModel, options: LearningModelJoinOptions, values: Sequence[object]
-) -> list[Any]:
-    """The outputs of the joined model, in its order, from the two models; its inputs are in the order of theirs."""
-    first_inputs = [feature.name for feature in first.input_features]
-    outputs = evaluate_all_outputs(first, dict(zip(first_inputs, values, strict=False)))
-    unlinked = [feature.name for feature in second.input_features if feature.name not in options.links]
-    linked = {target: outputs[source] for target, source in options.links.items()}
-    results = evaluate_all_outputs(second, dict(zip(unlinked, values[len(first_inputs) :], strict=True)) | linked)
-    promoted = [value for name, value in outputs.items() if name not in options.links.values()]
-    return [*(promoted if options.promote_unlinked_outputs_to_fused_outputs else []), *results.values()]

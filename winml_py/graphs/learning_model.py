@@ -91,25 +91,17 @@ class LearningModelExperimental(Object):
             StorageNotFoundError: there is no folder to write to.
             StorageAccessError: the file cannot be written.
         """
-        save_model(read_model(self._model), file_name, lambda _: None)
+        save_model(read_model(self._model), file_name)
 
     def set_name(self, model_name: str, /) -> None:
-        """Gives the model another name; its file stays as it is.
-
-        Raises:
-            InvalidArgumentError: if the name is empty, or not text.
-        """
+        """Gives the model another name, which is not empty; its file stays as it is."""
         if not is_text(model_name) or not model_name:
             raise InvalidArgumentError(f"The name of the model is {model_name!r}.", hint="It is text, and not empty.")
         rename(self._model, model_name)
 
 
 def require_model(model: object) -> LearningModel:
-    """Returns a model.
-
-    Raises:
-        InvalidArgumentError: if the value is not a LearningModel.
-    """
+    """Returns a model, or raises InvalidArgumentError."""
     if isinstance(model, LearningModel):
         return model
     raise InvalidArgumentError(
@@ -135,20 +127,12 @@ class LearningModelSessionOptionsExperimental(Object):
 class LearningModelSessionExperimental(Object):
     """Tells with which options a session was made.
 
-    Args:
-        session: the session.
-
     Example:
-        >>> from winml_py import LearningModel, LearningModelDevice, LearningModelSession, LearningModelSessionOptions
+        >>> from winml_py import LearningModel, LearningModelSession
         >>> from winml_py.experimental import LearningModelSessionExperimental
-        >>> options = LearningModelSessionOptions()
-        >>> options.batch_size_override = 0
-        >>> options.override_named_dimension("batch", 4)
-        >>> session = LearningModelSession(
-        ...     LearningModel.load("models/digits_batch.onnx"), LearningModelDevice(), options
-        ... )
+        >>> session = LearningModelSession(LearningModel.load("models/digits.onnx"))
         >>> dict(LearningModelSessionExperimental(session).options.get_named_dimension_overrides())
-        {'batch': 4}
+        {}
     """
 
     def __init__(self, session: LearningModelSession, /) -> None:
@@ -161,11 +145,7 @@ class LearningModelSessionExperimental(Object):
 
     @property
     def options(self) -> LearningModelSessionOptionsExperimental:
-        """What the session was compiled with.
-
-        Raises:
-            ClosedError: the session has been closed.
-        """
+        """What the session was compiled with; `ClosedError` where it is closed."""
         return LearningModelSessionOptionsExperimental(self._session)
 
 

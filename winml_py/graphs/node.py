@@ -5,307 +5,105 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self, TypeVar
 
-import onnx
-from onnx import AttributeProto, NodeProto, SparseTensorProto, TensorProto, TypeProto, defs, helper
-from onnx.defs import OpSchema
+import numpy as np
+from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
 
 from ..core.base.arguments import is_text
-from ..core.base.arrays import Array
 from ..core.base.messages import did_you_mean
 from ..core.base.winrt_object import Object, inside
-from ..errors import InvalidArgumentError, NotSupportedError
-from .values import as_array, as_constant, require_name
+from ..core.features.tensor import Tensor
+from ..errors import InvalidArgumentError
+from ..operators.node_model import attribute
+from ..operators.signature import Parameter, signature_of
+from .values import as_constant, require_name
+
+T = TypeVar("T")
 
 
-class BuiltNode(NamedTuple):
-    """A node, and the constants that it reads."""
-
-    node: NodeProto
-    constants: list[TensorProto]
-
-
-def build_node(operator: LearningModelOperator, name: str, opset: int) -> BuiltNode:
-    """The node that an operator becomes.
-
-    Args:
-        operator: what was connected.
-        name: of the node.
-        opset: the version of the operator set of its domain.
+def build_node(operator: LearningModelOperator, name: str, opset: int) -> tuple[NodeProto, list[TensorProto]]:
+    """The node that an operator becomes, and the constants that it reads; `opset` is of the operator's domain.
 
     Raises:
         InvalidArgumentError: there is no such operator, input, output or attribute, one that is needed is missing, or
             a value is of another type.
     """
-    schema = schema_of(operator.type, operator.domain, opset)
     words = f"operator {name} ({operator.type})"
-    _require_no_graphs(schema, words)
-    connections = _in_schema_spelling(inside(operator), schema, words)
-    constants = {part: as_constant(value.value, f"{name}.{part}") for part, value in _constants(connections)}
-    inputs = {
-        part: (constants[part].name,) if isinstance(value, Constant) else value
-        for part, value in connections.inputs.items()
-    }
-    node = NodeProto(op_type=operator.type, domain=operator.domain, name=name)
-    node.input.extend(_positional_names(inputs, None if schema is None else schema.inputs, words, "input"))
-    node.output.extend(
-        _positional_names(connections.outputs, None if schema is None else schema.outputs, words, "output", name)
-    )
-    node.attribute.extend(_attributes(connections, schema, words))
-    return BuiltNode(node, list(constants.values()))
-
-
-def _require_no_graphs(schema: OpSchema | None, operator: str) -> None:
-    parts = [] if schema is None else schema.attributes.values()
-    if any(part.type in (OpSchema.AttrType.GRAPH, OpSchema.AttrType.GRAPHS) for part in parts):
-        raise NotSupportedError(
-            f"The {operator} has a graph of its own inside, which this builder does not make.",
-            hint="Build models with If, Loop or Scan with spox, and load them; see docs/how-to/building-models.md.",
-        )
-
-
-def _constants(connections: Connections) -> Iterable[tuple[str, Constant]]:
-    return [(part, value) for part, value in connections.inputs.items() if isinstance(value, Constant)]
-
-
-def _in_schema_spelling(connections: Connections, schema: OpSchema | None, operator: str) -> Connections:
-    if schema is None:
-        return connections
-    return Connections(
-        match_names(connections.inputs, [part.name for part in schema.inputs], f"The {operator} has no input"),
-        match_names(connections.outputs, [part.name for part in schema.outputs], f"The {operator} has no output"),
-        match_names(connections.attributes, schema.attributes, f"The {operator} has no attribute"),
-    )
-
-
-def _positional_names(
-    names_by_parameter: Mapping[str, tuple[str, ...]],
-    parameters: Sequence[OpSchema.FormalParameter] | None,
-    operator: str,
-    what: str,
-    unnamed: str = "",
-) -> list[str]:
-    """The names of inputs or outputs by position.
-
-    Args:
-        names_by_parameter: by the schema's names.
-        parameters: the schema's; None keeps the order in which they came.
-        operator: its name and type, for messages.
-        what: "input" or "output".
-        unnamed: what the names of outputs that were not set begin with, where the operator has to give them.
-
-    Raises:
-        InvalidArgumentError: one that the operator needs is missing.
-    """
-    if parameters is None:
-        return [name for names in names_by_parameter.values() for name in names]
-    missing = [part.name for part in parameters if _is_needed(part) and not names_by_parameter.get(part.name)]
-    if what == "output" and any(names_by_parameter.values()):  # the others are made, too, and nothing reads them
-        names_by_parameter = {**names_by_parameter, **{part: (f"{unnamed}.{part}",) for part in missing}}
-    elif missing or what == "output":
-        part = [*missing, parameters[0].name][0]
-        raise InvalidArgumentError(
-            f"The {operator} has no {what} {part!r} set, and needs one.",
-            hint=f"Call set_{what}({part!r}, name)" + (", or set_constant." if what == "input" else "."),
-        )
-    return in_schema_order(names_by_parameter, parameters, operator, what)
-
-
-def _is_needed(part: OpSchema.FormalParameter) -> bool:
-    return part.option is Option.Single or (part.option is Option.Variadic and part.min_arity > 0)
-
-
-def _attributes(connections: Connections, schema: OpSchema | None, operator: str) -> list[AttributeProto]:
-    needed = [] if schema is None else [name for name, part in schema.attributes.items() if part.required]
-    missing = [name for name in needed if name not in connections.attributes]
-    if missing:
-        raise InvalidArgumentError(
-            f"The {operator} needs the attribute {missing[0]!r}.", hint=f"Call set_attribute({missing[0]!r}, value)."
-        )
-    return [attribute(name, value, kind_in(schema, name), operator) for name, value in connections.attributes.items()]
-
-
-# Attributes of operators: from tensors, numbers and lists to what a schema asks for.
-
-
-_READY = (TensorProto, SparseTensorProto, TypeProto)
-_WORDS: dict[int, tuple[str, str]] = {
-    AttributeProto.INT: ("a whole number", "biu"),
-    AttributeProto.FLOAT: ("a number", "iuf"),
-    AttributeProto.STRING: ("text", "O"),
-    AttributeProto.INTS: ("whole numbers", "biu"),
-    AttributeProto.FLOATS: ("numbers", "iuf"),
-    AttributeProto.STRINGS: ("text", "O"),
-}
-_LIST_OF: dict[int, int] = {
-    AttributeProto.INT: AttributeProto.INTS,
-    AttributeProto.FLOAT: AttributeProto.FLOATS,
-    AttributeProto.STRING: AttributeProto.STRINGS,
-}
-_LISTS = tuple(_LIST_OF.values())
-
-
-def attribute(name: str, value: object, kind: int | None, operator: str) -> AttributeProto:
-    """An attribute of a node.
-
-    Args:
-        name: in the schema's spelling.
-        value: a tensor of one element for a single number or text; or the number, text, list or array itself.
-        kind: ONNX's number for its type; None to take the value's.
-        operator: its name and type, for messages.
-
-    Raises:
-        InvalidArgumentError: the value is of another type.
-    """
-    what = f"The attribute {name!r} of the {operator}"
-    if isinstance(value, _READY):
-        return helper.make_attribute(name, value)
-    array = as_array(value, what)
-    kind = _kind_of(array) if kind is None else kind
-    if kind == AttributeProto.TENSOR:
-        return helper.make_attribute(name, as_constant(value, name))
-    return helper.make_attribute(name, _python_value(array, kind, what), attr_type=kind)
-
-
-def _kind_of(array: Array) -> int:
-    """The type of an attribute that no schema tells."""
-    if array.ndim > 1:
-        return AttributeProto.TENSOR
-    single = {"f": AttributeProto.FLOAT, "O": AttributeProto.STRING}.get(array.dtype.kind, AttributeProto.INT)
-    return _LIST_OF[single] if array.ndim else single
-
-
-def _python_value(array: Array, kind: int, what: str) -> Any:
-    if kind not in _WORDS:
-        raise InvalidArgumentError(f"{what} is of a type that this builder does not make.")
-    words, kinds = _WORDS[kind]
-    if array.dtype.kind not in kinds and array.size:
-        raise InvalidArgumentError(f"{what} is {words}, and {array.dtype} came.", hint=f"Give {words}.")
-    if kind not in _LISTS and array.size != 1:
-        raise InvalidArgumentError(f"{what} is {words}, and {array.size} values came.", hint="Give one.")
-    values = [_plain(element, kind) for element in array.reshape(-1).tolist()]
-    return values if kind in _LISTS else values[0]
-
-
-def _plain(element: Any, kind: int) -> Any:
-    if kind in (AttributeProto.FLOAT, AttributeProto.FLOATS):
-        return float(element)
-    return element if isinstance(element, str) else int(element)
-
-
-def kind_in(schema: onnx.defs.OpSchema | None, name: str) -> int | None:
-    """ONNX's number for the type of an attribute; None where there is no schema."""
-    if schema is None:
-        return None
-    return int(AttributeProto.AttributeType.Value(schema.attributes[name].type.name))  # type: ignore[attr-defined]
-
-
-# Schemas of operators: positions of named inputs and outputs, types of attributes.
-
-
-T = TypeVar("T")
-_ONNX_DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
-
-Option = OpSchema.FormalParameterOption
-
-
-def schema_of(operator: str, domain: str, opset: int) -> OpSchema | None:
-    """The schema of an operator; None for operators that are not ONNX's own, of which `onnx` knows nothing.
-
-    Raises:
-        InvalidArgumentError: ONNX has no such operator in that version of the operator set.
-    """
-    if domain == "com.microsoft.experimental":
-        raise InvalidArgumentError(
-            f"{operator} of {domain} is in no published ONNX Runtime.",
-            hint="Its operators are ONNX's own from operator set 17 on: leave the domain out, and IDFT is DFT with "
-            "inverse=1.",
-        )
-    if domain not in _ONNX_DOMAINS:
-        return None
-    if defs.has(operator, opset, domain) and not defs.get_schema(operator, opset, domain).deprecated:
-        return defs.get_schema(operator, opset, domain)
-    raise InvalidArgumentError(
-        f"Operator set {opset} of {domain or 'ai.onnx'} has no operator {operator!r}.",
-        hint=_where(operator, domain, opset),
-    )
-
-
-def _where(operator: str, domain: str, opset: int) -> str:
-    versions = [
-        schema.since_version
-        for schema in defs.get_all_schemas_with_history()
-        if (schema.name, schema.domain) == (operator, domain) and not schema.deprecated
+    given = inside(operator)
+    if operator.domain in ("", "ai.onnx.ml"):
+        signature = signature_of(operator.type, operator.domain, opset)
+        sources = _in_schema_spelling(given.inputs, [each.name for each in signature.inputs], f"{words} has no input")
+        made = _in_schema_spelling(given.outputs, [each.name for each in signature.outputs], f"{words} has no output")
+        values = _in_schema_spelling(given.attributes, list(signature.attributes), f"{words} has no attribute")
+        attributes = [attribute(signature, part, value) for part, value in values.items()]
+    else:  # an operator that no schema tells of: the order of the calls is that of its inputs and outputs
+        signature, sources, made = None, given.inputs, given.outputs
+        attributes = [_attribute_like(part, value) for part, value in given.attributes.items()]
+    constants = [
+        as_constant(source.value, f"{name}.{part}") for part, source in sources.items() if isinstance(source, Constant)
     ]
-    if not versions:
-        return did_you_mean(operator, {s.name for s in defs.get_all_schemas_with_history() if s.domain == domain})
-    if min(versions) > opset:
-        return f"It comes with operator set {min(versions)}: LearningModelBuilder.create({min(versions)})."
-    return f"Operator set {max(versions)} still had it."
+    names = {part: (f"{name}.{part}",) if isinstance(source, Constant) else source for part, source in sources.items()}
+    if signature is not None and made:  # the node makes outputs that it always has, also where nothing reads them
+        always = signature.outputs[: signature.least_outputs]
+        made = {each.name: (f"{name}.{each.name}",) for each in always if not each.is_optional} | made
+    node = NodeProto(op_type=operator.type, domain=operator.domain, name=name, attribute=attributes)
+    node.input.extend(_in_order(names, None if signature is None else signature.inputs, words, "input"))
+    node.output.extend(_in_order(made, None if signature is None else signature.outputs, words, "output"))
+    return node, constants
 
 
-def match_names(values: Mapping[str, T], allowed: Iterable[str], what: str) -> dict[str, T]:
-    """Given values by the names that a schema has, whatever the case they are written in.
-
-    Args:
-        values: values by names.
-        allowed: the names in the schema.
-        what: what they are, for the message: "The operator Gemm_0 (Gemm) has no input".
-
-    Raises:
-        InvalidArgumentError: a name is not known.
-    """
-    spellings = {name.casefold(): name for name in allowed}
+def _in_schema_spelling(values: Mapping[str, T], names: Iterable[str], what: str) -> dict[str, T]:
+    """Values by the names of a schema, whatever the case in which they were written."""
+    spellings = {name.casefold(): name for name in names}
     for name in values:
         if name.casefold() not in spellings:
-            raise InvalidArgumentError(f"{what} {name!r}.", hint=did_you_mean(name, spellings.values()))
+            raise InvalidArgumentError(f"The {what} {name!r}.", hint=did_you_mean(name, spellings.values()))
     return {spellings[name.casefold()]: value for name, value in values.items()}
 
 
-def in_schema_order(
-    names_by_parameter: Mapping[str, tuple[str, ...]],
-    parameters: Sequence[OpSchema.FormalParameter],
-    operator: str,
-    what: str,
+def _in_order(
+    connected: Mapping[str, tuple[str, ...]], parameters: Sequence[Parameter] | None, operator: str, what: str
 ) -> list[str]:
-    """The names of an operator's inputs or outputs in the schema's order, "" for those that are left out.
-
-    Args:
-        names_by_parameter: one name for each parameter, or several where it takes any number.
-        parameters: the schema's.
-        operator: its name and type, for messages.
-        what: "input" or "output".
-
-    Raises:
-        InvalidArgumentError: a list, where the schema takes one.
-    """
-    names: list[str] = []
+    """The names of inputs or outputs by position, "" for those that are left out."""
+    if parameters is None:
+        return [name for names in connected.values() for name in names]
+    ordered: list[str] = []
     for parameter in parameters:
-        connected = names_by_parameter.get(parameter.name, ())
-        if len(connected) > 1 and parameter.option is not Option.Variadic:
+        names = connected.get(parameter.name, ())
+        if not names and not parameter.is_optional and not parameter.is_variadic:
             raise InvalidArgumentError(
-                f"The {operator} has one {what} {parameter.name!r}, and {len(connected)} names came.",
+                f"The {operator} has no {what} {parameter.name!r} set, and needs one.",
+                hint=f"Call set_{what}({parameter.name!r}, name)" + (", or set_constant." if what == "input" else "."),
+            )
+        if len(names) > 1 and not parameter.is_variadic:
+            raise InvalidArgumentError(
+                f"The {operator} has one {what} {parameter.name!r}, got {len(names)} names.",
                 hint="A list of names is for an operator that takes any number, such as Concat.",
             )
-        names += connected or ([] if parameter.option is Option.Variadic else [""])
-    while names and not names[-1]:
-        names.pop()
-    return names
+        ordered += names or ([] if parameter.is_variadic else [""])
+    while ordered and not ordered[-1]:
+        ordered.pop()
+    return ordered
+
+
+def _attribute_like(name: str, value: Any) -> AttributeProto:
+    """An attribute of its value's type."""
+    if isinstance(value, Tensor):
+        value = value.to_numpy()
+    if isinstance(value, np.ndarray):
+        value = numpy_helper.from_array(value) if value.ndim > 1 else value.tolist()
+    return helper.make_attribute(name, value)
 
 
 class Constant(NamedTuple):
-    """A value that stands where the name of an input could."""
+    """A value that stands where the names of an input could."""
 
     value: Any
 
 
-InputSource = tuple[str, ...] | Constant
-"""Where an input comes from: names, one for most inputs, or a constant."""
-
-
 class Connections(NamedTuple):
-    """What an operator is connected to: names, constants and attributes by the names that were given."""
+    """What an operator is connected to, by the names that were given."""
 
-    inputs: dict[str, InputSource]
+    inputs: dict[str, tuple[str, ...] | Constant]
     outputs: dict[str, tuple[str, ...]]
     attributes: dict[str, Any]
 
@@ -314,10 +112,9 @@ class LearningModelOperator(Object):
     """An operator of ONNX, of ONNX Runtime or of the program's own, and what it is connected to.
 
     Inputs, outputs and attributes have the names of the operator's schema, in any case: those that
-    https://onnx.ai/onnx/operators shows. Of an operator that `onnx` has no schema of, such as one of `com.microsoft`,
-    inputs and outputs stand in the order in which they are set, and an attribute is of its value's type.
-    Each `set_` method returns the operator, so that calls can be chained. Nothing is checked before the operator is
-    added to a builder.
+    https://onnx.ai/onnx/operators shows. Of an operator of another domain, such as `com.microsoft`, inputs and outputs
+    stand in the order in which they are set, and an attribute is of its value's type. Each `set_` method returns the
+    operator, so that calls can be chained. Nothing is checked before the operator is added to a builder.
 
     Args:
         type: what the operator is called: "Conv".
@@ -353,7 +150,7 @@ class LearningModelOperator(Object):
             input_name: an input or constant of the model, or an output of another operator; a list of them, where the
                 schema takes any number.
         """
-        self._inside.inputs[self._part(operator_input_name, "input")] = _names(input_name, f"{self._type}'s input")
+        self._inside.inputs[self._part(operator_input_name)] = self._names(input_name)
         return self
 
     def set_constant(self, operator_input_name: str, default_value: object, /) -> Self:
@@ -361,23 +158,25 @@ class LearningModelOperator(Object):
 
         Tensors and arrays are read when the operator is added.
         """
-        self._inside.inputs[self._part(operator_input_name, "input")] = Constant(default_value)
+        self._inside.inputs[self._part(operator_input_name)] = Constant(default_value)
         return self
 
     def set_output(self, operator_output_name: str, output_name: str | Iterable[str], /) -> Self:
-        """Names an output, as other operators and the outputs of the model refer to it; a list, where there are any
-        number.
-        """
-        self._inside.outputs[self._part(operator_output_name, "output")] = _names(output_name, f"{self._type}'s output")
+        """Names an output, as other operators and the outputs of the model refer to it; takes a list as `set_input`."""
+        self._inside.outputs[self._part(operator_output_name)] = self._names(output_name)
         return self
 
     def set_attribute(self, name: str, value: object, /) -> Self:
         """Sets an attribute: to a tensor, as Windows ML does, or to a number, text, an array or a list."""
-        self._inside.attributes[self._part(name, "attribute")] = value
+        self._inside.attributes[self._part(name)] = value
         return self
 
-    def _part(self, name: str, what: str) -> str:
-        return require_name(name, f"The name of {self._type}'s {what}")
+    def _part(self, name: str) -> str:
+        return require_name(name, f"The name of an input, output or attribute of {self._type}")
+
+    def _names(self, names: str | Iterable[str]) -> tuple[str, ...]:
+        several = [names] if isinstance(names, str) or not isinstance(names, Iterable) else names
+        return tuple(require_name(name, f"A name that {self._type} is connected to") for name in several)
 
     @property
     def name(self) -> str:
@@ -398,8 +197,3 @@ class LearningModelOperator(Object):
         name = f" {self._name!r}" if self._name else ""
         inputs, outputs = ", ".join(self._inside.inputs), ", ".join(self._inside.outputs)
         return f"<LearningModelOperator {self._type}{name}: {inputs} -> {outputs}>"
-
-
-def _names(names: str | Iterable[str], what: str) -> tuple[str, ...]:
-    several = [names] if isinstance(names, str) or not isinstance(names, Iterable) else names
-    return tuple(require_name(name, f"A name that {what} is connected to") for name in several)

@@ -21,28 +21,14 @@ _NUMBERS: dict[type, DType] = {float: np.dtype(np.float32), int: np.dtype(np.int
 
 
 class Arguments(NamedTuple):
-    """What an operator is called with.
-
-    Attributes:
-        inputs: arrays, tensors, sequences, maps and descriptions, in the schema's order; None for one that is left out.
-        attributes: by name, as they came.
-    """
+    """What an operator is called with: inputs in the schema's order (None is left out), and attributes as they came."""
 
     inputs: list[Any]
     attributes: dict[str, Any]
 
 
 def arrange(signature: Signature, inputs: Sequence[object], named: Mapping[str, object]) -> Arguments:
-    """Sorts what was passed into inputs and attributes.
-
-    Args:
-        signature: the operator's.
-        inputs: those that were passed by position.
-        named: inputs and attributes that were passed by name.
-
-    Raises:
-        InvalidArgumentError: an input came twice, or more came than there are.
-    """
+    """Sorts what was passed, by position and by name, into inputs and attributes."""
     values, attributes = list(inputs), dict(named)
     for index, parameter in enumerate(signature.inputs):
         if parameter.name in attributes and parameter.name not in signature.attributes:
@@ -61,14 +47,28 @@ def are_plain(signature: Signature, inputs: Sequence[object], named: Mapping[str
 
 
 def require_complete(signature: Signature, values: Sequence[object], attributes: Mapping[str, object]) -> None:
-    """Refuses a call of an operator that lacks something, or has an attribute too much.
-
-    Raises:
-        InvalidArgumentError: an input or an attribute that the operator does not have, or that is missing.
-    """
+    """Refuses a call of an operator that lacks something, or has an attribute too much."""
     _require_input_count(signature, values)
-    _require_inputs(signature, values)
-    _require_attributes(signature, attributes)
+    for index, parameter in enumerate(signature.inputs):
+        is_missing = index >= len(values) or values[index] is None
+        if is_missing and not (parameter.is_optional or parameter.is_variadic):
+            ordered = (f"{each.name} (optional)" if each.is_optional else each.name for each in signature.inputs)
+            raise InvalidArgumentError(
+                f"{signature.name} lacks its input {parameter.name}.",
+                hint=f"Its inputs, in order: {', '.join(ordered)}.",
+            )
+    for name in attributes:
+        if name not in signature.attributes:
+            names = (*(parameter.name for parameter in signature.inputs), *signature.attributes)
+            raise InvalidArgumentError(
+                f"{signature.name} has neither an input nor an attribute {name!r} in opset {signature.opset}.",
+                hint=did_you_mean(name, names),
+            )
+    for name, attribute in signature.attributes.items():
+        if attribute.is_required and name not in attributes:
+            raise InvalidArgumentError(
+                f"{signature.name} lacks its attribute {name}.", hint=f"Pass {name}=, of type {attribute.type.lower()}."
+            )
 
 
 def parameter_at(signature: Signature, index: int) -> Parameter:
@@ -91,36 +91,6 @@ def _require_input_count(signature: Signature, values: Sequence[Any]) -> None:
         raise InvalidArgumentError(
             f"{signature.name} takes {len(parameters)} inputs, and {len(values)} came.", hint=f"Its inputs: {names}."
         )
-
-
-def _require_inputs(signature: Signature, values: Sequence[object]) -> None:
-    parameters = signature.inputs
-    for index, parameter in enumerate(parameters):
-        is_missing = index >= len(values) or values[index] is None
-        if is_missing and not (parameter.is_optional or parameter.is_variadic):
-            raise InvalidArgumentError(
-                f"{signature.name} lacks its input {parameter.name}.",
-                hint=f"Its inputs, in order: {', '.join(_describe_parameter(each) for each in parameters)}.",
-            )
-
-
-def _describe_parameter(parameter: Parameter) -> str:
-    return f"{parameter.name} (optional)" if parameter.is_optional else parameter.name
-
-
-def _require_attributes(signature: Signature, attributes: Mapping[str, object]) -> None:
-    for name in attributes:
-        if name not in signature.attributes:
-            names = [*(parameter.name for parameter in signature.inputs), *signature.attributes]
-            raise InvalidArgumentError(
-                f"{signature.name} has neither an input nor an attribute {name!r} in opset {signature.opset}.",
-                hint=did_you_mean(name, names),
-            )
-    for name, attribute in signature.attributes.items():
-        if attribute.is_required and name not in attributes:
-            raise InvalidArgumentError(
-                f"{signature.name} lacks its attribute {name}.", hint=f"Pass {name}=, of type {attribute.type.lower()}."
-            )
 
 
 def _convert_values(signature: Signature, values: list[Any]) -> list[Any]:

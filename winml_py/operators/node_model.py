@@ -23,6 +23,7 @@ OutputSpec = int | tuple[str, ...] | None
 _BODIES = {"If": ("then_branch", 0), "Loop": ("body", 1), "Scan": ("body", 0), "SequenceMap": ("body", 0)}
 """Operators that have as many outputs as a graph of theirs has, but for some of its first."""
 
+_SINGLE = {"FLOAT": float, "INT": int}
 _LISTS = {"FLOATS": float, "INTS": int, "STRINGS": None, "TENSORS": None, "GRAPHS": None}
 
 
@@ -32,11 +33,7 @@ def input_names(signature: Signature, count: int) -> list[str]:
 
 
 def output_names(signature: Signature, outputs: OutputSpec, attributes: dict[str, Any]) -> list[str]:
-    """The names of a node's outputs; "" for one that is left out.
-
-    Raises:
-        InvalidArgumentError: the operator does not have them, or nothing says how many there are.
-    """
+    """The names of a node's outputs; "" for one that is left out."""
     if isinstance(outputs, tuple):
         return _require_outputs(signature, outputs)
     count = outputs if outputs is not None else _count(signature, attributes)
@@ -83,13 +80,7 @@ def _numbered_name(parameters: Sequence[Any], index: int) -> str:
 def node_model(
     signature: Signature, kinds: Sequence[ValueType], outputs: Sequence[str], attributes: dict[str, Any]
 ) -> onnx.ModelProto:
-    """A model whose graph is one node.
-
-    Args:
-        signature: the operator's.
-        kinds: the types of its inputs.
-        outputs: the names of its outputs; "" for one that is left out.
-        attributes: of the node.
+    """A model whose graph is one node with inputs of these types.
 
     Raises:
         InvalidArgumentError: the operator does not take these types, or an attribute of another type.
@@ -100,7 +91,7 @@ def node_model(
     require_types(signature, kinds)
     names = [name if kind else "" for name, kind in zip(input_names(signature, len(kinds)), kinds, strict=True)]
     node = helper.make_node(signature.name, names, outputs, name=signature.name, domain=signature.domain)
-    node.attribute.extend(_attribute(signature, name, value) for name, value in attributes.items() if value is not None)
+    node.attribute.extend(attribute(signature, name, value) for name, value in attributes.items() if value is not None)
     ends = [helper.make_value_info(name, type_proto(kind)) for name, kind in zip(names, kinds, strict=True) if kind]
     results = [helper.make_empty_tensor_value_info(name) for name in outputs if name]
     opsets = [helper.make_opsetid(signature.domain, signature.opset)]
@@ -116,11 +107,7 @@ def node_model(
 
 
 def require_types(signature: Signature, kinds: Sequence[ValueType]) -> None:
-    """Refuses what the operator's schema does not allow.
-
-    Raises:
-        InvalidArgumentError: an input of a type that the operator does not take.
-    """
+    """Refuses inputs of types that the operator does not take."""
     for index, kind in enumerate(kinds):
         parameter = parameter_at(signature, index)
         if kind is None or not parameter.types:
@@ -133,7 +120,8 @@ def require_types(signature: Signature, kinds: Sequence[ValueType]) -> None:
             )
 
 
-def _attribute(signature: Signature, name: str, value: object) -> onnx.AttributeProto:
+def attribute(signature: Signature, name: str, value: object) -> onnx.AttributeProto:
+    """An attribute of an operator, from a number, text, list, array or tensor."""
     from onnx import AttributeProto, helper
 
     kind = signature.attributes[name].type
@@ -148,15 +136,16 @@ def _attribute(signature: Signature, name: str, value: object) -> onnx.Attribute
 def _convert(kind: str, value: Any) -> Any:
     from onnx import numpy_helper
 
-    if kind == "TENSOR" and isinstance(value, (np.ndarray, np.generic, Tensor)):
-        return numpy_helper.from_array(value.to_numpy() if isinstance(value, Tensor) else np.asarray(value))
+    if isinstance(value, Tensor):
+        value = value.to_numpy()
+    if kind == "TENSOR":
+        return numpy_helper.from_array(np.asarray(value)) if isinstance(value, (np.ndarray, np.generic)) else value
+    if isinstance(value, np.ndarray):
+        value = value.reshape(-1).tolist() if kind in _LISTS else value.item()
     if kind in _LISTS:
         convert = _LISTS[kind]
-        values = value.reshape(-1).tolist() if isinstance(value, np.ndarray) else list(value)
-        return [_number(convert, each) for each in values] if convert else values
-    if kind in ("FLOAT", "INT"):
-        return _number(float if kind == "FLOAT" else int, value)
-    return value
+        return [_number(convert, each) for each in value] if convert else list(value)
+    return _number(_SINGLE[kind], value) if kind in _SINGLE else value
 
 
 def _number(convert: type, value: Any) -> Any:

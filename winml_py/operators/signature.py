@@ -18,15 +18,7 @@ _DOMAINS = ("", "ai.onnx.ml", CONTRIB)
 
 
 class Parameter(NamedTuple):
-    """An input or an output.
-
-    Attributes:
-        name: by the schema.
-        type_name: equal for those that must have the same type.
-        types: what it may be: `tensor(float)`, say.
-        is_optional: whether it may be left out.
-        is_variadic: whether any number of values may stand in its place.
-    """
+    """An input or an output. Those of one `type_name` have the same type, one of `types`: `tensor(float)`, say."""
 
     name: str
     type_name: str
@@ -43,17 +35,7 @@ class Attribute(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """How an operator is called.
-
-    Attributes:
-        name: the operator's.
-        domain: "" is ONNX's own.
-        opset: the version of the domain's operators.
-        inputs: in the schema's order.
-        outputs: in the schema's order.
-        attributes: by name.
-        least_outputs: how many it always has.
-    """
+    """How an operator of a domain is called in a version of it; it always has `least_outputs`."""
 
     name: str
     domain: str
@@ -68,10 +50,8 @@ class Signature(NamedTuple):
 def signature_of(name: str, domain: str | None = None, opset: int | None = None) -> Signature:
     """The signature of an operator.
 
-    Args:
-        name: as the schema spells it: "Conv".
-        domain: "" is ONNX's own; None looks through ONNX's own, `ai.onnx.ml` and ONNX Runtime's.
-        opset: the version of the domain's operators; None for the default, or for the first that has it.
+    Without a domain, it is looked for in ONNX's own, `ai.onnx.ml` and ONNX Runtime's; without an operator set, it is
+    of the default one, or of the first that has it.
 
     Raises:
         InvalidArgumentError: there is no such operator, or it is deprecated.
@@ -104,7 +84,8 @@ def _find(name: str, domain: str | None, opset: int | None) -> tuple[Any, int]:
             return contrib_schemas()[name], opset or 1
         if candidate != CONTRIB and onnx.defs.has(name, candidate):
             latest = onnx.defs.get_schema(name, candidate)
-            first = min(schema.since_version for schema in _versions(name, candidate))
+            versions = [each for each in _all_schemas() if (each.name, each.domain) == (name, candidate)]
+            first = min(schema.since_version for schema in versions)
             version = opset or (max(OPSET, first) if candidate == "" else latest.since_version)
             if version < first:
                 raise InvalidArgumentError(
@@ -113,10 +94,6 @@ def _find(name: str, domain: str | None, opset: int | None) -> tuple[Any, int]:
             return onnx.defs.get_schema(name, version, candidate), version
     where = f" in the domain {domain!r}" if domain is not None else ""
     raise InvalidArgumentError(f"There is no operator {name!r}{where}.", hint=did_you_mean(name, operator_names()))
-
-
-def _versions(name: str, domain: str) -> list[Any]:
-    return [schema for schema in _all_schemas() if schema.name == name and schema.domain == domain]
 
 
 @lru_cache(1)
@@ -138,11 +115,7 @@ def operator_names() -> tuple[str, ...]:
 
 
 def require_known(name: str) -> None:
-    """Refuses a name that no operator of any version has.
-
-    Raises:
-        InvalidArgumentError: with the name that was probably meant.
-    """
+    """Refuses a name that no operator of any version has."""
     _find(name, None, None)
 
 

@@ -84,11 +84,7 @@ _MAP_VALUES = {str: _STRINGS, int: np.dtype(np.int64), float: np.dtype(np.float3
 
 
 def type_of(value: Any) -> ValueType:
-    """The type of an array, a tensor, a description, a sequence or a map.
-
-    Raises:
-        InvalidArgumentError: if ONNX has no such type.
-    """
+    """The type of an array, a tensor, a description, a sequence or a map."""
     if isinstance(value, np.ndarray):
         return TensorType(value.dtype, value.shape)
     if value is None:
@@ -129,11 +125,7 @@ def _sequence_type(value: Sequence[object]) -> SequenceType:
 
 
 def type_proto(kind: TensorType | SequenceType | MapType) -> onnx.TypeProto:
-    """The type as ONNX has it.
-
-    Raises:
-        InvalidArgumentError: ONNX has no such element type.
-    """
+    """The type as ONNX has it."""
     from onnx import TensorProto, helper
 
     if isinstance(kind, TensorType):
@@ -147,11 +139,7 @@ def type_proto(kind: TensorType | SequenceType | MapType) -> onnx.TypeProto:
 
 
 def element_type(dtype: DType) -> int:
-    """ONNX's number of an element type.
-
-    Raises:
-        InvalidArgumentError: if ONNX has no number for the type.
-    """
+    """ONNX's number of an element type."""
     from onnx import TensorProto, helper
 
     if dtype.kind in "OU":

@@ -8,7 +8,7 @@ Example:
     7
 """
 
-from .detections import Detection, Detections, detections, keypoints
+from .detections import Detection, Detections, detections
 from .layouts import DetectionLayout
 from .outputs import classes, cosine_similarity, embedding
 from .segmentation import Segmentation, masks
@@ -22,6 +22,5 @@ __all__ = [
     "cosine_similarity",
     "detections",
     "embedding",
-    "keypoints",
     "masks",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import InvalidArgumentError, MissingPackageError
 from .layouts import DecodedBoxes, DetectionLayout, DetectorFacts, candidates, decode, recognise_layout
 from .outputs import Labels, arrays, names_of, placement_of
-from .segmentation import InstanceMasks
+from .segmentation import instance_mask
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -238,33 +239,32 @@ def detections(
     best = decoded.select(np.argsort(-decoded.scores, kind="stable")[:CANDIDATES])
     if layout in _OVERLAPS:
         best = best.select(_suppress(best, share))
-    return _map(best.select(np.arange(len(best.boxes))[: whole_number(limit, "limit", 1)]), facts, picture)
+    best = best.select(np.arange(len(best.boxes))[: whole_number(limit, "limit", 1)])
+    points, masks = best.points, None
+    if points is not None:
+        points = points.astype(np.float64)
+        points[..., :2] = place.points_to_picture(points[..., :2])
+    if best.mask_coefficients is not None and facts.prototypes is not None:
+        coefficients = np.asarray(best.mask_coefficients, np.float32)
+        prototypes = np.asarray(facts.prototypes[picture], np.float32)
+        # Each when it is asked for: all of them would be a byte a pixel and object.
+        masks = partial(instance_mask, coefficients, prototypes, place)
+    return Detections(
+        place.boxes_to_picture(best.boxes, clip=True),
+        best.scores.astype(np.float32),
+        best.classes,
+        _names(best.classes, facts.labels),
+        place.picture_width,
+        place.picture_height,
+        points,
+        masks,
+    )
 
 
 def may_be_detections(result: LearningModelEvaluationResult, labels: Labels = ()) -> bool:
     """Whether the outputs are in a layout of detections, or in one of several, as far as their shapes tell."""
     place = placement_of(result, 0, None)
     return bool(candidates(DetectorFacts(arrays(result), place, names_of(result, labels), result.metadata)))
-
-
-def keypoints(result: LearningModelEvaluationResult, **arguments: Any) -> Array:
-    """The points of each object that a model for poses found.
-
-    Args:
-        result: of such a model.
-        arguments: as for `detections`.
-
-    Returns:
-        Of each point x and y in pixels of the picture, and how sure the model is, where it says so. A new float64
-        array, objects x points x 2 or 3.
-
-    Raises:
-        InvalidArgumentError: the model gives no points; or as `detections` raises it.
-    """
-    objects = detections(result, **arguments)
-    if objects.points is None:
-        raise InvalidArgumentError("The model gives no points.", hint="detections(result) has its boxes.")
-    return objects.points
 
 
 def _suppress(candidates: DecodedBoxes, overlap: float) -> Array:
@@ -280,25 +280,6 @@ def _suppress(candidates: DecodedBoxes, overlap: float) -> Array:
     # -1 lets every score through: what is below the threshold is gone already.
     survivors = cv2.dnn.NMSBoxesBatched(sizes, scores, classes, -1.0, overlap)  # type: ignore[arg-type]
     return np.asarray(survivors, np.int64).reshape(-1)
-
-
-def _map(selected: DecodedBoxes, facts: DetectorFacts, picture: int) -> Detections:
-    place, points, masks = facts.placement, selected.points, None
-    if points is not None:
-        points = points.astype(np.float64)
-        points[..., :2] = place.points_to_picture(points[..., :2])
-    if selected.mask_coefficients is not None and facts.prototypes is not None:
-        masks = InstanceMasks(selected.mask_coefficients, facts.prototypes[picture], place).mask
-    return Detections(
-        place.boxes_to_picture(selected.boxes, clip=True),
-        selected.scores.astype(np.float32),
-        selected.classes.astype(np.int64),
-        _names(selected.classes, facts.labels),
-        place.picture_width,
-        place.picture_height,
-        points,
-        masks,
-    )
 
 
 def _names(classes: Array, labels: Sequence[str]) -> tuple[str, ...]:

@@ -23,16 +23,8 @@ _SURE = 0.5
 class Drawing:
     """A copy of a picture in RGB, and what is drawn on it. Every class has a colour of its own.
 
-    Args:
-        picture: a path, bytes of a file, a Pillow image, or another picture.
-        width: pixels that it must have.
-        height: pixels that it must have.
-
     Raises:
-        InvalidArgumentError: no picture, or one of another size.
-
-    Attributes:
-        image: the copy.
+        InvalidArgumentError: no picture, or one of another size than the one that was evaluated.
     """
 
     def __init__(self, picture: object, width: int, height: int) -> None:

@@ -30,12 +30,7 @@ _LARGEST_OFFSET = 16
 
 
 class Grid(NamedTuple):
-    """The places of one stride.
-
-    Attributes:
-        stride: pixels from one place to the next.
-        places: column and row of each, as float32.
-    """
+    """The places of one stride, in pixels: column and row of each, as float32."""
 
     stride: int
     places: Array

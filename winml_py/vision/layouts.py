@@ -53,14 +53,7 @@ class DetectionLayout(Enum):
 
 
 class DetectorFacts(NamedTuple):
-    """What is known of a detector.
-
-    Attributes:
-        outputs: its arrays, by name.
-        placement: where the picture lies in the tensor.
-        labels: the names of its classes, or none.
-        metadata: what its file says.
-    """
+    """What is known of a detector: its arrays by name, where the picture lies, its labels and metadata."""
 
     outputs: Mapping[str, Array]
     placement: PicturePlacement
@@ -110,34 +103,19 @@ class DetectorFacts(NamedTuple):
         same = logits.shape[:2] == tensors[boxes[0]].shape[:2]
         return (tensors[boxes[0]], logits) if same else None
 
-    @property
-    def triple(self) -> tuple[Array, Array, Array] | None:
-        """Torchvision's boxes, labels and scores."""
-        boxes = [array for array in self.of_rank(2) if array.shape[1] == 4]
-        labels = [array for array in self.outputs.values() if array.ndim == 1 and array.dtype.kind in "iu"]
-        scores = self.of_rank(1)
-        if not len(boxes) == len(labels) == len(scores) == 1:
+    def triple(self, rank: int) -> tuple[Array, Array, Array] | None:
+        """Boxes of so many dimensions, labels and scores: torchvision's have 2, and SSD's 3, with the batch."""
+        boxes = [array for array in self.of_rank(rank) if array.shape[-1] == 4]
+        labels = [array for array in self.outputs.values() if array.ndim == rank - 1 and array.dtype.kind in "iu"]
+        scores = self.of_rank(rank - 1)
+        if not len(boxes) == len(labels) == len(scores) == 1 or (rank == 3 and len(self.outputs) != 3):
             return None
-        return (boxes[0], labels[0], scores[0]) if len(boxes[0]) == len(labels[0]) == len(scores[0]) else None
-
-    @property
-    def batched_triple(self) -> tuple[Array, Array, Array] | None:
-        """SSD's boxes, labels and scores."""
-        boxes = [array for array in self.of_rank(3) if array.shape[2] == 4]
-        labels = [array for array in self.outputs.values() if array.ndim == 2 and array.dtype.kind in "iu"]
-        scores = self.of_rank(2)
-        if not len(boxes) == len(labels) == len(scores) == 1 or len(self.outputs) != 3:
-            return None
-        shapes = {boxes[0].shape[:2], labels[0].shape, scores[0].shape}
+        shapes = {boxes[0].shape[:-1], labels[0].shape, scores[0].shape}
         return (boxes[0], labels[0], scores[0]) if len(shapes) == 1 else None
 
 
 def recognise_layout(facts: DetectorFacts) -> DetectionLayout:
-    """The layout that the shapes, the labels and the metadata leave.
-
-    Raises:
-        InvalidArgumentError: if no layout is left, or more than one.
-    """
+    """The layout that the shapes, the labels and the metadata leave, if that is one."""
     layouts = candidates(facts)
     if len(layouts) == 1:
         return layouts[0]
@@ -156,22 +134,19 @@ def recognise_layout(facts: DetectorFacts) -> DetectionLayout:
 
 def candidates(facts: DetectorFacts) -> list[DetectionLayout]:
     """The layouts that the shapes, the labels and the metadata leave."""
-    if facts.triple is not None:
+    if facts.triple(2) is not None:
         return [DetectionLayout.TORCHVISION]
-    if facts.batched_triple is not None:
+    if facts.triple(3) is not None:
         return [DetectionLayout.SSD]
     if grids.has_yunets_names(list(facts.outputs)):
         return [DetectionLayout.YUNET]
     if grids.scrfd_parts(facts.outputs, facts.placement):
         return [DetectionLayout.SCRFD]
     if facts.queries is not None:
-        return _fitting_queries(facts.queries[1].shape[2], len(facts.labels))
+        columns = facts.queries[1].shape[2]
+        counted = {columns - 1: [DetectionLayout.DETR], columns: [DetectionLayout.RT_DETR]}
+        return counted.get(len(facts.labels), [DetectionLayout.DETR, DetectionLayout.RT_DETR])
     return [] if facts.table is None else _fitting_table(facts, facts.table)
-
-
-def _fitting_queries(columns: int, labels: int) -> list[DetectionLayout]:
-    counted = {columns - 1: [DetectionLayout.DETR], columns: [DetectionLayout.RT_DETR]}
-    return counted.get(labels, [DetectionLayout.DETR, DetectionLayout.RT_DETR])
 
 
 def _fitting_table(facts: DetectorFacts, table: Array) -> list[DetectionLayout]:
@@ -186,7 +161,8 @@ def _fitting_table(facts: DetectorFacts, table: Array) -> list[DetectionLayout]:
     if rows > 1000:
         return []
     if facts.task and facts.metadata.get("author") == "Ultralytics":
-        is_rtdetr = columns == 4 + len(facts.labels) and not _is_end_to_end(facts.metadata)
+        has_suppression = facts.metadata.get("end2end") == "True" or "'nms': True" in facts.metadata.get("args", "")
+        is_rtdetr = columns == 4 + len(facts.labels) and not has_suppression
         return [DetectionLayout.RT_DETR_ULTRALYTICS if is_rtdetr else DetectionLayout.YOLO_END_TO_END]
     layouts = [DetectionLayout.YOLO_END_TO_END] if columns == 6 or facts.prototypes is not None else []
     if columns == 4 + (len(facts.labels) or 2):  # without labels, any table could be one: those of 6 numbers are asked
@@ -201,21 +177,7 @@ def _fitting_grid(facts: DetectorFacts, table: Array) -> list[DetectionLayout]:
     return [layout for layout, count in classes.items() if count > 0 and len(facts.labels) in (0, count)]
 
 
-def _is_end_to_end(metadata: Mapping[str, str]) -> bool:
-    return metadata.get("end2end") == "True" or "'nms': True" in metadata.get("args", "")
-
-
 # From a detector's arrays to boxes in the tensor: one function a layout.
-
-
-TABLES = {
-    DetectionLayout.YOLO: "n x (4 + classes) x places",
-    DetectionLayout.YOLO_V5: "n x places x (5 + classes)",
-    DetectionLayout.YOLO_END_TO_END: "n x boxes x 6",
-    DetectionLayout.RT_DETR_ULTRALYTICS: "n x queries x (4 + classes)",
-    DetectionLayout.YOLOX: "n x places x (5 + classes)",
-    DetectionLayout.NANODET: "n x places x (classes + 32)",
-}
 
 
 class DecodedBoxes(NamedTuple):
@@ -265,16 +227,14 @@ def decode(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshol
 def _decode_layout(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
     if facts.task == "obb":
         raise NotSupportedError("The model finds oriented boxes, which are not read here.", hint="Read result.outputs.")
-    if layout is DetectionLayout.TORCHVISION:
-        return _torchvision(facts, picture, threshold)
-    if layout is DetectionLayout.SSD:
-        return _ssd(facts, picture, threshold)
+    if layout in (DetectionLayout.TORCHVISION, DetectionLayout.SSD):
+        return _triples(layout, facts, picture, threshold)
     if layout in (DetectionLayout.SCRFD, DetectionLayout.YUNET):
         return _faces(layout, facts, picture, threshold)
     if layout in (DetectionLayout.DETR, DetectionLayout.RT_DETR):
         return _queries(layout, facts, picture, threshold)
     if facts.table is None:
-        raise _misfit(layout, TABLES[layout])
+        raise _misfit(layout)
     table = of_picture(facts.table, picture)
     if layout in (DetectionLayout.YOLOX, DetectionLayout.NANODET):
         return _on_grids(layout, facts, table, threshold)
@@ -320,7 +280,7 @@ def _extra_numbers(facts: DetectorFacts, width: int) -> int:
 def _end_to_end(facts: DetectorFacts, table: Array, threshold: float) -> DecodedBoxes:
     """Rows of corners, score, class, and then coefficients of the mask, or points."""
     if table.shape[1] < 6:
-        raise _misfit(DetectionLayout.YOLO_END_TO_END, TABLES[DetectionLayout.YOLO_END_TO_END])
+        raise _misfit(DetectionLayout.YOLO_END_TO_END)
     confident = table[_require_scores(table[:, 4]) > threshold]
     return _with_extra(facts, DecodedBoxes(confident[:, :4], confident[:, 4], confident[:, 5]), confident[:, 6:])
 
@@ -343,7 +303,7 @@ def _with_extra(facts: DetectorFacts, boxes: DecodedBoxes, extra: Array) -> Deco
 
 def _queries(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
     if facts.queries is None:
-        raise _misfit(layout, "boxes of n x queries x 4, and logits of n x queries x classes")
+        raise _misfit(layout)
     boxes, logits = (of_picture(array, picture) for array in facts.queries)
     corners = _corners(boxes * np.tile(_sides(facts), 2))
     if not np.isfinite(logits).all():
@@ -362,29 +322,21 @@ def _queries(layout: DetectionLayout, facts: DetectorFacts, picture: int, thresh
     return objects.select(objects.scores > threshold)
 
 
-def _torchvision(facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
-    if facts.triple is None:
-        raise _misfit(DetectionLayout.TORCHVISION, "boxes of q x 4, labels of q, and scores of q")
-    if picture:
-        raise InvalidArgumentError("Torchvision's detectors answer for one picture.", hint="Leave picture out.")
-    boxes, classes, scores = facts.triple
-    objects = DecodedBoxes(boxes, _require_scores(scores), classes)
-    return objects.select(scores > threshold)
-
-
-def _ssd(facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
-    if facts.batched_triple is None:
-        raise _misfit(DetectionLayout.SSD, "boxes of n x q x 4, labels of n x q, and scores of n x q")
-    boxes, classes, scores = (of_picture(array, picture) for array in facts.batched_triple)
-    objects = DecodedBoxes(boxes * np.tile(_sides(facts), 2), _require_scores(scores), classes)
-    return objects.select(scores > threshold)
+def _triples(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
+    is_batch = layout is DetectionLayout.SSD
+    triple = facts.triple(3 if is_batch else 2)
+    if triple is None or (picture and not is_batch):  # torchvision's detectors answer for one picture
+        raise _misfit(layout)
+    boxes, classes, scores = (of_picture(array, picture) for array in triple) if is_batch else triple
+    boxes = boxes * np.tile(_sides(facts), 2) if is_batch else boxes
+    return DecodedBoxes(boxes, _require_scores(scores), classes).select(scores > threshold)
 
 
 def _on_grids(layout: DetectionLayout, facts: DetectorFacts, table: Array, threshold: float) -> DecodedBoxes:
     is_yolox = layout is DetectionLayout.YOLOX
     others = 5 if is_yolox else 4 * grids.NANODET_BINS
     if len(table) not in grids.place_counts(facts.placement) or table.shape[1] <= others:
-        raise _misfit(layout, TABLES[layout])
+        raise _misfit(layout)
     if is_yolox:
         boxes = grids.yolox_boxes(table, facts.placement)
         return _best_classes(boxes, table[:, 5:], threshold, table[:, 4:5])[0]
@@ -398,11 +350,11 @@ def _on_grids(layout: DetectionLayout, facts: DetectorFacts, table: Array, thres
 def _faces(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
     if layout is DetectionLayout.YUNET:
         if not grids.has_yunets_names(list(facts.outputs)):
-            raise _misfit(layout, "cls_8, obj_8, bbox_8, kps_8, and of 16 and 32")
+            raise _misfit(layout)
         boxes, scores, points = grids.yunet_faces(facts.outputs, facts.placement, picture)
     else:
         if picture or not grids.scrfd_parts(facts.outputs, facts.placement):
-            raise _misfit(layout, "for one picture scores of 2a x 1, boxes of 2a x 4 and points of 2a x 10 a stride")
+            raise _misfit(layout)
         boxes, scores, points = grids.scrfd_faces(facts.outputs, facts.placement)
     objects = DecodedBoxes(boxes, _require_scores(scores), np.zeros(len(scores), np.int64), points=points)
     return objects.select(scores > threshold)
@@ -453,8 +405,8 @@ def _sides(facts: DetectorFacts) -> Array:
     return np.array([facts.placement.tensor_width, facts.placement.tensor_height], np.float32)
 
 
-def _misfit(layout: DetectionLayout, expected: str) -> InvalidArgumentError:
+def _misfit(layout: DetectionLayout) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"The outputs are not in the layout {layout.name}, which is {expected}.",
-        hint="Leave layout out to have it recognised, or see DetectionLayout for the others.",
+        f"The outputs are not in the layout {layout.name}.",
+        hint="Leave layout out to have it recognised; DetectionLayout describes each.",
     )

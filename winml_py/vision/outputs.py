@@ -41,12 +41,7 @@ def floats(result: LearningModelEvaluationResult) -> dict[str, Array]:
 def placement_of(
     result: LearningModelEvaluationResult, picture: int, placement: PicturePlacement | None
 ) -> PicturePlacement:
-    """Where a picture of the batch lay in the tensor.
-
-    Raises:
-        InvalidArgumentError: nobody says it, because arrays were bound; several inputs have pictures; or the batch has
-            fewer.
-    """
+    """Where a picture of the batch lay in the tensor."""
     if placement is not None:
         return placement
     placements = result.placements
@@ -65,11 +60,7 @@ def placement_of(
 
 
 def of_picture(array: Array, picture: int) -> Array:
-    """What an output of a batch says of one picture: a view.
-
-    Raises:
-        InvalidArgumentError: the batch has fewer pictures.
-    """
+    """What an output of a batch says of one picture: a view."""
     if not 0 <= picture < len(array):
         raise InvalidArgumentError(f"There is no picture {picture} in a batch of {len(array)}.", hint="0 is the first.")
     return np.asarray(array[picture])
@@ -81,19 +72,13 @@ def of_picture(array: Array, picture: int) -> Array:
 def classes(
     result: LearningModelEvaluationResult, n: int = 5, *, labels: Labels = (), output: str | None = None
 ) -> list[Prediction]:
-    """The classes with the highest scores, the highest first: another name for `result.top_k`, which is the one to
-    prefer where nothing else of `vision` is used.
+    """The classes with the highest scores, the highest first: `result.top_k`, which also takes a file with labels here.
 
     Args:
         result: of a model that gives a row of scores.
         n: how many, at most.
-        labels: the names of the classes, by their index, or a file with them (see `labels_of`); by default the model's
-            own.
+        labels: the names of the classes, by their index, or a file with them; by default the model's own.
         output: the name of the output; by default the only one that is a row of floats.
-
-    Raises:
-        InvalidArgumentError: as `LearningModelEvaluationResult.top_k` raises it.
-        EvaluationError: as `LearningModelEvaluationResult.top_k` raises it.
     """
     return result.top_k(n, names_of(result, labels) if labels else (), output=output)
 
@@ -134,10 +119,6 @@ def embedding(result: LearningModelEvaluationResult, *, output: str | None = Non
 
 def cosine_similarity(first: object, second: object) -> float:
     """How near two embeddings are: 1 for the same direction, 0 for none in common, -1 for the opposite.
-
-    Args:
-        first: a row of numbers, of any length above 0.
-        second: as many numbers.
 
     Raises:
         InvalidArgumentError: rows of different sizes, or one of zeros or of no numbers.

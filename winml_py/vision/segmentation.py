@@ -182,13 +182,10 @@ def sample_map(numbers: Array, placement: PicturePlacement, part: Box | None = N
     """What a map over the tensor says of the picture's pixels: linear between the middles of its cells.
 
     Args:
-        numbers: float32, height x width; covers the whole tensor, at any resolution.
+        numbers: float32, height x width, at any resolution.
         placement: where the picture lies in the tensor.
-        part: of the picture: left, top, right, bottom; by default all of it. What of it was cropped away gets what the
+        part: of the picture: left, top, right, bottom; by default all of it. What was cropped away gets what the
             tensor's edge has.
-
-    Returns:
-        float32, of the part's height and width.
     """
     import PIL.Image  # here, because most answers need no picture
 
@@ -222,25 +219,14 @@ def _resample_span(start: float, end: float, size: int, pixels: int) -> tuple[tu
 # The masks of objects, which YOLO sums from prototypes.
 
 
-class InstanceMasks:
-    """Computes each mask when it is asked for: all of them would be a byte a pixel and object.
+def instance_mask(coefficients: Array, prototypes: Array, place: PicturePlacement, index: int, box: Array) -> Array:
+    """The mask of an object: bool, picture height x picture width, false outside of its box.
 
-    Args:
-        coefficients: objects x 32.
-        prototypes: 32 x height x width, over the whole tensor.
-        placement: where the picture lies in the tensor.
+    Coefficients are objects x 32, prototypes 32 x height x width, over the whole tensor.
     """
-
-    def __init__(self, coefficients: Array, prototypes: Array, placement: PicturePlacement) -> None:
-        self._coefficients, self._placement = np.asarray(coefficients, np.float32), placement
-        self._prototypes = np.asarray(prototypes, np.float32)
-
-    def mask(self, index: int, box: Array) -> Array:
-        """The mask of an object: bool, picture height x picture width, false outside of its box."""
-        place = self._placement
-        mask = np.zeros((place.picture_height, place.picture_width), np.bool_)
-        left, top, right, bottom = (int(edge) for edge in (*np.floor(box[:2]), *np.ceil(box[2:])))
-        if left < right and top < bottom:
-            logits = np.tensordot(self._coefficients[index], self._prototypes, axes=1)
-            mask[top:bottom, left:right] = sample_map(logits, place, (left, top, right, bottom)) > 0
-        return mask
+    mask = np.zeros((place.picture_height, place.picture_width), np.bool_)
+    left, top, right, bottom = (int(edge) for edge in (*np.floor(box[:2]), *np.ceil(box[2:])))
+    if left < right and top < bottom:
+        logits = np.tensordot(coefficients[index], prototypes, axes=1)
+        mask[top:bottom, left:right] = sample_map(logits, place, (left, top, right, bottom)) > 0
+    return mask

@@ -379,7 +379,7 @@ def test_what_a_placement_says() -> None:
 
 
 def test_only_these_files_name_crop_modes() -> None:
-    """Its member, its rule (as numbers and as nodes), and its word. Two calls hand the contract's mode on; the command
+    """Its member, its rule, and its word. Two calls hand the contract's mode on; the command
     line has an option, and timm a key of that name.
     """
     package = Path(winml_py.__file__).parent
@@ -388,7 +388,7 @@ def test_only_these_files_name_crop_modes() -> None:
     options = {f"authoring/learning/{name}.py" for name in ("candidates", "rules")}
     options |= {
         "inputs/examples.py",
-        "authoring/placement.py",
+        "authoring/kernels.py",
         "cli/contract.py",
         "core/contracts/timm.py",
         "core/contracts/ultralytics.py",

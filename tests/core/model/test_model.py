@@ -87,14 +87,14 @@ def test_a_relative_path_is_remembered_absolute(tmp_path: Path, monkeypatch: pyt
     LearningModelSession(loaded)
 
 
-def test_a_missing_file_names_its_neighbours() -> None:
-    with pytest.raises(ModelNotFoundError, match=r"digit\.onnx: Model file not found.*blur\.onnx, digits") as info:
+def test_a_missing_file_names_a_similar_one() -> None:
+    with pytest.raises(ModelNotFoundError, match=r"digit\.onnx: Model file not found. Did you mean digits") as info:
         LearningModel.load(MODELS / "digit.onnx")
     assert info.value.hresult == 0x80070002
 
 
 def test_a_folder_and_an_empty_path_are_no_models(tmp_path: Path) -> None:
-    with pytest.raises(ModelNotFoundError, match=r"This is a folder, and a model file is expected. It has no"):
+    with pytest.raises(ModelNotFoundError, match="Expected a model file, got a folder"):
         LearningModel.load(tmp_path)
     with pytest.raises(InvalidArgumentError, match="empty"):
         LearningModel.load("")

@@ -121,6 +121,7 @@ def test_varints_go_there_and_back(number: int) -> None:
         (b"\x00\x01", "field numbered 0"),
         (b"\x0b", "wire type 3"),
         (b"\x38\x01", "field 7 .* wire type 0, not 2"),
+        (b"\x3a\x00\x3a\x00", "second graph"),
         (b"\x12\x02\xff\xfe\x3a\x00", "not UTF-8"),
     ],
 )

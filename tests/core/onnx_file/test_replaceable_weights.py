@@ -67,16 +67,6 @@ def test_in_a_model_whose_weights_are_in_another_file(tmp_path: Path) -> None:
     np.testing.assert_allclose(came.outputs["y"].to_numpy(), expected(proto()), rtol=1e-5)
 
 
-def test_a_graph_that_stands_in_the_file_in_two_parts() -> None:
-    """protobuf merges them: what is an input in one part is a weight in the other."""
-    whole = proto()
-    first, second = onnx.ModelProto(), onnx.ModelProto()
-    first.CopyFrom(whole)
-    del first.graph.initializer[:]
-    second.graph.initializer.extend(whole.graph.initializer)
-    require_folded(open_session(first.SerializeToString() + second.SerializeToString()), whole)
-
-
 def test_an_old_model_lists_all_of_them_and_is_left_as_it_is() -> None:
     model = proto(ir_version=3)
     session = open_session(model.SerializeToString())

@@ -1,7 +1,12 @@
-"""The placement of a picture in a tensor: which part of it is scaled to which size, and goes where."""
+"""The placement of a picture in a tensor: which part of it is scaled to which size, and goes where.
+
+The rules here and in `scaling.py` use operators, rounding, `choose`, `smaller` and `larger` alone. So the sides of a
+picture can also be values of a graph (`Expression`): the same rules then write nodes, for contracts that are built in.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
@@ -10,6 +15,7 @@ import numpy as np
 
 from ...enums import ImageCropMode
 from ...errors import InvalidBindingError
+from ..base.arrays import choose, larger, single, smaller
 from .scaling import ImageScaling, Size
 
 MOST_PIXELS = 1 << 28
@@ -79,7 +85,7 @@ def compute_placement(
     scaling: ImageScaling | None = None,
 ) -> Placement:
     """Decides where a picture goes in a tensor: no other code on the host does, but `VideoFrame.copy_to`, which calls
-    `center_crop` itself, as Windows ML does. `authoring/placement.py` does the same as nodes of a graph.
+    `center_crop` itself, as Windows ML does.
 
     Args:
         width: of the picture.
@@ -98,62 +104,64 @@ def compute_placement(
     """
     if bounds is not None:
         require_inside(bounds, width, height)
-    region = bounds or BitmapBounds(0, 0, width, height)
-    picture = (height, width)
     if tensor_width is None and tensor_height is None and scaling is None:
-        tensor_height, tensor_width = picture
-    if tensor_width is not None and tensor_height is not None:
-        tensor = (tensor_height, tensor_width)
-        if scaling is not None and scaling.crops_first:
-            return _stretch_to_tensor(_square(region, scaling), tensor, picture)
-        if scaling is not None:
-            return _crop_or_pad(region, scaling.scaled(region.width, region.height, tensor), tensor, picture, scaling)
-        part, target = _CROP_RULES[mode](region, BitmapBounds(0, 0, tensor_width, tensor_height))
-        # Bounds are the part, also where the mode would take less of them.
-        scaled = (target.height, target.width)
-        return Placement(bounds or part, scaled, _full_bounds(scaled), target, picture, tensor)
-    scaling = scaling or ImageScaling()
-    scaled = _free_size(region, tensor_width, tensor_height, scaling)
-    tensor = (tensor_height or scaling.padded(scaled[0]), tensor_width or scaling.padded(scaled[1]))
-    return _crop_or_pad(region, scaled, tensor, picture, scaling)
-
-
-def _free_size(region: BitmapBounds, width: int | None, height: int | None, scaling: ImageScaling) -> Size:
-    """The size that a picture is scaled to where at least one side of the tensor is free."""
-    if scaling.states_size or (width is None and height is None):
-        return scaling.scaled(region.width, region.height)
-    if height is not None:
-        return height, scaling.followed(height * region.width / region.height)
-    return scaling.followed((width or 1) * region.height / region.width), width or 1
-
-
-def _crop_or_pad(part: BitmapBounds, scaled: Size, tensor: Size, picture: Size, scaling: ImageScaling) -> Placement:
-    """Crops what leaves the tensor, and pads where it is larger, along each axis."""
-    if scaled[0] * scaled[1] > MOST_PIXELS:
+        tensor_height, tensor_width = height, width
+    region = bounds or BitmapBounds(0, 0, width, height)
+    placement = place(region, (height, width), tensor_width, tensor_height, mode, scaling)
+    (rows, columns), tensor = placement.scaled, placement.tensor
+    if rows * columns > max(MOST_PIXELS, tensor[0] * tensor[1]):
         raise InvalidBindingError(
-            f"A picture of {picture[1]}x{picture[0]} would be scaled to {scaled[1]}x{scaled[0]} pixels.",
+            f"A picture of {width}x{height} would be scaled to {columns}x{rows} pixels.",
             hint="Bind a part of it, BitmapBounds, or state another scaling in the contract.",
         )
+    # Bounds are the part, also where the mode would take less of them.
+    return placement if bounds is None or scaling is not None else placement._replace(part=bounds)
+
+
+def place(
+    region: BitmapBounds,
+    picture: Size,
+    tensor_width: int | None,
+    tensor_height: int | None,
+    mode: ImageCropMode,
+    scaling: ImageScaling | None,
+) -> Placement:
+    """Where a region of a picture goes, as numbers or as values of a graph; see `compute_placement`.
+
+    A side of the tensor is stated, or a scaling.
+    """
+    if tensor_width is not None and tensor_height is not None:
+        tensor = (tensor_height, tensor_width)
+        if scaling is None:
+            part, target = _CROP_RULES[mode](region, _full_bounds(tensor))
+            scaled = (target.height, target.width)
+            return Placement(part, scaled, _full_bounds(scaled), target, picture, tensor)
+        if scaling.crops_first:
+            side = larger(1, math.floor(smaller(region.width, region.height) * float(scaling.crop_ratio or 1)))
+            x, y = region.x + (region.width - side) // 2, region.y + (region.height - side) // 2
+            full = _full_bounds(tensor)
+            return Placement(BitmapBounds(x, y, side, side), tensor, full, full, picture, tensor)
+        scaled = scaling.scaled(region.width, region.height, tensor)
+    else:
+        scaling = scaling or ImageScaling()
+        if scaling.states_size or (tensor_width is None and tensor_height is None):
+            scaled = scaling.scaled(region.width, region.height)
+        elif tensor_height is not None:
+            scaled = tensor_height, scaling.followed(region.width * tensor_height / region.height)
+        else:
+            wide = tensor_width or 1
+            scaled = scaling.followed(region.height * wide / region.width), wide
+        tensor = (tensor_height or scaling.padded(scaled[0]), tensor_width or scaling.padded(scaled[1]))
+    # Along each axis, what leaves the tensor is cropped, and the rest is padded.
     top, left = (scaling.offset(side, room) for side, room in zip(scaled, tensor, strict=True))
-    height, width = min(scaled[0], tensor[0]), min(scaled[1], tensor[1])
-    cut = BitmapBounds(max(0, left), max(0, top), width, height)  # an offset below 0 is room before the picture
-    target = BitmapBounds(max(0, -left), max(0, -top), width, height)
-    return Placement(part, scaled, cut, target, picture, tensor)
-
-
-def _stretch_to_tensor(part: BitmapBounds, tensor: Size, picture: Size) -> Placement:
-    return Placement(part, tensor, _full_bounds(tensor), _full_bounds(tensor), picture, tensor)
+    height, width = (smaller(side, room) for side, room in zip(scaled, tensor, strict=True))
+    cut = BitmapBounds(larger(0, left), larger(0, top), width, height)  # an offset below 0 is room before the picture
+    target = BitmapBounds(larger(0, -left), larger(0, -top), width, height)
+    return Placement(region, scaled, cut, target, picture, tensor)
 
 
 def _full_bounds(size: Size) -> BitmapBounds:
     return BitmapBounds(0, 0, size[1], size[0])
-
-
-def _square(region: BitmapBounds, scaling: ImageScaling) -> BitmapBounds:
-    """The middle of a picture, square."""
-    side = max(1, int((scaling.crop_ratio or 1) * min(region.width, region.height)))
-    x, y = (region.width - side) // 2, (region.height - side) // 2
-    return BitmapBounds(region.x + x, region.y + y, side, side)
 
 
 def center_crop(width: int, height: int, model_width: int, model_height: int) -> BitmapBounds:
@@ -166,13 +174,13 @@ def center_crop(width: int, height: int, model_width: int, model_height: int) ->
         >>> center_crop(1920, 1080, 224, 224)
         BitmapBounds(x=420, y=0, width=1080, height=1080)
     """
-    ratio = np.float32(model_width) / np.float32(model_height)
-    half = np.float32(0.5)
-    if ratio * np.float32(height) < np.float32(width):
-        cropped = max(1, min(int(ratio * np.float32(height) + half), width))
-        return BitmapBounds((width - cropped) // 2, 0, cropped, height)
-    cropped = max(1, min(int(np.float32(width) / ratio + half), height))
-    return BitmapBounds(0, (height - cropped) // 2, width, cropped)
+    ratio, half = np.float32(model_width) / np.float32(model_height), np.float32(0.5)
+    from_height = single(height) * ratio
+    narrow = larger(1, smaller(math.floor(from_height + half), width))
+    low = larger(1, smaller(math.floor(single(width) / ratio + half), height))
+    is_wide = from_height < single(width)
+    part_width, part_height = choose(is_wide, narrow, width), choose(is_wide, height, low)
+    return BitmapBounds((width - part_width) // 2, (height - part_height) // 2, part_width, part_height)
 
 
 def letterbox(width: int, height: int, model_width: int, model_height: int) -> BitmapBounds:
@@ -184,9 +192,9 @@ def letterbox(width: int, height: int, model_width: int, model_height: int) -> B
         >>> letterbox(1920, 1080, 640, 640)
         BitmapBounds(x=0, y=140, width=640, height=360)
     """
-    scale = min(model_width / width, model_height / height)
-    inner_width = min(max(1, round(width * scale)), model_width)
-    inner_height = min(max(1, round(height * scale)), model_height)
+    scale = smaller(model_width / width, model_height / height)
+    inner_width = smaller(larger(1, round(width * scale)), model_width)
+    inner_height = smaller(larger(1, round(height * scale)), model_height)
     return BitmapBounds((model_width - inner_width) // 2, (model_height - inner_height) // 2, inner_width, inner_height)
 
 
@@ -196,8 +204,7 @@ _CROP_RULES: dict[ImageCropMode, Callable[[BitmapBounds, BitmapBounds], tuple[Bi
     ImageCropMode.LETTERBOX: lambda given, tensor: (given, letterbox(*given[2:], *tensor[2:])),
 }
 """Each mode's rule, from the rectangle that is given and that of the tensor to the part and the target. A new mode is
-a member of the enumeration, a rule here, and one as nodes in `authoring/placement.py`. Its word in a model's metadata
-is the member's name."""
+a member of the enumeration, and a rule here. Its word in a model's metadata is the member's name."""
 
 
 def require_inside(bounds: BitmapBounds, width: int, height: int) -> None:

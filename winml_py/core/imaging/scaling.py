@@ -11,6 +11,7 @@ from typing import Any
 from ...enums import ImageAnchor, ImageRounding
 from ...errors import InvalidArgumentError
 from ..base.arguments import Fields, member, truth
+from ..base.arrays import choose, larger, smaller
 
 Size = tuple[int, int]
 """Height and width, in pixels."""
@@ -160,21 +161,22 @@ class ImageScaling(Fields):
         if self.height is not None and self.width is not None:
             if not self.keeps_aspect:
                 return self.height, self.width
-            scale = min(self.height / height, self.width / width)
-            if not self._may_scale(scale):
-                scale = 1.0
+            scale = smaller(self.height / height, self.width / width)
+            scale = choose(self._may_scale(scale), scale, 1.0)
             fitted = (self._multiple(_round(side * scale, self.rounding)) for side in (height, width))
             return next(fitted), next(fitted)
-        sides = min(width, height), max(width, height)
+        sides = smaller(width, height), larger(width, height)
         scaled = self._sides(*sides, tensor)
-        if not self._may_scale(max(scaled[0] / sides[0], scaled[1] / sides[1])):
-            scaled = sides
-        short, long = map(self._multiple, scaled)
-        return (short, long) if height <= width else (long, short)
+        may_scale = self._may_scale(larger(scaled[0] / sides[0], scaled[1] / sides[1]))
+        short, long = (self._multiple(choose(may_scale, *pair)) for pair in zip(scaled, sides, strict=True))
+        is_flat = height <= width
+        return choose(is_flat, short, long), choose(is_flat, long, short)
 
     def _may_scale(self, factor: float) -> bool:
         """Whether a picture may become so many times as large."""
-        return (self.enlarges or factor <= 1) and (self.shrinks or factor >= 1)
+        if not self.enlarges:
+            return factor <= 1
+        return self.shrinks or factor >= 1
 
     def _sides(self, short: int, long: int, tensor: Size | None) -> tuple[float, float]:
         """The shorter and the longer side, before they become multiples."""
@@ -195,25 +197,29 @@ class ImageScaling(Fields):
     def _limit(self, short: int, long: int, shortest: int, longest: int) -> tuple[float, float]:
         """The shorter and the longer side where both are stated."""
         if self.changes_least:
-            scale = min(longest / long, shortest / short, key=lambda scale: abs(1 - scale))
+            by_short, by_long = shortest / short, longest / long
+            scale = choose(abs(1 - by_short) < abs(1 - by_long), by_short, by_long)
             return short * scale, long * scale
         followed = _round(shortest * long / short, self.rounding)
-        if self.limits_rounded and followed > longest:
-            return _round(longest * shortest / followed, self.rounding), longest
-        if self.limits_rounded or long * shortest <= longest * short:
-            return shortest, followed
+        if self.limits_rounded:
+            is_over = followed > longest
+            limited = _round(longest * shortest / followed, self.rounding)
+            return choose(is_over, limited, shortest), choose(is_over, longest, followed)
         # DETR's rule: the shorter side to the nearest, and the longer from the unrounded shorter one. DETR leaves a
         # picture alone whose shorter side is right then; ViLT and Detectron2, which round both sides half up, do not.
         exact = longest * short / long
         is_half_up = self.rounding is ImageRounding.HALF_UP
         nearest = _round(exact, ImageRounding.HALF_UP if is_half_up else ImageRounding.HALF_EVEN)
-        if nearest == short and self.rounding is ImageRounding.DOWN:
-            return short, long
-        return nearest, _round(exact * long / short, self.rounding)
+        from_exact = _round(exact * long / short, self.rounding)
+        if self.rounding is ImageRounding.DOWN:
+            from_exact = choose(abs(nearest - short) < 1, long, from_exact)
+        fits = long * shortest <= longest * short
+        return choose(fits, shortest, nearest), choose(fits, followed, from_exact)
 
     def _multiple(self, side: float) -> int:
         """The multiple that a side becomes; at least the first."""
-        return max(self.multiple, _to_multiple(side, self.multiple, self.multiple_rounding))
+        multiple: int = larger(self.multiple, _to_multiple(side, self.multiple, self.multiple_rounding))
+        return multiple
 
     @property
     def states_size(self) -> bool:
@@ -224,19 +230,19 @@ class ImageScaling(Fields):
         """A side that follows the other one: in whole pixels, a multiple, and not above `longest_side`."""
         limit = self.longest_side or (1 << 20)
         multiple = _to_multiple(_round(side, self.rounding), self.multiple, self.multiple_rounding)
-        return max(1, min(limit, multiple))
+        followed: int = larger(1, smaller(limit, multiple))
+        return followed
 
     def padded(self, side: int) -> int:
         """The next multiple of `pad_multiple`."""
-        return -(-side // self.pad_multiple) * self.pad_multiple
+        return (side + (self.pad_multiple - 1)) // self.pad_multiple * self.pad_multiple
 
     def offset(self, scaled: int, tensor: int) -> int:
         """Where the tensor begins in the scaled picture, along one axis; negative where it is the picture that begins
         inside the tensor.
         """
-        if scaled >= tensor:
-            return _round((scaled - tensor) / 2, self.crop_rounding)
-        return 0 if self.anchor is ImageAnchor.TOP_LEFT else -((tensor - scaled) // 2)
+        before = 0 if self.anchor is ImageAnchor.TOP_LEFT else -((tensor - scaled) // 2)
+        return choose(scaled >= tensor, _round((scaled - tensor) / 2, self.crop_rounding), before)
 
 
 def _format_value(value: object) -> str:
@@ -298,7 +304,7 @@ def _round(value: float, rounding: ImageRounding) -> int:
 
 
 def _to_multiple(side: float, multiple: int, rounding: ImageRounding) -> int:
-    return _round(side / multiple, rounding) * multiple
+    return _round(side / multiple if multiple > 1 else side, rounding) * multiple
 
 
 _DEFAULT = ImageScaling()

@@ -25,13 +25,7 @@ _PROMOTION: tuple[ScalarType, ...] = (np.int64, np.float32, np.float64)
 
 
 class Expression:
-    """What a node gives. Operators make nodes of it: with whole numbers int64, and float64 from a division on.
-
-    Attributes:
-        graph: what its node, and those that are made of it, are written to.
-        name: of the value in the model.
-        dtype: of its numbers.
-    """
+    """What a node gives. Operators make nodes of it: with whole numbers int64, and float64 from a division on."""
 
     __slots__ = ("dtype", "graph", "name")
 
@@ -45,6 +39,11 @@ class Expression:
     def __add__(self, other: Operand) -> Expression:
         return self._apply_binary("Add", other)
 
+    __radd__ = __add__
+
+    def __neg__(self) -> Expression:
+        return 0 - self
+
     def __sub__(self, other: Operand) -> Expression:
         return self._apply_binary("Sub", other)
 
@@ -53,6 +52,8 @@ class Expression:
 
     def __mul__(self, other: Operand) -> Expression:
         return self._apply_binary("Mul", other)
+
+    __rmul__ = __mul__
 
     def __truediv__(self, other: Operand) -> Expression:
         dividend = self.cast(np.float64) if self.dtype is np.int64 else self
@@ -98,6 +99,20 @@ class Expression:
 
     def __abs__(self) -> Expression:
         return self.apply("Abs")
+
+    # What `math.floor`, `math.ceil` and `round` call: they make whole numbers, halves to even.
+
+    def __floor__(self) -> Expression:
+        return self._round("Floor")
+
+    def __ceil__(self) -> Expression:
+        return self._round("Ceil")
+
+    def __round__(self) -> Expression:
+        return self._round("Round")
+
+    def _round(self, operator: str) -> Expression:
+        return self if self.dtype is np.int64 else self.apply(operator).cast(np.int64)
 
     def apply(self, operator: str, **attributes: Any) -> Expression:
         """What an operator with one input makes of it, in the same type."""
@@ -146,14 +161,7 @@ Operand = Expression | Number
 
 
 class GraphWriter:
-    """Nodes that are written one after the other, for a place before or after those of a model.
-
-    Args:
-        prefix: of all their names; no name of the model begins with it.
-
-    Attributes:
-        nodes: in the order of their writing.
-    """
+    """Nodes that are written one after the other; all their names begin with a prefix that no other name has."""
 
     OPSET = 13
     """The first operator set in which all nodes that are written here mean what they do."""

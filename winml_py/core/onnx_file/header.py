@@ -8,7 +8,6 @@ Field numbers are those of https://github.com/onnx/onnx/blob/main/onnx/onnx.prot
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -24,15 +23,13 @@ from .protobuf import (
     encode_field,
     encode_varint,
     fields,
-    find_messages,
-    tag_of,
+    find_tensors,
 )
 
 MIN_WEIGHT_SIZE = 1024  # bytes; smaller initializers stay in the skeleton, where shapes and scalars are looked up
 
 # TensorProto's data fields whose bytes are already the little-endian elements in a row.
 _DATA = (4, 9, 10)  # float_data, raw_data, double_data
-_WEIGHT_TAGS = frozenset((tag_of(2, VARINT), *map(tag_of, (8, 13, *_DATA))))
 
 
 class Dimension(NamedTuple):
@@ -96,11 +93,11 @@ class Weight(NamedTuple):
         return self.data.end - self.data.value if self.data else 0
 
 
-class Header:
-    """All of a model but its nodes and weights.
+_NO_GRAPH = Field(7, BYTES, 0, 0, 0)
 
-    A graph may stand in the file in several parts, which protobuf merges.
-    """
+
+class Header:
+    """All of a model but its nodes and weights."""
 
     def __init__(self) -> None:
         self.ir_version = 0
@@ -117,15 +114,11 @@ class Header:
         self.outputs: list[ValueInfo] = []
         self.weights: list[Weight] = []
         self.node_count = 0
-        self.graphs: list[Field] = []
+        self.graph = _NO_GRAPH
 
 
 def read_header(buffer: ModelBytes) -> Header:
-    """Reads a ModelProto that stands in `buffer`, without its nodes and weights.
-
-    Raises:
-        CorruptModelError: the bytes are not a ModelProto with a graph.
-    """
+    """Reads a ModelProto that stands in `buffer`, without its nodes and weights."""
     header = Header()
     for item in fields(buffer, 0, len(buffer)):
         match item.number:  # of ModelProto's fields, as onnx.proto has them
@@ -149,7 +142,7 @@ def read_header(buffer: ModelBytes) -> Header:
             case 14:
                 key, value = _key_value(buffer, item)
                 header.metadata[key] = value
-    if not header.graphs:
+    if header.graph is _NO_GRAPH:
         raise CorruptModelError(
             f"Failed to parse the model: {len(buffer):,} bytes hold no graph.",
             hint="An ONNX model has one; is this another kind of file, or an empty one?",
@@ -159,7 +152,9 @@ def read_header(buffer: ModelBytes) -> Header:
 
 def _read_graph(buffer: ModelBytes, graph: Field, header: Header) -> None:
     graph.require(BYTES)
-    header.graphs.append(graph)
+    if header.graph is not _NO_GRAPH:
+        raise corrupt(f"a second graph begins at byte {graph.tag}")
+    header.graph = graph
     for item in fields(buffer, graph.value, graph.end):
         match item.number:
             case 1:
@@ -171,22 +166,18 @@ def _read_graph(buffer: ModelBytes, graph: Field, header: Header) -> None:
                 header.weights.append(_weight(buffer, item))
             case 11:
                 value = _value_info(buffer, item)
-                _append_named(header.inputs, value)
+                header.inputs += [value] if value and value.name else []
                 header.input_fields.append((value.name if value else "", item))
             case 12:
-                _append_named(header.outputs, _value_info(buffer, item))
-
-
-def _append_named(values: list[ValueInfo], value: ValueInfo | None) -> None:
-    if value is not None and value.name:
-        values.append(value)
+                value = _value_info(buffer, item)
+                header.outputs += [value] if value and value.name else []
 
 
 def _weight(buffer: ModelBytes, tensor: Field) -> Weight:
     tensor.require(BYTES)
     name, location, element = "", "", 0
     data: list[Field] = []
-    for item in fields(buffer, tensor.value, tensor.end, _WEIGHT_TAGS):
+    for item in fields(buffer, tensor.value, tensor.end):
         if item.number == 8:
             name = item.text(buffer)
         elif item.number == 2 and item.wire_type == VARINT:
@@ -196,12 +187,8 @@ def _weight(buffer: ModelBytes, tensor: Field) -> Weight:
             location = value if key == LOCATION else location
         elif item.number in _DATA:
             data.append(item)
-    return Weight(name, tensor, _in_a_row(data), location, element)
-
-
-def _in_a_row(data: list[Field]) -> Field | None:
-    """A tensor's only data field, if it has one with the elements in a row."""
-    return data[0] if len(data) == 1 and data[0].wire_type == BYTES and data[0].end > data[0].value else None
+    is_in_a_row = len(data) == 1 and data[0].wire_type == BYTES and data[0].end > data[0].value
+    return Weight(name, tensor, data[0] if is_in_a_row else None, location, element)
 
 
 def _parts(buffer: ModelBytes, message: Field) -> dict[int, Field]:
@@ -266,12 +253,8 @@ def _key_value(buffer: ModelBytes, proto: Field) -> tuple[str, str]:
 
 
 def external_locations(buffer: ModelBytes) -> Iterator[tuple[str, str]]:
-    """Names the tensors that are kept in other files, and those files: of graphs, subgraphs, attributes and functions.
-
-    Raises:
-        CorruptModelError: subgraphs nested too deep to be meant.
-    """
-    for tensor in find_messages(buffer, "tensor", "model", 0, len(buffer)):
+    """Names the tensors that are kept in other files, and those files: of all graphs, attributes and functions."""
+    for tensor in find_tensors(buffer, "model", 0, len(buffer)):
         weight = _weight(buffer, tensor)
         if weight.location:
             yield weight.name, weight.location
@@ -290,47 +273,24 @@ def cut_weights(buffer: ModelBytes, header: Header, location: str) -> bytes:
     """Writes the model in `buffer` for an engine: its weights cannot be replaced, and the large ones are references.
 
     Windows ML has no inputs for weights, so that no program binds one. An engine that must expect it neither folds nor
-    arranges them: their lines among the inputs are left out.
-
-    Args:
-        buffer: the ModelProto that `header` was read from.
-        header: what `read_header` found in it.
-        location: the name of the file that holds `buffer`, relative to the folder the engine is told; the references
-            are into it. "" leaves the weights where they are.
-
-    Returns:
-        A ModelProto: the caller's own bytes, nothing of `buffer` is referred to.
+    arranges them: their lines among the inputs are left out. `location` is the file that holds `buffer`, relative
+    to the folder that the engine is told; "" leaves the weights where they are.
     """
-    edits = _drop_inputs(header) if has_replaceable_weights(header) else []
+    names = {weight.name for weight in header.weights} if has_replaceable_weights(header) else set()
+    edits = [(field, b"") for name, field in header.input_fields if name in names]
     if location:
         edits += [
             (weight.field, encode_field(5, _external_tensor(buffer, weight.field, weight.data, location)))
             for weight in header.weights
             if weight.data is not None and weight.size >= MIN_WEIGHT_SIZE
         ]
-    edits.sort(key=lambda edit: edit[0].tag)
-    places = [field.tag for field, _ in edits]
-    pieces: list[bytes] = []
-    position = 0
-    for graph in header.graphs:
-        inside = edits[bisect_left(places, graph.value) : bisect_left(places, graph.end)]
-        pieces += (buffer[position : graph.tag], encode_field(7, _edit(buffer, graph, inside)))
-        position = graph.end
-    return b"".join((*pieces, buffer[position:]))
-
-
-def _drop_inputs(header: Header) -> list[tuple[Field, bytes]]:
-    names = {weight.name for weight in header.weights}
-    return [(field, b"") for name, field in header.input_fields if name in names]
-
-
-def _edit(buffer: ModelBytes, graph: Field, edits: list[tuple[Field, bytes]]) -> bytes:
-    pieces: list[bytes] = []
+    graph, pieces = header.graph, list[bytes]()
     position = graph.value
-    for field, replacement in edits:
+    for field, replacement in sorted(edits, key=lambda edit: edit[0].tag):
         pieces += (buffer[position : field.tag], replacement)
         position = field.end
-    return b"".join((*pieces, buffer[position : graph.end]))
+    body = b"".join((*pieces, buffer[position : graph.end]))
+    return buffer[: graph.tag] + encode_field(7, body) + buffer[graph.end :]
 
 
 def _external_tensor(buffer: ModelBytes, tensor: Field, data: Field, location: str) -> bytes:

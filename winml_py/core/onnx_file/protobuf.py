@@ -8,9 +8,7 @@ The format: https://protobuf.dev/programming-guides/encoding
 
 from __future__ import annotations
 
-import re
-from collections.abc import Container, Iterator
-from functools import lru_cache
+from collections.abc import Iterator
 from itertools import islice
 from mmap import mmap
 from typing import NamedTuple
@@ -53,20 +51,9 @@ class Field(NamedTuple):
             raise corrupt(f"field {self.number} at byte {self.tag} has wire type {self.wire_type}, not {wire_type}")
 
 
-def fields(buffer: ModelBytes, start: int, end: int, listed_tags: Container[int] | None = None) -> Iterator[Field]:
-    """Yields the fields of the message that stands in `buffer[start:end]`, in file order.
-
-    Args:
-        buffer: what the message stands in.
-        start: where it starts.
-        end: where it ends.
-        listed_tags: the tags (see `tag_of`) of the fields that the caller looks for; all where it is None. Of a list of
-            other fields the first two are given, and the rest is passed over quickly.
-
-    Raises:
-        CorruptModelError: a tag or length that cannot be, or a value that leaves the message.
-    """
-    position, last = start, 0
+def fields(buffer: ModelBytes, start: int, end: int) -> Iterator[Field]:
+    """Yields the fields of the message that stands in `buffer[start:end]`, in file order."""
+    position = start
     while position < end:
         tag = position
         key, position = varint(buffer, position, end)
@@ -86,38 +73,6 @@ def fields(buffer: ModelBytes, start: int, end: int, listed_tags: Container[int]
         if position > end:
             raise corrupt(f"a field at byte {tag} runs {position - end:,} bytes past its message")
         yield Field(number, wire_type, value, tag, position)
-        if listed_tags is not None and key == last and key not in listed_tags:
-            position = _behind_list(buffer, key, position, end)
-        last = key
-
-
-def tag_of(number: int, wire_type: int = BYTES) -> int:
-    """What the format calls a tag: the number that stands before a field's value."""
-    return number << 3 | wire_type
-
-
-_VALUES = {
-    VARINT: rb"[\x80-\xff]{0,9}[\x00-\x7f]",
-    FIXED64: rb".{8}",
-    FIXED32: rb".{4}",
-    BYTES: b"(?:%s)" % b"|".join(re.escape(bytes([length])) + b".{%d}" % length for length in range(0x80)),
-}
-"""A value of each wire type; of those with a length the short ones."""
-
-
-def _behind_list(buffer: ModelBytes, key: int, position: int, end: int) -> int:
-    """The end of the fields with one tag that start at a position; found in a twentieth of the time of a loop."""
-    pattern = _list_pattern(key)
-    while matched := pattern.match(buffer, position, end):
-        position = matched.end()
-    return position
-
-
-@lru_cache(64)
-def _list_pattern(key: int) -> re.Pattern[bytes]:
-    # A thousand at once, and not `*`, which would remember each to come back to it, nor `*+`: Python 3.11.2 gets that
-    # wrong (its issue 106052).
-    return re.compile(b"(?:%s%s){1,1000}" % (re.escape(encode_varint(key)), _VALUES[key & 7]), re.DOTALL)
 
 
 def varint(buffer: ModelBytes, position: int, end: int) -> tuple[int, int]:
@@ -156,7 +111,7 @@ def corrupt(what: str) -> CorruptModelError:
     )
 
 
-# Walking over an ONNX file in place: the nodes and tensors in every graph, subgraph and function.
+# Walking over an ONNX file in place: the tensors in every graph, subgraph and function.
 
 
 MAX_NESTING = 16
@@ -165,56 +120,34 @@ MAX_NESTING = 16
 LOCATION = "location"
 """The key under which a tensor names the file that holds its elements."""
 
-_CHILDREN: dict[str, dict[int, str]] = {
-    kind: {tag_of(number): child for number, child in children.items()}
-    for kind, children in (
-        ("model", {7: "graph", 25: "function"}),
-        ("function", {7: "node"}),
-        ("graph", {1: "node", 5: "tensor", 15: "sparse tensor"}),
-        ("node", {5: "attribute"}),
-        ("attribute", {5: "tensor", 10: "tensor", 6: "graph", 11: "graph", 22: "sparse tensor", 23: "sparse tensor"}),
-        ("sparse tensor", {1: "tensor", 2: "tensor"}),  # its values, and where they are
-    )
+_CHILDREN = {
+    "model": {7: "graph", 25: "function"},
+    "function": {7: "node"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse tensor"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 10: "tensor", 6: "graph", 11: "graph", 22: "sparse tensor", 23: "sparse tensor"},
+    "sparse tensor": {1: "tensor", 2: "tensor"},  # its values, and where they are
 }
-"""The fields of each message that nodes and tensors can be in, by their tags; the numbers are those of onnx.proto."""
+"""The fields of each message that tensors can be in; the numbers are those of onnx.proto."""
 
 _LARGE_ATTRIBUTE = 1 << 10  # bytes
 _LONG_LIST = 64  # fields
 
 
-def find_messages(
-    buffer: ModelBytes, target: str, kind: str, start: int, end: int, nesting: int = 0
-) -> Iterator[Field]:
-    """Yields the nodes, or the tensors, in the message that stands in `buffer[start:end]`.
-
-    Args:
-        buffer: a ModelProto.
-        target: "node" or "tensor". Of the tensors in long lists, those in this file may be left out.
-        kind: what the message is: "model", "graph" or "function", say.
-        start: where the message starts.
-        end: where it ends.
-        nesting: how many subgraphs the message is in.
-
-    Raises:
-        CorruptModelError: subgraphs nested too deep to be meant.
-    """
+def find_tensors(buffer: ModelBytes, kind: str, start: int, end: int, nesting: int = 0) -> Iterator[Field]:
+    """Yields the tensors in the message in `buffer[start:end]`; of long lists perhaps only those in other files."""
     if nesting > MAX_NESTING:
         raise corrupt(f"subgraphs are nested more than {MAX_NESTING} deep")
-    children = _CHILDREN[kind]
-    for item in fields(buffer, start, end, children):
-        child = children.get(tag_of(item.number, item.wire_type))
-        if child == target:
+    for item in fields(buffer, start, end):
+        child = _CHILDREN[kind].get(item.number, "") if item.wire_type == BYTES else ""
+        if child == "tensor":
             yield item
-        if child is not None and child in _CHILDREN and not (child == "attribute" and _is_list_of_values(buffer, item)):
-            yield from find_messages(buffer, target, child, item.value, item.end, nesting + (kind == "attribute"))
+        elif child and not (child == "attribute" and _is_list_of_values(buffer, item)):
+            yield from find_tensors(buffer, child, item.value, item.end, nesting + (kind == "attribute"))
 
 
 def _is_list_of_values(buffer: ModelBytes, attribute: Field) -> bool:
-    """Whether an attribute is a long list, and names no file.
-
-    A decision tree has lists of millions of numbers. To search them for a word takes a hundredth of the time of walking
-    from number to number.
-    """
+    """Whether an attribute is a long list, as decision trees have, and names no file: searching is faster."""
     if attribute.end - attribute.value < _LARGE_ATTRIBUTE:
         return False
     is_long = next(islice(fields(buffer, attribute.value, attribute.end), _LONG_LIST, None), None) is not None

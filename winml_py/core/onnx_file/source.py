@@ -15,7 +15,7 @@ from ...errors import CorruptModelError, InvalidArgumentError, ModelNotFoundErro
 from ..base.arguments import is_text
 from ..base.file_kinds import find_similar_file, kind_of
 from .header import Header, cut_weights, external_locations, has_replaceable_weights, read_header
-from .nodes import ModelGraph, read_graph, require_bounded
+from .nodes import ModelGraph, read_graph
 from .protobuf import ModelBytes
 
 MAPPED_FROM = 16 << 20
@@ -25,13 +25,10 @@ _IN_MEMORY = "weights"  # a name for bytes that have no file
 
 
 class Skeleton(NamedTuple):
-    """A model without its weights, which stay where they are.
+    """A model without its weights, or the path of its file.
 
-    Attributes:
-        model: the rest of the model, or the path of its file.
-        folder: where the files with the weights are, to be mapped; "" where `files` has them.
-        files: the contents of those files in memory, by the names that the model has for them.
-        name: the file in `folder` that it is the skeleton of; "" where it is none of a file.
+    The weights stay in files in `folder`, to be mapped; where it is "", `files` has their contents, by the names that
+    the model has for them. `name` is the file in `folder` that it is the skeleton of, or "".
     """
 
     model: bytes | str
@@ -51,16 +48,7 @@ class Skeleton(NamedTuple):
 
 
 class FileStamp(NamedTuple):
-    """What tells a file from another of its name.
-
-    Attributes:
-        name: relative to the model's folder.
-        size: in bytes.
-        modified: the time of the last write.
-        changed: the time of the last change of any kind, renaming included, which no program can set back.
-        inode: its number on the disk.
-        device: the disk's number.
-    """
+    """What tells a file from another of its name. No program can set back the time of the last change of any kind."""
 
     name: str
     size: int
@@ -76,24 +64,14 @@ class FileStamp(NamedTuple):
 
 
 class FileSource(NamedTuple):
-    """A model file, and what it looked like when its header was read.
-
-    Attributes:
-        path: absolute.
-        stamps: of the model file, then of the files with its weights that were there.
-    """
+    """A model file by its absolute path, and the stamps that its files had when its header was read."""
 
     path: str
     stamps: tuple[FileStamp, ...]
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> tuple[FileSource, Header]:
-        """Reads the header of the model at `path`, without bringing the weights into memory.
-
-        Raises:
-            ModelNotFoundError: there is no such file, or it cannot be opened.
-            CorruptModelError: it is not an ONNX model.
-        """
+        """Reads the header of the model at `path`, without bringing the weights into memory."""
         absolute = os.path.abspath(os.fsdecode(path))
         if not os.fspath(path):
             raise InvalidArgumentError("The path of the model is empty.", hint="Pass the path of an .onnx file.")
@@ -102,7 +80,10 @@ class FileSource(NamedTuple):
             try:
                 header = read_header(buffer)
             except CorruptModelError as error:
-                raise _not_a_model(shown, buffer[:64], error) from error
+                words, hint = error.message, error.hint
+                if kind := kind_of(buffer[:64]):
+                    words, hint = f"Expected an ONNX model, got {kind.words}.", kind.hint
+                raise CorruptModelError(f"{shown}: {words}", hint=hint) from error
         return cls(absolute, (stamp, *_present_data_files(os.path.dirname(absolute), header))), header
 
     @property
@@ -118,22 +99,16 @@ class FileSource(NamedTuple):
     def engine_input(self, header: Header, is_private: bool = False) -> str | Skeleton:
         """What an engine compiles: the path, or for large models a skeleton over the mapped file.
 
-        A mapped file saves a copy of the weights at the peak, and lets weights that the engine
-        does not rearrange stay in the system's file cache. The engine maps it, and owns the map.
-
-        Args:
-            header: what `open` read.
-            is_private: whether no file may be mapped: what the engine would map is read into memory.
+        A mapped file saves a copy of the weights at the peak, and lets weights that the engine does not rearrange stay
+        in the system's file cache. The engine maps it, and owns the map; if `is_private`, it is read into memory.
 
         Raises:
             ModelNotFoundError: the file, or a data file it names, is gone.
             CorruptModelError: the file is no longer the one whose header was read.
-            NotSupportedError: its functions call each other without end.
         """
         external = list(_external(self))
         with _map(self.path) as (buffer, stamp):
             self.require_same(stamp)
-            require_bounded(buffer)
             self._require_data_files(external)
             if is_private and external:
                 return self._read_with_data_files(external)
@@ -161,12 +136,7 @@ class FileSource(NamedTuple):
         return Skeleton(self.path, files=files)
 
     def graph(self, header: Header) -> ModelGraph:
-        """The nodes of the model.
-
-        Raises:
-            ModelNotFoundError: the file is gone.
-            CorruptModelError: the file is no longer the one whose header was read.
-        """
+        """The nodes of the model."""
         with _map(self.path) as (buffer, stamp):
             self.require_same(stamp)
             return read_graph(buffer, header)
@@ -181,11 +151,7 @@ class FileSource(NamedTuple):
         return sum(os.path.getsize(os.path.join(self.folder, name)) for name in files)
 
     def data_stamps(self) -> tuple[FileStamp, ...]:
-        """What tells the model's file, and each file beside it that holds weights, from another of its name.
-
-        Raises:
-            CorruptModelError: a file is no longer the one that it was when the header was read, or has gone.
-        """
+        """The stamps of the model's file and those with its weights; raises CorruptModelError where one has changed."""
         stamps = self._stamps((os.path.basename(self.path), *sorted({location for _, location in _external(self)})))
         if not set(self.stamps).issubset(stamps):
             raise self._changed_error()
@@ -195,9 +161,6 @@ class FileSource(NamedTuple):
         """Refuses what an engine has made of files that were others than those of `stamps` when it opened them.
 
         The engine opens files by their names. So the same files must stand there before and after.
-
-        Raises:
-            CorruptModelError: a file has been replaced or changed since.
         """
         if self._stamps([stamp.name for stamp in stamps]) != stamps:
             raise self._changed_error()
@@ -209,11 +172,7 @@ class FileSource(NamedTuple):
             raise self._changed_error() from error
 
     def require_same(self, stamp: FileStamp) -> None:
-        """Refuses a file that is not the one whose header was read.
-
-        Raises:
-            CorruptModelError: if the file was replaced or written since.
-        """
+        """Refuses a file that is not the one whose header was read."""
         if stamp != self.stamps[0]:
             raise self._changed_error()
 
@@ -249,11 +208,7 @@ class BytesSource(NamedTuple):
 
     @classmethod
     def open(cls, data: bytes | bytearray | memoryview) -> tuple[BytesSource, Header]:
-        """Reads the header of the model in `data`; `bytearray` and `memoryview` are copied.
-
-        Raises:
-            CorruptModelError: it is not an ONNX model.
-        """
+        """Reads the header of the model in `data`; `bytearray` and `memoryview` are copied."""
         source = cls(data if isinstance(data, bytes) else bytes(data))
         return source, read_header(source.data)
 
@@ -270,10 +225,6 @@ class BytesSource(NamedTuple):
         """What an engine compiles: the bytes, or for large models a skeleton over them.
 
         A skeleton saves what a parser would copy: weights that the engine does not rearrange stay where they are.
-
-        Raises:
-            ModelNotFoundError: the model keeps weights in files, and bytes have no folder.
-            NotSupportedError: its functions call each other without end.
         """
         for name, location in external_locations(self.data):
             raise ModelNotFoundError(
@@ -281,7 +232,6 @@ class BytesSource(NamedTuple):
                 "and a model loaded from memory has no folder to look in.",
                 hint="Load it from its path, or save it as one file.",
             )
-        require_bounded(self.data)
         if sum(weight.size for weight in header.weights) < MAPPED_FROM:
             return cut_weights(self.data, header, "") if has_replaceable_weights(header) else self.data
         return Skeleton(cut_weights(self.data, header, _IN_MEMORY), files={_IN_MEMORY: self.data})
@@ -305,14 +255,6 @@ def _present_data_files(folder: str, header: Header) -> Iterator[FileStamp]:
             yield FileStamp.of(location, os.stat(os.path.join(folder, location)))
 
 
-def _not_a_model(path: str, head: bytes, error: CorruptModelError) -> CorruptModelError:
-    """The error for a file that is no model, which says what it is, where its first bytes tell."""
-    kind = kind_of(head)
-    if kind is None:
-        return CorruptModelError(f"{path}: {error.message}", hint=error.hint)
-    return CorruptModelError(f"{path}: Expected an ONNX model, got {kind.words}.", hint=kind.hint)
-
-
 @contextmanager
 def _map(path: str, shown: str = "") -> Iterator[tuple[ModelBytes, FileStamp]]:
     """The file as a read-only map (empty files cannot be mapped), and a stamp that tells it from another."""
@@ -332,32 +274,16 @@ def _map(path: str, shown: str = "") -> Iterator[tuple[ModelBytes, FileStamp]]:
     except WinMLError:
         raise
     except (OSError, ValueError) as error:
-        raise ModelNotFoundError(f"{shown or path}: {_reason(path, error)}.", hint=_neighbours(path)) from error
-
-
-def _reason(path: str, error: OSError | ValueError) -> str:
-    if os.path.isdir(path):
-        return "This is a folder, and a model file is expected"
-    if isinstance(error, FileNotFoundError):
-        return "Model file not found"
-    return f"The model file cannot be opened: {getattr(error, 'strerror', None) or error}"
-
-
-def _neighbours(path: str) -> str:
-    is_folder = os.path.isdir(path)
-    folder = path if is_folder else os.path.dirname(path)
-    try:
-        models = sorted(name for name in os.listdir(folder) if name.endswith(".onnx"))
-    except (OSError, ValueError):
-        models = []
-    if not models:
-        return (
-            "It has no .onnx file."
-            if is_folder
-            else f"There is no .onnx file in {folder}; check the working directory."
-        )
-    similar = os.path.basename(find_similar_file(path)) if path.endswith(".onnx") else ""
-    return f"{f'Did you mean {similar}? ' if similar else ''}The models in {folder}: {', '.join(models[:8])}."
+        if os.path.isdir(path):
+            raise ModelNotFoundError(f"{shown or path}: Expected a model file, got a folder.") from error
+        if not isinstance(error, FileNotFoundError):
+            reason = getattr(error, "strerror", None) or error
+            raise ModelNotFoundError(f"{shown or path}: The model file cannot be opened: {reason}.") from error
+        similar = os.path.basename(find_similar_file(path)) if path.endswith(".onnx") else ""
+        raise ModelNotFoundError(
+            f"{shown or path}: Model file not found.",
+            hint=f"Did you mean {similar}?" if similar else "Check the working directory.",
+        ) from error
 
 
 def _is_inside(path: str, folder: str) -> bool:
@@ -369,26 +295,14 @@ def _is_inside(path: str, folder: str) -> bool:
 
 
 class PackedFile(NamedTuple):
-    """A model file, and what it held.
-
-    Attributes:
-        path: of the model file.
-        stamps: what told it, and the files beside it that hold weights, from others. The same stamps mean the same
-            contents, without another look at them.
-        digest: of the contents of all these files, which may have other stamps on another machine.
-    """
+    """A model file by its path, what told it and its files of weights from others, and a digest of their contents."""
 
     path: str
     stamps: tuple[FileStamp, ...]
     digest: str
 
     def open(self) -> tuple[FileSource, Header]:
-        """The file, and its header.
-
-        Raises:
-            ModelNotFoundError: if the file does not exist.
-            CorruptModelError: if the file is not the one that was packed.
-        """
+        """The file, and its header, if its contents are those that were packed."""
         try:
             source, header = FileSource.open(self.path)
         except ModelNotFoundError as error:
@@ -396,7 +310,8 @@ class PackedFile(NamedTuple):
                 f"The model was pickled by its path, and {self.path} cannot be opened in this process.",
                 hint="Put the file there on every machine, or load the model from its bytes before it is pickled.",
             ) from error
-        if _pack(source) != self and _pack(source).digest != self.digest:
+        stamps = source.data_stamps()
+        if stamps != self.stamps and _digest(source.folder, stamps) != self.digest:
             raise CorruptModelError(
                 f"The model file {self.path}, or a file with its weights, is not what it was when the model was "
                 "pickled.",
@@ -406,22 +321,16 @@ class PackedFile(NamedTuple):
 
 
 def packed(source: ModelSource) -> PackedFile | BytesSource:
-    """What another process opens the same model with: the path and a digest of the contents, or the bytes.
-
-    Raises:
-        CorruptModelError: the file has changed since the model was loaded.
-    """
-    return source if isinstance(source, BytesSource) else _pack(source)
+    """What another process opens the same model with: the path and a digest of the contents, or the bytes."""
+    if isinstance(source, BytesSource):
+        return source
+    stamps = source.data_stamps()
+    return PackedFile(source.path, stamps, _digest(source.folder, stamps))
 
 
 def reopen(source: PackedFile | BytesSource) -> tuple[ModelSource, Header]:
     """The model that `packed` gave, and its header; raises as `PackedFile.open` does."""
     return BytesSource.open(source.data) if isinstance(source, BytesSource) else source.open()
-
-
-def _pack(source: FileSource) -> PackedFile:
-    stamps = source.data_stamps()
-    return PackedFile(source.path, stamps, _digest(source.folder, stamps))
 
 
 @lru_cache(16)
