@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
@@ -18,6 +21,8 @@ from helpers.models import data, tensor
 from helpers.paths import MODELS, ROOT
 from winml_py.cli.arguments import OutputOption
 from winml_py.cli.main import main
+from winml_py.perf.contender import Contender
+from winml_py.perf.turns import OtherPrograms
 
 pytestmark = pytest.mark.one_python
 
@@ -62,7 +67,10 @@ def test_an_option_means_the_same_in_every_command() -> None:
 
 
 @pytest.mark.parametrize("words", ["contract --from clip", "convert --float16", "convert --optimize none"])
-def test_a_command_that_writes_a_model_never_writes_over_one_it_reads(words: str, tmp_path: Path) -> None:
+def test_a_command_that_writes_a_model_never_writes_over_one_it_reads(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend_times(monkeypatch, 1.0, 0.5)  # in float16 the model is no smaller
     model, link = tmp_path / "model.onnx", tmp_path / "link.onnx"
     shutil.copy(MODELS / "edges.onnx", model)
     link.symlink_to(model)
@@ -196,6 +204,67 @@ def test_a_model_that_is_not_smaller_is_told(option: list[str], is_smaller: bool
     done = call("convert", DIGITS, *option, "--output", out)
     assert done.exit_code == 0, done.output
     assert (f"{out}: It is not smaller: " in done.stderr) is not is_smaller
+
+
+TINY = ["convert", "--float16", "--keep-io-types"]
+
+
+def pretend_times(monkeypatch: pytest.MonkeyPatch, before: float, *after: float, cores: float = 0.0) -> None:
+    """Makes every evaluation take so many seconds, of the model as it was and, in turns, of the one that is written."""
+    turns: dict[Contender, Iterator[float]] = {}
+
+    def seconds(self: Contender) -> float:
+        return next(turns.setdefault(self, itertools.cycle(after if turns else [before])))
+
+    monkeypatch.setattr(Contender, "seconds", seconds)
+    monkeypatch.setattr(OtherPrograms, "cores", lambda self: cores)
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    """A model that gets larger by whatever is done to it."""
+    ends = [tensor(end, [2]) for end in "xy"]
+    path = tmp_path / "tiny.onnx"
+    path.write_bytes(data([helper.make_node("Neg", ["x"], ["y"])], ends[:1], ends[1:]))
+    return path
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+def test_a_float16_model_that_is_neither_smaller_nor_faster_is_not_written(
+    was_there: bool, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend_times(monkeypatch, 1.0, 1.25)
+    out = tiny.parent / "out.onnx"
+    if was_there:
+        out.write_bytes(b"what was there")
+    told = " ".join(require_failure(1, *TINY, tiny, "--output", out, *["--force"] * was_there).split())
+    assert "nor faster (slower); nothing was written. It is 0.80 (0.80 to 0.80) times as fast on the CPU." in told
+    assert [path.name for path in tiny.parent.iterdir() if path != out] == ["tiny.onnx"]
+    assert out.read_bytes() == b"what was there" if was_there else not out.exists()
+
+
+def test_a_float16_model_that_is_not_smaller_but_faster_is_written(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend_times(monkeypatch, 1.0, 0.5)
+    out = tiny.parent / "out.onnx"
+    done = call(*TINY, tiny, "--output", out)
+    assert (done.exit_code, f"{out}: It is not smaller: " in done.stderr) == (0, True)
+    assert "It is 2.00 (2.00 to 2.00) times as fast on the CPU." in " ".join(done.stderr.split())
+    assert onnx.load(out).graph.node
+
+
+def test_a_speed_that_chance_explains_is_no_gain(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One file was 1.58, 1.33 and 0.98 times as fast in turns: the interval holds them all."""
+    pretend_times(monkeypatch, 1.0, *(1 / ratio for ratio in (1.58, 1.33, 0.98)))
+    told = " ".join(require_failure(1, *TINY, tiny, "--output", tiny.parent / "out.onnx").split())
+    assert "equal, as far as can be told" in told
+    assert "1.33 (0.98 to 1.58) times as fast" in told
+
+
+def test_the_load_of_other_programs_counts_against_a_gain(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend_times(monkeypatch, 1.0, 0.5, cores=0.6)
+    told = " ".join(require_failure(1, *TINY, tiny, "--output", tiny.parent / "out.onnx").split())
+    assert "nor faster (other programs may be why)" in told
+    assert "2.00 (2.00 to 2.00) times as fast on the CPU. Other programs used 0.6 cores meanwhile." in told
 
 
 # A table of every command, made from the program itself

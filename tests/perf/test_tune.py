@@ -43,16 +43,17 @@ from winml_py.perf.changes import Change
 from winml_py.perf.contender import THROUGHPUT, Contender
 from winml_py.perf.model_steps import ModelStep, write_model
 from winml_py.perf.tune import PAIRS, Trial, Tuned, tune
-from winml_py.perf.turns import LOOKS, ROUNDS
+from winml_py.perf.turns import LOOKS, ROUNDS, OtherPrograms
 
 pytestmark = pytest.mark.usefixtures("all_cores")  # with one there is less to try
 
 DIGITS = str(MODELS / "digits.onnx")
 
 
-def timed(monkeypatch: pytest.MonkeyPatch, milliseconds: Callable[[Contender], float]) -> None:
-    """Makes the clock say what a function of the contender says; everything else is real."""
+def timed(monkeypatch: pytest.MonkeyPatch, milliseconds: Callable[[Contender], float], cores: float = 0.0) -> None:
+    """Makes the clock say what a function of the contender says, and how many cores others used; all else is real."""
     monkeypatch.setattr(Contender, "seconds", lambda self: milliseconds(self) / 1e3)
+    monkeypatch.setattr(OtherPrograms, "cores", lambda self: cores)
 
 
 def spins(contender: Contender) -> bool:
@@ -137,6 +138,25 @@ def test_what_is_two_percent_faster_is_none(monkeypatch: pytest.MonkeyPatch) -> 
     timed(monkeypatch, lambda one: 1.02 if spins(one) else 1)
     tuned = tune(DIGITS)
     assert (tried(tuned)["no spinning"].problem, tuned.gain) == ("hardly faster", 1)
+
+
+@pytest.mark.usefixtures("only_spinning")
+@pytest.mark.parametrize(("gain", "is_kept"), [(1.5, False), (2.4, False), (2.6, True)])
+def test_what_other_programs_may_be_the_reason_of_is_not_kept(
+    gain: float, is_kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others ran for 60 % of the time. If they held up the default alone, it would have taken 40 % of its time."""
+    timed(monkeypatch, lambda one: gain if spins(one) else 1, 0.6)
+    tuned = tune(DIGITS)
+    trial = tried(tuned)["no spinning"]
+    assert (trial.kept, trial.problem) == (is_kept, "" if is_kept else "other programs may be why")
+    assert tuned.gain == pytest.approx(gain if is_kept else 1)
+
+
+@pytest.mark.usefixtures("only_spinning")
+def test_a_busy_machine_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    timed(monkeypatch, lambda one: 1, 0.7)
+    assert "Other programs used 0.7 cores meanwhile" in " ".join(call("tune", DIGITS).stderr.split())
 
 
 @pytest.mark.usefixtures("only_spinning")

@@ -87,6 +87,16 @@ def test_classes_of_a_detector_lead_to_its_objects() -> None:
         result.top_k(5)
 
 
+def test_a_size_that_is_no_multiple_of_the_models_stride_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "detector.onnx"
+    proto = onnx.load_from_string(unary("Neg", [1, 3, "height", "width"]))
+    proto.metadata_props.add(key="stride", value="32")
+    onnx.save(proto, path)
+    result = call("run", path, SEVEN, "--size", "333,333")
+    assert result.exit_code == 4
+    assert "the model takes multiples of 32. Write --size 352,352." in " ".join(result.stderr.split())
+
+
 def test_a_stated_size_goes_before_the_exports(tmp_path: Path) -> None:
     path = tmp_path / "detector.onnx"
     path.write_bytes(unary("Neg", [1, 3, "height", "width"], metadata=ULTRALYTICS | {"task": "detect"}))

@@ -24,6 +24,7 @@ from helpers.maps import linear, pictures, require_right
 from helpers.models import data, tensor
 from helpers.paths import MODELS, PICTURES
 from winml_py.scale import arrow as arrows
+from winml_py.scale.answers import Answer
 
 arrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -163,6 +164,47 @@ def test_interrupted_and_started_again_nothing_is_twice_and_nothing_missing(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out.parquet"]
 
 
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_interrupted_within_a_part_a_job_goes_on_behind_the_rows_that_were_done(
+    tmp_path: Path, model: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is done is written after each row here, and every few seconds otherwise; the part has room for 1,000."""
+    folder, seen, cell = pictures(tmp_path / "in", 50, {3, 11, 40}), [0], Answer.cell
+    whole, output = tmp_path / f"whole.{kind}", tmp_path / f"out.{kind}"
+    run_map(model, folder, "--output", whole)
+
+    def interrupted(self: Answer, value: object) -> Any:
+        seen[0] += 1
+        if seen[0] == 30:  # of the row 31: two before it are broken
+            raise KeyboardInterrupt
+        return cell(self, value)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("winml_py.scale.job.PIECE_SECONDS", 0.0)
+        patch.setattr(Answer, "cell", interrupted)
+        run_map(model, folder, "--output", output, code=1)
+    result = run_map(model, folder, "--output", output, "--json")
+    assert json.loads(result.stdout)["resumed"] == 31
+    if kind == "parquet":
+        assert parquet.read_table(output).equals(parquet.read_table(whole))
+        assert parquet.read_metadata(output).num_row_groups == 1
+    else:
+        assert output.read_bytes() == whole.read_bytes()
+
+
+def test_done_already_is_done(tmp_path: Path, model: str) -> None:
+    folder, output = pictures(tmp_path / "in", 5, {2}), tmp_path / "out.parquet"
+    run_map(model, folder, "--output", output)
+    before = output.stat().st_mtime_ns
+    told = run_map(model, folder, "--output", output).stdout
+    assert "4 of 5 rows succeeded" in told
+    assert "a second" not in told
+    facts = json.loads(run_map(model, folder, "--output", output, "--json").stdout)
+    assert (facts["rows"], facts["failed"], facts["resumed"]) == (5, 1, 5)
+    assert output.stat().st_mtime_ns == before
+    assert "exists already" in run_map(model, folder, "--output", output, "--part", 2, code=5).stderr
+
+
 def left(tmp_path: Path, model: str) -> list[object]:
     """What a job that ended between its parts and its file leaves behind, and its arguments."""
     arguments = [model, pictures(tmp_path / "in", 9, {1}), "--output", tmp_path / "out.parquet", "--part", 4]
@@ -184,7 +226,6 @@ def test_a_job_that_was_begun_with_something_else_is_refused(tmp_path: Path, mod
     assert "with another source" in " ".join(run_map(*arguments, code=4).stderr.split())
     os.unlink(tmp_path / "in" / "100.png")
     assert json.loads(run_map(*arguments, "--json").stdout)["resumed"] == 9
-    assert "exists already" in run_map(*arguments, code=5).stderr
 
 
 def test_pictures_that_changed_are_another_source(tmp_path: Path, model: str) -> None:
@@ -195,8 +236,8 @@ def test_pictures_that_changed_are_another_source(tmp_path: Path, model: str) ->
 
 def test_leftovers_of_a_run_that_was_killed_do_no_harm(tmp_path: Path, model: str) -> None:
     arguments, folder = left(tmp_path, model), tmp_path / "out.parquet.parts"
-    (folder / ".part-00000001.parquet.0123456789abcdef").write_bytes(b"half a part")
-    os.unlink(folder / "part-00000001.parquet")
+    (folder / ".part-00000001-00000000.parquet.0123456789abcdef").write_bytes(b"half a part")
+    os.unlink(folder / "part-00000001-00000000.parquet")
     shutil.copytree(folder, tmp_path / "copy")
     assert json.loads(run_map(*arguments, "--json").stdout)["resumed"] == 5
     require_right(parquet.read_table(tmp_path / "out.parquet"), tmp_path / "in", 9, {1})

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+import os
+import tempfile
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
+from ..core.base.atomic_files import require_folder
 from ..core.base.messages import Facts
 from ..core.imaging.contract import ImageContract
+from ..core.model.model import LearningModel
+from ..errors import ConversionError
 from ..float16.convert import convert as to_float16
-from ..inputs.examples import StatedSizes
+from ..float16.report import ConversionReport
+from ..inputs.examples import StatedSizes, example_inputs
 from ..inputs.files import given_values
 from ..inputs.model import load_model
-from ..optimize import LEVELS, optimize
+from ..optimize import LEVELS, OptimizationReport, optimize
+from ..perf.contender import compare_models
+from ..perf.model_steps import write_model
+from ..perf.turns import BUSY_CORES
 from .arguments import (
     contract_option,
     force_option,
@@ -61,28 +69,71 @@ def convert(
 ) -> None:
     """Write MODEL in float16, or optimized, and check its results on INPUT, or on example inputs.
 
-    If results differ by more than --tolerance, nothing is written. Float16: nodes that lose too much stay in float32.
-    Optimized: "basic" needs ONNX's operators alone, "extended" also ONNX Runtime's, "all" this processor.
+    If results differ by more than --tolerance, nothing is written. Float16: nodes that lose too much stay in float32; a
+    model that is neither smaller nor faster is not written. Optimized: "basic" needs ONNX's operators alone, "extended"
+    also ONNX Runtime's, "all" this processor.
     """
     if is_float16 == bool(level):
         raise click.UsageError("Say what to do: --float16, or --optimize LEVEL.")
     if level and (keep_io_types or keep_float32):
         raise click.UsageError("--keep-io-types and --keep-float32 go with --float16.")
     with progress("converting") as advance, prefix_errors(model):
-        values = given_values(load_model(model, contract), inputs)
-        write: Callable[..., Any] = (
-            partial(optimize, level=level)
-            if level
-            else partial(to_float16, keep_io_types=keep_io_types, keep_float32=keep_float32, progress=advance)
-        )
-        limit = {} if tolerance is None else {"tolerance": tolerance}
-        report = write(model, output, inputs=values, contract=contract, sizes=sizes, force=True, **limit)
+        loaded = load_model(model, contract)
+        values = given_values(loaded, inputs)
+        options: dict[str, Any] = {"inputs": values, "contract": contract, "sizes": sizes}
+        if tolerance is not None:
+            options["tolerance"] = tolerance
+        report: OptimizationReport | ConversionReport
+        speed = ""
+        if level:
+            report = optimize(model, output, level=level, force=True, **options)
+        else:
+            options |= {"keep_io_types": keep_io_types, "keep_float32": keep_float32, "progress": advance}
+            report, speed = _to_float16(loaded, model, output, options)
     facts = {"model": model, "output": output} | report.to_json()
     emit(facts, as_json, lambda facts: _print(facts, report))
     warn_assumed(model, facts["sizes"])
-    before, after = report.size if level else (report.size_before, report.size_after)
+    before, after = _sizes(report)
     if after >= before:
-        say(f"{output}: It is not smaller: {before:,} bytes became {after:,}.", is_error=True)
+        say(f"{output}: It is not smaller: {before:,} bytes became {after:,}.{speed}", is_error=True)
+
+
+def _to_float16(
+    loaded: LearningModel, model: str, output: str, options: Mapping[str, Any]
+) -> tuple[ConversionReport, str]:
+    """Converts a model, and writes it if it is smaller or faster. Returns a sentence on the speed, if it was measured.
+
+    Raises:
+        ConversionError: it is neither, or it is not good enough.
+    """
+    require_folder(output)
+    # Windows removes no file that a session still maps: the folder stays then.
+    with tempfile.TemporaryDirectory(prefix="winml-py-", ignore_cleanup_errors=True) as folder:
+        # Weights above 2 GB get a file beside the model, whose name is written into it.
+        path, speed = os.path.join(folder, os.path.basename(output)), ""
+        report = to_float16(model, path, **options)
+        before, after = _sizes(report)
+        if after >= before:
+            features = options["sizes"].applied(loaded.input_features)
+            values, _ = example_inputs(features, options["inputs"])
+            compared = compare_models((model, path), values, options["sizes"])
+            low, high = compared.gain_range
+            ratio = f"{compared.gain:.2f} ({low:.2f} to {high:.2f}) times as fast on the CPU"
+            busy = f" Other programs used {compared.other_cores:.1f} cores meanwhile."
+            speed = f" It is {ratio}." + (busy if compared.other_cores >= BUSY_CORES else "")
+            if not compared.is_gain:
+                raise ConversionError(
+                    f"The float16 model is neither smaller ({before:,} bytes became {after:,}) nor faster "
+                    f"({compared.problem}); nothing was written.{speed}",
+                    hint="Keep the float32 model.",
+                    report=report,
+                )
+        write_model(path, output)
+    return report, speed
+
+
+def _sizes(report: OptimizationReport | ConversionReport) -> tuple[int, int]:
+    return report.size if isinstance(report, OptimizationReport) else (report.size_before, report.size_after)
 
 
 def _print(facts: Facts, report: object) -> None:

@@ -18,6 +18,7 @@ from ..optimize import optimize
 from ..perf.contender import LATENCY, THROUGHPUT
 from ..perf.model_steps import ModelStep
 from ..perf.tune import tune as search
+from ..perf.turns import BUSY_CORES
 from .arguments import (
     contract_option,
     device_option,
@@ -53,7 +54,7 @@ def tune(
 
     It tries engines, precision, threads and memory on a CPU, on a GPU what its provider offers, and for throughput also
     batches, on INPUT or on example inputs. A change takes turns with the default and the best so far until they are
-    apart; it is dropped if results differ, if it is less than 3 % faster, or if chance may be why.
+    apart; it is dropped if results differ, if it is less than 3 % faster, or if chance or other programs may be why.
     LearningModelSessionOptions.load(FILE) reads what --output writes.
     """
     for path in filter(None, (output, output_model)):
@@ -73,6 +74,11 @@ def tune(
     facts |= {"sizes": to_json(tuned.sizes), "output_model": written}
     emit(facts, as_json, _print)
     warn_assumed(model, facts["sizes"])
+    if tuned.other_cores >= BUSY_CORES:
+        say(
+            f"Other programs used {tuned.other_cores:.1f} cores meanwhile: tune again when they are done.",
+            is_error=True,
+        )
     if output_model and not written:
         say(f"{output_model}: Not written: no step on the model made it faster.", is_error=True)
     if not as_json:

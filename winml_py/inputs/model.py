@@ -25,7 +25,7 @@ from ..core.session.check import evaluate_by
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..enums import LearningModelDeviceKind, Precision
-from ..errors import ConversionError
+from ..errors import ConversionError, InvalidArgumentError
 from . import trial
 from .examples import NOTHING_STATED, ExampleShape, StatedSizes, example_shape
 
@@ -125,6 +125,17 @@ EXAMPLE = "example inputs"
 """What reports name in the place of an input, where values are made up."""
 
 
+def _require_multiples(size: tuple[int, int], stride: str) -> None:
+    """Refuses a size that is not a multiple of the stride in a detector's metadata, as its exporter does."""
+    step = int(stride) if stride.isdecimal() else 0
+    if step and any(side % step for side in size):
+        height, width = (-(-side // step) * step for side in size)
+        raise InvalidArgumentError(
+            f"The size is {size[0]},{size[1]}; by the stride in its metadata, the model takes multiples of {step}.",
+            hint=f"Write --size {height},{width}.",
+        )
+
+
 _KINDS = {
     "cpu": LearningModelDeviceKind.CPU,
     "gpu-high-performance": LearningModelDeviceKind.DIRECTX_HIGH_PERFORMANCE,
@@ -167,6 +178,7 @@ class Case:
         """
         model = load_model(self.model, self.contract)
         if self.sizes.picture is not None:
+            _require_multiples(self.sizes.picture, model.metadata.get("stride", ""))
             for feature in model.input_features:
                 if isinstance(feature, ImageFeatureDescriptor) and feature.contract.size is not None:
                     model.contracts[feature.name] = replace(feature.contract, size=None)

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from timeit import timeit
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, as_numpy, compare_outputs
 from ..core.base.machine import usable_cores
 from ..core.base.messages import Facts
+from ..core.base.timing import take_turns
 from ..core.evaluation.evaluation import LearningModelBinding
+from ..core.features.descriptors import ShapedDescriptor
+from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.contract import ImageContract
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
@@ -21,6 +27,7 @@ from ..inputs import trial
 from ..inputs.examples import StatedSizes
 from ..inputs.files import generated, jobs, read
 from ..inputs.model import Case, load_model
+from .turns import LOOKS, ROUNDS, Comparison, OtherPrograms, compare, is_enough
 
 LATENCY, THROUGHPUT = "latency", "throughput"
 
@@ -150,3 +157,34 @@ class Contender:
 
     def _time(self, count: int) -> float:
         return timeit(lambda: self.evaluate(count), number=1)
+
+
+def compare_models(paths: Sequence[str], values: Mapping[str, Any], sizes: StatedSizes) -> Comparison:
+    """How many times as fast as the first of two models the second is on the CPU: they take turns.
+
+    Args:
+        paths: of a model, and of a model with the same inputs, which may be float16.
+        values: a value for each input of the first model.
+        sizes: what is stated of sizes that the models leave free.
+
+    Raises:
+        WinMLError: one of them cannot be evaluated.
+    """
+    options = LearningModelSessionOptions()
+    options.batch_size_override = 0
+    with ExitStack() as stack:
+        contenders = []
+        for path in paths:
+            loaded = Loaded(Subject(path, (), None, sizes, "cpu", LATENCY), dict(values))
+            for feature in loaded.model.input_features:
+                value = values[feature.name]
+                if isinstance(feature, ShapedDescriptor) and isinstance(value, np.ndarray):
+                    loaded.features[feature.name] = value.astype(TENSOR_CLASSES[feature.tensor_kind].dtype)
+            contenders.append(stack.enter_context(closing(Contender(loaded, options.to_dict(), 1))))
+        others = OtherPrograms(usable_cores())
+
+        def compared(seconds: Sequence[Sequence[float]]) -> Comparison:
+            return compare(seconds[0], seconds[1], others.cores())
+
+        blocks = [contender.seconds for contender in contenders]
+        return compared(take_turns(blocks, LOOKS * ROUNDS, lambda seconds: is_enough([compared(seconds)])))

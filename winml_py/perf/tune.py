@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
+from ..core.base.machine import usable_cores
 from ..core.base.messages import Facts, Progress
 from ..core.base.timing import take_turns
 from ..core.cache import answers
@@ -25,7 +26,7 @@ from ..inputs.model import input_sizes
 from .changes import Change, changes_for
 from .contender import LATENCY, THROUGHPUT, Contender, Loaded, Subject, evaluate_apart
 from .model_steps import ModelStep, write_model
-from .turns import LOOKS, ROUNDS, Comparison, compare, is_enough, median_range
+from .turns import LOOKS, ROUNDS, Comparison, OtherPrograms, compare, is_enough, median_range
 
 PAIRS = 3
 """At the end, the best and the default are made anew so often at least: where the memory of a session lies makes it
@@ -73,6 +74,7 @@ class Tuned:
         model_steps: what was done to the model, where it was written.
         sizes: the shapes of the inputs, by name.
         start_ms: the time that a session takes to make by default, and with these options.
+        other_cores: how many cores other programs used meanwhile.
     """
 
     options: LearningModelSessionOptions
@@ -87,6 +89,7 @@ class Tuned:
     model_steps: tuple[str, ...] = ()
     sizes: dict[str, ExampleShape] = field(default_factory=dict)
     start_ms: tuple[float, float] = (0.0, 0.0)
+    other_cores: float = 0.0
 
 
 def tune(
@@ -105,6 +108,7 @@ def tune(
     Every candidate takes turns with the default and the best so far, until they are apart or count as equal. It must be
     faster than both by 3 % in the median turn, its 95 % interval must lie above 1, and its outputs must agree with the
     default's to 1e-3, or 2e-2 in half precision. At the end, the best and the default are made again, and run in turns.
+    What other programs use of the processor meanwhile counts against a gain.
 
     Args:
         model: the path of an .onnx file.
@@ -149,6 +153,8 @@ class _Search:
         self._loaded, self._steps, self._folder, self._output_model = loaded, steps, folder, output_model
         self._progress = progress
         self._default = self._best = Contender(loaded, self._default_values(), 1)
+        self._threads = usable_cores() if loaded.device.hardware == "cpu" else 1
+        self._other_cores: list[float] = []
         self._default_seconds: list[float] = []
         self._trials: list[Trial] = []
         self._kept_steps: list[str] = []
@@ -266,17 +272,20 @@ class _Search:
     def _compare(self, contender: Contender) -> tuple[list[Comparison], list[float]]:
         """Compares it with the default, and with the best where that is another; returns its seconds, too."""
         entrants = [self._default, *([self._best] if self._best is not self._default else []), contender]
+        others = OtherPrograms(self._threads)
 
         def compare_all(seconds: Sequence[Sequence[float]]) -> list[Comparison]:
-            return [compare(each, seconds[-1]) for each in seconds[:-1]]
+            return [compare(each, seconds[-1], others.cores()) for each in seconds[:-1]]
 
         seconds = take_turns(
             [entrant.seconds for entrant in entrants],
             LOOKS * ROUNDS,
             lambda seconds: is_enough(compare_all(seconds)),
         )
+        comparisons = compare_all(seconds)
+        self._other_cores.append(comparisons[0].other_cores)
         self._default_seconds += seconds[0]
-        return compare_all(seconds), seconds[-1]
+        return comparisons, seconds[-1]
 
     def _confirm(self) -> Tuned:
         """The best, or the default where no gain is left."""
@@ -298,15 +307,17 @@ class _Search:
         """Compares the best with the default by several new sessions of both, which no search has chosen."""
         ones: list[float] = []
         others: list[float] = []
+        programs = OtherPrograms(self._threads)
         for pair in range(LOOKS):
             self._default.close()
             self._best.close()  # both first: equal sessions share an engine, and its memory
             self._default, self._best = self._default.remake(), self._best.remake()
             seconds = take_turns([self._default.seconds, self._best.seconds], ROUNDS)
             ones, others = ones + seconds[0], others + seconds[1]
-            compared = compare(ones, others)
+            compared = compare(ones, others, programs.cores())
             if pair + 1 >= PAIRS and compared.is_over:
                 break
+        self._other_cores.append(compared.other_cores)
         self._default_seconds += ones
         return compared, others
 
@@ -332,6 +343,7 @@ class _Search:
             model_steps=steps,
             sizes=input_sizes(loaded.subject.sizes.applied(loaded.model.input_features), loaded.given),
             start_ms=start_ms,
+            other_cores=statistics.fmean(self._other_cores or [0.0]),
         )
 
 

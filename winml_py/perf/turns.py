@@ -1,11 +1,13 @@
-"""Contenders that take turns: how many times as fast one is as another, and how sure that is."""
+"""Contenders that take turns: how many times as fast one is as another, how sure that is, and what disturbed it."""
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ..core.base.machine import allowed_cores
 from ..core.base.timing import median_turn
 
 GAIN = 1.03
@@ -19,6 +21,9 @@ LOOKS = 5
 
 LOST = 4
 """What is slower in each of so many first rounds needs no more: of two equal ways, one of sixteen is so unlucky."""
+
+BUSY_CORES = 0.2
+"""From so many cores on that other programs used, the user is told."""
 
 SURE = 0.95
 """The chance with which an interval holds the true median."""
@@ -50,6 +55,7 @@ class Comparison(NamedTuple):
         milliseconds: the times of both in the median turn.
         turns: how many turns each had.
         is_over: whether more turns would hardly change what comes of it.
+        other_cores: how many of the cores that the contenders need other programs used.
     """
 
     gain: float
@@ -57,11 +63,12 @@ class Comparison(NamedTuple):
     milliseconds: tuple[float, float]
     turns: int
     is_over: bool
+    other_cores: float = 0.0
 
     @property
     def is_gain(self) -> bool:
-        """Whether the other is faster, and chance is not likely to be why."""
-        return self.gain >= GAIN and self.gain_range[0] > 1
+        """Whether the other is faster, and neither chance nor another program is likely to be why."""
+        return self.gain >= GAIN and _without(self.other_cores, self.gain_range[0]) > 1
 
     @property
     def problem(self) -> str:
@@ -70,24 +77,69 @@ class Comparison(NamedTuple):
         if self.is_gain:
             return ""
         if low > 1:
-            return "hardly faster"
+            return "other programs may be why" if self.gain >= GAIN else "hardly faster"
         if self.gain <= 1 / GAIN and high < 1:
             return "slower"
         return "no faster" if high < GAIN else "equal, as far as can be told"
 
 
-def compare(ones: Sequence[float], others: Sequence[float]) -> Comparison:
-    """How two contenders compare by their seconds in the same turns."""
+def _without(other_cores: float, ratio: float) -> float:
+    """What is left of a ratio if other programs held up the first contender, and it alone, as long as they ran."""
+    return ratio * (1 - min(1.0, other_cores))
+
+
+def compare(ones: Sequence[float], others: Sequence[float], other_cores: float) -> Comparison:
+    """How two contenders compare by their seconds in the same turns, while other programs used so many cores."""
     ratios = [one / other for one, other in zip(ones, others, strict=True)]
     low, high = median_range(ratios)
     before, after = median_turn(ones, others)
     gain, turns = before / after, len(ratios)
-    is_apart = turns >= ROUNDS and (high < GAIN or (gain >= GAIN and low > 1))
+    is_hopeless = high < GAIN or _without(other_cores, high) <= 1
+    is_apart = turns >= ROUNDS and (is_hopeless or (gain >= GAIN and _without(other_cores, low) > 1))
     has_lost = turns >= LOST and max(ratios[:LOST]) < 1 / GAIN
-    return Comparison(gain, (low, high), (1e3 * before, 1e3 * after), turns, is_apart or has_lost)
+    return Comparison(gain, (low, high), (1e3 * before, 1e3 * after), turns, is_apart or has_lost, other_cores)
 
 
 def is_enough(compared: Sequence[Comparison]) -> bool:
     """Whether a contender needs no more turns against others: it has lost to one, or after `ROUNDS` beats them all."""
     is_lost = any(each.is_over and not each.is_gain for each in compared)
     return is_lost or (compared[0].turns % ROUNDS == 0 and all(each.is_gain for each in compared))
+
+
+class OtherPrograms:
+    """Tells how many of the cores that contenders need other programs use, from now on.
+
+    With fewer threads, a contender may be faster only as long as another program has a core. Not seen are programs on a
+    GPU. Time that a hypervisor takes away counts, too.
+
+    Args:
+        threads: how many cores the contenders need.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._threads, self._before = threads, _clocks()
+
+    def cores(self) -> float:
+        """How many of these they used until now, on average; 0 where the system does not tell."""
+        now, before = _clocks(), self._before
+        if not now.idle:
+            return 0.0
+        ours = (now.idle - before.idle + now.own - before.own) / (now.wall - before.wall)
+        return max(0.0, self._threads - ours)
+
+
+class _Clocks(NamedTuple):
+    """Seconds: on the clock, that this process's cores were idle, and that it used them."""
+
+    wall: float
+    idle: float
+    own: float
+
+
+def _clocks() -> _Clocks:
+    import psutil
+
+    allowed = allowed_cores()
+    each = [times for core, times in enumerate(psutil.cpu_times(percpu=True)) if core in allowed]
+    idle = sum(times.idle + getattr(times, "iowait", 0.0) for times in each)
+    return _Clocks(time.perf_counter(), idle, time.process_time())

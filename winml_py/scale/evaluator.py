@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
+import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -115,19 +117,44 @@ class Evaluator(Closeable):
             InvalidArgumentError: no batch, a column that it lacks, or one that is named like an output.
             WinMLError: no session can be made here, or its device is lost.
         """
-        columns = batch_of(batch)
+        (answered,) = self.pieces(batch, math.inf, progress)
+        return answered
+
+    def pieces(
+        self, table: Any, seconds: float, progress: Callable[[int, int | None], object] | None = None
+    ) -> Iterator[Any]:
+        """Evaluates as a call does, and gives the rows that are done every few seconds, in order.
+
+        Args:
+            table: a batch; if `seconds` is finite, one with the `slice` of an Arrow table.
+            seconds: time from one piece to the next.
+            progress: as for a call.
+
+        Raises:
+            WinMLError: as for a call.
+        """
+        columns = batch_of(table)
         kept_columns = self.require_columns(columns.names)
         rows: list[list[Any]] = []
         errors: list[str | None] = []
+
+        def answered(piece: Batch) -> Any:
+            answers = [(answer, [row[index] for row in rows]) for index, answer in enumerate(self._answers)]
+            return piece.with_answers(kept_columns, answers, errors)
+
+        first, until = 0, time.monotonic() + seconds
         for result in self._results(columns, progress):
+            if rows and time.monotonic() >= until:
+                yield answered(batch_of(table.slice(first, len(rows))))
+                first, until = first + len(rows), time.monotonic() + seconds
+                rows, errors = [], []
             try:
                 rows.append([answer.cell(result.outputs[answer.feature.name]) for answer in self._answers])
                 errors.append(None)
             except WinMLError as error:
                 rows.append([None] * len(self._answers))
                 errors.append(f"{type(error).__name__}: {error}")
-        answers = [(answer, [row[index] for row in rows]) for index, answer in enumerate(self._answers)]
-        return columns.with_answers(kept_columns, answers, errors)
+        yield answered(batch_of(table.slice(first, len(rows))) if first else columns)
 
     def require_columns(self, names: Sequence[str]) -> Sequence[str]:
         """Refuses a batch that lacks a column, or has one named like an output; returns those that are kept."""

@@ -10,6 +10,9 @@ from .evaluator import Evaluator
 from .parts import Done, Parts
 from .source import Source
 
+PIECE_SECONDS = 2.0
+"""How often what is done of a part is written."""
+
 Tell = Callable[[int, int | None], object]
 """Called with how many rows are done, and how many there are; None where that is not known."""
 
@@ -24,24 +27,29 @@ class Job(NamedTuple):
 
 
 class Todo:
-    """The parts of a job that are not done yet, as pairs of number and table; and how many there are in all."""
+    """What is left of a job: the number of each part, its first row that is left, and the rows from that one on.
+
+    Attributes:
+        count: how many parts there are, once all have been gone through.
+        before: what earlier runs did.
+    """
 
     def __init__(self, job: Job) -> None:
         self._job = job
         self.count, self.before = 0, Done()
 
-    def __iter__(self) -> Iterator[tuple[int, Any]]:
+    def __iter__(self) -> Iterator[tuple[int, int, Any]]:
         for index, table in enumerate(self._job.source.tables(self._job.part_rows)):
             self.count = index + 1
             done = self._job.parts.done(index)
-            if done is None:
-                yield index, table
-            else:
-                self.before = self.before.plus(done)
+            self.before = self.before.plus(done or Done())
+            first = done.rows if done else 0
+            if done is None or first < table.num_rows:
+                yield index, first, table.slice(first)
 
 
 Way = Callable[[Job, Todo, Tell], Iterator[Done]]
-"""How parts are done: yields what is in each, and tells how many rows of the next are done."""
+"""How parts are done: yields what is written of them, and tells how many rows are done since."""
 
 
 class Outcome(NamedTuple):
@@ -54,7 +62,10 @@ class Outcome(NamedTuple):
 
 def run(job: Job, way: Way, tell: Tell) -> Outcome:
     """Does what is left of a job, and writes its file."""
-    started, total, todo, done = time.monotonic(), job.source.rows, Todo(job), Done()
+    started, finished = time.monotonic(), job.parts.finished()
+    if finished is not None:
+        return Outcome(finished, finished.rows, time.monotonic() - started)
+    total, todo, done = job.source.rows, Todo(job), Done()
 
     def tell_all(more: int, _: int | None) -> None:
         tell(todo.before.rows + done.rows + more, total)
@@ -69,6 +80,17 @@ def run(job: Job, way: Way, tell: Tell) -> Outcome:
 
 
 def here(job: Job, todo: Todo, tell: Tell) -> Iterator[Done]:
-    """Does the parts in this process, one after the other."""
-    for index, table in todo:
-        yield job.parts.write(index, job.evaluator(table, progress=tell))
+    """Does the parts in this process, one after the other, and writes what is done of them every few seconds."""
+    for index, first, table in todo:
+        yield from _in_pieces(job, index, first, table, tell)
+
+
+def _in_pieces(job: Job, index: int, first: int, table: Any, tell: Tell) -> Iterator[Done]:
+    written = 0
+
+    def tell_since(done: int, total: int | None) -> None:
+        tell(done - written, total)
+
+    for piece in job.evaluator.pieces(table, PIECE_SECONDS, tell_since):
+        yield job.parts.write(index, first + written, piece)
+        written += piece.num_rows

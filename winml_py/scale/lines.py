@@ -33,6 +33,11 @@ class LineTable:
         """What stands in a column."""
         return self._columns[name]
 
+    def slice(self, offset: int, length: int | None = None) -> LineTable:
+        """So many rows from a row on, or all of them."""
+        end = None if length is None else offset + length
+        return LineTable({name: cells[offset:end] for name, cells in self._columns.items()})
+
     def with_answers(self, kept_columns: Iterable[str], answers: Answered, errors: Cells) -> LineTable:
         """A table with the answers. Rows that failed have None."""
         columns: dict[str, Sequence[Any]] = {name: self._columns[name] for name in kept_columns}

@@ -31,7 +31,7 @@ class PartWorker:
     def __call__(self, part: Mapping[str, Any]) -> dict[str, Any]:
         """Does a part. Done again, it writes the same file."""
         table = import_arrow().ipc.open_stream(part["table"]).read_all()
-        return self._parts.write(part["number"], self._evaluator(table))._asdict()
+        return self._parts.write(part["number"], part["first"], self._evaluator(table))._asdict()
 
 
 def on_ray(workers: int | None) -> Way:
@@ -45,7 +45,7 @@ def on_ray(workers: int | None) -> Way:
 
 def _run_parts_on_ray(job: Job, todo: Todo, _: Tell, workers: int | None) -> Iterator[Done]:
     ray = import_ray()
-    parts = [{"number": number, "table": _serialize(table)} for number, table in todo]
+    parts = [{"number": number, "first": first, "table": _serialize(table)} for number, first, table in todo]
     if not parts:  # no cluster is started for nothing
         return
     with _connected(ray):

@@ -9,6 +9,7 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any, NamedTuple
 
 from ..core.base.atomic_files import require_folder, write_whole, written_to, written_whole
@@ -18,6 +19,8 @@ from .lines import ERROR, LineTable, write_csv
 
 KIND = "winml-py map"
 _JOB, _LOCK = "job.json", "lock"
+_KEY = b"winml_py.map"
+"""Of a .parquet file's metadata: which job wrote it."""
 
 LINES = (".csv", ".jsonl")
 """Endings of files that are written without pyarrow."""
@@ -36,29 +39,42 @@ class Done(NamedTuple):
 
 
 class Parts(ABC):
-    """The parts of a job beside the file that it will become. Parts of a job with other facts are not used."""
+    """The parts of a job beside the file that it will become. Parts of a job with other facts are not used.
+
+    A part lies there in pieces, one after the other: an interrupted job goes on behind the last.
+    """
 
     ending: str
-    """The ending of the name of a part."""
+    """The ending of the name of a piece."""
 
     def __init__(self, output: str, facts: Mapping[str, object]) -> None:
         self.output, self.folder = output, f"{output}.parts"
         # As they come back from a file, with which they are compared: there, tuples are lists.
         self._facts: dict[str, Any] = json.loads(json.dumps(dict(facts)))
 
+    def finished(self) -> Done | None:
+        """What is in the file, where this job has written it; None where there is no file. Refuses another's file."""
+        # Where both are there, a run was killed before it removed the folder: the file is written again.
+        if not os.path.lexists(self.output) or os.path.lexists(self.folder):
+            return None
+        if not self._wrote_file():
+            raise StorageExistsError(f"{self.output} exists already.", hint="Name another file, or remove this one.")
+        return self._read(self.output)
+
+    @abstractmethod
+    def _wrote_file(self) -> bool:
+        """Whether the finished file says that this job has written it."""
+
     @contextmanager
     def claimed(self) -> Iterator[None]:
         """Makes the folder, or takes the one that an earlier run left, for this process alone.
 
         Raises:
-            WinMLError: the file is there, the folder is another's, another process works on it, or it cannot be made.
+            WinMLError: the folder is another's, another process works on it, or it cannot be made.
         """
         import filelock
 
         require_folder(self.output)
-        # Where both are there, a run was killed before it removed the folder.
-        if os.path.lexists(self.output) and not os.path.lexists(self.folder):
-            raise StorageExistsError(f"{self.output} exists already.", hint="Name another file, or remove this one.")
         with written_to(self.folder):
             os.makedirs(self.folder, exist_ok=True)
             if any(name != _LOCK and not name.startswith(".") for name in os.listdir(self.folder)):
@@ -95,16 +111,33 @@ class Parts(ABC):
             )
 
     def done(self, index: int) -> Done | None:
-        """What is in a part; None where it has yet to be done."""
-        return self._read(self.path(index)) if os.path.lexists(self.path(index)) else None
+        """What there is of a part, from its first row on; None where it has yet to be begun."""
+        pieces = [piece for _, piece in self._pieces(index)]
+        return reduce(Done.plus, pieces) if pieces else None
+
+    def _pieces(self, index: int) -> Iterator[tuple[str, Done]]:
+        """The files of a part, each behind the rows of the one before, and what is in them."""
+        first = 0
+        while os.path.lexists(path := self._path(index, first)):
+            piece = self._read(path)
+            yield path, piece
+            if not piece.rows:
+                break
+            first += piece.rows
 
     @abstractmethod
     def _read(self, path: str) -> Done:
-        """What is in the file of a part."""
+        """What is in the file of a piece."""
 
     @abstractmethod
-    def write(self, index: int, table: Any) -> Done:
-        """Writes a part, rows with their answers, whole or not at all; returns what is in it."""
+    def write(self, index: int, first: int, table: Any) -> Done:
+        """Writes a piece of a part, whole or not at all; returns what is in it.
+
+        Args:
+            index: the number of the part.
+            first: the piece's first row, counted in the part from 0.
+            table: its rows, with their answers.
+        """
 
     @abstractmethod
     def join(self, count: int) -> None:
@@ -114,22 +147,28 @@ class Parts(ABC):
         """Removes the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def path(self, index: int) -> str:
-        """The file of a part."""
-        return os.path.join(self.folder, f"part-{index:08d}{self.ending}")
+    def _path(self, index: int, first: int) -> str:
+        return os.path.join(self.folder, f"part-{index:08d}-{first:08d}{self.ending}")
 
 
 class ParquetParts(Parts):
-    """Parts in Arrow's .parquet files."""
+    """Parts in Arrow's .parquet files. The finished one says which job wrote it."""
 
     ending = ".parquet"
+
+    def _wrote_file(self) -> bool:
+        try:
+            metadata = import_arrow().parquet.read_schema(self.output).metadata or {}
+            return bool(json.loads(metadata.get(_KEY, b"{}")) == self._facts)
+        except (OSError, ValueError):  # it cannot be read as a table
+            return False
 
     def _read(self, path: str) -> Done:
         return _count_errors(import_arrow().parquet.ParquetFile(path).read(columns=[ERROR]))
 
-    def write(self, index: int, table: Any) -> Done:
+    def write(self, index: int, first: int, table: Any) -> Done:
         """As in Parts."""
-        path = self.path(index)
+        path = self._path(index, first)
         with written_to(path), written_whole(path) as file:
             import_arrow().parquet.write_table(table, file)
         return _count_errors(table)
@@ -137,18 +176,20 @@ class ParquetParts(Parts):
     def join(self, count: int) -> None:
         """As in Parts."""
         arrow = import_arrow()
-        paths = list(map(self.path, range(count)))
-        # Where the model does not state a type, a part without answers has a column of nulls. It gets the type of the
+        parts = [[path for path, _ in self._pieces(index)] for index in range(count)]
+        # Where the model does not state a type, a piece without answers has a column of nulls. It gets the type of the
         # others.
-        schemas = [arrow.parquet.read_schema(path).remove_metadata() for path in paths]
+        schemas = [arrow.parquet.read_schema(path).remove_metadata() for paths in parts for path in paths]
         schema = arrow.unify_schemas(schemas, promote_options="permissive")
+        schema = schema.with_metadata({_KEY: json.dumps(self._facts)})
         with (
             written_to(self.output),
             written_whole(self.output) as file,
             arrow.parquet.ParquetWriter(file, schema) as writer,
         ):
-            for path in paths:
-                writer.write_table(arrow.parquet.ParquetFile(path).read().cast(schema))
+            for paths in parts:
+                pieces = (arrow.parquet.ParquetFile(path).read().cast(schema) for path in paths)
+                writer.write_table(arrow.concat_tables(pieces))
 
 
 def _count_errors(table: Any) -> Done:
@@ -158,9 +199,12 @@ def _count_errors(table: Any) -> Done:
 
 
 class LineParts(Parts):
-    """Parts as lines of JSON, which become a .jsonl or a .csv file. The first line of a part says what is in it."""
+    """Parts as lines of JSON, which become a .jsonl or a .csv file. The first line of a piece says what is in it."""
 
     ending = ".jsonl"
+
+    def _wrote_file(self) -> bool:
+        return False
 
     def _head(self, path: str) -> dict[str, Any]:
         with open(path, "rb") as file:
@@ -170,13 +214,13 @@ class LineParts(Parts):
     def _read(self, path: str) -> Done:
         return Done(*self._head(path)["done"])
 
-    def write(self, index: int, table: LineTable) -> Done:
+    def write(self, index: int, first: int, table: LineTable) -> Done:
         """As in Parts."""
         failed = [error for error in table.cells(ERROR) if error is not None]
         done = Done(table.num_rows, len(failed), failed[0] if failed else "")
         head = json.dumps({"columns": table.names, "done": done})
         lines = [head, *table.lines()]
-        path = self.path(index)
+        path = self._path(index, first)
         with written_to(path):
             write_whole(path, "".join(f"{line}\n" for line in lines).encode())
         return done
@@ -186,7 +230,7 @@ class LineParts(Parts):
         with written_to(self.output), written_whole(self.output) as file:
             if self._is_csv:
                 text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-                write_csv(text, self._head(self.path(0))["columns"], self._lines(count))
+                write_csv(text, self._head(self._path(0, 0))["columns"], self._lines(count))
                 text.flush()
                 text.detach()  # the file is closed where it was opened
             else:
@@ -197,10 +241,11 @@ class LineParts(Parts):
         return self.output.endswith(".csv")
 
     def _lines(self, count: int) -> Iterator[bytes]:
-        for path in map(self.path, range(count)):
-            with open(path, "rb") as file:
-                next(file)
-                yield from file
+        for index in range(count):
+            for path, _ in self._pieces(index):
+                with open(path, "rb") as file:
+                    next(file)
+                    yield from file
 
 
 def parts_for(output: str, facts: Mapping[str, object]) -> Parts:
