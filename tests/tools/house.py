@@ -30,19 +30,19 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
-    "lines of code": 31_957,
-    "lines of code in core/": 16_500,
-    "lines of docstrings": 10_728,
-    "files": 299,
+    "lines of code": 29_483,
+    "lines of code in core/": 15_879,
+    "lines of docstrings": 9_142,
+    "files": 289,
     "names in __all__": 105,
-    "options of commands": 160,
-    "words of docs": 57_038,
-    "lines of code of tests": 43_941,
+    "options of commands": 85,
+    "words of docs": 37_523,
+    "lines of code of tests": 42_569,
     "binding classes of engines": 11,
     "files from bind of a JPEG to the engine": 26,
     "files of evaluate_features": 7,
     "modules in a circle": 17,
-    "inner names that capabilities use": 145,
+    "inner names that capabilities use": 143,
 }
 """`--check` fails above these. A change that needs more raises its line, and says what it needs it for."""
 

@@ -90,7 +90,7 @@ def convert(
         else:
             options |= {"keep_io_types": keep_io_types, "keep_float32": keep_float32, "progress": advance}
             report, speed = _to_float16(loaded, model, output, options)
-    facts = {"model": model, "output": output} | report.to_json()
+    facts: Facts = {"model": model, "output": output} | report.to_json()
     emit(facts, as_json, lambda facts: _print(facts, report))
     warn_assumed(model, facts["sizes"])
     before, after = _sizes(report)
