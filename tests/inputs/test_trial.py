@@ -133,8 +133,6 @@ def test_the_node_that_ends_the_process_is_named_and_stays_in_float32(
     )
     assert "looking for the node that ends the process (SIGSEGV)" in told
     assert len(asked) < 12  # by halves
-    result = CliRunner().invoke(main, ["convert", str(source), "--float16", "--output", str(tmp_path / "other.onnx")])
-    assert "the runtime ends the process that compiles them in float16: node5" in " ".join(result.output.split())
 
 
 def test_where_several_nodes_of_an_operator_end_it_all_of_them_stay(
