@@ -27,7 +27,7 @@ from ..inputs import trial
 from ..inputs.examples import StatedSizes
 from ..inputs.files import generated, jobs, read
 from ..inputs.model import Case, load_model
-from .turns import LOOKS, ROUNDS, Comparison, OtherPrograms, compare, is_enough
+from .turns import ROUNDS, Comparison, OtherPrograms, compare, is_enough
 
 LATENCY, THROUGHPUT = "latency", "throughput"
 
@@ -187,4 +187,4 @@ def compare_models(paths: Sequence[str], values: Mapping[str, Any], sizes: State
             return compare(seconds[0], seconds[1], others.cores())
 
         blocks = [contender.seconds for contender in contenders]
-        return compared(take_turns(blocks, LOOKS * ROUNDS, lambda seconds: is_enough([compared(seconds)])))
+        return compared(take_turns(blocks, 2 * ROUNDS, lambda seconds: is_enough([compared(seconds)])))

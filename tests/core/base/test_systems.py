@@ -315,17 +315,3 @@ def test_whom_a_cache_folder_is_believed(tmp_path: Path, on_system: Callable[[st
     assert answers.reason_to_distrust(place) == ""
     (tmp_path / "file").write_text("")
     assert answers.reason_to_distrust(tmp_path / "file") == "it is not a folder"
-
-
-def test_a_file_in_a_temporary_folder_may_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A function that is learned keeps the file that it was given open: on Windows that file cannot be removed."""
-    from winml_py.authoring.asked import _temporary_folder
-
-    def refuse(*_: object, **more: object) -> None:
-        raise PermissionError(errno.EACCES, "The file is in use by another process")
-
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with _temporary_folder() as folder:
-        Path(folder, "picture.png").write_bytes(b"")
-        monkeypatch.setattr(os, "unlink", refuse)
-    monkeypatch.undo()
