@@ -26,6 +26,7 @@ from PIL import Image, ImageDraw, ImageFont
 from helpers.paths import MODELS, PICTURES, ROOT
 from helpers.reference import run_first
 from helpers.services import SERVICES
+from helpers.waiting import wait_until
 
 pytestmark = pytest.mark.one_python
 
@@ -459,7 +460,7 @@ def test_asyncio_service_serves_others(tmp_path: Path) -> None:
             assert ask((tmp_path / "digit.png").read_bytes())[1]["digit"] == 5  # it outlives bad requests
             for engine in psutil.Process(service.pid).children():
                 engine.send_signal(signal.SIGSEGV)
-                engine.wait(20)
+                wait_until(lambda engine=engine: engine.status() == psutil.STATUS_ZOMBIE)  # the service looks later
             ask((tmp_path / "digit.png").read_bytes())  # may be the one that sees it
             assert ask((tmp_path / "digit.png").read_bytes())[1]["digit"] == 5
         finally:

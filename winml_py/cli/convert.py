@@ -118,13 +118,14 @@ def _to_float16(
             values, _ = example_inputs(features, options["inputs"])
             compared = compare_models((model, path), values, options["sizes"])
             low, high = compared.gain_range
-            ratio = f"{compared.gain:.2f} ({low:.2f} to {high:.2f}) times as fast on the CPU"
-            busy = f" Other programs used {compared.other_cores:.1f} cores meanwhile."
-            speed = f" It is {ratio}." + (busy if compared.other_cores >= BUSY_CORES else "")
+            speed = f" It is {compared.gain:.2f} ({low:.2f} to {high:.2f}) times as fast on the CPU."
+            if compared.other_cores >= BUSY_CORES:
+                speed += f" Other programs used {compared.other_cores:.1f} cores meanwhile."
             if not compared.is_gain:
                 raise ConversionError(
-                    f"The float16 model is neither smaller ({before:,} bytes became {after:,}) nor faster "
-                    f"({compared.problem}); nothing was written.{speed}",
+                    f"The float16 model is neither smaller nor faster ({compared.problem}): "
+                    + "; ".join(str(report).splitlines())
+                    + f"; nothing was written.{speed}",
                     hint="Keep the float32 model.",
                     report=report,
                 )

@@ -42,7 +42,7 @@ from .style import emit, number, print_sizes, progress, say, show, warn_assumed
 @click.option("--threads", type=click.IntRange(1), default=1, metavar="N", help="Threads that evaluate at once.")
 @click.option("--compare", nargs=2, type=click.Path(), metavar="OLD NEW", help="Compare two saved runs; no MODEL.")
 @click.option("--profile", "is_profile", is_flag=True, help="Show which nodes take the time instead.  [-n 20]")
-@output_option("Write that as a page, with a map of the nodes.", "--html", "FILE")
+@output_option("Write that as a page.", "--html", "FILE")
 @output_option("Write the recording, for Perfetto.", "--trace", "FILE")
 @device_option
 @engine_option

@@ -38,7 +38,7 @@ from winml_py.core.runtime.engine import EngineOptions
 from winml_py.core.runtime.ort import compile as ort_compile
 from winml_py.core.runtime.providers import cuda, nvidia, probe, tensorrt
 from winml_py.core.runtime.providers.catalogue import native_options
-from winml_py.core.runtime.providers.provider import ProviderDevice, Target
+from winml_py.core.runtime.providers.provider import Target
 
 UINT8 = TensorProto.UINT8
 TENSORRT = tensorrt.TENSORRT.name
@@ -351,7 +351,7 @@ def test_without_a_driver_the_probe_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     card = nvidia.NvidiaGpu(0, "NVIDIA H200", 141 << 30, (0, 7), "570.1", "9.0")
     monkeypatch.setattr(nvidia, "gpus", lambda: (card,))
     monkeypatch.setattr(probe, "_problem_of", lambda *_: "")
-    found = [ProviderDevice(**facts) for facts in probe._built_in()["devices"]]
+    found = probe._built_in()["devices"]
     assert [(device.provider, device.name, device.memory) for device in found] == [
         (TENSORRT, "NVIDIA H200", 141 << 30),
         (CUDA, "NVIDIA H200", 141 << 30),
