@@ -14,8 +14,8 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 from PIL import Image
 
+from helpers.built_in_contracts import NEAREST, SCALED, UNSCALED, Case, Compared, picture
 from helpers.models import FLOAT, FLOAT16, data, model, tensor, unary
-from tools.built_in_contracts import NEAREST, SCALED, UNSCALED, Case, Compared, picture
 from winml_py import (
     BitmapPixelFormat,
     ImageAnchor,

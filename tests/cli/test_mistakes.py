@@ -264,8 +264,8 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "run digits.onnx seven.png --device cuda",
         6,
-        "There is no device named 'cuda'; there are …. pip install 'winml-py[cuda]', and onnxruntime-gpu in "
-        "the place of onnxruntime, for NVIDIA's cards; `winml-py doctor` says more.",
+        "There is no device named 'cuda'; there are …. `winml-py doctor` says what is missing, and "
+        "docs/devices.md what to install.",
     ),
     (
         "run digits.onnx seven.png --engine cuda",

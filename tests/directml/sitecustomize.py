@@ -4,8 +4,7 @@
 
 Python imports this module by its name when it starts, child processes too. What the runtime lists is as Windows lists
 it: the best card first, with the numbers that DXGI has for them. A session on such a card notes its options in the file
-that WINML_PY_TEST_OPTIONS names. Where WINML_PY_TEST_PROVIDER names a file with a `Provider`, the runtime has that one
-in DirectML's place, and the catalogue lists it, as if the file stood among the package's own.
+that WINML_PY_TEST_OPTIONS names.
 """
 
 from __future__ import annotations
@@ -13,36 +12,28 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import runpy
 import sys
 from importlib.abc import MetaPathFinder
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-CPU, CATALOGUE = "CPUExecutionProvider", "winml_py.core.runtime.providers.catalogue"
-NEW = os.environ.get("WINML_PY_TEST_PROVIDER", "")
-DML = Path(NEW).stem if NEW else "DmlExecutionProvider"
+CPU, DML = "CPUExecutionProvider", "DmlExecutionProvider"
 
 
 class _Finder(MetaPathFinder):
-    """Changes the module onnxruntime, and the catalogue of providers, as soon as somebody has imported it."""
+    """Changes the module onnxruntime as soon as somebody has imported it."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        if name != "onnxruntime" and not (NEW and name == CATALOGUE):
+        if name != "onnxruntime":
             return None
-        place = sys.meta_path.index(self)
         sys.meta_path.remove(self)
-        try:
-            spec = importlib.util.find_spec(name)
-        finally:
-            sys.meta_path.insert(place, self)
+        spec = importlib.util.find_spec(name)
         if spec is not None and spec.loader is not None:
             run = spec.loader.exec_module
 
             def run_and_change(module: Any) -> None:
                 run(module)
-                (add_provider if name == CATALOGUE else change)(module)
+                change(module)
 
             spec.loader.exec_module = run_and_change  # type: ignore[method-assign]
         return spec
@@ -64,12 +55,6 @@ def card(name: str, number: int, megabytes: int, is_discrete: bool, luid: int) -
 
 
 CARDS = [card("ACME Large", 1, 8192, True, (3 << 32) + 5), card("ACME Small", 0, 128, False, 6)]
-
-
-def add_provider(catalogue: Any) -> None:
-    """Has the catalogue list the provider in the file."""
-    provider = runpy.run_path(NEW)["PROVIDER"]
-    catalogue.PROVIDERS[provider.name] = provider
 
 
 def change(runtime: Any) -> None:

@@ -62,7 +62,6 @@ def test_what_nobody_has_run_is_what_the_table_of_devices_says() -> None:
         "Core ML",
         "MLX",
         "MIGraphX",
-        "ROCm",
         "QNN",
         "catalogue",
     ]

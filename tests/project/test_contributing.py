@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import pkgutil
 import re
 import tomllib
 from pathlib import Path
@@ -117,20 +115,3 @@ def test_the_layers_are_those_of_the_core() -> None:
     diagram = re.search(r"^```\n(base <- .*?)^```$", GUIDE, re.DOTALL | re.MULTILINE)[1]
     rooms = {path.parent.name for path in (ROOT / "winml_py" / "core").glob("*/__init__.py")}
     assert set(re.findall(r"\w+", diagram)) == rooms
-
-
-def test_mutants_are_made_where_there_is_code() -> None:
-    """`tests/tools/mutants.py`: each of its patterns matches a file."""
-    pytest.importorskip("mutmut")
-    from tools import mutants
-
-    patterns = [pattern for group in mutants.GROUPS.values() for pattern in (*group.modules, *group.excluded)]
-    assert [pattern for pattern in patterns if not list(ROOT.glob(pattern))] == []
-
-
-def test_mutants_are_excused_where_there_is_code() -> None:
-    with open(ROOT / "tests" / "tools" / "equivalent_mutants.csv", newline="", encoding="utf-8") as file:
-        functions = {row["function"] for row in csv.DictReader(file)}
-    assert len(functions) > 30
-    for name in functions:
-        assert pkgutil.resolve_name(name), name

@@ -30,14 +30,14 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
-    "lines of code": 29_484,
-    "lines of code in core/": 15_879,
-    "lines of docstrings": 9_142,
-    "files": 289,
+    "lines of code": 29_317,
+    "lines of code in core/": 15_712,
+    "lines of docstrings": 9_075,
+    "files": 288,
     "names in __all__": 105,
     "options of commands": 85,
-    "words of docs": 37_610,
-    "lines of code of tests": 42_560,
+    "words of docs": 37_582,
+    "lines of code of tests": 42_011,
     "binding classes of engines": 11,
     "files from bind of a JPEG to the engine": 26,
     "files of evaluate_features": 7,

@@ -34,9 +34,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 TOOLS = ["build", "cyclonedx-bom", "pip-audit", "twine", "uv"]
 
-EXTRAS = ["float16", "view", "tools", "openvino", "gpu"]
-"""The extras whose size is measured: those that can be installed on any machine."""
-
 QUICK = [
     "tests/winml",
     "tests/core/evaluation",
@@ -314,20 +311,14 @@ def size(folder: Path) -> float:
 
 
 def check_sizes(report: Report, tools: Path, wheel: Path, temporary: Path) -> Path:
-    """Measures what pip installs, compiled files included; gives the folder with the base installation."""
-    base = 0.0
-    for extra in ["", *EXTRAS]:
-        what = f"size with [{extra}]" if extra else "size of the base installation"
-        with report.step(what):
-            environment = temporary / "sizes" / (extra or "base")
-            venv.create(environment)
-            need = f"{wheel}[{extra}]" if extra else wheel
-            # uv takes a tenth of pip's time; with compiled files, as pip leaves them.
-            run(tools / "uv", "pip", "install", "--compile-bytecode", "--python", environment / "bin" / "python", need)
-            megabytes = size(environment / "lib")
-            base = base or megabytes
-            report.add(what, f"{megabytes:.0f} MB" + (f" (+{megabytes - base:.0f})" if extra else ""), None)
-    (installed,) = (temporary / "sizes" / "base" / "lib").glob("python*/site-packages")
+    """Measures what pip installs, compiled files included; gives the folder with it."""
+    environment = temporary / "sizes"
+    with report.step("size of the installation"):
+        venv.create(environment)
+        # uv takes a tenth of pip's time; with compiled files, as pip leaves them.
+        run(tools / "uv", "pip", "install", "--compile-bytecode", "--python", environment / "bin" / "python", wheel)
+        report.add("size of the installation", f"{size(environment / 'lib'):.0f} MB", None)
+    (installed,) = (environment / "lib").glob("python*/site-packages")
     each = {path.name: size(path) for path in installed.iterdir() if path.is_dir() and "dist-info" not in path.name}
     largest = sorted(each.items(), key=lambda item: -item[1])[:6]
     report.add("the largest folders, in MB", ", ".join(f"{name} {megabytes:.0f}" for name, megabytes in largest), None)

@@ -220,7 +220,7 @@ def diagnose() -> Facts:
 
     Every device runs a small model for a moment, in a separate process: a driver that crashes ends only that one.
     """
-    plugins = probe(again=True)
+    plugins = probe()
     packages = _versions((*PACKAGES, *(plugin.package for plugin in plugins if plugin.package != BUILT_IN)))
     installed, cached = {*packages, *(plugin.package for plugin in plugins)}, kept()
     return {

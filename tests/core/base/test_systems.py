@@ -19,7 +19,7 @@ import pytest
 from winml_py import LearningModelDevice
 from winml_py.core.base import atomic_files, child_process, machine
 from winml_py.core.base.atomic_files import move_into_place, write_whole
-from winml_py.core.cache import answers, folders
+from winml_py.core.cache import answers
 
 SYSTEMS = ("linux", "darwin", "win32")
 
@@ -281,27 +281,6 @@ def test_a_read_only_file_is_replaced_as_the_system_does(tmp_path: Path, on_syst
         finally:
             os.umask(umask)
         assert target.stat().st_mode & 0o777 == mode
-
-
-@pytest.mark.kept
-def test_an_empty_folder_gives_way_to_a_saved_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Windows renames nothing to the name of a folder, be it an empty one."""
-    native = os.replace
-
-    def replace(source: Any, target: Any) -> None:
-        assert not os.path.isdir(target)
-        native(source, target)
-
-    monkeypatch.setenv(answers.ENVIRONMENT, str(tmp_path / "cache"))
-    monkeypatch.setattr(os, "replace", replace)
-    place = answers.trusted_folder(make=True)
-    assert place is not None
-    path = place / ("a" * 40)
-    path.mkdir()
-    with folders.written(path) as unfinished:
-        Path(unfinished, "model.onnx").write_bytes(b"42")
-    assert folders.is_intact(path)
-    assert (path / "model.onnx").read_bytes() == b"42"
 
 
 def test_whom_a_cache_folder_is_believed(tmp_path: Path, on_system: Callable[[str], None]) -> None:

@@ -66,8 +66,9 @@ def keep() -> None:
         answers.write(KEY, ANSWER)
         folder = folders.folder_for(KEY, 1)
         if is_alone and folder is not None:
-            with folders.written(folder, "m.onnx") as unfinished:
-                Path(unfinished, "graph.onnx").write_bytes(b"graph")
+            folders.start(folder, "m.onnx")
+            (folder / "graph.onnx").write_bytes(b"graph")
+            folders.seal(folder)
 
 
 def modes(folder: Path) -> dict[str, str]:

@@ -197,8 +197,9 @@ def test_a_limit_that_is_no_number_is_the_default(monkeypatch: pytest.MonkeyPatc
 def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv(answers.ENVIRONMENT, str(tmp_path))
     folder = tmp_path / ("0" * answers.KEY_LENGTH)
-    with folders.written(folder, "m.onnx") as unfinished:
-        Path(unfinished, "graph.onnx").write_bytes(b"graph")
+    folders.start(folder, "m.onnx")
+    (folder / "graph.onnx").write_bytes(b"graph")
+    folders.seal(folder)
     assert folders.is_intact(folder)
     return folder
 
@@ -220,8 +221,8 @@ def test_a_folder_with_a_broken_manifest_is_not_ours(
     assert folders.entries() == []
     assert folders.clear() == 0
     assert not folders.is_intact(folder)
-    with pytest.raises(FileExistsError, match="no manifest of winml-py"), folders.written(folder):
-        pytest.fail("it is replaced")
+    with pytest.raises(FileExistsError, match="no manifest of winml-py"):
+        folders.start(folder)
     assert (folder / "graph.onnx").read_bytes() == b"graph"
 
 

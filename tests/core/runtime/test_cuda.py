@@ -348,7 +348,7 @@ def test_without_a_driver_the_probe_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(onnxruntime, "preload_dlls", lambda: None)
     monkeypatch.setattr(nvidia, "gpus", lambda: ())
     assert "Install the NVIDIA driver" in probe._built_in()["problem"]
-    card = nvidia.NvidiaGpu(0, "NVIDIA H200", 141 << 30, (0, 7), "570.1", "9.0")
+    card = nvidia.NvidiaGpu(0, "NVIDIA H200", 141 << 30, (0, 7), "570.1", "")
     monkeypatch.setattr(nvidia, "gpus", lambda: (card,))
     monkeypatch.setattr(probe, "_problem_of", lambda *_: "")
     found = probe._built_in()["devices"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -145,14 +144,6 @@ def test_the_same_model_again_has_the_same_folder(keeping: Keeping, path: Path) 
     assert len(set(keeping.folders)) == 1
 
 
-def test_sessions_that_are_made_at_once_do_not_compile_it_twice(keeping: Keeping, path: Path) -> None:
-    with ThreadPoolExecutor(4) as pool:
-        sessions = list(pool.map(lambda threads: opened(path, threads=threads), range(1, 5)))
-    assert [answer(session) for session in sessions] == [[-1, 2]] * 4
-    assert len(set(keeping.folders)) == 1
-    assert keeping.compiled == 1
-
-
 def test_what_the_compiled_model_depends_on_has_a_folder_of_its_own(
     keeping: Keeping, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,80 +240,6 @@ def test_it_is_listed_and_the_command_clears_it(keeping: Keeping, path: Path) ->
     assert keeping.folders[1] == keeping.folders[0]
 
 
-def test_the_oldest_goes_where_there_is_no_room(
-    keeping: Keeping, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    other = tmp_path / "abs.onnx"
-    other.write_bytes(unary("Abs", [2]))
-    opened(path)
-    (first,) = folders.entries()
-    monkeypatch.setenv(folders.LIMIT_VARIABLE, str(int(first.size * 1.5)))
-    opened(other)
-    (left,) = folders.entries()
-    assert left.model == str(other)
-
-
-def test_all_of_it_is_the_users_alone(keeping: Keeping, path: Path) -> None:
-    before = os.umask(0)
-    try:
-        opened(path)
-    finally:
-        os.umask(before)
-    folder = Path(keeping.folders[0])
-    modes = {file.name: file.stat().st_mode & 0o777 for file in (folder, *folder.rglob("*"))}
-    assert modes == {
-        folder.name: 0o700,
-        "model.mlmodelc": 0o700,
-        "manifest.json": 0o600,
-        "model.engine": 0o600,
-        "weights.bin": 0o600,
-    }
-
-
-def unfinished(folder: Path) -> None:
-    """The process was killed while the session was made."""
-    (folder / "manifest.json").write_text(json.dumps({"schema_version": 1, "key": folder.name, "model": ""}))
-    (folder / "model.engine").write_bytes(b"comp")
-
-
-HARM = {
-    "unfinished": unfinished,
-    "gone": lambda folder: (folder / "model.mlmodelc" / "weights.bin").unlink(),
-    "of another version": lambda folder: (folder / "manifest.json").write_text(
-        (folder / "manifest.json").read_text().replace('"schema_version": 1', '"schema_version": 0')
-    ),
-    "a hostile manifest": lambda folder: (folder / "manifest.json").write_text(
-        json.dumps({"schema_version": 1, "key": folder.name, "sizes": ["model.engine", []]})
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", HARM)
-def test_a_damaged_one_is_made_again(keeping: Keeping, path: Path, kind: str) -> None:
-    opened(path)
-    folder = Path(keeping.folders[0])
-    HARM[kind](folder)
-    assert answer(opened(path)) == [-1, 2]
-    assert keeping.folders == [str(folder)] * 2
-    files = {file.relative_to(folder).as_posix(): file for file in folder.rglob("*") if file.is_file()}
-    assert set(files) == {"manifest.json", "model.engine", "model.mlmodelc/weights.bin"}
-    assert files["model.engine"].read_bytes() == b"compiled"
-    assert folders.is_intact(folder, may_change=True)
-
-
-def test_what_a_provider_writes_later_is_its_own_and_noted_then(keeping: Keeping, path: Path) -> None:
-    opened(path)
-    folder = Path(keeping.folders[0])
-    engine = folder / "model.engine"
-    engine.write_bytes(b"for other sizes, too")
-    (folder / "second.engine").write_bytes(b"more")
-    assert folders.is_intact(folder, may_change=True)
-    opened(path)
-    assert engine.read_bytes() == b"for other sizes, too"
-    engine.unlink()
-    assert not folders.is_intact(folder, may_change=True)
-
-
 def test_what_the_provider_refuses_is_made_again(
     keeping: Keeping, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -366,21 +283,3 @@ def test_an_error_of_the_model_is_the_programs(runtime: Runtime, monkeypatch: py
     with pytest.raises(WinMLError, match="no such operator"):
         opened(path)
     assert folders.entries() == []
-
-
-def test_a_folder_of_somebody_else_is_not_used(keeping: Keeping, path: Path) -> None:
-    opened(path)
-    folder = Path(keeping.folders[0])
-    folder.chmod(0o777)
-    assert answer(opened(path)) == [-1, 2]
-    assert keeping.folders == [str(folder), ""]
-    assert (folder / "model.engine").exists()
-
-
-def test_what_stands_there_and_is_not_ours_stays(keeping: Keeping, path: Path) -> None:
-    opened(path)
-    folder = Path(keeping.folders[0])
-    (folder / "manifest.json").write_text("{}")
-    opened(path)
-    assert keeping.folders == [str(folder), ""]
-    assert (folder / "manifest.json").read_text() == "{}"

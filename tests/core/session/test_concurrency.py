@@ -99,14 +99,6 @@ def test_pictures_of_random_sizes_on_one_session() -> None:
     assert many_threads.pictures_of_all_sizes(THREADS, 60) == THREADS * 60
 
 
-def test_sessions_and_models_end_in_mid_flight_with_errors_in_between() -> None:
-    counts = many_threads.sessions_that_end(4, 4, 200)
-    assert counts["wrong"] == 0
-    assert counts["untyped"] == 0
-    assert counts["right"] > 0
-    assert counts["refused"] > 0
-
-
 def test_eight_threads_bind_the_same_picture() -> None:
     session = LearningModelSession(LearningModel.load(MODELS / "invert.onnx"))
     pixels = np.random.default_rng(0).integers(0, 256, (20, 30, 3), np.uint8)

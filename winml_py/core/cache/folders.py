@@ -6,24 +6,22 @@ import logging
 import os
 import re
 import shutil
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from ..base.atomic_files import move_into_place
-from ..base.messages import Facts
+from ...errors import CanceledError, WinMLError
+from ..base.messages import Facts, logger
 from . import answers
+
+T = TypeVar("T")
 
 LIMIT_VARIABLE = "WINML_PY_CACHE_LIMIT"
 """The environment variable that sets another bound, in bytes."""
 
 LIMIT = 4 << 30
 """Bytes that all saved models may take together; the ones that have not been used for longest are removed first."""
-
-ABANDONED_SECONDS = 3600.0
-"""After so long without a new file, the process that was writing a saved model counts as dead."""
 
 _GROWTH = 2.2  # a saved model has the weights, and once more as they were rearranged
 _MANIFEST = "manifest.json"
@@ -104,52 +102,93 @@ def _manifest(path: Path) -> Facts:
     return facts if facts.get("key") == path.name else {}
 
 
-@contextmanager
-def written(path: Path, model: str = "") -> Iterator[str]:
-    """A new folder to put files into, which becomes the saved model when the block ends without an error.
+def opened_or_made(
+    folder: Path,
+    model: str,
+    open_it: Callable[[Path], T],
+    make: Callable[[Path], T | None],
+    check: Callable[[], None],
+    *,
+    may_change: bool = False,
+) -> T | None:
+    """What a saved model's folder holds, or what is made in it now, by one process while the others wait.
 
-    Whoever writes holds `answers.asking` of the saved model's name. What is left of another try is removed, and so is a
-    saved model that was there, because it was damaged.
+    Args:
+        folder: from `folder_for`.
+        model: the path of the model's file.
+        open_it: opens what is in the folder.
+        make: makes it in the folder, which is empty; gives it, or None where `open_it` is to open it.
+        check: is called while this waits for another process, and may raise.
+        may_change: whether a provider writes to its files by itself.
+
+    Returns:
+        None where neither is possible. The log says why, and an error of the model comes again without the folder.
 
     Raises:
-        OSError: the disk refuses, or there is something under that name which is not ours.
+        CanceledError: from `open_it`, `make` or `check`; what was begun is removed.
     """
-    _require_free(path)
-    for leftover in path.parent.glob(f".{path.name}.*{answers.OURS}"):
-        shutil.rmtree(leftover, ignore_errors=True)
-    temporary = _unfinished_name(path)
-    answers.make_private(temporary)
+
+    def opened() -> T | None:
+        if not is_intact(folder, may_change):
+            return None
+        try:
+            made = open_it(folder)
+        except CanceledError:
+            raise
+        except (OSError, ValueError, WinMLError) as error:
+            logger.warning("%s cannot be used and is made again: %s", folder, error)
+            discard(folder)
+            return None
+        _try_to_seal(folder)
+        return made
+
+    made = opened()
+    if made is not None:
+        return made
+    with answers.asking(folder.name, check) as is_alone:
+        made = opened()  # another process may have made it while this one waited
+        if made is not None or not is_alone:
+            return made
+        try:
+            start(folder, model)
+            made = make(folder)
+            if made is None:
+                for name in _sizes(folder):
+                    with open(folder / name, "rb+") as file:
+                        os.fsync(file.fileno())  # a power cut leaves no file of zeros under a manifest
+                seal(folder)
+                made = open_it(folder)
+        except CanceledError:
+            raise
+        except (OSError, ValueError, WinMLError) as error:  # a full disk, say, or an error of the model
+            logger.info("Nothing is kept in %s: %s", folder, error)
+            return None
+        finally:
+            if made is None:
+                discard(folder)
+        _try_to_seal(folder)
+        return made
+
+
+def _try_to_seal(folder: Path) -> None:
     try:
-        yield str(temporary)
-        for file in temporary.iterdir():
-            file.chmod(answers.FILE_MODE)
-            with open(file, "rb+") as written_file:
-                os.fsync(written_file.fileno())  # a power cut leaves no file of zeros under a manifest
-        # Last, because a folder is believed by its manifest.
-        answers.write_file(temporary / _MANIFEST, {"key": path.name, "model": model, "sizes": _sizes(temporary)})
-        if _manifest(path):
-            # A rename replaces no folder that holds something.
-            _remove(path)
-        with suppress(OSError):
-            path.rmdir()  # and on Windows not an empty one
-        move_into_place(temporary, path)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-    _make_room(path)
-
-
-# Folders that a provider of the runtime writes into by itself: while a session is made, and later, when new sizes come.
+        seal(folder)
+    except OSError as error:
+        logger.info("what is in %s is not used again: %s", folder, error)
 
 
 def start(path: Path, model: str = "") -> None:
-    """Makes an empty folder for a provider; it is not believed before `seal`.
+    """Makes an empty folder, which is not believed before `seal`.
 
     Whoever calls holds `answers.asking` of the folder's name. What was there before is removed.
 
     Raises:
         OSError: the disk refuses, or there is something under that name which is not ours, or which is in use.
     """
-    _require_free(path)
+    if os.path.lexists(path) and not _manifest(path) and any(path.iterdir()):
+        raise FileExistsError(
+            f"{path} stays as it is, because it has no manifest of winml-py. Remove it if you need none of it."
+        )
     if _manifest(path) and not _remove(path):
         raise FileExistsError(f"{path} is in use, and cannot be made again.")
     answers.make_private(path)
@@ -157,7 +196,7 @@ def start(path: Path, model: str = "") -> None:
 
 
 def seal(path: Path) -> None:
-    """Notes what a provider has written so far, if it is not what was noted before; then there is room for the rest.
+    """Notes which files a folder has, if they are others than before; then makes room for them.
 
     Raises:
         OSError: the disk refuses, or the folder is gone.
@@ -172,21 +211,9 @@ def seal(path: Path) -> None:
 
 
 def discard(path: Path) -> None:
-    """Removes what a provider wrote and cannot use, if it is ours."""
+    """Removes a folder that cannot be used, if it is ours."""
     if _manifest(path):
         _remove(path)
-
-
-def _require_free(path: Path) -> None:
-    """Refuses to replace what is not ours, before time is spent on a new one. An empty folder may be replaced."""
-    if os.path.lexists(path) and not _manifest(path) and any(path.iterdir()):
-        raise FileExistsError(
-            f"{path} stays as it is, because it has no manifest of winml-py. Remove it if you need none of it."
-        )
-
-
-def _unfinished_name(path: Path) -> Path:
-    return path.parent / f".{path.name}.{os.urandom(8).hex()}{answers.OURS}"
 
 
 def entries() -> list[CachedFolder]:
@@ -205,8 +232,7 @@ def entries() -> list[CachedFolder]:
 def clear() -> int:
     """Removes all saved models; gives how many there were. Sessions that use them go on."""
     count = sum(_remove(saved.path) for saved in entries())
-    for path in _unfinished_folders():
-        shutil.rmtree(path, ignore_errors=True)
+    _remove_leftovers()
     return count
 
 
@@ -231,34 +257,28 @@ def clear_all() -> tuple[int, int]:
 
 
 def _remove(path: Path) -> bool:
-    """Removes a saved model at once or not at all. Sessions that map its files keep them; on Windows it stays whole.
-
-    First it gets the name of an unfinished one, which is removed later if this process dies.
-    """
-    unfinished = _unfinished_name(path)
+    """Removes a saved model at once or not at all. Sessions that map its files keep them; on Windows it stays whole."""
+    removed = path.parent / f".{path.name}.{os.urandom(8).hex()}{answers.OURS}"
     try:
-        os.rename(path, unfinished)
+        os.rename(path, removed)  # what has this name is removed later, should this process die
     except OSError:
         return False
-    shutil.rmtree(unfinished, ignore_errors=True)
+    shutil.rmtree(removed, ignore_errors=True)
     return True
 
 
-def _unfinished_folders() -> list[Path]:
-    """Saved models that are being written, or were when their process was killed."""
-    return answers.list_files(rf"\.[0-9a-f]+{re.escape(answers.OURS)}", r"\.")
-
-
 def _make_room(newest: Path) -> None:
-    for path in _unfinished_folders():
-        with suppress(OSError):
-            if time.time() - path.stat().st_mtime > ABANDONED_SECONDS:
-                shutil.rmtree(path, ignore_errors=True)
     saved_models = entries()
     total = sum(saved.size for saved in saved_models)
     for saved in saved_models:
         if total > limit() and saved.path != newest and _remove(saved.path):
             total -= saved.size
+    _remove_leftovers()
+
+
+def _remove_leftovers() -> None:
+    for path in answers.list_files(rf"\.[0-9a-f]+{re.escape(answers.OURS)}", r"\."):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _sizes(folder: Path) -> dict[str, int]:

@@ -20,10 +20,7 @@ _CPU_KINDS = (LearningModelDeviceKind.DEFAULT, LearningModelDeviceKind.CPU)
 
 
 class DisplayAdapterId(NamedTuple):
-    """The number that tells an adapter from others: on Windows its LUID, elsewhere its place on the PCI bus.
-
-    Both parts are 0 for the CPU.
-    """
+    """An adapter's number: on Windows its LUID, elsewhere its address on the PCI bus; 0 and 0 for the CPU."""
 
     low_part: int
     high_part: int
@@ -48,23 +45,34 @@ class LearningModelDevice(Object):
     """
 
     def __init__(self, kind: LearningModelDeviceKind = LearningModelDeviceKind.DEFAULT, /) -> None:
-        self._kind = member(LearningModelDeviceKind, kind, "The kind of a device", InvalidDeviceError)
-        self._device = None if self._kind in _CPU_KINDS else _gpu(self._kind)
-        self._inside = _compiler(self._device)
+        kind = member(LearningModelDeviceKind, kind, "The kind of a device", InvalidDeviceError)
+        self._set(kind, None if kind in _CPU_KINDS else _gpu(kind))
 
     @classmethod
     def _from_provider_device(cls, device: ProviderDevice) -> LearningModelDevice:
         instance = cls()
-        instance._kind, instance._device = LearningModelDeviceKind.DIRECTX, device
-        instance._inside = _compiler(device)
+        instance._set(LearningModelDeviceKind.DIRECTX, device)
         return instance
+
+    def _set(self, kind: LearningModelDeviceKind, device: ProviderDevice | None) -> None:
+        """Sets the state; None is the CPU."""
+        self._kind, self._device = kind, device
+        self._inside: Compiler
+        if device is None:
+            from .cpu.choice import CpuCompiler
+
+            self._inside = CpuCompiler()
+        else:
+            from .gpu.compile import DeviceCompiler
+
+            self._inside = DeviceCompiler(device)
 
     @classmethod
     def find_all(cls) -> list[LearningModelDevice]:
         """The CPU, and every GPU and NPU on which an installed provider has just run a small model.
 
-        A device that two providers can use is there twice, the better provider first. The first call takes a second
-        or so: each provider is tried in a process of its own. The answers are kept.
+        A device that two providers can use is there twice, the better provider first. The first call takes about a
+        second: each provider is tried in a child process.
         """
         from .providers import plugins  # not with the class: sessions on the CPU ask no provider
 
@@ -80,8 +88,7 @@ class LearningModelDevice(Object):
         """
         if not isinstance(name, str) or not name.strip():
             raise InvalidArgumentError(f"A device's name is text, not {name!r}.", hint="See `winml-py devices`.")
-        needle = name.casefold()
-        devices = cls.find_all()
+        needle, devices = name.casefold(), cls.find_all()
         for device in devices:
             # Kinds come before names, because "cpu" stands in the names of software GPUs as well.
             if needle in device.hardware:
@@ -89,10 +96,13 @@ class LearningModelDevice(Object):
         for device in devices:
             if needle in f"{device.name} {device.provider}".casefold():
                 return device
+        from .providers import plugins
+
         names = ", ".join(f"{device.name} ({device.hardware})" for device in devices)
+        doctor = "`winml-py doctor` says what is missing, and docs/devices.md what to install."
         raise InvalidDeviceError(
             f"There is no device named {name!r}; there are {names}.",
-            hint=_extra_for(needle),
+            hint="; ".join(filter(None, (plugins.problems(), doctor))),
         )
 
     @classmethod
@@ -121,7 +131,7 @@ class LearningModelDevice(Object):
 
     @property
     def hardware(self) -> str:
-        """What it is: "cpu", "gpu" or "npu"."""
+        """One of "cpu", "gpu" and "npu"."""
         return "cpu" if self._device is None else self._device.hardware
 
     @property
@@ -141,7 +151,7 @@ class LearningModelDevice(Object):
 
     @property
     def memory(self) -> int | None:
-        """Its memory in bytes; for the CPU, the system's. None where nobody says."""
+        """Its memory in bytes; for the CPU, the system's. None where it is not known."""
         return machine.total_memory() if self._device is None else self._device.memory
 
     @property
@@ -172,14 +182,14 @@ class LearningModelDevice(Object):
 
 def _find_again(name: str, provider: str) -> LearningModelDevice:
     devices = LearningModelDevice.find_all()
-    match = next((device for device in devices if (device.name, device.provider) == (name, provider)), None)
-    if match is None:
-        raise InvalidDeviceError(
-            f"The device {name} by {provider} was pickled, and this machine has none of that name; there are "
-            f"{', '.join(device.name for device in devices)}.",
-            hint="Pickle a kind or a word instead, and look for the device where it is used.",
-        )
-    return match
+    for device in devices:
+        if (device.name, device.provider) == (name, provider):
+            return device
+    names = ", ".join(device.name for device in devices)
+    raise InvalidDeviceError(
+        f"There is no device {name} by {provider} here, as was pickled; there are {names}.",
+        hint="Pickle a kind or a word instead, and find the device where it is used.",
+    )
 
 
 def are_same(one: LearningModelDevice, other: LearningModelDevice) -> bool:
@@ -190,28 +200,15 @@ def are_same(one: LearningModelDevice, other: LearningModelDevice) -> bool:
 
 
 def require_different(devices: Sequence[LearningModelDevice]) -> None:
-    """Refuses anything but one device or more, each once.
-
-    Raises:
-        InvalidArgumentError: if there is no device, something else, or a device twice.
-    """
+    """Refuses anything but a list of devices, each once."""
     if not isinstance(devices, Sequence) or not devices or not all(isinstance(d, LearningModelDevice) for d in devices):
         raise InvalidArgumentError(
-            f"The devices are {devices!r}.", hint="Write a list: [session.device, LearningModelDevice.find('gpu')]."
+            f"Expected a list of devices, got {devices!r}.",
+            hint="Write a list: [session.device, LearningModelDevice.find('gpu')].",
         )
     for one, other in combinations(devices, 2):
         if are_same(one, other):
             raise InvalidArgumentError(f"{one.name} is named twice.", hint="Name each device once.")
-
-
-def _compiler(device: ProviderDevice | None) -> Compiler:
-    if device is None:
-        from .cpu.choice import CpuCompiler
-
-        return CpuCompiler()
-    from .gpu.compile import DeviceCompiler
-
-    return DeviceCompiler(device)
 
 
 def _gpu(kind: LearningModelDeviceKind) -> ProviderDevice:
@@ -219,66 +216,10 @@ def _gpu(kind: LearningModelDeviceKind) -> ProviderDevice:
 
     devices = plugins.gpus(kind is LearningModelDeviceKind.DIRECTX_MIN_POWER)
     if not devices:
-        raise InvalidDeviceError(f"There is no device for {kind.name}: {_no_device_reason()}.", hint=_install_hint())
+        raise InvalidDeviceError(
+            f"There is no device for {kind.name}: "
+            f"{plugins.problems() or 'no installed package has a provider for one'}.",
+            hint="pip install 'winml-py[gpu]' brings WebGPU, which uses any GPU with a Vulkan, Metal or Direct3D 12 "
+            "driver; `winml-py doctor` says what is missing.",
+        )
     return devices[0]
-
-
-def _no_device_reason() -> str:
-    from .providers import plugins
-
-    return plugins.problems() or "no installed package has a provider for one"
-
-
-_EXTRAS = (
-    (
-        ("cuda", "nvidia", "geforce", "rtx", "tensorrt"),
-        "onnxruntime-gpu",
-        "pip install 'winml-py[cuda]', and onnxruntime-gpu in the place of onnxruntime, for NVIDIA's cards",
-    ),
-    (
-        ("openvino", "intel", "npu"),
-        "onnxruntime-ep-openvino",
-        "pip install 'winml-py[intel]' brings OpenVINO for Intel's GPUs and NPUs",
-    ),
-    (
-        ("directml", "dml"),
-        "onnxruntime-directml",
-        "pip install onnxruntime-directml, in the place of onnxruntime, brings DirectML on Windows",
-    ),
-    (("mlx",), "onnxruntime-ep-mlx", "pip install onnxruntime-ep-mlx brings MLX, for Apple's GPUs"),
-    (
-        ("gpu", "webgpu", "vulkan", "metal", "mps", "directx", "d3d", "amd", "radeon", "apple"),
-        "onnxruntime-ep-webgpu",
-        "pip install 'winml-py[gpu]' brings WebGPU, for any GPU with a Vulkan, Metal or Direct3D 12 driver",
-    ),
-)
-"""Words for devices, the package that has the provider for them, and how to install it."""
-
-
-def _extra_for(name: str) -> str:
-    """What would bring a device of that name, or why it is not there although that is installed."""
-    extra = next(((package, remedy) for words, package, remedy in _EXTRAS if any(word in name for word in words)), None)
-    if extra is None:
-        return "See `winml-py devices`."
-    from .providers import plugins
-
-    package, remedy = extra
-    problems = plugins.problems()  # a card may be there that does not work: the cause counts, and not the symptom
-    words = _no_device_reason() if _is_installed(package) else "; ".join(filter(None, (remedy, problems)))
-    return f"{words}; `winml-py doctor` says more."
-
-
-def _is_installed(package: str) -> bool:
-    from importlib import metadata
-
-    try:
-        return bool(metadata.version(package))
-    except metadata.PackageNotFoundError:
-        return False
-
-
-def _install_hint() -> str:
-    return (
-        "pip install 'winml-py[gpu]' brings WebGPU, which uses any GPU with a Vulkan, Metal or Direct3D 12 driver; "
-        "`winml-py doctor` says what is missing."
-    )

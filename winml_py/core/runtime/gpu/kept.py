@@ -10,10 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ....enums import Weights
-from ....errors import CanceledError, WinMLError
-from ...base.messages import logger
 from ...cache import answers, folders
-from ..engine import EngineOptions
 from ..ort.compile import compile_model, require_options
 from ..ort.device_memory import Recording
 from ..ort.engine import OrtEngine
@@ -31,34 +28,29 @@ def compile_kept(request: CompileRequest, target: Target, recording: Recording =
     Raises:
         WinMLError: the provider does not take the model.
     """
-    folder = _folder_of(request, target, recording)
+    options, cache_options = request.options, provider_of(target.provider).cache_options
+    # The program may say itself what is kept: by a cache, or by a model file of what was compiled.
+    words = ("cache", "ep_context", "ep.context")
+    given = (*options.provider_options, *options.session_config)
+    is_own = any(word in key.lower() for key, _ in given for word in words)
+    if cache_options is None or is_own or not request.origin.path or options.weights is not Weights.SHARED:
+        return compile_model(request, target, recording)
+    folder = folders.folder_for(_cache_key(request, target, recording), request.origin.total_size)
     if folder is None:
         return compile_model(request, target, recording)
-    require_options(request.options, target)  # what is wrong with them is not wrong with the folder
-    engine = _reopened(request, target, recording, folder)
-    if engine is not None:
+    require_options(options, target)  # what is wrong with them is not wrong with the folder
+
+    def compile_in(folder: Path) -> OrtEngine:
+        all_options = tuple({**cache_options(str(folder)), **dict(options.provider_options)}.items())
+        changed = replace(request, options=options._replace(provider_options=all_options))
+        engine = compile_model(changed, target, recording)
+        engine.options = options
         return engine
-    with answers.asking(folder.name, request.require_not_stopped) as is_alone:
-        engine = _reopened(request, target, recording, folder) if is_alone else None
-        if engine is not None:
-            return engine
-        engine = _compile_and_keep(request, target, recording, folder) if is_alone else None
-    return engine or compile_model(request, target, recording)
 
-
-def _folder_of(request: CompileRequest, target: Target, recording: Recording) -> Path | None:
-    """The folder for the model; None where nothing is to be kept of it, or where the program says itself what is."""
-    options = request.options
-    can_keep = provider_of(target.provider).cache_options is not None
-    if not can_keep or not request.origin.path or options.weights is not Weights.SHARED or _says_itself(options):
-        return None
-    return folders.folder_for(_cache_key(request, target, recording), request.origin.total_size)
-
-
-def _says_itself(options: EngineOptions) -> bool:
-    """Whether an option of the program's own is about what is kept: a cache, or a model file of what was compiled."""
-    given = (*options.provider_options, *options.session_config)
-    return any(word in key.lower() for key, _ in given for word in ("cache", "ep_context", "ep.context"))
+    kept = folders.opened_or_made(
+        folder, request.origin.path, compile_in, compile_in, request.require_not_stopped, may_change=True
+    )
+    return kept or compile_model(request, target, recording)
 
 
 def _cache_key(request: CompileRequest, target: Target, recording: Recording) -> str:
@@ -69,49 +61,3 @@ def _cache_key(request: CompileRequest, target: Target, recording: Recording) ->
     native = native_options(target, options, recording is not Recording.NONE)
     where = (device.provider, device.name, device.library, plugins.version(device.package)) if device else ()
     return answers.key_of("provider", request.digest(), sizes, graph, native, where, plugins.runtime_version())
-
-
-def _reopened(request: CompileRequest, target: Target, recording: Recording, folder: Path) -> OrtEngine | None:
-    """The engine, from what is in the folder; None where there is nothing, or the provider refuses it."""
-    if not folders.is_intact(folder, may_change=True):
-        return None
-    try:
-        return _compile_in(request, target, recording, folder)
-    except CanceledError:
-        raise
-    except WinMLError as error:
-        logger.warning("what %s kept in %s cannot be used and is made again: %s", target.provider, folder, error)
-        folders.discard(folder)
-        return None
-
-
-def _compile_and_keep(request: CompileRequest, target: Target, recording: Recording, folder: Path) -> OrtEngine | None:
-    """The engine, and what its provider keeps of it; None where it cannot be made so."""
-    try:
-        folders.start(folder, request.origin.path)
-    except OSError as error:
-        logger.info("nothing is kept in %s: %s", folder, error)
-        return None
-    try:
-        return _compile_in(request, target, recording, folder)
-    except CanceledError:
-        folders.discard(folder)
-        raise
-    except WinMLError as error:  # an error of the model is raised again, by the compilation without the folder
-        logger.info("nothing is kept in %s: %s", folder, error)
-        folders.discard(folder)
-        return None
-
-
-def _compile_in(request: CompileRequest, target: Target, recording: Recording, folder: Path) -> OrtEngine:
-    cache_options = provider_of(target.provider).cache_options
-    assert cache_options is not None
-    options = request.options
-    given = tuple({**cache_options(str(folder)), **dict(options.provider_options)}.items())
-    engine = compile_model(replace(request, options=options._replace(provider_options=given)), target, recording)
-    engine.options = options
-    try:
-        folders.seal(folder)
-    except OSError as error:
-        logger.info("what is in %s is not used again: %s", folder, error)
-    return engine

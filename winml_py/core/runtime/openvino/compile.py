@@ -5,22 +5,15 @@ from __future__ import annotations
 import io
 import mmap
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from ....enums import Weights
-from ....errors import (
-    CanceledError,
-    CorruptModelError,
-    EvaluationError,
-    InvalidArgumentError,
-    NotSupportedError,
-    WinMLError,
-)
+from ....errors import CorruptModelError, EvaluationError, InvalidArgumentError, NotSupportedError
 from ...base import machine
-from ...base.messages import logger
 from ...cache import answers, folders
 from ...onnx_file.source import MAPPED_FROM, Skeleton
 from ..providers import plugins
@@ -64,12 +57,11 @@ def compile_model(request: CompileRequest, target: Target) -> OpenVinoEngine:
 
 
 def engine_of(compiled: openvino.CompiledModel, request: CompileRequest, target: Target) -> OpenVinoEngine:
-    """The engine of a compiled model, which says what it computes in: not always what it was asked for.
-
-    A processor with bfloat16 alone compiles a model in bfloat16 that was to be float16, and does not say so by itself.
+    """The engine of a compiled model.
 
     Raises:
-        NotSupportedError: it computes in another type of half precision than the target's, or in none.
+        NotSupportedError: it computes in another type of half precision than the target's, as a processor with bfloat16
+            alone does where float16 was asked for.
     """
     with translated():
         hint = str(compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name())
@@ -83,11 +75,7 @@ def engine_of(compiled: openvino.CompiledModel, request: CompileRequest, target:
 
 
 def config_of(request: CompileRequest, target: Target) -> dict[str, str]:
-    """OpenVINO's properties for a session.
-
-    Raises:
-        InvalidArgumentError: the options have one that it does not know.
-    """
+    """OpenVINO's properties for a session."""
     config = native_options(target, request.options, False)
     return config | ({"PERF_COUNT": "YES"} if request.options.is_profiled else {})
 
@@ -136,12 +124,15 @@ def compile_cached(request: CompileRequest, target: Target) -> OpenVinoEngine:
     folder = folders.folder_for(_cache_key(request, target), request.origin.total_size) if is_wanted else None
     if folder is None:
         return compile_model(request, target)
-    opened = _open_cached(request, target, folder)
-    if opened is not None:
-        return opened
-    with answers.asking(folder.name, request.require_not_stopped) as is_alone:
-        opened = _open_cached(request, target, folder)
-        return opened or (_compile_and_save(request, target, folder) if is_alone else compile_model(request, target))
+    core()  # in a forked process it is refused, whatever is saved
+    saved = folders.opened_or_made(
+        folder,
+        request.origin.path,
+        partial(_open, request, target),
+        partial(_compile_and_save, request, target),
+        request.require_not_stopped,
+    )
+    return saved or compile_model(request, target)
 
 
 def _cache_key(request: CompileRequest, target: Target) -> str:
@@ -152,58 +143,30 @@ def _cache_key(request: CompileRequest, target: Target) -> str:
     return answers.key_of("OpenVINO", request.digest(), sizes, config, version, machine.processor_fingerprint())
 
 
-def _open_cached(request: CompileRequest, target: Target, folder: Path) -> OpenVinoEngine | None:
-    native = core()  # in a forked process it is refused, whatever is saved
+def _open(request: CompileRequest, target: Target, folder: Path) -> OpenVinoEngine:
     request.require_not_stopped()
-    if not folders.is_intact(folder):
-        return None
-    try:
-        return _import_model(request, target, folder / BLOB, native)
-    except (OSError, ValueError, WinMLError) as error:
-        logger.warning("the saved model %s cannot be used and is made again: %s", folder, error)
-        return None
-
-
-def _import_model(request: CompileRequest, target: Target, path: Path, native: openvino.Core) -> OpenVinoEngine:
-    with open(path, "rb") as file:  # OpenVINO takes no read-only memory, and does not write to this
+    with open(folder / BLOB, "rb") as file:  # OpenVINO takes no read-only memory, and does not write to this
         blob = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), np.uint8)
     with translated():
-        compiled = native.import_model(tensor_over(blob), "CPU", config_of(request, target))
+        compiled = core().import_model(tensor_over(blob), "CPU", config_of(request, target))
     vars(compiled)["blob"] = blob  # OpenVINO reads the weights there: it must live as long as the model does
     return engine_of(compiled, request, target)
 
 
-def _compile_and_save(request: CompileRequest, target: Target, folder: Path) -> OpenVinoEngine:
+def _compile_and_save(request: CompileRequest, target: Target, folder: Path) -> None:
     engine = compile_model(request, target)
-    try:
-        with folders.written(folder, request.origin.path) as unfinished:
-            _write(engine, Path(unfinished, BLOB), request.require_not_stopped)
-    except CanceledError:
-        raise
-    except (OSError, WinMLError) as error:  # a full disk, say
-        logger.info("no saved model %s: %s", folder, error)
-        return engine
-    engine.close()  # before the weights are in memory again
-    return _open_cached(request, target, folder) or compile_model(request, target)
-
-
-def _write(engine: OpenVinoEngine, path: Path, check: Callable[[], None]) -> None:
-    with open(path, "wb") as file:
-        pieces = _Pieces(file, check)
+    with open(folder / BLOB, "wb") as file:
+        pieces = _Pieces(file, request.require_not_stopped)
         engine.export(pieces)
     if pieces.failure is not None:
         raise pieces.failure
+    engine.close()  # before the weights are in memory again
 
 
 class _Pieces(io.BytesIO):
-    """Passes what OpenVINO writes on to a file. It takes a BytesIO alone, where the weights would be once more.
+    """Passes what OpenVINO writes on to a file: in a BytesIO, which it expects, the weights would be once more.
 
-    Args:
-        file: where to.
-        check: is called before each piece, and may raise.
-
-    Attributes:
-        failure: the first error that came while it wrote, which OpenVINO passes over: of the disk, or Ctrl+C.
+    `check` is called before each piece, and may raise. `failure` is the first error, which OpenVINO passes over.
     """
 
     def __init__(self, file: BinaryIO, check: Callable[[], None]) -> None:

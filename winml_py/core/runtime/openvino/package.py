@@ -1,6 +1,4 @@
-"""The package openvino: imported when an engine needs it first, without its telemetry, and never across a fork; and
-from its exceptions to ours.
-"""
+"""The package openvino: imported without its telemetry, and never across a fork; and from its exceptions to ours."""
 
 from __future__ import annotations
 
@@ -89,11 +87,10 @@ _FRAME = re.compile(
 
 _SOURCE = re.compile(r"(?<= failed) at \S+:\d+:?$")
 
-_UNKNOWN = re.compile(r"No conversion rule found for operations: (.*)")
-
-
 _FAILED = re.compile(r"^-- (\S+) with a message:", re.MULTILINE)
 """Operator and version, such as Dropout-6, that could not be read."""
+
+_UNKNOWN = re.compile(r"No conversion rule found for operations: (.*)")
 
 
 @contextmanager
@@ -118,13 +115,10 @@ def translate(error: Exception, kind: type[WinMLError] = EvaluationError) -> Win
             f"OpenVINO does not have these operators of the model: {unknown[1].strip()}.",
             hint='Set options.engine = "onnxruntime".',
         )
-    words = next(filter(None, map(_reason, text.splitlines())), type(error).__name__)
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    words = next((_SOURCE.sub("", line) for line in lines if line and not _FRAME.match(line)), type(error).__name__)
     if failed := _FAILED.search(text):
         words = f"{failed[1]}: {words}"
     if kind is CorruptModelError:
         return kind(f"OpenVINO cannot read the model: {words}", hint="Check it with onnx.checker.check_model(path).")
     return kind(f"OpenVINO says: {words}")
-
-
-def _reason(line: str) -> str:
-    return "" if _FRAME.match(line.strip()) else _SOURCE.sub("", " ".join(line.split()))

@@ -41,7 +41,7 @@ def _facts() -> Facts:
     supported = [kind for word, kind in _HALF_TYPES.items() if word in listed]
     halves = [kind for kind in supported if _computes(Target(device, half=True, half_type=kind))]
     device = device._replace(float16=bool(halves), half_types=" ".join(halves))
-    return {"devices": (device,), "refused": (), "problem": ""}
+    return {"devices": (device,), "problem": ""}
 
 
 def _computes(target: Target) -> bool:

@@ -1,4 +1,4 @@
-"""The providers that are known: what is asked about them, and their locks. A new one has a file, and a line here."""
+"""The providers that are known, what is asked about them, and their locks. A new one has a file, and a name here."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from contextlib import AbstractContextManager, nullcontext
 from ....errors import InvalidArgumentError
 from ...base.messages import did_you_mean
 from ..engine import EngineOptions
-from .amd import MIGRAPHX, ROCM
+from .amd import MIGRAPHX
 from .coreml import COREML
-from .cpu_kernels import DNNL, XNNPACK
 from .cuda import CUDA
 from .directml import DIRECTML
 from .openvino import OPENVINO, OPENVINO_PACKAGE
@@ -22,15 +21,10 @@ from .webgpu import WEBGPU
 
 CPU = Provider(CPU_NAME, option_keys="", built_in_devices=tuple)
 AZURE = Provider("AzureExecutionProvider", built_in_devices=tuple)
-"""It calls models of others over the network, and computes nothing here."""
+"""Calls models over the network, and has no device here."""
 
-PROVIDERS: dict[str, Provider] = {
-    provider.name: provider
-    for provider in (
-        *(CPU, AZURE, CUDA, TENSORRT, TENSORRT_RTX, OPENVINO_PACKAGE, OPENVINO, WEBGPU),
-        *(DIRECTML, COREML, MIGRAPHX, ROCM, QNN, XNNPACK, DNNL),
-    )
-}
+_GPUS = [CUDA, TENSORRT, TENSORRT_RTX, OPENVINO, WEBGPU, DIRECTML, COREML, MIGRAPHX, QNN]
+PROVIDERS = {provider.name: provider for provider in [CPU, AZURE, OPENVINO_PACKAGE, *_GPUS]}
 
 UNLOCKED = nullcontext()
 """The lock of a device that needs none."""
@@ -46,21 +40,19 @@ def provider_of(name: str) -> Provider:
 
 def full_name(name: str) -> str:
     """A provider's name in full: `cuda` is `CUDAExecutionProvider`; `OpenVINO` is `openvino`, the package."""
-    return (
-        name
-        if name in PROVIDERS
-        else next((provider for provider in PROVIDERS if short(provider) == short(name)), name)
-    )
+    if name in PROVIDERS:
+        return name
+    return next((provider for provider in PROVIDERS if short(provider) == short(name)), name)
 
 
 def device_rank(device: ProviderDevice, prefers_shared: bool = False) -> tuple[object, ...]:
-    """A key that sorts the better GPU first. The order is ours: ONNX Runtime's own policies take any plugin.
+    """A key that sorts the better GPU first; ONNX Runtime's own policies take any plugin.
 
-    Emulated GPUs come last. Then those with memory of their own come first, or with `prefers_shared` those that share
-    the processor's; then the better provider; then the larger memory.
+    Emulated GPUs come last. Discrete GPUs come first, or with `prefers_shared` integrated ones; then the better
+    provider; then the larger memory.
     """
-    provider = provider_of(device.provider).rank
-    return device.is_software, device.is_discrete is prefers_shared, provider, -(device.memory or 0)
+    rank = provider_of(device.provider).rank
+    return device.is_software, device.is_discrete is prefers_shared, rank, -(device.memory or 0)
 
 
 def native_options(target: Target, options: EngineOptions, is_recorded: bool) -> dict[str, str]:
@@ -69,23 +61,29 @@ def native_options(target: Target, options: EngineOptions, is_recorded: bool) ->
     Raises:
         InvalidArgumentError: a key that the provider does not know, and would ignore silently.
     """
-    provider, program_options = provider_of(target.provider), dict(options.provider_options)
-    require_option_keys(provider.name, program_options)
-    if provider.helpers and provider.option_keys is not None:  # the others are for the providers that help it
-        own = provider.option_keys.split()
-        program_options = {key: value for key, value in program_options.items() if key in own}
-    recording = {provider.recording_option: "1"} if is_recorded and provider.recording_option else {}
-    return recording | provider.merge(provider.options(target, options), program_options)
+    provider, given = provider_of(target.provider), dict(options.provider_options)
+    require_option_keys(provider.name, given)
+    if provider.helpers and provider.option_keys is not None:
+        own = provider.option_keys.split()  # the other keys are for its helpers
+        given = {key: value for key, value in given.items() if key in own}
+    ours = dict(provider.options(target, options))
+    if is_recorded and provider.recording_option:
+        ours[provider.recording_option] = "1"
+    return provider.merge(ours, given)
 
 
 def require_option_keys(provider: str, options: dict[str, str]) -> None:
-    """Refuses keys that neither a provider has, nor those that take the nodes it does not.
+    """Refuses keys that neither a provider nor its helpers have.
 
     Raises:
         InvalidArgumentError: a key that is not among its options.
     """
-    keys = [provider_of(name).option_keys for name in (provider, *provider_of(provider).helpers)]
-    names = [*options] if None in keys else [name for each in keys if each for name in each.split()]
+    names: list[str] = []
+    for name in (provider, *provider_of(provider).helpers):
+        keys = provider_of(name).option_keys
+        if keys is None:
+            return
+        names += keys.split()
     for key in options:
         if key not in names:
             hint = did_you_mean(key, names) if names else f"It takes none: name the engine that {key} is an option of."

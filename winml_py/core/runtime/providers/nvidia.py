@@ -1,4 +1,4 @@
-"""What NVIDIA's driver says of its GPUs, by its program `nvidia-smi`: nothing is loaded into this process."""
+"""What NVIDIA's driver says of its GPUs, by its program `nvidia-smi`."""
 
 from __future__ import annotations
 
@@ -12,25 +12,24 @@ from .provider import BUILT_IN, ProviderDevice
 VENDOR = 0x10DE
 """NVIDIA's number on the PCI bus."""
 
-_FACTS = "index,name,memory.total,pci.bus_id,driver_version,compute_cap,uuid"
+_FACTS = "index,name,memory.total,pci.bus_id,driver_version,uuid"
 
 
 class NvidiaGpu(NamedTuple):
-    """A GPU: `memory` in bytes, `identity` from its address on the PCI bus, `capability` such as 9.0."""
+    """A GPU: `memory` in bytes, `identity` from its address on the PCI bus."""
 
     number: int
     name: str
     memory: int
     identity: tuple[int, int]
     driver: str
-    capability: str
     uuid: str = ""
 
 
 @cache
 def gpus() -> tuple[NvidiaGpu, ...]:
     """The GPUs that CUDA may use, by its numbers; none where there is no driver."""
-    return _visible([_gpu(row) for row in _query(f"gpu={_FACTS}") if len(row) == 7])
+    return _visible([_gpu(row) for row in _query(f"gpu={_FACTS}") if len(row) == 6])
 
 
 def process_memory() -> int | None:
@@ -77,26 +76,23 @@ def preload() -> None:
 
 
 def _visible(gpus: list[NvidiaGpu]) -> tuple[NvidiaGpu, ...]:
-    """Numbered as CUDA numbers those that CUDA_VISIBLE_DEVICES leaves."""
+    """Those that CUDA_VISIBLE_DEVICES leaves, numbered from 0 on, as CUDA does it."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return tuple(gpus)
-    # CUDA numbers the GPUs that are left from 0 on, and nvidia-smi keeps the numbers of the machine. A word is a number
-    # or the beginning of a name that no other GPU has; at the first that is neither, CUDA stops.
     left: list[NvidiaGpu] = []
-    for word in map(str.strip, visible.split(",")):
-        is_number = word.isdigit()
-        found = [gpu for gpu in gpus if (str(gpu.number) == word if is_number else gpu.uuid.startswith(word or "-"))]
-        if len(found) != 1:
+    for word in map(str.strip, visible.split(",")):  # a number, or the beginning of one GPU's name
+        found = [gpu for gpu in gpus if str(gpu.number) == word or (word and gpu.uuid.startswith(word))]
+        if len(found) != 1:  # CUDA stops at the first that is neither
             break
         left.append(found[0]._replace(number=len(left)))
     return tuple(left)
 
 
 def _gpu(row: list[str]) -> NvidiaGpu:
-    index, name, megabytes, bus, driver, capability, uuid = row
+    index, name, megabytes, bus, driver, uuid = row
     memory = int(megabytes) << 20 if megabytes.isdigit() else 0
-    return NvidiaGpu(int(index), name, memory, bus_identity(bus), driver, capability, uuid)
+    return NvidiaGpu(int(index), name, memory, bus_identity(bus), driver, uuid)
 
 
 def bus_identity(address: str) -> tuple[int, int]:

@@ -26,29 +26,20 @@ def _options(target: Target, options: EngineOptions) -> Mapping[str, str]:
 def _threads(options: EngineOptions) -> Mapping[str, str]:
     """As many calls at once as there are cores for, each with the threads that one call may have.
 
-    In one stream OpenVINO runs calls one after the other, and a session with one thread would leave all cores but one
-    idle, whatever the program's threads do. Weights are shared by the streams.
+    In one stream OpenVINO runs calls one after the other. The streams share the weights.
     """
     streams = max(1, usable_cores() // options.intra_op_num_threads)
     return {"NUM_STREAMS": str(streams), "INFERENCE_NUM_THREADS": str(streams * options.intra_op_num_threads)}
 
 
 def _merge(ours: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """The plugin's options with the caller's: of `load_config` each property by itself, for there ours says more.
+    """The plugin's options with the caller's; `load_config` is merged property by property.
 
-    A caller that sets one property would otherwise lose the precision that we state, and the plugin would compute in
-    another than the session explains.
+    A caller that sets one property would otherwise lose the precision that we state.
 
     Raises:
-        InvalidArgumentError: the caller's `load_config` is not JSON of devices with properties, or an older key says
-            the same as `load_config`, so that it would depend on the plugin which of them counts.
+        InvalidArgumentError: the caller's `load_config` is not JSON of devices with properties.
     """
-    twice = next((key for key in ("num_of_threads", "num_streams") if key in given and "load_config" in ours), None)
-    if twice is not None:
-        raise InvalidArgumentError(
-            f"{twice} says what load_config says, too, which the session always states.",
-            hint="Set options.intra_op_num_threads, or NUM_STREAMS in load_config.",
-        )
     merged = {**ours, **given}
     if "load_config" in ours and "load_config" in given:
         config = json.loads(ours["load_config"])
@@ -57,7 +48,7 @@ def _merge(ours: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
                 config[hardware] = config.get(hardware, {}) | properties
         except (ValueError, AttributeError, TypeError) as error:
             raise InvalidArgumentError(
-                f"load_config is {given['load_config']!r}, and not JSON of devices with properties: {error}.",
+                f"Expected load_config as JSON of devices with properties, got {given['load_config']!r}: {error}.",
                 hint='Write \'{"GPU": {"CACHE_DIR": "..."}}\'.',
             ) from error
         merged["load_config"] = json.dumps(config)
@@ -113,8 +104,9 @@ OPENVINO_PACKAGE = Provider(
 OPENVINO = Provider(
     "OpenVINOExecutionProvider",
     rank=2,
-    option_keys="""device_type device_id device_luid num_of_threads num_streams cache_dir context enable_qdq_optimizer
-        disable_dynamic_shapes load_config layout reshape_input""",
+    # Without num_of_threads and num_streams, which say what load_config says, too.
+    option_keys="""device_type device_id device_luid cache_dir context enable_qdq_optimizer disable_dynamic_shapes
+        load_config layout reshape_input""",
     options=_options,
     merge=_merge,
     meta_device_key="ov_meta_device",

@@ -1,17 +1,14 @@
 """Plugin providers: which packages are installed, what each can use, and how it is brought into this process.
 
 A plugin is a package named `onnxruntime-ep-...` whose module says where its library is. Engines with packages of their
-own, such as OpenVINO's, are looked for and tried in the same way, and so is each provider that Windows ML's catalogue
-lists. Nothing of it is loaded here
-before a child process has tried it: a driver that crashes takes that process down, and not ours. One that worked is
-registered here when a session needs it first.
+own, such as OpenVINO's, and the providers of Windows ML's catalogue are found and tried in the same way. A child
+process tries each before anything of it is loaded here: a driver that crashes ends that process, and not ours.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -39,7 +36,6 @@ class Plugin(NamedTuple):
         version: its version.
         devices: those that work.
         problem: why there are none, or "".
-        refused: devices that the provider lists and that failed, each with the reason.
         listed: those of a catalogue, which has no devices itself.
     """
 
@@ -47,7 +43,6 @@ class Plugin(NamedTuple):
     version: str
     devices: tuple[ProviderDevice, ...] = ()
     problem: str = ""
-    refused: tuple[str, ...] = ()
     listed: tuple[Plugin, ...] = ()
 
 
@@ -68,18 +63,12 @@ def installed() -> tuple[str, ...]:
     return tuple(sorted(found, key=lambda name: (name == windows_catalogue.PACKAGE, name)))
 
 
-def probe(*, again: bool = False) -> list[Plugin]:
+def probe() -> list[Plugin]:
     """Asks every plugin, and the runtime itself, for the devices it can use; each in a process of its own.
 
-    Takes a second or less the first time; the answers are kept for the life of the process.
-
-    Args:
-        again: ask anew.
+    Takes about a second the first time; the answers are kept for the life of the process.
     """
     with _lock:
-        if again:
-            _probed.clear()
-            installed.cache_clear()
         names = [BUILT_IN, *installed()]
         missing = [name for name in names if name not in _probed]
         if missing and not is_available():
@@ -96,16 +85,9 @@ def probe(*, again: bool = False) -> list[Plugin]:
 
 def devices(hardware: str) -> list[ProviderDevice]:
     """The devices of a kind that work, in no order of merit."""
-    if hardware == "cpu" and not installed() and not _has_other_kernels():  # nothing to try
+    if hardware == "cpu" and not installed():  # nothing to try
         return []
     return [device for plugin in probe() for device in plugin.devices if device.hardware == hardware]
-
-
-def _has_other_kernels() -> bool:
-    """Whether the runtime's own package has another engine for the CPU."""
-    import onnxruntime
-
-    return any(provider_of(name).is_on_cpu for name in onnxruntime.get_available_providers())
 
 
 def gpus(prefers_shared: bool = False) -> list[ProviderDevice]:
@@ -130,11 +112,10 @@ def _read_answer(name: str, child: ChildProcess, number: str = "") -> Plugin:
     return Plugin(name, number, **facts)
 
 
-def _try_listed(listed: Sequence[windows_catalogue.Listed]) -> tuple[Plugin, ...]:
-    """Tries the providers of a catalogue, each in a process of its own.
+def _try_listed(listed: list[windows_catalogue.Listed]) -> tuple[Plugin, ...]:
+    """Tries the providers of a catalogue, but for those whose devices come from a package as well.
 
-    One whose devices come from a package as well is left to the package: ONNX Runtime would list them all under one
-    name, and a device is told from the others by its number there.
+    ONNX Runtime would list both under one name, and a device is told from the others by its number there.
     """
     taken = {device.provider for plugin in _probed.values() for device in plugin.devices}
     others = [one for one in listed if one.name not in taken]
@@ -172,6 +153,7 @@ def runtime_device(device: ProviderDevice) -> onnxruntime.OrtEpDevice:
 
     Raises:
         InvalidDeviceError: the plugin cannot be registered, or the device has gone.
+        IllegalCallError: this process was forked from one that has registered a plugin.
     """
     import onnxruntime
 
@@ -186,7 +168,7 @@ def runtime_device(device: ProviderDevice) -> onnxruntime.OrtEpDevice:
             try:
                 onnxruntime.register_execution_provider_library(device.package, device.library)
             except Exception as error:  # the runtime raises classes that have no common base
-                if "already registered" not in str(error):
+                if "already registered" not in str(error):  # by the program itself
                     raise InvalidDeviceError(
                         f"The plugin {device.package} cannot be loaded: {error}.", hint="Run `winml-py doctor`."
                     ) from None
@@ -194,7 +176,7 @@ def runtime_device(device: ProviderDevice) -> onnxruntime.OrtEpDevice:
     candidates = plugin_devices(device.provider)
     if device.number >= len(candidates):
         raise InvalidDeviceError(
-            f"{device.name} is no longer there.", hint="Run `winml-py devices`, and make the device anew."
+            f"{device.name} is no longer there.", hint="Run `winml-py devices`, and make the device again."
         )
     return candidates[device.number]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module, metadata
 from typing import Any
@@ -32,8 +32,12 @@ def _plugin(package: str, library: str) -> Facts:
     """The devices of a package, or of the provider of that name in a library."""
     import onnxruntime
 
+    names = [package]
     try:
-        library, names = (library, [package]) if library else _library_of(package)
+        if not library:
+            module = _module(package)
+            names = list(module.get_ep_names()) if hasattr(module, "get_ep_names") else [module.get_ep_name()]
+            library = module.get_library_path()
         onnxruntime.register_execution_provider_library(package, library)
     except Exception as error:  # whatever a plugin raises is reported as its problem
         return {"problem": f"it cannot be loaded: {first_line(error)}"}
@@ -51,26 +55,15 @@ def _plugin(package: str, library: str) -> Facts:
             found, problem = _working(device._replace(float16=halves), problem_of)
             devices += [found] if found else []
             refused += [f"{device.name}: {problem}"] if problem else []
-    return _facts(devices, refused, f"it found no hardware for {', '.join(names)}")
+    return _facts(devices, refused or [f"it found no hardware for {', '.join(names)}"])
 
 
-def _library_of(package: str) -> tuple[str, list[str]]:
-    """The library of a package, and the providers in it."""
-    module = _module(package)
-    names = list(module.get_ep_names()) if hasattr(module, "get_ep_names") else [module.get_ep_name()]
-    return module.get_library_path(), names
-
-
-def _working(device: ProviderDevice, problem_of: Callable[[bool], str]) -> tuple[ProviderDevice | None, str]:
-    """The device as it works, or None and why it does not.
-
-    It may fail in half precision alone: some drivers have it switched off. It is then a device for float32.
-    """
-    for half in (True, False)[0 if device.float16 else 1 :]:
-        problem = problem_of(half)
-        if not problem:
-            return device._replace(float16=half), ""
-    return None, problem
+def _module(package: str) -> Any:
+    """The module of a plugin package: its files say, for distributions and modules are named independently."""
+    for file in metadata.distribution(package).files or []:
+        if len(file.parts) == 2 and file.parts[1] == "__init__.py":
+            return import_module(file.parts[0])
+    return import_module(package.replace("-", "_"))
 
 
 def _built_in() -> Facts:
@@ -83,8 +76,7 @@ def _built_in() -> Facts:
             listed = provider.built_in_devices() if provider.built_in_devices else _listed_by_runtime(provider.name)
         except InvalidDeviceError as error:
             # Why the provider cannot be loaded is the cause, as often as there is no hardware.
-            logged = _logged(partial(_try_provider, provider.name, {}, False))
-            causes = [f"{error.message.rstrip('.')} ({error.hint.rstrip('.')})", *logged]
+            causes = [f"{error.message.rstrip('.')} ({error.hint.rstrip('.')})", *_causes(provider.name, {})]
             refused.append(f"{provider.name}: {'; '.join(causes)}")
             continue
         for device in listed:
@@ -93,9 +85,25 @@ def _built_in() -> Facts:
             if found:
                 devices.append(found)
             else:
-                logged = _logged(partial(_try_provider, provider.name, native, False))
-                refused.append("; ".join([f"{device.name}, {provider.name}: {problem}", *logged]))
+                causes = [f"{device.name}, {provider.name}: {problem}", *_causes(provider.name, native)]
+                refused.append("; ".join(causes))
     return _facts(devices, refused)
+
+
+def _facts(devices: list[ProviderDevice], refused: list[str]) -> Facts:
+    problem = "" if devices else "; ".join(dict.fromkeys(refused))
+    return {"devices": tuple(devices), "problem": problem}
+
+
+def _working(device: ProviderDevice, problem_of: Callable[[bool], str]) -> tuple[ProviderDevice | None, str]:
+    """The device as it works, or None and why it does not.
+
+    It may fail in half precision alone: some drivers have it switched off. It is then a device for float32.
+    """
+    if device.float16 and not problem_of(True):
+        return device, ""
+    problem = problem_of(False)
+    return None if problem else device._replace(float16=False), problem
 
 
 def _try_provider(provider: str, options: Mapping[str, str], half: bool) -> str:
@@ -104,30 +112,13 @@ def _try_provider(provider: str, options: Mapping[str, str], half: bool) -> str:
     return _problem_of(onnxruntime.SessionOptions(), [(provider, dict(options))], half)
 
 
-def _listed_by_runtime(provider: str) -> Sequence[ProviderDevice]:
-    """The devices that ONNX Runtime lists for a provider in its own package; else one, of which nothing is known."""
-    listed = plugin_devices(provider)
-    if not listed:
-        return one_device(provider, "npu", f"a device of {provider}", "")
-    return [
-        _describe(BUILT_IN, "", provider, _adapter_number(index, ep_device), ep_device)._replace(float16=True)
-        for index, ep_device in enumerate(listed)
-    ]
-
-
-def _adapter_number(index: int, ep_device: Any) -> int:
-    """The provider's own number: DirectML counts as DXGI lists adapters, and the runtime lists the best one first."""
-    number = dict(ep_device.device.metadata).get("DxgiAdapterNumber", "")
-    return int(number) if number.isdigit() else index
-
-
-def _logged(run: Callable[[], object]) -> list[str]:
-    """What ONNX Runtime logs of errors while something runs, which it goes on from: a library that is missing, say."""
+def _causes(provider: str, options: Mapping[str, str]) -> list[str]:
+    """What ONNX Runtime logs, and goes on from: libraries that are missing, and versions that it needs."""
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(2)
     try:
-        return causes_in(read_stderr(run))
+        return causes_in(read_stderr(partial(_try_provider, provider, options, False)))
     finally:
         onnxruntime.set_default_logger_severity(4)
 
@@ -140,57 +131,48 @@ def causes_in(log: str) -> list[str]:
     return list(dict.fromkeys([*found, *(f"it needs {versions}" for versions in needed)]))
 
 
-def _facts(devices: list[ProviderDevice], refused: list[str], nothing: str = "") -> Facts:
-    problem = "" if devices else "; ".join(dict.fromkeys(refused)) or nothing
-    return {"devices": tuple(devices), "refused": tuple(refused), "problem": problem}
+def _listed_by_runtime(provider: str) -> list[ProviderDevice]:
+    """The devices that ONNX Runtime lists for a provider in its own package; else one, of which nothing is known."""
+    listed = []
+    for index, ep_device in enumerate(plugin_devices(provider)):
+        # The provider's own number: DirectML counts as DXGI lists adapters, and the runtime lists the best one first.
+        number = int(dict(ep_device.device.metadata).get("DxgiAdapterNumber", index))
+        listed.append(_describe(BUILT_IN, "", provider, number, ep_device)._replace(float16=True))
+    return listed or list(one_device(provider, "npu", f"a device of {provider}", ""))
 
 
-def _module(package: str) -> Any:
-    """The module of a plugin package: its files say, for distributions and modules are named independently."""
-    files = metadata.distribution(package).files or []
-    for file in files:
-        if len(file.parts) == 2 and file.parts[1] == "__init__.py":
-            return import_module(file.parts[0])
-    return import_module(package.replace("-", "_"))
-
-
-def _describe(package: str, library: str, provider: str, index: int, ep_device: Any) -> ProviderDevice:
+def _describe(package: str, library: str, provider: str, number: int, ep_device: Any) -> ProviderDevice:
     hardware = ep_device.device
     kind = str(hardware.type).rpartition(".")[2].lower()
     is_software = provider_of(provider).is_software_on_cpu and kind == "cpu"
-    metadata, more = dict(ep_device.ep_metadata), dict(hardware.metadata)
-    name = metadata.get("FULL_DEVICE_NAME") or more.get("Description") or ""
+    facts = dict(hardware.metadata)
+    name = dict(ep_device.ep_metadata).get("FULL_DEVICE_NAME") or facts.get("Description") or ""
     if is_software:
         kind, name = "gpu", f"software GPU on {hardware.vendor or 'the'} CPU"
+    megabytes, _, unit = facts.get("DxgiVideoMemory", "").partition(" ")
+    memory = int(megabytes) << 20 if unit == "MB" else None
     is_nvidias = hardware.vendor_id == nvidia.VENDOR
-    gpu = next(iter(nvidia.gpus()), None) if is_nvidias and kind == "gpu" else None
+    if is_nvidias and kind == "gpu" and nvidia.gpus():
+        name, memory = nvidia.gpus()[0].name, nvidia.gpus()[0].memory
+    # The LUID on Windows, or the address on the PCI bus.
+    identity = hardware.vendor_id, hardware.device_id
+    if "LUID" in facts:
+        identity = divmod(int(facts["LUID"]), 1 << 32)
+    elif address := facts.get("pci_bus_id"):
+        identity = nvidia.bus_identity(address)
     return ProviderDevice(
         provider,
         package,
         library,
-        index,
+        number,
         kind,
-        gpu.name if gpu else name or f"{hardware.vendor or 'unknown'} {kind} {hardware.device_id:#06x}",
+        name or f"{hardware.vendor or 'unknown'} {kind} {hardware.device_id:#06x}",
         hardware.vendor or "",
-        _identity(more) or (hardware.vendor_id, hardware.device_id),
-        memory=gpu.memory if gpu else _video_memory(more),
+        identity,
+        memory=memory,
         is_software=is_software,
-        is_discrete=more.get("Discrete") == "1" or is_nvidias,
+        is_discrete=facts.get("Discrete") == "1" or is_nvidias,
     )
-
-
-def _video_memory(hardware: dict[str, str]) -> int | None:
-    """Bytes of "8192 MB"; None where the system does not say."""
-    number, _, unit = hardware.get("DxgiVideoMemory", "").partition(" ")
-    return int(number) << 20 if number.isdigit() and unit == "MB" else None
-
-
-def _identity(hardware: dict[str, str]) -> tuple[int, int] | None:
-    """The LUID on Windows, or the address on the PCI bus."""
-    if "LUID" in hardware:
-        return divmod(int(hardware["LUID"]), 1 << 32)
-    address = hardware.get("pci_bus_id", "")
-    return nvidia.bus_identity(address) if address else None
 
 
 def _problem_of(options: Any, providers: object, half: bool) -> str:

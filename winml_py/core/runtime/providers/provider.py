@@ -1,4 +1,4 @@
-"""What a provider is: everything special about one stands in the fields of its `Provider`, in a file of its own."""
+"""What a provider is: everything special about one is in the fields of its `Provider`, in its file."""
 
 from __future__ import annotations
 
@@ -24,15 +24,12 @@ class ProviderDevice(NamedTuple):
         library: its shared library; "" for providers in the runtime's own package.
         number: its index among the provider's devices.
         hardware: "cpu", "gpu" or "npu".
-        name: the device's own, or a description.
-        vendor: who made the device.
         identity: high and low part of a number that tells the device from others.
         memory: its own, in bytes; None where it is not known.
         float16: whether it computes in half precision.
         is_software: whether it is a GPU that a driver emulates on the processor.
-        is_discrete: whether it is a GPU with memory of its own, as far as the system tells.
-        half_types: the types that its half precision can be asked for in, "bfloat16 float16" for example; "" where that
-            cannot be chosen.
+        is_discrete: whether it is a GPU with memory of its own.
+        half_types: types to choose from for half precision, such as "bfloat16 float16"; "" where there is no choice.
     """
 
     provider: str
@@ -56,13 +53,7 @@ class ProviderDevice(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What an engine is compiled for: a provider's device, and an arithmetic.
-
-    Attributes:
-        device: where it runs; None is the runtime's own CPU provider.
-        half: whether it computes in half precision.
-        half_type: which of the device's `half_types` that is.
-    """
+    """What an engine is compiled for: a device (None is the CPU), and half precision in one of its `half_types`."""
 
     device: ProviderDevice | None = None
     half: bool = False
@@ -91,31 +82,27 @@ class Provider:
     Attributes:
         name: its name in ONNX Runtime, or its own.
         rank: where two providers can use one GPU, the lower rank is the better one.
-        option_keys: the options that it documents, and its source where that has more, with spaces between them; None
-            lets every key through.
+        option_keys: the names of its options, with spaces between them; None lets every name through.
         options: options for a target that are given to it unless the caller sets them.
-        merge: puts these and the caller's together; a plain option of the caller's replaces ours.
+        merge: puts these and the caller's together.
         cache_options: options by which it keeps what it compiled in a folder; None where it has none.
         memory: the runtime's name for its memory, where that can be bound; "" where it takes the host's alone.
-        has_arena: whether it keeps freed memory of its device for the next run, and gives it back when it is told to.
+        has_arena: whether it keeps freed memory of its device for the next run.
         is_sequential: whether it runs one node after the other, whatever the execution mode says.
         has_addresses: whether its memory has addresses that other libraries can use.
         waits_unlocked: whether a run is submitted under the session's lock, and waited for without it.
         recording_option: the option that makes it record its work and replay it; "" where it cannot.
         records_unasked: whether it records where that is possible, or only where the options demand it.
-        worth_trying: options that may make a model faster, and never change more than the last digits: pairs of key and
-            value, of which `winml-py tune` tries one after the other.
-        shares_lock: whether all sessions on a device share one lock, or each has its own.
-        takes_one_thread: whether one thread at a time may run a session of it, where ONNX Runtime promises any number.
+        worth_trying: options, as pairs, that `winml-py tune` tries; they change no more than the last digits.
+        shares_lock: whether all sessions on a device share one lock.
+        takes_one_thread: whether one thread at a time may run a session of it.
         helpers: the names of providers on the same device that take the nodes it does not, before the CPU does.
-        built_in_devices: lists its devices, for a provider in the runtime's own package, and raises
-            InvalidDeviceError where there are none; plugins list theirs themselves. None where the runtime lists them.
+        built_in_devices: lists its devices, for a provider in the runtime's own package; None where the runtime or a
+            plugin lists them. Raises InvalidDeviceError where there are none.
         prepare: called before a provider of the runtime's own package is used.
         meta_device_key: a key in the metadata of devices that stand for others, which are left out.
-        is_on_cpu: whether it is another engine for the CPU in the runtime's own package.
         is_software_on_cpu: whether a device that the system calls a CPU is a software GPU.
-        exact_operators: ONNX operators that it computes as ONNX Runtime does for finite floats, so that `engine="auto"`
-            may choose it; see `runtime/cpu/exact.py`.
+        exact_operators: ONNX operators that it computes as ONNX Runtime does for finite floats; see `cpu/exact.py`.
         memory_factors: how many times its weights, as float32, a model takes on the CPU at most: with free sizes, and
             with fixed ones; 0 where it is not known.
         package: the package of an engine that is no provider of ONNX Runtime.
@@ -142,7 +129,6 @@ class Provider:
     built_in_devices: Callable[[], Sequence[ProviderDevice]] | None = None
     prepare: Callable[[], None] = lambda: None
     meta_device_key: str = ""
-    is_on_cpu: bool = False
     is_software_on_cpu: bool = False
     exact_operators: frozenset[str] = frozenset()
     memory_factors: tuple[float, float] = (0, 0)

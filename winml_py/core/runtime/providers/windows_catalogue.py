@@ -2,13 +2,12 @@
 
     python -m winml_py.core.runtime.providers.windows_catalogue NAME    # downloads a provider, and makes it ready
 
-The catalogue knows which providers Windows has for the machine's hardware, and where the libraries of those lie that
-are installed. Each is then tried like a plugin, by the path of its library alone: as sessions use it.
+The catalogue knows which providers Windows has for the machine's hardware, and where the libraries of the installed
+ones are. Each is then tried like a plugin, by the path of its library. Without NAME, nothing is downloaded.
 
-Written for windowsml 2.5, and run with a stand-in for it alone. It is known to end interpreters: to release the
-catalogue is an access violation on some machines, at exit as well (microsoft/winml-cli#701, #1233). So no process asks
-it but this one, which ends without a release. Nothing is downloaded where no provider is named: one that is not
-installed is not asked to be ready.
+Written for windowsml 2.5, and run with a substitute for it alone. To release the catalogue ends interpreters on some
+machines, at exit as well (microsoft/winml-cli#701, #1233). So no process asks it but this one, which ends without a
+release.
 """
 
 from __future__ import annotations
@@ -26,14 +25,7 @@ _MODULE = "winml_py.core.runtime.providers.windows_catalogue"  # run as a progra
 
 
 class Listed(NamedTuple):
-    """A provider of the catalogue.
-
-    Attributes:
-        name: its name in ONNX Runtime.
-        version: its version.
-        library: the path of its library.
-        problem: why there is none, or "".
-    """
+    """A provider of the catalogue: its name in ONNX Runtime, its version, its library, and why there is none."""
 
     name: str
     version: str
@@ -49,18 +41,16 @@ def _catalogue() -> Any:
 
 def main(_: str = PACKAGE) -> Facts:
     """What the catalogue lists."""
-    return {"listed": [_described(provider) for provider in _catalogue().find_all_providers()]}
+    return {"listed": [_described(str(provider.name), provider) for provider in _catalogue().find_all_providers()]}
 
 
-def _described(provider: Any) -> Listed:
-    """A provider, which is made ready in this process where it is installed, so that it says where it lies."""
-    name = str(provider.name)
+def _described(name: str, provider: Any) -> Listed:
     try:
         state, version = provider.ready_state.name, str(provider.version)
         if state == "NotPresent":
             command = f"`python -m {_MODULE} {name}`"
             return Listed(name, version, problem=f"Windows has it for this machine, and {command} installs it")
-        if state == "NotReady":  # installed, and this process has not named it among what it uses
+        if state == "NotReady":  # installed, and says where only when this process names it among what it uses
             provider.ensure_ready()
         library = str(provider.library_path)
     except Exception as error:  # whatever the catalogue raises is the provider's problem

@@ -1,14 +1,11 @@
-"""How near a built-in contract is to `bind`: for each contract, over pictures of odd sizes.
+"""How near a built-in contract is to `bind`: contracts, and what compares the two on pictures of odd sizes.
 
 The built model runs in raw ONNX Runtime; what `bind` makes of the same picture is read from a session of the model
-before, which gives its input back. Call it: python tests/tools/built_in_contracts.py
+before, which gives its input back.
 """
 
 from __future__ import annotations
 
-import sys
-import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,8 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnxruntime as ort
 from onnx import TensorProto
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # where `helpers` and `tools` are, for the program
 
 from helpers.models import FLOAT, FLOAT16, unary
 from winml_py import (
@@ -41,9 +36,6 @@ from winml_py.authoring import build_in
 
 Array = np.ndarray[Any, Any]
 Format, Kernel, Range = BitmapPixelFormat, ImageKernel, LearningModelPixelRange
-
-SIZES = ((1, 1), (3, 5), (1, 17), (40, 51), (223, 224), (641, 479), (1001, 333), (333, 1001))
-"""Heights and widths of the pictures."""
 
 CHANNELS = {Format.GRAY8: 1, Format.RGB8: 3, Format.BGR8: 3, Format.RGBA8: 4, Format.BGRA8: 4}
 
@@ -195,32 +187,3 @@ class Compared:
         level = np.array([factor for factor, _ in self._contract.affine()])
         levels = np.abs(built.astype(np.float64) - bound) / np.moveaxis(level.reshape(1, 1, 1, -1), 3, channels)
         return Difference(levels.mean(), levels.max())
-
-
-def differences(case: Case) -> Iterator[Difference]:
-    """For each size."""
-    with tempfile.TemporaryDirectory() as folder:
-        compared = Compared(case, Path(folder))
-        for size in SIZES:
-            yield compared.difference(picture(*size, case.pictures))
-
-
-def spelled(difference: Difference) -> str:
-    mean, most = difference
-    return "exact" if most == 0 else f"{mean:.3f}/{most:.1f}" if most > 1e-4 else "last bit"
-
-
-def main() -> None:
-    print(f"{'levels, mean/most':32}", "".join(f"{f'{height}x{width}':>12}" for height, width in SIZES))
-    for title, cases in {"Nothing is scaled": UNSCALED, "Nearest": NEAREST, "Scaled": SCALED}.items():
-        print(f"\n{title}")
-        worst = 0.0
-        for name, case in cases.items():
-            found = list(differences(case))
-            worst = max(worst, *(difference.mean for difference in found))
-            print(f"{name:32}", "".join(f"{spelled(difference):>12}" for difference in found))
-        print(f"{len(cases)} contracts, {len(SIZES)} sizes: the largest mean is {worst:.3f} levels.")
-
-
-if __name__ == "__main__":
-    main()
