@@ -12,6 +12,9 @@ from urllib.parse import unquote
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
+from winml_py import WinMLError
+from winml_py.view.graph import refuse
+
 
 @dataclass
 class Answer:
@@ -33,7 +36,7 @@ class Client:
     """Asks the application of some routes. A path reaches it decoded, dots and slashes included."""
 
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
-        self._app = Starlette(routes=list(routes))
+        self._app = Starlette(routes=list(routes), exception_handlers={WinMLError: refuse})
 
     def get(self, path: str) -> Answer:
         return asyncio.run(self._ask("GET", path, b""))

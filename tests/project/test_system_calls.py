@@ -65,12 +65,10 @@ PLACES = {
     "platform.processor": {"core/base/machine.py"},
     "winreg": {"core/base/machine.py"},
     # Files that are replaced, and their modes: `core/base/atomic_files.py`.
-    "os.replace": {"core/base/atomic_files.py", "graphs/model_file.py", "view/app.py"},
+    "os.replace": {"core/base/atomic_files.py", "graphs/model_file.py"},
     "os.rename": {
         "core/cache/folders.py",  # of a saved model that may be in use: it stays then
-        "view/opened.py",  # where files have no links
     },
-    "os.link": {"view/opened.py"},
     "os.chmod": {"core/base/atomic_files.py"},
     "os.geteuid": {"core/cache/answers.py"},
     # Files that are mapped: Windows replaces and removes none. `madvise` is asked for where it is there.
@@ -90,8 +88,9 @@ PLACES = {
     "signal": {
         "cli/map.py",  # SIGINT, which all have
         "core/base/child_process.py",
-        "view/server.py",  # those that are there
+        "view/server.py",
     },
+    "signal.SIGHUP": {"view/server.py"},
     # Libraries of the system.
     "ctypes": {
         "cli/doctor.py",

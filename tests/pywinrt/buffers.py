@@ -21,7 +21,6 @@ from winrt.windows.media import VideoFrame
 from winrt.windows.security.cryptography import CryptographicBuffer
 from winrt.windows.storage import CreationCollisionOption, FileAccessMode, StorageFolder
 from winrt.windows.storage.streams import (
-    ByteOrder,
     DataReader,
     DataWriter,
     FileRandomAccessStream,
@@ -49,13 +48,13 @@ async def pixels_of(path: str) -> bytes:
     return bytes(data.detach_pixel_data())
 
 
-async def numbers_of(path: str) -> list[float]:
+async def numbers_of(path: str) -> np.ndarray:
     opening: IAsyncOperation = FileRandomAccessStream.open_async(path, FileAccessMode.READ)
     stream = await opening
     reader = DataReader(stream.get_input_stream_at(0))
-    reader.byte_order = ByteOrder.LITTLE_ENDIAN
-    count = await reader.load_async(stream.size) // 4
-    return [reader.read_single() for _ in range(count)]
+    data = bytearray(await reader.load_async(stream.size))
+    reader.read_bytes(data)
+    return np.frombuffer(data, np.float32)
 
 
 def best(session: LearningModelSession, name: str, value: object) -> int:

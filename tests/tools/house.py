@@ -30,14 +30,14 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
-    "lines of code": 29_317,
-    "lines of code in core/": 15_712,
-    "lines of docstrings": 9_075,
+    "lines of code": 28_794,
+    "lines of code in core/": 15_571,
+    "lines of docstrings": 8_514,
     "files": 288,
     "names in __all__": 105,
     "options of commands": 85,
     "words of docs": 37_582,
-    "lines of code of tests": 42_011,
+    "lines of code of tests": 41_541,
     "binding classes of engines": 11,
     "files from bind of a JPEG to the engine": 26,
     "files of evaluate_features": 7,

@@ -143,15 +143,6 @@ def test_without_netron_the_page_says_how_to_install_it(client: Client, monkeypa
     assert client.get("/graph/nodes").json()["nodes"]
 
 
-def test_our_own_page_has_no_script_and_no_style_inside(client: Client) -> None:
-    page = client.get("/graph/").text
-    assert page.count("<script") == page.count('<script type="module" src=') == 1
-    assert "<style" not in page
-    assert " style=" not in page
-    for name in ("graph.js", "graph.css", "host.js", "icon.svg", "markup.js", "table.js"):
-        assert client.get(f"/graph/{name}").status_code == 200
-
-
 # The model.
 
 
@@ -179,7 +170,7 @@ def test_without_a_model_there_is_nothing_to_show(address: str, path: str | None
     client = client_of(path)
     answer = client.get(f"/graph/{address}")
     assert answer.status_code == 404
-    assert answer.json() == {"error": "There is no model file to show.", "hint": "Open a model first."}
+    assert (answer.json()["error"], answer.json()["hint"]) == ("There is no model file to show.", "Open a model first.")
 
 
 # What ran where.
@@ -266,7 +257,7 @@ def test_a_model_that_ends_its_process_takes_nothing_down(monkeypatch: pytest.Mo
     monkeypatch.setattr(placed_nodes, "measure", _end)
     client = client_of(ROOT / "models" / "edges.onnx")
     answer = client.get("/graph/nodes")
-    assert answer.status_code == 400
+    assert answer.status_code == 422
     assert "ended the process" in answer.json()["error"]
 
 
@@ -275,7 +266,7 @@ def test_a_model_that_never_ends_is_stopped(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(placed_nodes, "SECONDS", 0.5)
     client = client_of(ROOT / "models" / "edges.onnx")
     answer = client.get("/graph/nodes")
-    assert answer.status_code == 400
+    assert answer.status_code == 422
     assert answer.json()["error"] == "It took longer than 0 seconds, and was stopped."
 
 

@@ -261,13 +261,6 @@ class TestInANotebook:
         page.close()
         assert page not in view._shown
 
-    def test_two_pages_are_two(self, seven: Path) -> None:
-        pages = [view.show(LearningModel.load(MODELS / f"{name}.onnx"), seven) for name in ("digits", "edges")]
-        assert [state_of(page.address)["model"]["name"] for page in pages] == ["digits.onnx", "edges.onnx"]
-        pages[0].close()
-        assert state_of(pages[1].address)["model"]["name"] == "edges.onnx"
-        pages[1].close()
-
 
 @pytest.mark.once
 @pytest.mark.skipif(sys.platform != "linux", reason="ps and SIGKILL")

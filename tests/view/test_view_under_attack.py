@@ -26,10 +26,7 @@ from helpers.paths import MODELS, PICTURES
 from helpers.waiting import wait_until
 from view.test_workbench import evaluated, opened, picture_of, processes, slow
 from winml_py.errors import NotBoundError
-from winml_py.view import opened as opened_module
 from winml_py.view import workbench, worker
-from winml_py.view.facts import number_facts
-from winml_py.view.kept import Kept, KeptEvaluations
 from winml_py.view.server import PageServer
 from winml_py.view.workbench import Workbench
 
@@ -78,21 +75,6 @@ class TestRequests:
         said.removeHandler(caplog.handler)
         assert caplog.records == []
 
-    def test_three_hundred_that_never_end(self, page: Page) -> None:
-        host, port = page.host.split(":")
-        sockets = [socket.create_connection((host, int(port)), 20) for _ in range(300)]
-        try:
-            for each in sockets:
-                each.sendall(b"GET / HT")
-            assert json.loads(page.get("api/state"))["presets"]
-        finally:
-            for each in sockets:
-                each.close()
-
-    def test_no_switching_to_a_web_socket(self, page: Page) -> None:
-        headers = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Key": "A" * 22 + "=="}
-        assert page.ask(f"/{page.token}/api/state", headers=headers)[0] == 200
-
     def test_a_port_is_free_for_the_next(self) -> None:
         with served() as first:
             first.get("api/state")
@@ -140,25 +122,6 @@ class TestValues:
         (output,) = page.post("api/evaluate", {"model": opened(page, model)})["answer"]["outputs"]
         assert (output["shape"], output["values"], output["numbers"]["count"]) == ([1, 0], [], 0)
 
-    def test_three_hundred_inputs(self, page: Page) -> None:
-        names = [f"x{place}" for place in range(300)]
-        ends = [tensor(name, [1]) for name in [*names, "y"]]
-        model = opened(page, data([helper.make_node("Sum", names, ["y"])], ends[:-1], ends[-1:]))
-        inputs = {name: {"text": "0.5"} for name in names}
-        assert page.post("api/evaluate", {"model": model, "inputs": inputs})["answer"]["outputs"][0]["values"] == [150]
-
-    def test_many_numbers_part_by_part(self) -> None:
-        """As numpy counts them all at once; numbers that are not finite are left out."""
-        numbers = np.random.default_rng(0).normal(3, 7, (3 << 20) + 5).astype(np.float32)
-        numbers[::1000], numbers[1::100_000] = np.nan, np.inf
-        facts, finite = number_facts(numbers), numbers[np.isfinite(numbers)]
-        assert (facts["min"], facts["max"]) == (finite.min(), finite.max())
-        assert facts["mean"] == pytest.approx(finite.mean(dtype=np.float64))
-        assert facts["not_finite"] == numbers.size - finite.size
-        expected, _ = np.histogram(finite.astype(np.float64), 48)
-        assert np.abs(np.array(facts["histogram"]) - expected).max() <= 1  # a number on an edge
-        assert sum(facts["histogram"]) == finite.size
-
 
 class TestPictures:
     @pytest.mark.parametrize("kind", ["PNG", "GIF", "WEBP", "TIFF", "JPEG"])
@@ -171,11 +134,6 @@ class TestPictures:
         answer = page.post("api/pictures?name=large.file", file.getvalue(), 422)
         assert answer["error"] == "large.file claims 10000x10000 pixels, and 50,000,000 are allowed."
         assert answer["hint"] == "The page takes 50 megapixels at most."
-
-    @pytest.mark.parametrize("cut", [10, 1000, 10_000])
-    def test_half_a_picture(self, page: Page, cut: int, cat: Path) -> None:
-        answer = page.post("api/pictures?name=half.jpg", cat.read_bytes()[:cut], 422)
-        assert answer["error"].startswith("half.jpg is not a picture that can be decoded")
 
     def test_a_tensor_that_is_too_large(self, page: Page, cat: Path) -> None:
         model, picture = opened(page, MODELS / "edges.onnx"), picture_of(page, cat)
@@ -281,48 +239,8 @@ class TestTabs:
                 page.bench.find_model(keys[3])
             assert page.bench.find_model(keys[4]).name == "m.onnx"
 
-    def test_evaluations_are_bounded_by_what_they_hold(self) -> None:
-        kept = KeptEvaluations()
-        large = Kept({"x": np.zeros(100 << 20, np.uint8)}, {}, {}, [])
-        keys = [kept.keep(large) for _ in range(4)]
-        for key in keys[:2]:
-            with pytest.raises(NotBoundError):
-                kept.array_file(key, "x")
-        assert len(kept.array_file(keys[-1], "x")) > 100 << 20
-
 
 class TestFilesBesideTheModel:
-    @pytest.mark.parametrize(
-        "name", ["a\0.onnx", "a\ud800.onnx", "C:x.onnx", "a\\b.onnx", "..onnx", "x.onnx\n", "a|b.onnx", 5, None]
-    )
-    def test_names_that_are_none(self, name: object, tmp_path: Path) -> None:
-        (tmp_path / "m.onnx").write_bytes((MODELS / "edges.onnx").read_bytes())
-        with served() as page:
-            model = page.bench.open_model(str(tmp_path / "m.onnx"))
-            asked = {"model": model, "contract": {}, "inputs": ["image"], "name": name, "where": "beside"}
-            assert "not the name of a model file" in page.post("api/save", asked, 422)["error"]
-        assert os.listdir(tmp_path) == ["m.onnx"]
-
-    def test_a_file_that_comes_meanwhile_is_not_replaced(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        (tmp_path / "m.onnx").write_bytes((MODELS / "edges.onnx").read_bytes())
-        write = workbench.write_contract
-
-        def write_slowly(*arguments: Any) -> None:
-            write(*arguments)
-            (tmp_path / "new.onnx").write_bytes(b"of another program")
-
-        monkeypatch.setattr(workbench, "write_contract", write_slowly)
-        for has_links in (True, False):
-            (tmp_path / "new.onnx").unlink(missing_ok=True)
-            if not has_links:
-                monkeypatch.setattr(opened_module.os, "link", _refuse)
-            with served() as page:
-                model = page.bench.open_model(str(tmp_path / "m.onnx"))
-                asked = {"model": model, "contract": {}, "inputs": ["image"], "name": "new.onnx", "where": "beside"}
-                assert "There is such a file" in page.post("api/save", asked, 422)["error"]
-            assert (tmp_path / "new.onnx").read_bytes() == b"of another program"
-            assert sorted(os.listdir(tmp_path)) == ["m.onnx", "new.onnx"]
-
     @pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
     def test_a_link_is_not_written_through(self, tmp_path: Path) -> None:
         (tmp_path / "m.onnx").write_bytes((MODELS / "edges.onnx").read_bytes())
@@ -332,15 +250,6 @@ class TestFilesBesideTheModel:
             asked = {"model": model, "contract": {}, "inputs": ["image"], "name": "new.onnx", "where": "beside"}
             page.post("api/save", asked, 422)
         assert not (tmp_path / "elsewhere.onnx").exists()
-
-    @pytest.mark.skipif(sys.platform == "win32", reason="other systems have modes")
-    def test_the_folder_is_the_users_alone(self) -> None:
-        with served() as page:
-            assert os.stat(page.bench.folder).st_mode & 0o777 == 0o700
-
-
-def _refuse(*_: object) -> None:
-    raise OSError("no links here")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is Linux's")

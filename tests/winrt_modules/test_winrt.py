@@ -368,12 +368,6 @@ def test_wrong_values_are_refused() -> None:
         BitmapEncoder.create_async(BitmapEncoder.png_encoder_id, reader, {"ImageQuality": 0.5}).get()
 
 
-def test_there_is_no_direct3d() -> None:
-    assert LearningModelDevice(LearningModelDeviceKind.CPU).direct3d11_device is None
-    with pytest.raises(InvalidDeviceError, match="no Direct3D here"):
-        LearningModelDevice.create_from_direct3d11_device(object())
-
-
 @pytest.mark.parametrize("load", ["load_from_file_path", "load_from_stream"])
 def test_what_provides_no_operators_is_refused(load: str, digits_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="object provides no operators"):
@@ -485,8 +479,6 @@ def test_frames_know_when_they_were_taken() -> None:
 
 def test_a_decoder_tells_what_it_decodes() -> None:
     decoder = decoder_of(encode(Image.fromarray(noise(5, 4)), "JPEG", dpi=(72, 144)))
-    assert decoder.decoder_information.codec_id == BitmapDecoder.jpeg_decoder_id
-    assert ".jpg" in decoder.decoder_information.file_extensions
     assert (decoder.pixel_width, decoder.pixel_height, decoder.frame_count) == (5, 4, 1)
     assert (decoder.dpi_x, decoder.dpi_y) == (72, 144)
     assert decoder.bitmap_pixel_format is BGRA8
@@ -595,10 +587,6 @@ def test_what_is_not_a_picture() -> None:
         decoder_of(b"not a picture")
     with pytest.raises(PictureError):
         decoder_of((PICTURES / "cat.jpg").read_bytes()[:3000]).get_software_bitmap_async().get()
-    png = stream_of(encode(Image.fromarray(noise(2, 2))))
-    with pytest.raises(PictureError, match="PNG, which is not"):
-        BitmapDecoder.create_async(BitmapDecoder.jpeg_decoder_id, png).get()
-    assert BitmapDecoder.create_async(BitmapDecoder.png_decoder_id, png).get().pixel_width == 2
     with pytest.raises(InvalidArgumentError, match="decoded from a stream, not from str"):
         BitmapDecoder.create_async("picture.png").get()
 
@@ -614,7 +602,7 @@ def test_what_is_encoded_is_decoded(codec: str) -> None:
     encoder.set_pixel_data(RGBA8, STRAIGHT, 9, 7, 96, 96, pixels.tobytes())
     encoder.flush_async().get()
     decoder = BitmapDecoder.create_async(stream).get()
-    assert decoder.decoder_information.friendly_name == codec.upper()
+    assert Image.open(io.BytesIO(stream.clone_stream().read())).format == codec.upper()
     if codec == "bmp":  # Pillow reads no alpha from it
         pixels[..., 3] = 255
     np.testing.assert_array_equal(decoder.get_software_bitmap_async(RGBA8, STRAIGHT).get().to_numpy(), pixels)
@@ -652,7 +640,6 @@ def test_encoding_again_replaces_the_file() -> None:
         encoder.set_software_bitmap(SoftwareBitmap(BGRA8, side, side))
         encoder.flush_async().get()
     assert stream.size < 200
-    assert encoder.encoder_information.codec_id == BitmapEncoder.bmp_encoder_id
 
 
 def test_encoders_refuse() -> None:

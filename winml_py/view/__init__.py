@@ -114,11 +114,7 @@ def _keep_picture(bench: Workbench, picture: object) -> str:
 
 
 def import_server() -> tuple[type[Workbench], type[PageServer]]:
-    """What serves the page.
-
-    Raises:
-        MissingPackageError: it is not installed.
-    """
+    """What serves the page; MissingPackageError where that is not installed."""
     try:
         from .server import PageServer
         from .workbench import Workbench

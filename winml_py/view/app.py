@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,38 +12,32 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from ..core.base.messages import Facts
-from ..errors import CanceledError, InvalidArgumentError, NotBoundError, WinMLError
+from ..errors import InvalidArgumentError, NotBoundError, WinMLError
 from . import edit, graph
-from .facts import OWN, READINGS, clean
+from .facts import OWN, READINGS
+from .graph import json_answer, own_file, refuse
 from .guard import MOST_BYTES, Guard, TooLargeError, too_large
 from .switches import contract_facts, controls, presets
-from .workbench import Workbench
-
-MOST_JSON = 4 << 20
-"""Bytes of a request that is no file."""
+from .workbench import Workbench, removed_on_error
 
 _STATIC = Path(__file__).parent / "static"
-_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _FILES = ("view.css", "view.js", "parts.js", "switches.js", "answer.js", "trials.js", "icon.svg")
 
 
 def make_app(workbench: Workbench, token: str, hosts: Iterable[str], in_notebooks: bool = False) -> Guard:
     """The page over a workbench.
 
-    Args:
-        workbench: what it works on.
-        token: what every address begins with.
-        hosts: the names of this server, with its port: "127.0.0.1:8000".
-        in_notebooks: whether a notebook of this machine may show it inside.
+    Every address begins with `token`; `hosts` are the names of this server, with its port. With `in_notebooks`, a
+    notebook of this machine may show the page inside.
     """
     pages = _Pages(workbench)
     own: list[BaseRoute] = [
-        Route("/", _file("index.html")),
-        *(Route(f"/static/{name}", _file(name)) for name in _FILES),
+        Route("/", own_file(_STATIC / "index.html")),
+        *(Route(f"/static/{name}", own_file(_STATIC / name)) for name in _FILES),
         Route("/api/state", pages.state),
         Route("/api/models", pages.upload_model, methods=["POST"]),
         Route("/api/pictures", pages.upload_picture, methods=["POST"]),
@@ -63,42 +55,16 @@ def make_app(workbench: Workbench, token: str, hosts: Iterable[str], in_notebook
     app = Starlette(
         routes=[*own, *graph.routes(workbench), *edit.routes(workbench)],
         exception_handlers={
-            WinMLError: _refuse,
+            WinMLError: refuse,
             TooLargeError: _too_large,
-            MemoryError: _no_memory,
             ClientDisconnect: _nobody,
         },
     )
     return Guard(app, token, hosts, in_notebooks)
 
 
-def _file(name: str) -> Callable[[Request], Response]:
-    path = _STATIC / name
-
-    def serve(_: Request) -> Response:
-        return FileResponse(path, media_type=_TYPES[path.suffix])
-
-    return serve
-
-
-def _json(facts: object, status: int = 200) -> Response:
-    text = json.dumps(clean(facts), ensure_ascii=False, allow_nan=False)
-    return Response(text.encode(), status, media_type="application/json")
-
-
-async def _refuse(_: Request, error: Exception) -> Response:
-    assert isinstance(error, WinMLError)
-    facts = {"error": error.message, "hint": error.hint, "type": type(error).__name__}
-    # What is stopped, as newer settings came, is no failure; browsers write each status from 400 on to the console.
-    return _json(facts, {NotBoundError: 404, CanceledError: 200}.get(type(error), 422))
-
-
 async def _too_large(_: Request, __: Exception) -> Response:
     return too_large()
-
-
-async def _no_memory(_: Request, __: Exception) -> Response:
-    return _json({"error": "There is not enough memory for this.", "hint": "Choose smaller sizes."}, 422)
 
 
 async def _nobody(_: Request, __: Exception) -> Response:
@@ -106,18 +72,8 @@ async def _nobody(_: Request, __: Exception) -> Response:
 
 
 async def _read(request: Request) -> Mapping[str, Any]:
-    """The JSON object that a request carries.
-
-    Raises:
-        InvalidArgumentError: it is none, or too long.
-    """
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST_JSON:
-            raise InvalidArgumentError(f"What was sent is longer than {MOST_JSON >> 20} MB.", hint="Send a file.")
     try:
-        values = json.loads(body)
+        values = await request.json()
     except (ValueError, RecursionError) as error:
         raise InvalidArgumentError(f"What was sent is not JSON: {error}.") from error
     if not isinstance(values, dict):
@@ -134,7 +90,7 @@ class _Pages:
     async def state(self, request: Request) -> Response:
         """What the page begins with: what its address names, where that is still kept, or else what the program did."""
         asked = request.query_params
-        return _json(await run_in_threadpool(self._state, asked.get("model", ""), asked.get("picture", "")))
+        return json_answer(await run_in_threadpool(self._state, asked.get("model", ""), asked.get("picture", "")))
 
     def _state(self, model: str, picture: str) -> Facts:
         bench, facts = self._workbench, {}
@@ -155,32 +111,22 @@ class _Pages:
 
     async def upload_model(self, request: Request) -> Response:
         """Takes an .onnx file."""
-        path = await self._receive(request)
-        key = await run_in_threadpool(
-            self._workbench.upload_model, request.query_params.get("name", ""), lambda target: os.replace(path, target)
-        )
-        return _json(self._workbench.model_facts(key))
+        path, name = await self._receive(request, ".onnx"), request.query_params.get("name", "")
+        key = await run_in_threadpool(self._workbench.upload_model, path, name)
+        return json_answer(self._workbench.model_facts(key))
 
     async def upload_picture(self, request: Request) -> Response:
         """Takes the file of a picture."""
-        path = await self._receive(request)
-        key = await run_in_threadpool(
-            self._workbench.upload_picture,
-            request.query_params.get("name", ""),
-            lambda target: os.replace(path, target),
-        )
-        return _json(self._workbench.picture_facts(key))
+        path, name = await self._receive(request), request.query_params.get("name", "")
+        key = await run_in_threadpool(self._workbench.upload_picture, path, name)
+        return json_answer(self._workbench.picture_facts(key))
 
-    async def _receive(self, request: Request) -> str:
+    async def _receive(self, request: Request, ending: str = "") -> str:
         """Writes what a request carries to a file, as it comes; the guard counts it."""
-        path = self._workbench.new_file()
-        try:
-            with open(path, "xb") as file:
-                async for part in request.stream():
-                    await run_in_threadpool(file.write, part)
-        except BaseException:
-            Path(path).unlink(missing_ok=True)
-            raise
+        path = self._workbench.new_file(ending)
+        with removed_on_error(path), open(path, "xb") as file:
+            async for part in request.stream():
+                await run_in_threadpool(file.write, part)
         return path
 
     async def open_sample(self, request: Request) -> Response:
@@ -188,7 +134,7 @@ class _Pages:
         asked = await _read(request)
         model, picture = await run_in_threadpool(self._workbench.open_sample, str(asked.get("name")))
         facts: Facts = {"model": self._workbench.model_facts(model)}
-        return _json(facts | ({"picture": self._workbench.picture_facts(picture)} if picture else {}))
+        return json_answer(facts | ({"picture": self._workbench.picture_facts(picture)} if picture else {}))
 
     async def evaluate(self, request: Request) -> Response:
         """Evaluates, as long as somebody waits for the answer."""
@@ -196,7 +142,7 @@ class _Pages:
         job = str(asked.get("job", "")) or secrets.token_hex(8)
         waiting = asyncio.create_task(self._stop_for_nobody(request, job))
         try:
-            return _json(await run_in_threadpool(self._workbench.evaluate, {**asked, "job": job}))
+            return json_answer(await run_in_threadpool(self._workbench.evaluate, {**asked, "job": job}))
         finally:
             waiting.cancel()
 
@@ -208,11 +154,11 @@ class _Pages:
 
     async def cancel(self, request: Request) -> Response:
         """Stops an evaluation."""
-        return _json({"stopped": self._workbench.cancel(str((await _read(request)).get("job")))})
+        return json_answer({"stopped": self._workbench.cancel(str((await _read(request)).get("job")))})
 
     async def read_config(self, request: Request) -> Response:
         """Reads a config of another library's."""
-        return _json(contract_facts(self._workbench.read_config(await _read(request))))
+        return json_answer(contract_facts(self._workbench.read_config(await _read(request))))
 
     async def save(self, request: Request) -> Response:
         """Writes a model with the contract, beside it or to be downloaded."""
@@ -229,13 +175,15 @@ class _Pages:
             asked.get("where") == "beside",
         )
         if key:
-            return _json(self._workbench.model_facts(key))
+            return json_answer(self._workbench.model_facts(key))
         return Response(data, media_type="application/octet-stream")
 
     async def example(self, request: Request) -> Response:
         """Makes up a value."""
         asked = await _read(request)
-        return _json(await run_in_threadpool(self._workbench.example, str(asked.get("model")), str(asked.get("input"))))
+        return json_answer(
+            await run_in_threadpool(self._workbench.example, str(asked.get("model")), str(asked.get("input")))
+        )
 
     async def picture(self, request: Request) -> Response:
         """A picture, for looking at it."""

@@ -17,12 +17,9 @@ _KINDS = {"gpu-high-performance": "DIRECTX_HIGH_PERFORMANCE", "gpu-min-power": "
 
 
 class PictureFile(NamedTuple):
-    """The file of a picture that is bound.
+    """The file of a picture that is bound, and how.
 
-    Attributes:
-        path: of the file, or its name where it was dropped on the page.
-        is_here: whether it is a path of this machine.
-        contract: how it is bound.
+    `path` is its name alone where it was dropped on the page, and not one of this machine (`is_here`).
     """
 
     path: str
@@ -47,7 +44,7 @@ def program(
         values: what is bound to each input.
         kind: what is printed: see `Answer`.
         is_here: whether the model is a path of this machine.
-        device: the name of the device.
+        device: its name.
         labels: names of the classes, where the model has none.
         output: the output that has the classes.
     """

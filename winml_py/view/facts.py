@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +23,7 @@ from ..core.imaging.frame import VideoFrame
 from ..core.imaging.picture_placement import PicturePlacement
 from ..core.model.model import LearningModel
 from ..enums import BitmapPixelFormat, TensorLayout
-from ..inputs.answers import Classes, Finder, Finding, score_outputs, summarize
+from ..inputs.answers import Classes, Finder, score_outputs, summarize
 from ..inputs.tensor_picture import PictureSeen, tensor_picture
 from .switches import describe
 from .worker import Evaluated
@@ -41,9 +41,6 @@ _MOST_LETTERS = 1000
 """So many letters of a text are shown."""
 
 _MOST_OBJECTS = 100
-
-_PART = 1 << 20
-"""Numbers that are looked at at once: copies of all of them would be several times a large output."""
 
 _EXACT = 1 << 53
 """The whole numbers that browsers count exactly end here."""
@@ -86,35 +83,16 @@ def _spell(text: str) -> str:
 
 def number_facts(array: Array, has_histogram: bool = True) -> Facts:
     """The range and the mean of numbers that are finite, and how many there are between them."""
-    lows, highs, total, count = [], [], 0.0, 0
-    for part in _finite_parts(array):
-        lows.append(part.min().item())
-        highs.append(part.max().item())
-        with np.errstate(over="ignore"):
-            total += float(part.sum(dtype=np.float64))
-        count += part.size
-    facts: Facts = {"count": int(array.size), "not_finite": int(array.size - count)}
-    if not count:
+    finite = array[np.isfinite(array)]
+    facts: Facts = {"count": int(array.size), "not_finite": int(array.size - finite.size)}
+    if not finite.size:
         return facts
-    low, high = min(lows), max(highs)
-    facts |= {"min": low, "max": high, "mean": total / count}
-    width = float(high) - float(low)
-    if has_histogram and math.isfinite(width) and width / BINS > 0:
-        counts = np.zeros(BINS, np.int64)
-        for part in _finite_parts(array):
-            places = ((part.astype(np.float64) - low) / width * BINS).astype(np.int64)
-            counts += np.bincount(np.minimum(places, BINS - 1), minlength=BINS)
-        facts["histogram"] = counts.tolist()
+    with np.errstate(over="ignore"):
+        facts |= {"min": finite.min().item(), "max": finite.max().item(), "mean": float(finite.mean(dtype=np.float64))}
+        width = float(facts["max"]) - float(facts["min"])
+        if has_histogram and math.isfinite(width) and width / BINS > 0:
+            facts["histogram"] = np.histogram(finite.astype(np.float64), BINS)[0].tolist()
     return facts
-
-
-def _finite_parts(array: Array) -> Iterator[Array]:
-    numbers = array.reshape(-1)
-    for start in range(0, numbers.size, _PART):
-        part = numbers[start : start + _PART]
-        finite = part[np.isfinite(part)]
-        if finite.size:
-            yield finite.astype(np.uint8) if finite.dtype.kind == "b" else finite
 
 
 # The tensor that was bound: its numbers, and the picture that they stand for.
@@ -139,12 +117,10 @@ def tensor_facts(tensor: Array, contract: ImageContract) -> Facts:
 
 
 def placement_facts(placement: PicturePlacement) -> Facts:
-    """How a picture became a tensor.
+    """How a picture became a tensor: widths and heights, and the scale across and down.
 
-    Returns:
-        Width and height of the `picture`, of the part that is `taken` of it, of what that `fills` in the `tensor`;
-        `scale`, across and down; and `seen`: the tensor's edges in pixels of the picture, left, top, right, bottom,
-        beyond which there is padding.
+    `taken` is the part that is used, `fills` what that fills of the tensor, and `seen` the tensor's edges in pixels of
+    the picture (left, top, right, bottom), beyond which there is padding.
     """
     picture = (placement.picture_width, placement.picture_height)
     tensor = (placement.tensor_width, placement.tensor_height)
@@ -165,10 +141,9 @@ def share_outside(tensor: Array, contract: ImageContract) -> float:
     """How many of a tensor's numbers stand for no level from 0 to 255 by a contract: a share of 1."""
     outside = 0
     for plane, (factor, summand) in zip(_planes(tensor, contract), contract.affine(), strict=True):
-        for start in range(0, plane.size, _PART):
-            levels = (plane.reshape(-1)[start : start + _PART].astype(np.float64) - summand) / factor
-            # Half a level is rounding; what is not finite is no level.
-            outside += int(np.count_nonzero(~((levels >= -0.5) & (levels <= 255.5))))
+        levels = (plane.astype(np.float64) - summand) / factor
+        # Half a level is rounding; what is not finite is no level.
+        outside += int(np.count_nonzero(~((levels >= -0.5) & (levels <= 255.5))))
     return outside / max(1, int(tensor[0].size))
 
 
@@ -181,7 +156,7 @@ def _planes(tensor: Array, contract: ImageContract) -> Array:
 def tensor_as_picture(
     tensor: Array, contract: ImageContract, reading: str = OWN, model: ImageContract | None = None, channel: int = -1
 ) -> SoftwareBitmap:
-    """The numbers that were bound as a picture.
+    """The numbers that were bound, as a picture.
 
     Args:
         tensor: what was bound.
@@ -264,32 +239,27 @@ def answer_of(
     labels: Sequence[str],
     contracts: Mapping[str, ImageContract],
 ) -> Answer:
-    """What was answered.
-
-    Args:
-        evaluated: the result.
-        model: what was evaluated.
-        values: on what.
-        labels: of the classes; none for the model's own.
-        contracts: how pictures were bound, by input.
-    """
+    """What was answered. Without labels, the classes have the model's own."""
     result = evaluated.result
     labels = labels or model.labels
     finding = Finder(labels=labels).find(result)
     pictures: list[AnswerPicture] = []
     facts: Facts = {}
     if finding is not None:
-        facts |= _finding_facts(finding)
+        facts |= finding.facts
+        if len(objects := facts.get("objects", ())) > _MOST_OBJECTS:
+            facts |= {"objects": objects[:_MOST_OBJECTS], "more_objects": len(objects) - _MOST_OBJECTS}
         if finding.draw is not None:
             picture = next(value for value in values.values() if isinstance(value, ImageFeatureValue))
             facts["drawn"] = len(pictures)
             pictures.append(small_file(finding.draw(picture)))
     classes = Classes(None, labels, score_outputs(model))
     outputs = [_output_facts(name, value, classes, pictures) for name, value in result.outputs.items()]
-    if (
-        not pictures
-        and (found := tensor_picture(result.outputs, _seen(evaluated, model, values, contracts))) is not None
-    ):
+    # As `run` sees it; the order of colours is that of the page's first contract, which the model has not.
+    seen = PictureSeen.of(result, model, values)
+    orders = [contract.pixel_format for contract in contracts.values() if contract.channels == 3]
+    seen = seen._replace(order=orders[0]) if orders else seen
+    if not pictures and (found := tensor_picture(result.outputs, seen)) is not None:
         one = next(output for output in outputs if output["name"] == found.name)
         one |= {"picture": len(pictures), "taken_for": describe(found.contract)}
         pictures.append(found.bitmap)
@@ -297,22 +267,6 @@ def answer_of(
     has_classes = any("classes" in output for output in outputs)
     kind = next((name for name in ("objects", "regions") if name in facts), "classes" if has_classes else "outputs")
     return Answer(facts, kind, pictures)
-
-
-def _seen(
-    evaluated: Evaluated, model: LearningModel, values: Mapping[str, object], contracts: Mapping[str, ImageContract]
-) -> PictureSeen:
-    """As `run` sees it; the order of colours is that of the page's first contract, which the model has not."""
-    seen = PictureSeen.of(evaluated.result, model, values)
-    orders = [contract.pixel_format for contract in contracts.values() if contract.channels == 3]
-    return seen._replace(order=orders[0]) if orders else seen
-
-
-def _finding_facts(finding: Finding) -> Facts:
-    facts = dict(finding.facts)
-    if len(facts.get("objects", ())) > _MOST_OBJECTS:
-        facts |= {"objects": facts["objects"][:_MOST_OBJECTS], "more_objects": len(facts["objects"]) - _MOST_OBJECTS}
-    return facts
 
 
 def _output_facts(name: str, value: Any, classes: Classes, pictures: list[AnswerPicture]) -> Facts:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import re
 import threading
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from ..core.base.messages import Facts, shown
-from ..errors import MissingPackageError, ModelNotFoundError, NotBoundError, WinMLError
-from ..inputs.model import Case
-from ..inputs.trial import Running
+from ..errors import CanceledError, MissingPackageError, ModelNotFoundError, NotBoundError, WinMLError
+from .facts import clean
 from .placed_nodes import placed_nodes
+
+if TYPE_CHECKING:
+    from .opened import OpenModel
+    from .workbench import Workbench
 
 MODULES = (
     *("base", "dagre", "flatbuffers", "grapher", "hdf5", "json", "onnx", "onnx-proto", "onnx-schema", "protobuf"),
@@ -54,35 +58,7 @@ _INLINE_STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
 _TRACKERS = ("google", "sendBeacon", "ipinfo")
 
 
-class Model(Protocol):
-    """A model that is open.
-
-    Attributes:
-        path: of its file; "" where it has none.
-        name: what it is called.
-        is_here: whether the file lies in a folder of the user's: what was dropped does not.
-        case: the model, where it runs, and on which inputs.
-        running: stops what is evaluated of it here, when the page ends.
-    """
-
-    path: str
-    name: str
-    is_here: bool
-    case: Case
-    running: Running
-
-
-class Models(Protocol):
-    """What these pages need of the workbench."""
-
-    def find_model(self, key: str = "") -> Model:
-        """A model that is open; by default the one that was opened last."""
-
-    def new_file(self, ending: str = "") -> str:
-        """The path of a file that is not there yet, and goes with the workbench."""
-
-
-def routes(workbench: Models) -> list[BaseRoute]:
+def routes(workbench: Workbench) -> list[BaseRoute]:
     """What is served under `/graph/`."""
     pages = [
         Route(f"/graph/{address}", own_file(_STATIC / name), methods=["GET"]) for address, name in _OWN_FILES.items()
@@ -91,70 +67,59 @@ def routes(workbench: Models) -> list[BaseRoute]:
     return [
         *pages,
         Route("/graph/netron/{name}", _netron_file, methods=["GET"]),
-        Route("/graph/facts", answer(graph.facts), methods=["GET"]),
+        Route("/graph/facts", graph.facts, methods=["GET"]),
         Route("/graph/model", graph.model, methods=["GET"]),
-        Route("/graph/nodes", answer(graph.nodes), methods=["GET"]),
-        Route("/graph/nodes", answer(graph.nodes_again), methods=["POST"]),
-        Route("/graph/stop", answer(graph.stop), methods=["POST"]),
+        Route("/graph/nodes", graph.nodes, methods=["GET", "POST"]),
+        Route("/graph/stop", graph.stop, methods=["POST"]),
     ]
 
 
 class _Graph:
     """The model's graph, and the last measurement of it."""
 
-    def __init__(self, workbench: Models) -> None:
+    def __init__(self, workbench: Workbench) -> None:
         self._workbench = workbench
         # One measurement at a time: the times of two would be those of a busy processor.
         self._lock = threading.Lock()
         self._measured: tuple[object, Facts] | None = None
 
-    def facts(self, request: Request) -> Facts:
+    def facts(self, request: Request) -> Response:
         """What the page says before anything has been measured."""
         model = require_model(self._workbench, request)
-        size = os.path.getsize(model.path)
         netron = netron_folder()
         is_usable = netron is not None and is_known(netron)
-        hint = "" if is_usable else "Install it: pip install 'winml-py[view]'"
-        return {
-            "name": shown(model.name),
-            "netron": is_usable,
-            "hint": hint,
-            "device": model.case.device,
-            "whole": size <= WHOLE_MODEL,
-        }
+        return json_answer(
+            {
+                "name": shown(model.name),
+                "netron": is_usable,
+                "hint": "" if is_usable else "Install it: pip install 'winml-py[view]'",
+                "device": model.case.device,
+                "whole": os.path.getsize(model.path) <= WHOLE_MODEL,
+            }
+        )
 
     def model(self, request: Request) -> Response:
         """The model's file; of a large one without its large weights."""
-        try:
-            path = require_model(self._workbench, request).path
-        except WinMLError as error:
-            return refusal(error)
+        path = require_model(self._workbench, request).path
         if os.path.getsize(path) <= WHOLE_MODEL:
             return FileResponse(path, media_type="application/octet-stream")
         return Response(without_weights(path), media_type="application/octet-stream")
 
-    def nodes(self, request: Request) -> Facts:
-        """What ran where, as it was measured for this file and case."""
-        return self._nodes(request, is_again=False)
-
-    def nodes_again(self, request: Request) -> Facts:
-        """The same, measured now."""
-        return self._nodes(request, is_again=True)
-
-    def stop(self, request: Request) -> Facts:
-        """Stops the measurement."""
-        require_model(self._workbench, request).running.stop()
-        return {}
-
-    def _nodes(self, request: Request, is_again: bool) -> Facts:
+    def nodes(self, request: Request) -> Response:
+        """What ran where, as it was measured for this file and case; with POST, measured now."""
         model = require_model(self._workbench, request)
         case, status = model.case, os.stat(model.path)
         key = case, status.st_mtime_ns, status.st_size
         with self._lock:
-            if is_again or self._measured is None or self._measured[0] != key:
+            if request.method == "POST" or self._measured is None or self._measured[0] != key:
                 self._measured = None  # should this fail, the one before is not of this file
                 self._measured = key, placed_nodes(case, model.running)
-            return self._measured[1]
+            return json_answer(self._measured[1])
+
+    def stop(self, request: Request) -> Response:
+        """Stops the measurement."""
+        require_model(self._workbench, request).running.stop()
+        return json_answer({})
 
 
 # What pages of this kind share: static files, JSON, errors.
@@ -169,34 +134,26 @@ def own_file(path: Path) -> Callable[[Request], Response]:
     return serve
 
 
-def answer(facts: Callable[[Request], Facts]) -> Callable[[Request], Response]:
-    """An endpoint for what a function finds out, as JSON. Its errors become answers with their hint.
-
-    Starlette calls it on a thread of its own, because it is no coroutine.
-    """
-
-    @functools.wraps(facts)
-    def serve(request: Request) -> Response:
-        try:
-            return JSONResponse(facts(request))
-        except WinMLError as error:
-            return refusal(error)
-
-    return serve
+def json_answer(facts: object, status: int = 200) -> Response:
+    """Facts as JSON, whatever numbers and texts they hold."""
+    text = json.dumps(clean(facts), ensure_ascii=False, allow_nan=False)
+    return Response(text.encode(), status, media_type="application/json")
 
 
-def refusal(error: WinMLError) -> Response:
-    """An error as JSON."""
-    status = 404 if isinstance(error, (ModelNotFoundError, NotBoundError)) else 400
-    return JSONResponse({"error": shown(error.message), "hint": shown(error.hint)}, status)
+def refuse(_: Request, error: Exception) -> Response:
+    """An error as JSON: the handler of every `WinMLError`."""
+    assert isinstance(error, WinMLError)
+    facts = {"error": error.message, "hint": error.hint, "type": type(error).__name__}
+    is_missing = isinstance(error, (ModelNotFoundError, NotBoundError))
+    # What is stopped, as newer settings came, is no failure; browsers write each status from 400 on to the console.
+    return json_answer(facts, 404 if is_missing else 200 if type(error) is CanceledError else 422)
 
 
-def require_model(workbench: Models, request: Request) -> Model:
-    """The model that a request is about, which has a file: its address says which, for each tab has one of its own.
+def require_model(workbench: Workbench, request: Request) -> OpenModel:
+    """The model that a request's address names, for each tab has another; or the one that was opened last.
 
     Raises:
         ModelNotFoundError: there is none yet, or its file is gone.
-        NotBoundError: it is not kept any more.
     """
     model = workbench.find_model(request.query_params.get("model", ""))
     if not os.path.isfile(model.path):
@@ -225,13 +182,11 @@ def _netron_file(request: Request) -> Response:
     """One of the files that are allowed by name; no path of the request's reaches the file system."""
     name, folder = request.path_params["name"], netron_folder()
     if folder is None or name not in FILES | {STYLE}:
-        return JSONResponse({"error": "There is no such file.", "hint": ""}, 404)
-    if name not in ("base.js", STYLE):
-        return FileResponse(folder / name, media_type=_TYPES[os.path.splitext(name)[1]])
-    try:
-        return Response(_text_of(folder, name), media_type=_TYPES[os.path.splitext(name)[1]])
-    except MissingPackageError as error:
-        return refusal(error)
+        raise NotBoundError("There is no such file.")
+    kind = _TYPES[os.path.splitext(name)[1]]
+    if name in ("base.js", STYLE):
+        return Response(_text_of(folder, name), media_type=kind)
+    return FileResponse(folder / name, media_type=kind)
 
 
 @functools.cache

@@ -40,13 +40,8 @@ class Guard:
     """Lets through what the page itself asks, and nothing else.
 
     The token is the first part of every address, `/TOKEN/...`: unlike a cookie, the browser adds it to no request that
-    another page makes, it works inside a notebook's page, and a reload has it.
-
-    Args:
-        app: what is guarded.
-        token: what addresses begin with.
-        hosts: the names that a browser may call this server by, each with its port.
-        in_notebooks: whether a notebook of this machine may show the page inside.
+    another page makes, it works inside a notebook's page, and a reload has it. `hosts` are the names that a browser may
+    call this server by, each with its port.
 
     Attributes:
         tickets: words that stand for the token once: the browser that is started gets one on its command line, which

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,16 +32,7 @@ _RESERVED = frozenset('<>:"/\\|?*')
 
 
 class PictureOnDisk(NamedTuple):
-    """A picture that the page was given.
-
-    Attributes:
-        path: its file.
-        name: what it was called.
-        is_here: whether the file is the user's own, and not a copy.
-        width: pixels.
-        height: pixels.
-        seconds: what it took to decode it.
-    """
+    """A picture that the page was given, and the seconds it took to decode; `is_here` where the file is no copy."""
 
     path: str
     name: str
@@ -56,14 +45,9 @@ class PictureOnDisk(NamedTuple):
 class OpenModel:
     """A model that the page can be asked about.
 
-    Args:
-        path: its file; "" where a program's own model has none.
-        name: what it is called.
-        model: what was loaded.
-        worker: evaluates it.
-        is_here: whether the file is the user's own, and not a copy.
-
     Attributes:
+        path: its file; "" where a program's own model has none.
+        is_here: whether the file is the user's own, and not a copy.
         features: its inputs, by name.
         stated: the contracts that the model or its exporter states, by input.
         contracts: what pictures are bound by at first, by input: each that can take one is there.
@@ -162,15 +146,8 @@ def plain_name(name: str, otherwise: str) -> str:
 
 
 @contextmanager
-def new_file_beside(path: str, name: object) -> Iterator[tuple[str, str]]:
-    """A new model file in a model's folder: it is there whole when the block ends, and no file is written over.
-
-    Args:
-        path: of the model.
-        name: of the new file, as the page sent it.
-
-    Yields:
-        The path to write to, and the one that it will have.
+def new_file_beside(path: str, name: object) -> Iterator[str]:
+    """The path of a new model file in a model's folder: an empty file takes the name until the block has written it.
 
     Raises:
         InvalidArgumentError: it is no name of a model file.
@@ -182,21 +159,16 @@ def new_file_beside(path: str, name: object) -> Iterator[tuple[str, str]]:
         raise InvalidArgumentError(
             f"{name!r} is not the name of a model file.", hint="Give a name without folders that ends with .onnx."
         )
-    folder = os.path.dirname(path)
-    final, written = os.path.join(folder, str(name)), os.path.join(folder, f".{secrets.token_hex(8)}.onnx")
-    is_there = StorageExistsError(f"{name}: There is such a file beside the model.", hint="Choose a new name.")
-    if os.path.lexists(final):
-        raise is_there
+    final = Path(path).with_name(str(name))
+    with written_to(final):
+        try:
+            final.open("x").close()
+        except FileExistsError:
+            raise StorageExistsError(
+                f"{name}: There is such a file beside the model.", hint="Choose a new name."
+            ) from None
     try:
-        yield written, final
-        with written_to(final):
-            try:
-                os.link(written, final)  # unlike a move, it never replaces a file that came meanwhile
-            except FileExistsError:
-                raise is_there from None
-            except OSError:  # a file system without links
-                if os.path.lexists(final):
-                    raise is_there from None
-                os.rename(written, final)
-    finally:
-        Path(written).unlink(missing_ok=True)
+        yield str(final)
+    except BaseException:
+        final.unlink(missing_ok=True)
+        raise

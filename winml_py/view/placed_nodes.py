@@ -33,10 +33,6 @@ _FUSED = 8
 def placed_nodes(case: Case, running: Running) -> Facts:
     """Evaluates a model in a process of its own, and tells what ran where.
 
-    Args:
-        case: the model, where it runs, and on which inputs.
-        running: what stops it.
-
     Returns:
         The profile as JSON has it. Each of `nodes` has `place`, the provider's short name; `busy_us`; `reason`, the
         runtime's words on why the processor has it; `covers`, the nodes of the file that it stands for, each by the
@@ -45,7 +41,6 @@ def placed_nodes(case: Case, running: Running) -> Facts:
 
     Raises:
         EvaluationError: the evaluation ended its process, took too long or was stopped.
-        WinMLError: the model, the device or an input cannot be used.
     """
     try:
         return call_apart(SECONDS, running, measure, case, EVALUATIONS)
@@ -54,11 +49,10 @@ def placed_nodes(case: Case, running: Running) -> Facts:
 
 
 def call_apart(seconds: float, running: Running, function: Callable[..., T], *arguments: object) -> T:
-    """Calls a function of ours that evaluates a model, in a process of its own: a strange one may end it.
+    """Calls a function of ours that evaluates a model, in a process of its own: a strange model may end it.
 
     Raises:
         EvaluationError: the process ended, took too long or was stopped.
-        Exception: what the function raises.
     """
     stops = running.stops
     try:
@@ -137,10 +131,7 @@ class _Names:
         return []
 
     def _chain(self, last: NodeProto, operator: str) -> Sequence[NodeProto]:
-        """The nodes up to the last one, from the one of the kernel's operator: a convolution and what is done to it.
-
-        The last one alone, where no such node leads to it.
-        """
+        """The nodes from that of the kernel's operator to the last; the last one alone where none leads to it."""
         chain = [last]
         while chain[-1].op_type != operator and len(chain) < _FUSED:
             makers = [self._makers[name] for name in chain[-1].input if self._uses[name] == 1 and name in self._makers]

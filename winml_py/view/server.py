@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import secrets
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import FrameType
 
 import uvicorn
@@ -21,48 +20,24 @@ from .workbench import Workbench
 HOST = "127.0.0.1"
 
 _END_SECONDS = 3
-"""So long answers that are being sent may take once the server is to end."""
+"""How long answers that are being sent may take once the server ends."""
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's, which also ends with its terminal, and stops what is being evaluated first."""
+    """uvicorn's, which stops what is being evaluated before it ends."""
 
     def __init__(self, config: uvicorn.Config, stop: Callable[[], None]) -> None:
         super().__init__(config)
         self._stop = stop
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Ends the server; what waits for it is told first."""
+        """Called by uvicorn for Ctrl-C and SIGTERM."""
         threading.Thread(target=self._stop, daemon=True).start()  # a signal must wait for no lock
         self.should_exit = True
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Takes the signals that end a program, and puts back what took them before."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        names = [name for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)]
-        before = {
-            number: signal.signal(number, self.handle_exit) for number in (getattr(signal, name) for name in names)
-        }
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
 
 class PageServer:
-    """A workbench's page, served.
-
-    Args:
-        workbench: closed with the server.
-        port: where; 0 for one that is free.
-        in_notebooks: whether a notebook of this machine may show it inside.
-
-    Attributes:
-        address: of the page, with its token.
+    """A workbench's page, served at `address`, which has the token; the workbench is closed with it.
 
     Raises:
         InvalidArgumentError: the port is taken.
@@ -110,6 +85,8 @@ class PageServer:
 
     def run(self) -> None:
         """Serves until a signal ends the program."""
+        if threading.current_thread() is threading.main_thread() and hasattr(signal, "SIGHUP"):
+            signal.signal(signal.SIGHUP, self._server.handle_exit)  # the terminal was closed
         try:
             asyncio.run(self._server.serve([self._socket]))
         finally:

@@ -21,15 +21,7 @@ STAND_INS: dict[str, Callable[[Array], Array]] = {
 
 
 def stand_in(picture: ImageFeatureValue, name: str) -> ImageFeatureValue:
-    """A picture of the same size.
-
-    Args:
-        picture: the one that was given.
-        name: a key of `STAND_INS`.
-
-    Raises:
-        InvalidArgumentError: there is no such stand-in.
-    """
+    """A picture of the same size, by a key of `STAND_INS`."""
     if name not in STAND_INS:
         raise InvalidArgumentError(f"There is no stand-in {name!r}.", hint=f"Known: {', '.join(STAND_INS)}.")
     image = picture.to_pil().convert("RGB")

@@ -135,11 +135,7 @@ def _scaling_word(value: object) -> str:
 
 
 def contract_of(words: object) -> ImageContract:
-    """The contract that the page's switches state.
-
-    Raises:
-        InvalidArgumentError: a key that there is not, or a value that means nothing.
-    """
+    """The contract that the page's switches state."""
     if not isinstance(words, Mapping) or not all(isinstance(word, str) for pair in words.items() for word in pair):
         raise InvalidArgumentError("A contract is an object of texts.", hint='Such as {"Image.Mean": "0.5"}.')
     known = {*METADATA_FIELDS, "Image.ColorSpaceGamma"}

@@ -29,11 +29,7 @@ MOST_WRITTEN = 1024
 
 
 def read_value(feature: FeatureDescriptor, text: str) -> Any:
-    """The value for an input that a field holds.
-
-    Args:
-        feature: the input.
-        text: JSON, or numbers with spaces or commas between them; of an input of words, also the words themselves.
+    """The value for an input that a field holds: JSON, or numbers with spaces or commas between them; also bare words.
 
     Raises:
         InvalidArgumentError: it cannot be one.
@@ -124,11 +120,7 @@ def _read_array(feature: FeatureDescriptor, numbers: object, text: str) -> Any:
 
 
 def make_up(feature: FeatureDescriptor) -> Any:
-    """A value that is made up, always the same.
-
-    Raises:
-        InvalidArgumentError: it cannot be.
-    """
+    """A value that is made up, always the same."""
     if isinstance(feature, ShapedDescriptor) and feature.tensor_kind not in {TensorKind.STRING, *TENSOR_CLASSES}:
         raise InvalidArgumentError(f"There is no way to give the input {feature.name}, {feature.expects()}, a value.")
     return make_example(feature, np.random.default_rng(0))

@@ -9,8 +9,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +32,7 @@ from .opened import OpenModel, PictureOnDisk, file_of, new_file_beside, plain_na
 from .stand_ins import stand_in
 from .switches import contract_facts, contract_of
 from .values import make_up, read_value, spell_value
-from .worker import AGAIN_SECONDS, Evaluated, Job, Worker
+from .worker import Evaluated, Job, Worker
 
 T = TypeVar("T")
 
@@ -59,21 +58,15 @@ class Workbench:
     Args:
         device: where models run, as `winml-py run --device` has it.
         labels: names of the classes, for models that have none.
-        seconds: so long an evaluation may take.
-
-    Attributes:
-        first_model: what the page shows at first, or "".
-        first_picture: the same of a picture.
-        folder: for files that go with the workbench.
-        kept: the last evaluations.
+        seconds: how long an evaluation may take.
     """
 
     def __init__(self, device: str = "cpu", labels: Sequence[str] = (), seconds: float = 60.0) -> None:
         self.device, self._labels, self.seconds = device, tuple(labels), seconds
         self.folder = tempfile.mkdtemp(prefix="winml-py-view-")
         self._lock, self._decoding = threading.RLock(), threading.Lock()
-        self._models: OrderedDict[str, OpenModel] = OrderedDict()
-        self._pictures: OrderedDict[str, PictureOnDisk] = OrderedDict()
+        self._models: dict[str, OpenModel] = {}
+        self._pictures: dict[str, PictureOnDisk] = {}
         self._decoded: tuple[str, ImageFeatureValue] | None = None
         self._jobs: dict[str, Job] = {}
         self.kept = KeptEvaluations()
@@ -82,22 +75,13 @@ class Workbench:
     # Models.
 
     def find_model(self, key: str = "") -> OpenModel:
-        """A model that is open; by default the one that was opened last.
-
-        Raises:
-            ModelNotFoundError: none has been opened.
-            NotBoundError: it is not kept any more.
-        """
+        """A model that is open; by default the one that was opened last."""
         if not key and not self._latest:
             raise ModelNotFoundError("There is no model file to show.", hint="Open a model first.")
         return self._find(self._models, key or self._latest, "model")
 
     def open_model(self, path: str, name: str = "", *, is_here: bool = True) -> str:
-        """Loads a model; gives what it is asked for by.
-
-        Raises:
-            WinMLError: it cannot be loaded.
-        """
+        """Loads a model; gives what it is asked for by."""
         model = LearningModel.load(path)
         worker = Worker(model, Case(path, device=self.device))
         return self._keep_model(
@@ -130,37 +114,24 @@ class Workbench:
         """What the page shows of a model."""
         return {"id": key} | self.find_model(key).facts()
 
-    def upload_model(self, name: str, write: Callable[[str], None]) -> str:
-        """Keeps the file that somebody dropped, and loads it."""
-        path = self.new_file(".onnx")
-        with _removing_where_it_fails(path):
-            write(path)
+    def upload_model(self, path: str, name: str) -> str:
+        """Loads a file that somebody dropped, and keeps it."""
+        with removed_on_error(path):
             return self.open_model(path, plain_name(name, "model.onnx"), is_here=False)
 
     def save(self, key: str, words: object, name: object, inputs: Sequence[str], is_beside: bool) -> tuple[str, bytes]:
-        """Writes the contract into a copy of a model.
-
-        Args:
-            key: the model.
-            words: the contract.
-            name: of the new file.
-            inputs: those that take pictures.
-            is_beside: whether it is written into the model's folder, and opened; else its bytes are given back.
+        """Writes the contract into a copy of a model: beside it, and opens that; or gives the bytes of the file.
 
         Returns:
-            The new model, and "" of bytes; or nothing, and the bytes of the file.
-
-        Raises:
-            StorageExistsError: there is such a file.
-            WinMLError: it cannot be written.
+            The new model's key, and no bytes; or "", and the bytes of the file.
         """
         opened, contract = self.find_model(key), contract_of(words)
         if not opened.path:
             raise InvalidArgumentError("This model has no file.", hint="Save it first, and load it from its path.")
         if is_beside and opened.is_here:
-            with new_file_beside(opened.path, name) as (path, final):
+            with new_file_beside(opened.path, name) as path:
                 write_contract(opened.path, path, contract, inputs)
-            return self.open_model(final), b""
+            return self.open_model(path), b""
         path = self.new_file(".onnx")
         try:
             write_contract(opened.path, path, contract, inputs)
@@ -169,11 +140,7 @@ class Workbench:
             _remove(path)
 
     def read_config(self, values: object) -> ImageContract:
-        """The contract that a config of another library's states.
-
-        Raises:
-            WinMLError: it states none.
-        """
+        """The contract that a config of another library's states."""
         if not isinstance(values, Mapping):
             raise InvalidArgumentError("A config is a JSON object.", hint="Such as a preprocessor_config.json.")
         return read_contract(values)
@@ -204,14 +171,11 @@ class Workbench:
     # Pictures.
 
     def open_picture(self, path: str, name: str = "", *, is_here: bool = True) -> str:
-        """Keeps a picture; gives what it is asked for by.
-
-        Raises:
-            PictureError: it is none, or of more than 50 megapixels.
-        """
-        value, seconds = self._load(path)
-        if seconds < AGAIN_SECONDS:
-            value, seconds = self._load(path)
+        """Keeps a picture of at most 50 megapixels; gives what it is asked for by."""
+        with self._decoding:
+            started = time.perf_counter()
+            value = ImageFeatureValue.load(path, max_pixels=MOST_PIXELS)
+            seconds = time.perf_counter() - started
         ((width, height),) = value.sizes
         key = secrets.token_hex(8)
         picture = PictureOnDisk(os.path.abspath(path), name or os.path.basename(path), is_here, width, height, seconds)
@@ -223,11 +187,10 @@ class Workbench:
                 _remove(each.path)
         return key
 
-    def upload_picture(self, name: str, write: Callable[[str], None]) -> str:
+    def upload_picture(self, path: str, name: str) -> str:
         """Keeps the file that somebody dropped."""
-        path, name = self.new_file(), plain_name(name, "picture.png")
-        with _removing_where_it_fails(path):
-            write(path)
+        name = plain_name(name, "picture.png")
+        with removed_on_error(path):
             try:
                 return self.open_picture(path, name, is_here=False)
             except PictureError as error:  # its name here says nothing to anybody
@@ -246,20 +209,10 @@ class Workbench:
     def _decode(self, key: str) -> ImageFeatureValue:
         """A picture's pixels; only the last one's are kept."""
         picture = self._find(self._pictures, key, "picture")
-        with self._lock:
-            if self._decoded is not None and self._decoded[0] == key:
-                return self._decoded[1]
-        value, _ = self._load(picture.path)
-        with self._lock:
-            self._decoded = (key, value)
-        return value
-
-    def _load(self, path: str) -> tuple[ImageFeatureValue, float]:
-        """Decodes a picture, and takes the time: one at a time, for the largest need 200 MB each."""
-        with self._decoding:
-            started = time.perf_counter()
-            value = ImageFeatureValue.load(path, max_pixels=MOST_PIXELS)
-            return value, time.perf_counter() - started
+        with self._decoding:  # one at a time: the largest need 200 MB each
+            if self._decoded is None or self._decoded[0] != key:
+                self._decoded = key, ImageFeatureValue.load(picture.path, max_pixels=MOST_PIXELS)
+            return self._decoded[1]
 
     # Evaluations.
 
@@ -270,9 +223,6 @@ class Workbench:
             asked: the `model`; for each of `inputs` a `picture` with the words of its `contract`, a `text`, or nothing,
                 which is made up; a `job` to stop it by. A `stand_in` is evaluated in place of all pictures. Of one that
                 `is_trial` there is the answer alone, and it leaves nothing behind.
-
-        Raises:
-            WinMLError: something is wrong with it, or with the model.
         """
         key, job = str(asked.get("model", "")), Job(self.seconds)
         opened = self._find(self._models, key, "model")
@@ -289,7 +239,11 @@ class Workbench:
             try:
                 job.begin()
                 self._close_others(key)
-                inputs, is_trial = _objects(asked.get("inputs", {})), asked.get("is_trial") is True
+                inputs, is_trial = asked.get("inputs", {}), asked.get("is_trial") is True
+                if not isinstance(inputs, Mapping) or not all(isinstance(each, Mapping) for each in inputs.values()):
+                    raise InvalidArgumentError(
+                        "The inputs are an object of objects.", hint='Such as {"x": {"text": "1 2 3"}}.'
+                    )
                 return self._evaluate(opened, inputs, job, str(asked.get("stand_in", "")), is_trial)
             finally:
                 opened.turn.release()
@@ -368,7 +322,7 @@ class Workbench:
         """Ends the sessions of models that have not been evaluated for long, and are not now."""
         with self._lock:
             if key in self._models:
-                self._models.move_to_end(key)
+                self._models[key] = self._models.pop(key)
             others = [each for name, each in self._models.items() if name != key and each.worker.engine]
         for each in others[: max(0, len(others) + 1 - _SESSIONS)]:
             if each.turn.acquire(blocking=False):
@@ -386,7 +340,7 @@ class Workbench:
             return among[key]
 
     @staticmethod
-    def _shorten(kept: OrderedDict[str, T], first: str) -> list[T]:
+    def _shorten(kept: dict[str, T], first: str) -> list[T]:
         """Lets go of the oldest, but not of what the page begins with."""
         oldest = [key for key in kept if key != first][: max(0, len(kept) - _MOST_OPEN)]
         return [kept.pop(key) for key in oldest]
@@ -408,21 +362,10 @@ class Workbench:
         """Ends all sessions, with their processes, and removes what was dropped here. Twice is harmless."""
         self.stop_all()
         with self._lock:
-            models, self._models = list(self._models.values()), OrderedDict()
+            models, self._models = list(self._models.values()), {}
         for each in models:
             each.worker.close()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _objects(inputs: object) -> Mapping[str, Mapping[str, Any]]:
-    """What the page asks of each input.
-
-    Raises:
-        InvalidArgumentError: it has another form.
-    """
-    if not isinstance(inputs, Mapping) or not all(isinstance(given, Mapping) for given in inputs.values()):
-        raise InvalidArgumentError("The inputs are an object of objects.", hint='Such as {"x": {"text": "1 2 3"}}.')
-    return inputs
 
 
 def _input_facts(name: str, evaluated: Evaluated, contract: ImageContract | None, opened: OpenModel) -> Facts:
@@ -451,7 +394,8 @@ def _times(evaluated: Evaluated, decoding: float) -> dict[str, float]:
 
 
 @contextmanager
-def _removing_where_it_fails(path: str) -> Iterator[None]:
+def removed_on_error(path: str) -> Iterator[None]:
+    """Removes a file where the block fails."""
     try:
         yield
     except BaseException:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -25,6 +24,7 @@ from ..core.model.model import LearningModel
 from ..core.runtime.engine import Isolation
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
+from ..enums import AsyncStatus
 from ..errors import CanceledError, EvaluationTimeoutError, InvalidArgumentError, WinMLError
 from ..inputs.examples import MAX_NUMBERS
 from ..inputs.model import Case
@@ -35,6 +35,9 @@ T = TypeVar("T")
 GRACE_SECONDS = 5.0
 """So long what was stopped may take to end. In a process of its own it is killed half a second after."""
 
+POLL_SECONDS = 0.05
+"""How often somebody who waits looks whether the evaluation was stopped."""
+
 AGAIN_SECONDS = 0.5
 """What is done in less is done a second time, which is shown: the first time also loads libraries and makes room."""
 
@@ -43,41 +46,24 @@ MEMORY_SHARE = 0.75
 
 
 class Job:
-    """One evaluation that somebody waits for, from its place in the queue to its answer.
-
-    Args:
-        seconds: so long it may take, from its turn on.
-    """
+    """One evaluation that somebody waits for. Its time, in seconds, counts from its turn on."""
 
     def __init__(self, seconds: float) -> None:
-        self._seconds, self._until = seconds, 0.0
-        self._lock, self._is_cancelled = threading.Lock(), False
-        self._operation: AsyncOperation[Any] | None = None
+        self._seconds, self._until, self._is_cancelled = seconds, 0.0, False
 
     def begin(self) -> None:
-        """Its turn has come: from now on its time counts.
-
-        Raises:
-            CanceledError: nobody wants it any more.
-        """
+        """Its turn has come: from now on its time counts."""
         self._until = time.monotonic() + self._seconds
         self.require_wanted()
 
     def require_wanted(self) -> None:
-        """Refuses to go on for nobody.
-
-        Raises:
-            CanceledError: it was stopped.
-        """
+        """Refuses to go on for nobody: CanceledError where it was stopped."""
         if self._is_cancelled:
             raise CanceledError("The evaluation was stopped.")
 
     def cancel(self) -> None:
         """Stops it; also one that has not begun."""
-        with self._lock:
-            self._is_cancelled = True
-            if self._operation is not None:
-                self._operation.cancel()
+        self._is_cancelled = True
 
     def wait_for(self, operation: AsyncOperation[T]) -> T:
         """What an operation gives.
@@ -85,27 +71,14 @@ class Job:
         Raises:
             CanceledError: the job was stopped.
             EvaluationTimeoutError: its time was up.
-            WinMLError: what the operation raises.
         """
-        with self._lock:
-            self._operation = operation
-            if self._is_cancelled:
-                operation.cancel()
-        try:
-            return operation.get(max(0.001, self._until - time.monotonic()))
-        except TimeoutError as error:
-            if isinstance(error, WinMLError):
-                raise
-        except WinMLError as error:
-            if self._is_cancelled:
-                raise CanceledError("The evaluation was stopped.") from error
-            raise
-        finally:
-            with self._lock:
-                self._operation = None
+        while not self._is_cancelled and time.monotonic() < self._until:
+            if operation.wait(POLL_SECONDS) is not AsyncStatus.STARTED:
+                return operation.get()
         operation.cancel()
-        with suppress(WinMLError, TimeoutError):
-            operation.get(GRACE_SECONDS)
+        with suppress(WinMLError):
+            operation.wait(GRACE_SECONDS)
+        self.require_wanted()
         raise EvaluationTimeoutError(
             f"The model was not done within {self._seconds:g} s, and was stopped.",
             hint="Allow more: winml-py view --time-limit SECONDS.",
@@ -117,7 +90,7 @@ class Evaluated(NamedTuple):
 
     Attributes:
         result: the outputs.
-        tensors: what was bound to each input that is a tensor or a picture: copies.
+        tensors: copies of what was bound to each input that is a tensor or a picture.
         placements: where each picture lies in its tensor.
         seconds: of each phase: bind, evaluate.
         is_first: whether these are the seconds of the first evaluation.
@@ -131,16 +104,9 @@ class Evaluated(NamedTuple):
 
 
 class Worker:
-    """The session of a model, made when it is needed.
+    """The session of a model, made when it is needed: in a process of its own, unless a program gave one.
 
-    Args:
-        model: what is evaluated.
-        case: where it runs.
-        session: a program's own, which is used as it is; by default one in a process of its own.
-
-    Attributes:
-        case: the same.
-        is_isolated: whether a model that ends its process ends another than this one.
+    `is_isolated` says whether a model that ends its process ends another than this one.
     """
 
     def __init__(self, model: LearningModel, case: Case, session: LearningModelSession | None = None) -> None:
@@ -151,13 +117,7 @@ class Worker:
     def evaluate(
         self, job: Job, values: Mapping[str, Any], contracts: Mapping[str, ImageContract], needs_times: bool = True
     ) -> Evaluated:
-        """Binds values, and evaluates; a quick model twice, for the times.
-
-        Args:
-            job: by which it can be stopped; it has begun.
-            values: of all inputs.
-            contracts: how those that are pictures are bound.
-            needs_times: False evaluates once.
+        """Binds values, and evaluates; a quick model twice, for the times, unless `needs_times` is False.
 
         Raises:
             EngineLostError: the process of the model ended.
@@ -168,43 +128,29 @@ class Worker:
         try:
             session = self._open(job)
             binding, watch = LearningModelBinding(session), Stopwatch()
-            tensors, result, seconds = self._evaluate_once(job, session, binding, watch, values, contracts)
-            is_first = not needs_times or sum(seconds.values()) > AGAIN_SECONDS
-            if not is_first:
-                tensors, result, seconds = self._evaluate_once(job, session, binding, watch, values, contracts)
+            is_first = True
+            while True:
+                with watch.phase("bind"):
+                    for name, value in values.items():
+                        binding.bind(name, value, {"ImageContract": contracts[name]} if name in contracts else {})
+                # Before it is evaluated: what was bound, and not what an operator in place may leave of it.
+                tensors = {name: _bound(binding, name, value) for name, value in values.items()}
+                with watch.phase("evaluate"):
+                    result = job.wait_for(session.evaluate_async(binding))
+                seconds = {name: sample.wall for name, sample in watch.lap().items()}
+                if not is_first or not needs_times or sum(seconds.values()) > AGAIN_SECONDS:
+                    break
+                is_first = False
         except WinMLError:
             if self._session is not None and self._session is not self._given and self._session.is_lost:
                 self.close()
             raise
         placements = {name: places[0] for name, places in result.placements.items()}
-        return Evaluated(result, tensors, placements, seconds, is_first)
-
-    @staticmethod
-    def _evaluate_once(
-        job: Job,
-        session: LearningModelSession,
-        binding: LearningModelBinding,
-        watch: Stopwatch,
-        values: Mapping[str, Any],
-        contracts: Mapping[str, ImageContract],
-    ) -> tuple[dict[str, Array], LearningModelEvaluationResult, dict[str, float]]:
-        """What was bound, what came, and the seconds of each phase."""
-        with watch.phase("bind"):
-            for name, value in values.items():
-                binding.bind(name, value, {"ImageContract": contracts[name]} if name in contracts else {})
-        # Before it is evaluated: what was bound, and not what an operator in place may leave of it.
-        tensors = {name: _bound(binding, name, value) for name, value in values.items()}
-        with watch.phase("evaluate"):
-            result = job.wait_for(session.evaluate_async(binding))
-        seconds = {name: sample.wall for name, sample in watch.lap().items()}
-        return {name: tensor for name, tensor in tensors.items() if tensor is not None}, result, seconds
+        bound = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+        return Evaluated(result, bound, placements, seconds, is_first)
 
     def _require_room(self, name: str, contract: ImageContract) -> None:
-        """Refuses a tensor that the page would need gigabytes for, before there is one.
-
-        Raises:
-            InvalidArgumentError: it has more numbers than an example may have.
-        """
+        """Refuses a tensor that the page would need gigabytes for, before there is one."""
         feature = next(feature for feature in self._model.input_features if feature.name == name)
         assert isinstance(feature, ShapedDescriptor)
         stated = [feature.shape[axis] for axis in contract.axes()[1:]]

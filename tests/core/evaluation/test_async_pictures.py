@@ -62,7 +62,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
         monkeypatch.setattr(module, name, watched)
 
-    watch(codecs._PlainPicture, "decode")
+    watch(codecs._PlainJpeg, "decode")
     watch(codecs, "from_pil")
     watch(tensorize, "tensorize")
     return seen

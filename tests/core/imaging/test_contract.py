@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,6 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 from PIL import Image
 
-import winml_py
 from helpers import reference
 from helpers.models import FLOAT, FLOAT16, data, tensor, unary
 from helpers.placed import tensorize
@@ -286,21 +283,6 @@ def test_video_formats_there_and_back(name: str) -> None:
 # Geometry
 
 
-@pytest.mark.parametrize(
-    ("kernel", "resampling"),
-    [
-        (ImageKernel.ANTIALIASED_LINEAR, Image.Resampling.BILINEAR),
-        (ImageKernel.ANTIALIASED_CUBIC, Image.Resampling.BICUBIC),
-        (ImageKernel.NEAREST, Image.Resampling.NEAREST),
-    ],
-)
-@pytest.mark.parametrize("target", [(20, 11), (37, 29), (90, 80)])
-def test_kernels_that_are_pillows(kernel: ImageKernel, resampling: Image.Resampling, target: tuple[int, int]) -> None:
-    pixels = np.random.default_rng(2).integers(0, 256, (40, 60, 3), np.uint8)
-    expected = np.asarray(Image.fromarray(pixels).resize(target, resampling))
-    np.testing.assert_array_equal(resize(pixels, *target, kernel), expected)
-
-
 @pytest.mark.parametrize("kernel", [ImageKernel.LINEAR, ImageKernel.CUBIC, ImageKernel.AREA])
 def test_kernels_that_are_opencvs(kernel: ImageKernel) -> None:
     import cv2
@@ -376,33 +358,6 @@ def test_what_a_placement_says() -> None:
         assert compute_placement(8, 6, 8, 6, mode, None).is_identity
         moved = compute_placement(8, 6, 4, 3, mode, BitmapBounds(2, 1, 4, 3))
         assert (moved.part, moved.is_identity, moved.has_padding) == ((2, 1, 4, 3), False, False)
-
-
-def test_only_these_files_name_crop_modes() -> None:
-    """Its member, its rule, and its word. Two calls hand the contract's mode on; the command
-    line has an option, and timm a key of that name.
-    """
-    package = Path(winml_py.__file__).parent
-    words = re.compile(r"ImageCropMode\.|crop_mode|(?<!ImageAnchor\.)CENTER\b|LETTERBOX\b|STRETCH\b")
-    found = {path.relative_to(package).as_posix() for path in package.rglob("*.py") if words.search(path.read_text())}
-    options = {f"authoring/learning/{name}.py" for name in ("candidates", "rules")}
-    options |= {
-        "inputs/examples.py",
-        "authoring/kernels.py",
-        "cli/contract.py",
-        "core/contracts/timm.py",
-        "core/contracts/ultralytics.py",
-    }
-    assert found - options == {
-        "enums.py",
-        "core/imaging/geometry.py",
-        "core/imaging/contract.py",
-        "core/features/pictures.py",
-    }
-    fit = (package / "core" / "features" / "pictures.py").read_text()
-    assert words.findall(fit) == ["crop_mode"]
-    geometry = (package / "core" / "imaging" / "geometry.py").read_text()
-    assert len(words.findall(geometry.split("_CROP_RULES: ")[0])) == 0
 
 
 # The contract itself

@@ -118,13 +118,6 @@ def test_alpha_weighs_nothing() -> None:
     np.testing.assert_array_equal(resize(pixels, 50, 40)[..., :3], without)
 
 
-@needs_resizer
-def test_sixteen_bits_become_eight_first() -> None:
-    pixels = np.random.default_rng(0).integers(0, 1 << 16, (90, 120, 3), np.uint16)
-    levels = ((pixels.astype(np.uint32) + 128) // 257).astype(np.uint8)
-    np.testing.assert_array_equal(resize(pixels, 50, 40), resize(levels, 50, 40))
-
-
 @pytest.mark.parametrize("kernel", [kernel for kernel, entry in KERNELS.items() if entry.is_antialiased])
 def test_exact_is_pillow(kernel: ImageKernel, cat: Any) -> None:
     with Image.open(cat) as image:
@@ -193,13 +186,3 @@ def test_eight_threads_scale_at_once() -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(work, range(8))) == 4000
-
-
-def test_a_result_can_be_read_alone(cat: Any) -> None:
-    """What a program gets to keep is its own memory, whoever scaled it."""
-    value = ImageFeatureValue.load(cat)
-    frame = value.video_frame.software_bitmap
-    assert frame is not None
-    before = frame.to_numpy().copy()
-    tensor_of(ImageContract(BitmapPixelFormat.RGB8), before[..., :3])
-    np.testing.assert_array_equal(frame.to_numpy(), before)

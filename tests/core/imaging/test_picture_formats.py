@@ -47,9 +47,9 @@ def test_no_program_starts_for_an_eps_file(tmp_path: Path, ghostscript: Path) ->
     path = tmp_path / "innocent.png"
     path.write_bytes(data)
     for source in (data, path):
-        with pytest.raises(PictureError, match=r"EPS files are not read.*Formats that are read: AVIF, BMP"):
+        with pytest.raises(PictureError, match="Formats that are read: AVIF, BMP"):
             SoftwareBitmap.load(source)
-        with pytest.raises(PictureError, match="EPS files are not read"):
+        with pytest.raises(PictureError, match="no decoder knows what it is"):
             ImageFeatureValue.load(source, fast_decode=True)
     with Image.open(path) as lazy, pytest.raises(PictureError, match="starts Ghostscript"):
         SoftwareBitmap.from_pil(lazy)

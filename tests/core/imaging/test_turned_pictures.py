@@ -125,15 +125,6 @@ def test_gray_and_transparent_images_are_turned() -> None:
         assert SoftwareBitmap.from_pil(image).pixel_width == 32
 
 
-def test_placements_are_those_of_the_upright_picture() -> None:
-    session = LearningModelSession(LearningModel.load(unary(shape=(1, 3, 16, 16))))
-    for value in (Image.open(io.BytesIO(file_of(6))), ImageFeatureValue.load(file_of(6))):
-        binding = LearningModelBinding(session)
-        binding.bind("x", value, CONTRACT)
-        corners = binding.placements["x"][0].points_to_picture([[0, 0], [16, 16]])
-        np.testing.assert_allclose(corners, [[0, 8], [32, 40]])  # the middle square of 32 x 48
-
-
 # HEIC
 
 HEADER = b"\0\0\0\x1cftypheic\0\0\0\0mif1heicmiaf" + bytes(64)

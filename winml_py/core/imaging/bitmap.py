@@ -36,9 +36,6 @@ class SoftwareBitmap(Object, Closeable):
         dpi_x: pixels an inch; only encoders use it.
         dpi_y: pixels an inch; only encoders use it.
 
-    Raises:
-        InvalidArgumentError: no pixels at all, or a format that is not held as one array.
-
     Example:
         >>> from winml_py import BitmapPixelFormat, SoftwareBitmap
         >>> bitmap = SoftwareBitmap(BitmapPixelFormat.BGRA8, 4, 2)
@@ -84,14 +81,14 @@ class SoftwareBitmap(Object, Closeable):
         """A bitmap over an array: a view, so later changes of the array are changes of the picture.
 
         Args:
-            array: height x width x channels, or height x width for gray; uint8, or uint16 for the
-                16-bit formats; any strides. For NV12 and P010 it is 3/2 height x width, the plane of brightness
-                above that of colours; for YUY2, height x width x 2.
-            pixel_format: the order of its channels. It must be said: an array does not state it.
+            array: height x width x channels, or height x width for gray; uint8, or uint16 for the 16-bit formats; any
+                strides. NV12 and P010: 3/2 height x width, the plane of brightness above that of colours. YUY2: height
+                x width x 2.
+            pixel_format: the order of its channels, which an array does not state.
             alpha: how the alpha channel relates to the colours; models never see it.
 
         Raises:
-            InvalidArgumentError: shape or dtype are not those of the format, or none was said.
+            InvalidArgumentError: no format was stated, or the array's shape or dtype are not those of the format.
         """
         if array is None:
             raise InvalidArgumentError(
@@ -206,8 +203,7 @@ class SoftwareBitmap(Object, Closeable):
         Args:
             source: the bitmap to copy.
             pixel_format: how the copy's pixels lie.
-            alpha: how its alpha channel relates to the colours, by default as in the source. The colours are multiplied
-                by alpha or divided by it where that differs.
+            alpha: how its alpha channel relates to the colours, by default as in the source.
         """
         if not isinstance(source, SoftwareBitmap):
             raise InvalidArgumentError(f"A SoftwareBitmap is converted, not {type_name(source)}.")
@@ -240,11 +236,7 @@ class SoftwareBitmap(Object, Closeable):
     create_copy_with_alpha_from_buffer = create_copy_from_buffer
 
     def copy_from_buffer(self, source: object, /) -> None:
-        """Copies pixels from a buffer, which may be larger than the picture.
-
-        Raises:
-            InvalidArgumentError: if the buffer is smaller than the picture.
-        """
+        """Copies pixels from a buffer, which may be larger than the picture, but not smaller."""
         pixels = self.to_numpy()
         if self.is_read_only:
             raise InvalidArgumentError("The bitmap is read-only.", hint="Copy it first: SoftwareBitmap.copy(bitmap).")
@@ -254,11 +246,7 @@ class SoftwareBitmap(Object, Closeable):
         pixels[:] = np.frombuffer(data[: pixels.nbytes], pixels.dtype).reshape(pixels.shape)
 
     def copy_to_buffer(self, target: object, /) -> None:
-        """Copies the pixels into a writable buffer, which may be larger than the picture.
-
-        Raises:
-            InvalidArgumentError: if the buffer is smaller than the picture.
-        """
+        """Copies the pixels into a writable buffer, which may be larger than the picture, but not smaller."""
         pixels = self.to_numpy()
         room = byte_view(target)
         if room.nbytes < pixels.nbytes:
@@ -270,11 +258,7 @@ class SoftwareBitmap(Object, Closeable):
             target.length = pixels.nbytes
 
     def copy_to(self, bitmap: SoftwareBitmap, /) -> None:
-        """Copies the pixels to a bitmap of the same size, converted to its format.
-
-        Raises:
-            InvalidArgumentError: if the bitmaps differ in size.
-        """
+        """Copies the pixels to a bitmap of the same size, converted to its format."""
         target = bitmap.to_numpy()
         if (bitmap.pixel_width, bitmap.pixel_height) != (self._width, self._height):
             raise InvalidArgumentError(f"{bitmap!r} is not of the size of {self!r}.")
@@ -288,13 +272,9 @@ class SoftwareBitmap(Object, Closeable):
         return type(self).from_array(pixels, self._format, self._alpha)
 
     def lock_buffer(self, mode: BitmapBufferAccessMode, /) -> BitmapBuffer:
-        """Gives the memory as WinRT does; `to_numpy` is simpler.
-
-        Args:
-            mode: with `READ`, the memory cannot be written to through the buffer.
+        """Gives the memory as WinRT does, read-only with `READ`; `to_numpy` is simpler.
 
         Raises:
-            IllegalCallError: the bitmap has been closed.
             InvalidArgumentError: it is a view of an array whose rows do not lie one after the other.
         """
         return BitmapBuffer(self.to_numpy(), member(BitmapBufferAccessMode, mode, "The access mode"))
@@ -340,7 +320,6 @@ def _describe(array: Pixels) -> str:
 
 
 def _hint(array: Pixels) -> str:
-    """What to do with an array that is no picture, where that can be told."""
     if array.dtype.kind == "f":
         return "Bind numbers as they are: binding.bind(name, array)."
     if array.ndim == 3 and array.shape[0] in (1, 3, 4) and array.shape[-1] not in (3, 4):
@@ -397,11 +376,7 @@ class BitmapBuffer(Closeable):
         return 1
 
     def get_plane_description(self, index: int, /) -> BitmapPlaneDescription:
-        """The layout of the plane.
-
-        Raises:
-            InvalidArgumentError: an index other than 0.
-        """
+        """The layout of plane 0, the only one."""
         pixels = self._open()
         if index != 0:
             raise InvalidArgumentError(f"There is no plane {index}: the bitmap has one plane, 0.")

@@ -1,4 +1,4 @@
-"""Picture files and Pillow images, to and from pixels; HEIF, and the size that Pillow may decode."""
+"""Picture files and Pillow images, to and from pixels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 import os
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
@@ -37,7 +37,7 @@ ORIENTATION = 0x0112
 GRAY_MODES = ("1", "L", *WIDE_GRAY)
 """Pillow's modes that become GRAY8."""
 
-_UNKNOWN = "no decoder knows what it is"
+_HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs", b"mif1", b"msf1")
 
 FORMATS = ("AVIF", "BMP", "GIF", "ICO", "JPEG", "JPEG2000", "PNG", "PPM", "QOI", "TGA", "TIFF", "WEBP")
 """The formats that are read, by Pillow's names. Pillow knows more, and some of them start a program to read a file
@@ -49,16 +49,12 @@ def decode(source: PictureSource, max_pixels: int = MAX_PIXELS, reduction: int =
     """Decodes a picture file or its bytes as viewers show it: turned by EXIF, in sRGB; an animation's first frame.
 
     Args:
-        source: the path of the file, its bytes, or an open binary stream.
+        source: what to read.
         max_pixels: how many pixels it may state that it has.
         reduction: 1, 2, 4 or 8: a JPEG's sides are divided by it, rounded up; other formats ignore it.
-
-    Raises:
-        PictureNotFoundError: there is no such file.
-        PictureError: it is not a picture, or it is damaged, or larger than `max_pixels`.
     """
     with opened(source, max_pixels) as (image, file):
-        plain = _plain_picture(image)
+        plain = _plain_jpeg(image)
         if plain is not None:
             file.seek(0)
             decoded = plain.decode(file.read(), reduction)
@@ -78,33 +74,15 @@ def orientation_of(image: Image) -> int:
     return 1 if image.format == "TIFF" else int(image.getexif().get(ORIENTATION, 1))
 
 
-class _PlainPicture(NamedTuple):
-    """A JPEG or WebP that another decoder reads: to the same pixels as Pillow, in less time.
+class _PlainJpeg(NamedTuple):
+    """A JPEG that simplejpeg decodes to Pillow's pixels, in less time; its size is that before EXIF turns it."""
 
-    Attributes:
-        kind: "JPEG" or "WEBP".
-        size: width and height, before EXIF turns it.
-        is_gray: whether it has no colours.
-        orientation: EXIF's.
-    """
-
-    kind: str
     size: tuple[int, int]
     is_gray: bool
     orientation: int
 
     def decode(self, data: bytes, reduction: int) -> tuple[Pixels, BitmapPixelFormat] | None:
-        """The pixels, turned; None where the decoder refuses the file.
-
-        Pillow accepts some of those, and describes what is wrong with the others.
-        """
-        pixels = self._decode_jpeg(data, reduction) if self.kind == "JPEG" else self._decode_webp(data)
-        if pixels is None:
-            return None
-        pixel_format = BitmapPixelFormat.GRAY8 if self.is_gray else BitmapPixelFormat.BGR8
-        return np.ascontiguousarray(turned(pixels, self.orientation)), pixel_format
-
-    def _decode_jpeg(self, data: bytes, reduction: int) -> Pixels | None:
+        """The pixels, turned; None for a damaged file: Pillow reads some of those, and describes the others."""
         import simplejpeg
 
         width, height = (-(-side // reduction) for side in self.size)
@@ -113,44 +91,29 @@ class _PlainPicture(NamedTuple):
             pixels: Pixels = simplejpeg.decode_jpeg(data, "GRAY" if self.is_gray else "BGR", **sizes)
         except ValueError:
             return None
-        return pixels[..., 0] if self.is_gray else pixels
-
-    def _decode_webp(self, data: bytes) -> Pixels | None:
-        # OpenCV decodes PNG faster, too, but writes to standard error where a file is damaged.
-        import cv2
-
-        pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
-        return pixels if pixels is not None and pixels.shape[1::-1] == self.size else None
+        pixels, pixel_format = (
+            (pixels[..., 0], BitmapPixelFormat.GRAY8) if self.is_gray else (pixels, BitmapPixelFormat.BGR8)
+        )
+        return np.ascontiguousarray(turned(pixels, self.orientation)), pixel_format
 
 
-def _plain_picture(image: Image) -> _PlainPicture | None:
-    """What another decoder must know of a picture; None where it is of no such kind, or its colours are converted."""
-    is_plain = image.mode in {"JPEG": ("L", "RGB"), "WEBP": ("RGB",)}.get(image.format or "", ())
-    if not is_plain or getattr(image, "is_animated", False) or has_foreign_colours(image):
+def _plain_jpeg(image: Image) -> _PlainJpeg | None:
+    """What simplejpeg must know of a picture; None for another format, and where colours must be converted."""
+    if image.format != "JPEG" or image.mode not in ("L", "RGB") or has_foreign_colours(image):
         return None
-    return _PlainPicture(str(image.format), image.size, image.mode == "L", orientation_of(image))
+    return _PlainJpeg(image.size, image.mode == "L", orientation_of(image))
 
 
 class EncodedPicture:
     """A picture file in memory, of which only the head has been read: it is decoded once the wanted size is known.
 
-    Args:
-        source: the path of the file, its bytes, or an open binary stream.
-        max_pixels: how many pixels it may state that it has.
-
-    Attributes:
-        width: pixels, once EXIF has turned the picture.
-        height: pixels, once EXIF has turned the picture.
-
-    Raises:
-        PictureNotFoundError: there is no such file.
-        PictureError: it is not a picture, or it is damaged, or larger than `max_pixels`.
+    `width` and `height` are those after EXIF has turned the picture. Errors are those of `opened`.
     """
 
     def __init__(self, source: PictureSource, max_pixels: int = MAX_PIXELS) -> None:
         with opened(source, max_pixels) as (image, file):
             self.width, self.height = image.size if orientation_of(image) < 5 else image.size[::-1]
-            self._plain = _plain_picture(image)
+            self._plain = _plain_jpeg(image)
             file.seek(0)
             self._data = file.read()
         self._max_pixels = max_pixels
@@ -176,6 +139,8 @@ def opened(source: PictureSource, max_pixels: int = MAX_PIXELS) -> Iterator[tupl
         PictureNotFoundError: there is no such file.
         PictureError: it is not a picture, or it is damaged, or larger than `max_pixels`.
     """
+    from PIL.Image import DecompressionBombError, DecompressionBombWarning
+
     source = _path_or_bytes(source)
     if source == b"":
         hint = "Pass the contents of a picture file; over HTTP, send them as the body."
@@ -186,10 +151,49 @@ def opened(source: PictureSource, max_pixels: int = MAX_PIXELS) -> Iterator[tupl
         _translate_errors(failure, f"Formats that are read: {', '.join(FORMATS)}.", source),
         io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file,
     ):
-        image = _open_image(file, max_pixels, name)
-        _require_allowed_size(image, max_pixels, name)
-        with raised_pillow_limit(image.width * image.height):
+        try:
+            image = _identify(file, name)
+        except (DecompressionBombError, DecompressionBombWarning):  # ICO's and WebP's readers check before they open
+            with raised_pillow_limit(max_pixels):
+                image = _identify(file, name)
+        width, height = image.size
+        if width * height > max_pixels:
+            raise PictureError(
+                f"{name} claims {width}x{height} pixels, and {max_pixels:,} are allowed.",
+                hint="If that is intended, allow more: load(source, max_pixels=...).",
+            )
+        with raised_pillow_limit(width * height):
             yield image, file
+
+
+_limit_lock = threading.Lock()
+_limits: list[int] = []
+"""While pictures beyond Pillow's limit are read: that limit, and their sizes."""
+
+
+@contextmanager
+def raised_pillow_limit(pixels: int) -> Iterator[None]:
+    """Within the block, Pillow decodes so many pixels: some of its readers check its limit, too, whatever we allow.
+
+    That limit is one for the process. So it is raised for pictures alone that are beyond it, and while one is read.
+    """
+    from PIL import Image
+
+    with _limit_lock:
+        usual = _limits[0] if _limits else Image.MAX_IMAGE_PIXELS
+        is_raised = usual is not None and pixels > usual
+        if usual is not None and is_raised:
+            _limits[:] = [*(_limits or [usual]), pixels]
+            Image.MAX_IMAGE_PIXELS = max(_limits)
+    try:
+        yield
+    finally:
+        if is_raised:
+            with _limit_lock:
+                _limits.remove(pixels)
+                Image.MAX_IMAGE_PIXELS = max(_limits)
+                if len(_limits) == 1:
+                    _limits.clear()
 
 
 def _path_or_bytes(source: object) -> str | os.PathLike[str] | bytes:
@@ -228,63 +232,37 @@ def _translate_errors(failure: str, hint: str, source: object = None) -> Iterato
         raise PictureError(f"{failure}: {error}.", hint=hint) from error
 
 
-def _open_image(file: BinaryIO, max_pixels: int, name: str) -> Image:
-    from PIL import Image
-
-    try:
-        return _identify(file, name)
-    # Some of Pillow's readers ask its limit, which is the process's, before they give the size. The one that counts is
-    # the caller's, and is looked at next.
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        file.seek(0)
-        with raised_pillow_limit(max_pixels):
-            return _identify(file, name)
-
-
 def _identify(file: BinaryIO, name: str) -> Image:
     """The image that one of Pillow's plugins for `FORMATS` makes of a file, its pixels not read yet.
 
-    `PIL.Image.open` does the same, but its limit on sizes is one for the whole process, and not the caller's.
+    `PIL.Image.open` does the same, but its limit on sizes is the process's, and not the caller's.
     """
     from PIL import Image, UnidentifiedImageError
 
-    Image.preinit()
+    file.seek(0)
     prefix = file.read(16)
-    # Pillow loads its most common readers first, and the others only when a file is none of theirs.
-    for _ in range(2):
+    for load_plugins in (Image.preinit, Image.init):  # loading those of rare formats, too, takes a while
+        load_plugins()
         for kind in Image.ID:
             factory, accepts = Image.OPEN[kind]
-            if kind not in FORMATS or (accepts is not None and not _is_accepted(accepts, prefix)):
-                continue
-            file.seek(0)
-            try:
-                return factory(file, "")
+            try:  # some plugins give a reason instead of False, and some fail on files of a few bytes
+                if kind in FORMATS and (accepts is None or accepts(prefix) is True):
+                    file.seek(0)
+                    return factory(file, "")
             except (SyntaxError, IndexError, TypeError, struct.error):
                 continue  # it begins like a file of that kind, but is none
-        if not Image.init():
-            break
-    if is_heif(prefix):
-        file.seek(0)
-        return open_heif(file, name)
-    refused = [kind for kind, (_, accepts) in Image.OPEN.items() if accepts and _is_accepted(accepts, prefix)]
-    raise UnidentifiedImageError(f"{refused[0]} files are not read" if refused else _UNKNOWN)
-
-
-def _is_accepted(accepts: Callable[[bytes], bool | str], prefix: bytes) -> bool:
-    """Whether a plugin takes files that begin so. Of a few bytes some read more than there is; others give a reason."""
+    if prefix[4:8] != b"ftyp" or prefix[8:12] not in _HEIF_BRANDS:
+        raise UnidentifiedImageError("no decoder knows what it is")
     try:
-        return accepts(prefix) is True
-    except (struct.error, IndexError):
-        return False
-
-
-def _require_allowed_size(image: Image, max_pixels: int, name: str) -> None:
-    width, height = image.size
-    if width * height > max_pixels:
+        from pillow_heif import HeifImageFile
+    except ImportError as error:
         raise PictureError(
-            f"{name} claims {width}x{height} pixels, and {max_pixels:,} are allowed.",
-            hint="If that is intended, allow more: load(source, max_pixels=...).",
-        )
+            f"{name} is a HEIC picture, and pillow-heif, which reads those, is not installed.",
+            hint="Install it: pip install pillow-heif.",
+        ) from error
+    file.seek(0)
+    image: Image.Image = HeifImageFile(file, "")  # by itself: registering it would change Pillow for the whole process
+    return image
 
 
 def turned(pixels: Pixels, orientation: int) -> Pixels:
@@ -303,25 +281,17 @@ def from_pil(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
 
     As `decode` does, it turns them as EXIF says, if that has not been done, and converts their colours to sRGB.
 
-    Args:
-        image: what Pillow opened or made.
-
     Raises:
         InvalidArgumentError: no pixels, or numbers without a range.
         PictureError: the image has been closed, or its file is damaged.
     """
     with _translate_errors("The Pillow image cannot be read", "Keep it open until it is bound."):
-        _require_no_program(image)
+        if image.format == "EPS" and getattr(image, "tile", None):
+            raise PictureError(
+                "The Pillow image is an EPS file that has not been loaded, and loading it starts Ghostscript.",
+                hint="Call image.load() yourself if you trust the file.",
+            )
         return _as_shown(image)
-
-
-def _require_no_program(image: Image) -> None:
-    """Refuses an image whose pixels Pillow would read by starting Ghostscript."""
-    if image.format == "EPS" and getattr(image, "tile", None):
-        raise PictureError(
-            "The Pillow image is an EPS file that has not been loaded, and loading it starts Ghostscript.",
-            hint="Call image.load() yourself if you trust the file.",
-        )
 
 
 def stored_pixels(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
@@ -362,7 +332,7 @@ def save(
         pixels: the picture.
         pixel_format: how its pixels lie.
         target: the path, or an open binary file.
-        kind: the format, by Pillow's name ("PNG"); by default what the target's name ends with.
+        kind: Pillow's name of the format ("PNG"); by default, what the target's name ends with.
 
     Raises:
         PictureError: the name's ending is that of no picture format, or the format refuses the picture.
@@ -413,70 +383,3 @@ def encode(image: Image, file: BinaryIO, kind: str, **options: object) -> None:
         image.save(file, kind, **options)
     except ValueError as error:
         raise PictureError(f"The picture cannot be written as {kind}: {error}.") from error
-
-
-# HEIC pictures, as phones take them: read by pillow-heif, where that is installed.
-
-
-_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs", b"mif1", b"msf1")
-
-
-def is_heif(prefix: bytes) -> bool:
-    """Whether a file that begins so is HEIC, or another HEIF."""
-    return prefix[4:8] == b"ftyp" and prefix[8:12] in _BRANDS
-
-
-def open_heif(file: BinaryIO, name: str) -> Image:
-    """The image in a file, its pixels not decoded yet; it is turned already, and its EXIF data say so.
-
-    The reader is called by itself: to register it would change Pillow for the whole process.
-
-    Raises:
-        PictureError: pillow-heif is not installed.
-        SyntaxError: the file is damaged.
-    """
-    try:
-        from pillow_heif import HeifImageFile
-    except ImportError as error:
-        raise PictureError(
-            f"{name} is a HEIC picture, and pillow-heif, which reads those, is not installed.",
-            hint="Install it: pip install pillow-heif.",
-        ) from error
-    image: Image = HeifImageFile(file, "")
-    return image
-
-
-# Pillow's own limit on the size of pictures, which some of its decoders check besides ours.
-
-
-_lock = threading.Lock()
-_raised_limits: list[int] = []
-_usual_limit: list[int] = []
-"""Pillow's limit, while another is in force."""
-
-
-@contextmanager
-def raised_pillow_limit(pixels: int) -> Iterator[None]:
-    """Within the block, Pillow decodes pictures of so many pixels.
-
-    Pillow has one limit for the whole process. So it is raised for pictures alone that are beyond it, and while one is
-    read; the last block that ends puts it back.
-    """
-    from PIL import Image
-
-    with _lock:
-        limit = _usual_limit[0] if _usual_limit else Image.MAX_IMAGE_PIXELS
-        is_raised = limit is not None and pixels > limit
-        if is_raised and limit is not None:
-            _usual_limit[:] = [limit]
-            _raised_limits.append(pixels)
-            Image.MAX_IMAGE_PIXELS = max(_raised_limits)
-    try:
-        yield
-    finally:
-        if is_raised:
-            with _lock:
-                _raised_limits.remove(pixels)
-                Image.MAX_IMAGE_PIXELS = max(_raised_limits, default=_usual_limit[0])
-                if not _raised_limits:
-                    _usual_limit.clear()

@@ -48,11 +48,19 @@ def in_srgb(image: Image) -> Image:
     if image.mode in WITHOUT_RANGE or not has_foreign_colours(image):
         return image
     from PIL import ImageCms
+    from PIL.Image import fromarray
 
     image.load()
     profile = image.info["icc_profile"]
     try:
-        converted = _gray_in_srgb(image, profile) if image.mode in _GRAY else _colours_in_srgb(image, profile)
+        if image.mode in _GRAY:
+            wide = image.mode in WIDE_GRAY
+            levels = np.asarray(image, np.uint16) if wide else np.asarray(image.convert("L"), np.uint16) * 257
+            converted = fromarray(_gray_table(profile)[levels])
+        else:
+            source = image if image.mode in ("RGB", "CMYK") else image.convert("RGB")
+            read, srgb = ImageCms.ImageCmsProfile(io.BytesIO(profile)), ImageCms.createProfile("sRGB")
+            converted = ImageCms.buildTransform(read, srgb, source.mode, "RGB").apply(source)
     except ImageCms.PyCMSError as error:  # a profile for other channels than the image has
         logger.warning("A picture's colour profile does not fit it, and is ignored: %s", error)
         return image
@@ -61,30 +69,6 @@ def in_srgb(image: Image) -> Image:
         converted = converted.convert("RGB")
         converted.putalpha(alpha)
     return converted
-
-
-def _colours_in_srgb(image: Image, profile: bytes) -> Image:
-    from PIL import ImageCms
-
-    source = image if image.mode in ("RGB", "CMYK") else image.convert("RGB")
-    read = ImageCms.ImageCmsProfile(io.BytesIO(profile))
-    converted = ImageCms.profileToProfile(source, read, ImageCms.createProfile("sRGB"), outputMode="RGB")
-    assert converted is not None
-    return converted
-
-
-def _gray_in_srgb(image: Image, profile: bytes) -> Image:
-    from PIL import Image
-
-    return Image.fromarray(_gray_table(profile)[_sixteen_bits(image)])
-
-
-def _sixteen_bits(image: Image) -> Pixels:
-    """The levels of a gray image, from 0 to 65535."""
-    if image.mode in WIDE_GRAY:
-        return np.asarray(image, np.uint16)
-    levels: Pixels = np.asarray(image.convert("L"), np.uint16) * 257
-    return levels
 
 
 @lru_cache(32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import operator
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -42,7 +42,6 @@ _WITHOUT_ALPHA = {
     BitmapPixelFormat.GRAY8: BitmapPixelFormat.GRAY8,
 }
 _WITH_ALPHA = {order: known for known, order in _WITHOUT_ALPHA.items()}
-_TENSOR_KINDS = (TensorKind.UINT8, TensorKind.FLOAT, TensorKind.FLOAT16)
 
 WINDOWS_KEYS = ("Image.BitmapPixelFormat", "Image.NominalPixelRange", "Image.ColorSpaceGamma")
 """The keys Windows ML reads."""
@@ -133,7 +132,7 @@ class ImageContract(Fields):
 
     def __post_init__(self) -> None:
         """Brings each field to its one form, so that equal contracts are equal."""
-        fields = {
+        checked = {
             "pixel_format": _channel_order(self.pixel_format),
             "pixel_range": member(LearningModelPixelRange, self.pixel_range, "The pixel_range of an image contract"),
             "layout": member(TensorLayout, self.layout, "The layout of an image contract"),
@@ -144,7 +143,7 @@ class ImageContract(Fields):
             "exact": truth(self.exact, "The exact of an image contract"),
             "gray": member(ImageGray, self.gray, "The gray of an image contract"),
         }
-        for name, value in fields.items():  # around the frozen dataclass, which nobody has seen yet
+        for name, value in checked.items():  # around the frozen dataclass, which nobody has seen yet
             object.__setattr__(self, name, value)
         if self.gray is not ImageGray.WINDOWS and self.channels > 1:
             raise InvalidArgumentError(
@@ -156,7 +155,7 @@ class ImageContract(Fields):
         # In float32, as tensors are computed: 1e-50 is a number here, and 0 there.
         if 0 in np.array(self.std).astype(np.float32):
             raise InvalidArgumentError("A std of 0 cannot be divided by.", hint="Leave the std out, or write 1.")
-        if self.tensor_kind is not None and self.tensor_kind not in _TENSOR_KINDS:
+        if self.tensor_kind is not None and self.tensor_kind not in METADATA_FIELDS["Image.DataType"][1].values():
             raise InvalidArgumentError(f"A picture's tensor is FLOAT, FLOAT16 or UINT8, not {self.tensor_kind!r}.")
         if self.scaling is not None and not isinstance(self.scaling, ImageScaling):
             raise InvalidArgumentError(
@@ -187,9 +186,7 @@ class ImageContract(Fields):
 
     @classmethod
     def imagenet(cls) -> ImageContract:
-        """What torchvision's classifiers are evaluated on: the shorter side becomes the model's size / 0.875 (256 for
-        224), and the middle is cropped out of that.
-        """
+        """Torchvision's classifiers: the shorter side becomes the model's size / 0.875, and the middle is cropped."""
         return cls(
             BitmapPixelFormat.RGB8,
             LearningModelPixelRange.ZERO_TO_ONE,
@@ -312,8 +309,6 @@ class ImageContract(Fields):
     def with_pixel_format(self, pixel_format: BitmapPixelFormat) -> ImageContract:
         """The same contract for a tensor whose channels are in another order: mean and std stay with their colours.
 
-        `dataclasses.replace(contract, pixel_format=...)` leaves the numbers where they stand.
-
         Raises:
             InvalidArgumentError: the new order is gray, and mean or std differ from colour to colour.
 
@@ -342,21 +337,9 @@ class ImageContract(Fields):
     def describe(self) -> str:
         """The contract in one line, without the fields that have their default."""
         parts = [self.pixel_format.name, self.pixel_range.name.lower()]
-        for name in (
-            "mean",
-            "std",
-            "layout",
-            "tensor_kind",
-            "crop_mode",
-            "kernel",
-            "pad",
-            "size",
-            "scaling",
-            "exact",
-            "gray",
-        ):
-            value = getattr(self, name)
-            if value == getattr(ImageContract(), name):
+        for field in fields(self)[2:]:
+            name, value = field.name, getattr(self, field.name)
+            if value == field.default:
                 continue
             if name == "exact":
                 parts.append("exact")
@@ -377,10 +360,7 @@ class ImageContract(Fields):
         return tuple((1 / (scale * s), -(shift + m) / s) for m, s in zip(*self._mean_and_std, strict=True))
 
     def numbers(self, dtype: DType) -> Array:
-        """The number for each byte of each channel: channels x 256, of `dtype`, read-only.
-
-        For uint8 tensors the numbers are rounded half to even and held to 0 to 255.
-        """
+        """The number for each byte of each channel: channels x 256, read-only. For uint8, rounded half to even."""
         return _numbers_of(self.pixel_range, *self._mean_and_std, dtype)
 
     @property
@@ -444,11 +424,7 @@ def _levels(pad: Any) -> tuple[int, ...]:
 
 
 def size_of(size: Any) -> Size | None:
-    """Height and width, checked; None stays None.
-
-    Raises:
-        InvalidArgumentError: anything else.
-    """
+    """Height and width, checked; None stays None."""
     if size is None:
         return None
     try:
@@ -461,7 +437,6 @@ def size_of(size: Any) -> Size | None:
 
 
 def _value(key: str, text: str) -> Any:
-    """What the text under a key of the metadata means."""
     words = METADATA_FIELDS[key][1]
     if key == "Image.Scaling":
         return ImageScaling.from_text(text)

@@ -15,8 +15,7 @@ from .resize import resize
 def to_bytes(numbers: Array, contract: ImageContract, channel: int, out: Pixels, scratch: Scratch) -> None:
     """The bytes that one channel's numbers stand for: scale * (v * std + mean + shift), half to even, 0 to 255.
 
-    Windows ML rounds half to even in most columns of a picture and half up in the last few; we use one rule.
-    NaN becomes 0.
+    NaN becomes 0. Windows ML rounds half up in the last few columns of a picture; we use one rule.
 
     Args:
         numbers: float32, float16 or uint8, of two dimensions.
@@ -42,13 +41,13 @@ def to_bytes(numbers: Array, contract: ImageContract, channel: int, out: Pixels,
 
 
 def detensorize(tensor: Array, contract: ImageContract, bitmap: SoftwareBitmap, scratch: Scratch | None = None) -> None:
-    """Writes one picture of a batch into a bitmap, stretched to the bitmap's size and in its format.
+    """Writes one picture of a batch into a bitmap, stretched to the bitmap's size and in its format; alpha becomes 255.
 
     Args:
         tensor: channels x height x width, or height x width x channels, as the contract says; float32, float16 or
             uint8; 1 or 3 channels.
         contract: how the picture lies in it.
-        bitmap: written in place; alpha becomes 255.
+        bitmap: written in place.
         scratch: memory to reuse from call to call.
     """
     scratch = scratch or Scratch()

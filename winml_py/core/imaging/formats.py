@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,7 +38,7 @@ class Layout(NamedTuple):
         return self.channels == 0
 
     def shape(self, width: int, height: int) -> tuple[int, ...]:
-        """The shape of a picture's array: of two dimensions for gray and planar formats, else of three."""
+        """The shape of a picture's array."""
         if self.is_planar:
             return (height * 3 // 2, width)
         return (height, width) if self.is_gray else (height, width, self.channels)
@@ -76,11 +75,7 @@ INTERLEAVED_FORMATS = (
 
 
 def layout_of(pixel_format: BitmapPixelFormat) -> Layout:
-    """The layout of a format.
-
-    Raises:
-        InvalidArgumentError: it is not a format, or UNKNOWN.
-    """
+    """The layout of a format; InvalidArgumentError for UNKNOWN, and for what is no format."""
     layout = _LAYOUTS.get(pixel_format)
     if layout is None:
         names = ", ".join(held.name for held in _LAYOUTS)
@@ -92,11 +87,7 @@ def layout_of(pixel_format: BitmapPixelFormat) -> Layout:
 
 
 def require_even(pixel_format: BitmapPixelFormat, width: int, height: int) -> None:
-    """Refuses odd sizes where two pixels share their colour.
-
-    Raises:
-        InvalidArgumentError: the width is odd, or the height of a planar format.
-    """
+    """Refuses odd sizes where two pixels share their colour."""
     layout = layout_of(pixel_format)
     if pixel_format in VIDEO_FORMATS and (width % 2 or (layout.is_planar and height % 2)):
         raise InvalidArgumentError(
@@ -148,12 +139,9 @@ def _to_video_format(bgr: Pixels, pixel_format: BitmapPixelFormat) -> Pixels:
 
 
 def gray_of(colours: Sequence[Pixels], out: Pixels, scratch: Scratch) -> None:
-    """The gray of Windows ML's tensors: the weighted sum of bytes in float32, truncated to a byte (`CpuTensorizer.h`).
+    """Writes Windows ML's gray into `out`: the weighted sum of red, green and blue in float32, truncated to a byte.
 
-    Args:
-        colours: red, green and blue, uint8.
-        out: uint8, of their shape; written in place.
-        scratch: memory to reuse.
+    As in `CpuTensorizer.h`. All are uint8 of one shape.
     """
     total, term = (scratch.get(name, out.shape, np.float32) for name in ("gray total", "gray term"))
     np.multiply(colours[0], np.float32(GRAY_WEIGHTS[0]), out=total)
@@ -167,8 +155,7 @@ def convert(pixels: Pixels, source: BitmapPixelFormat, target: BitmapPixelFormat
     """The picture in another format: a new array, or `pixels` itself when the formats are equal.
 
     Alpha is kept, or 255 where the source has none. Colours become gray in linear light, as in Windows. 16-bit formats
-    become 8-bit ones by rounding, and 8-bit ones become 16-bit ones by repeating the byte. Video formats are converted
-    by way of BGR8, with OpenCV.
+    become 8-bit ones by rounding, and 8-bit ones become 16-bit ones by repeating the byte.
     """
     if source == target:
         return pixels
@@ -211,11 +198,7 @@ def convert_alpha(
     return result
 
 
-# Gray of colours in linear light, as Windows makes it where it converts pictures.
-#
-# The bytes of a picture are brightness under sRGB's curve. Windows' conversions take the curve away, mix red, green
-# and blue by ITU-R BT.709's weights, and put the curve back. Windows ML's tensorizer mixes the bytes themselves: that
-# is `gray_of`.
+# Gray of colours.
 
 
 GRAY_WEIGHTS = (0.2126, 0.7152, 0.0722)
@@ -225,77 +208,34 @@ LUMA_WEIGHTS = (9798 / 32768, 19235 / 32768, 3735 / 32768)
 """0.299, 0.587 and 0.114 (BT.601) as OpenCV has them: sums of bytes by them are exact in float32, and so is the half
 that rounds them. Pillow's have one bit more."""
 
-_ONE = (1 << 31) - 4
-"""The light of white, as a whole number: three rounded terms stay below 1 << 31."""
-_BUCKET = 19
-"""Bits of a light that are dropped to find its bucket: there are 4096, and none holds two limits between levels."""
-_PIXELS_AT_ONCE = 1 << 15
-"""Pixels that are mixed together, few enough for the processor's cache."""
 
+def linear_gray(colours: Sequence[Array]) -> Array:
+    """The gray that Windows makes of red, green and blue, uint8: mixed in linear light, to the nearest level.
 
-@cache
-def _terms() -> tuple[Array, ...]:
-    """What each byte of red, of green and of blue gives to the light of a pixel."""
-    light = _light_of(np.arange(256) / 255)
-    return tuple(np.rint(light * weight * _ONE).astype(np.int32).reshape(1, 256) for weight in GRAY_WEIGHTS)
-
-
-@cache
-def _buckets() -> tuple[Array, Array]:
-    """For each bucket of lights the level where it begins, and the light from which the next level is nearer."""
-    limits = np.append(np.ceil(_light_of((np.arange(255) + 0.5) / 255) * _ONE), 2**31 - 1).astype(np.int32)
-    begins = np.arange(1 << 31 - _BUCKET, dtype=np.int64) << _BUCKET
-    levels = np.searchsorted(limits[:255], begins, side="right").astype(np.uint8)
-    return levels, limits[levels]
+    It takes the curve of sRGB (IEC 61966-2-1) away, mixes the colours, and puts the curve back. Windows ML's
+    tensorizer mixes the bytes themselves: that is `gray_of`.
+    """
+    light: Array = np.zeros(colours[0].shape)
+    for plane, weight in zip(colours, GRAY_WEIGHTS, strict=True):
+        light += (_light_of(np.arange(256)) * weight)[plane]
+    limits = _light_of(np.arange(255) + 0.5)  # from which on the next level is nearer
+    return np.searchsorted(limits, light, side="right").astype(np.uint8)
 
 
 def _light_of(levels: Array) -> Array:
-    """The light of levels from 0 to 1: the curve of sRGB (IEC 61966-2-1) taken away."""
-    return np.where(levels <= 0.04045, levels / 12.92, ((levels + 0.055) / 1.055) ** 2.4)
-
-
-def linear_gray(colours: Sequence[Array]) -> Array:
-    """The gray of red, green and blue, uint8 of two dimensions, rounded to the nearest level: a new array."""
-    height, width = colours[0].shape
-    gray = np.empty((height, width), np.uint8)
-    step = max(1, _PIXELS_AT_ONCE // width)
-    for top in range(0, height, step):
-        rows = slice(top, top + step)
-        _mix([plane[rows] for plane in colours], gray[rows])
-    return gray
-
-
-def _mix(colours: Sequence[Array], gray: Array) -> None:
-    import cv2
-
-    levels, limits = _buckets()
-    light: Array = np.zeros(gray.shape, np.int32)
-    for plane, term in zip(colours, _terms(), strict=True):
-        np.add(light, cv2.LUT(np.ascontiguousarray(plane), term), out=light)
-    bucket = (light >> _BUCKET).astype(np.intp)
-    np.add(levels.take(bucket, mode="clip"), light >= limits.take(bucket, mode="clip"), out=gray, casting="unsafe")
+    shares = levels / 255
+    return np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
 
 
 # Scratch: memory that is reused from call to call.
 
 
-T = TypeVar("T")
-
-
 class Scratch:
-    """Arrays by name, kept as long as their shape stays, and the last conversion. For one thread at a time."""
+    """Arrays by name, kept as long as their shape stays. For one thread at a time."""
 
     def __init__(self) -> None:
         self._arrays: dict[str, Array] = {}
         self._planes: list[Array] = []
-        self._last: tuple[tuple[Hashable, ...], Any] | None = None
-
-    def recall(self, key: tuple[Hashable, ...], make: Callable[..., T]) -> T:
-        """What `make(*key)` gives; where the last key was the same, what it gave then. One function a scratch."""
-        if self._last is None or self._last[0] != key:
-            self._last = (key, make(*key))
-        value: T = self._last[1]
-        return value
 
     def get(self, name: str, shape: tuple[int, ...], dtype: object = np.uint8) -> Array:
         """An array that holds what was last written to it, or undefined numbers; a name has one dtype."""

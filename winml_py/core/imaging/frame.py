@@ -93,7 +93,6 @@ class VideoFrame(Closeable, Object):
 
         Raises:
             InvalidBindingError: bounds that leave their picture.
-            InvalidArgumentError: the destination cannot be written to.
         """
         source, target = self._bitmap, frame.software_bitmap
         if target.is_read_only:

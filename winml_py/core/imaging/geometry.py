@@ -84,8 +84,7 @@ def compute_placement(
     bounds: BitmapBounds | None = None,
     scaling: ImageScaling | None = None,
 ) -> Placement:
-    """Decides where a picture goes in a tensor: no other code on the host does, but `VideoFrame.copy_to`, which calls
-    `center_crop` itself, as Windows ML does.
+    """Decides where a picture goes in a tensor.
 
     Args:
         width: of the picture.
@@ -208,11 +207,7 @@ a member of the enumeration, and a rule here. Its word in a model's metadata is 
 
 
 def require_inside(bounds: BitmapBounds, width: int, height: int) -> None:
-    """Refuses a crop that is empty or leaves the picture.
-
-    Raises:
-        InvalidBindingError: if the crop is empty or leaves the picture; Windows ML leaves such bounds unchecked.
-    """
+    """Refuses a crop that is empty or leaves the picture: InvalidBindingError. Windows ML checks none."""
     x, y, crop_width, crop_height = bounds
     if min(x, y) < 0 or min(crop_width, crop_height) < 1 or x + crop_width > width or y + crop_height > height:
         raise InvalidBindingError(

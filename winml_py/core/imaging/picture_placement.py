@@ -66,9 +66,6 @@ class PicturePlacement(Object):
 
         Returns:
             float64 of the same shape; outside of the picture where they lie in the padding.
-
-        Raises:
-            InvalidArgumentError: the last dimension is not 2.
         """
         scale, shift = self._scale_and_shift
         return np.asarray(_numbers(points, 2) * scale + shift)
@@ -87,9 +84,6 @@ class PicturePlacement(Object):
 
         Returns:
             float64 of the same shape.
-
-        Raises:
-            InvalidArgumentError: the last dimension is not 4.
         """
         scale, shift = self._scale_and_shift
         mapped = _numbers(boxes, 4) * np.tile(scale, 2) + np.tile(shift, 2)
@@ -109,9 +103,6 @@ class PicturePlacement(Object):
 
         Returns:
             Picture height x picture width, of the mask's dtype; a new array.
-
-        Raises:
-            InvalidArgumentError: if the mask has not two dimensions.
         """
         (across, down), (left, top) = self._scale_and_shift
         x = (np.arange(self.picture_width) + 0.5 - left) / across / self.tensor_width

@@ -83,8 +83,7 @@ def resize(
         width: pixels of the result.
         height: pixels of the result.
         kernel: how.
-        is_exact: whether Pillow itself scales with its kernels; otherwise a level may differ by one, and with a cubic
-            kernel or Lanczos, rarely, by two.
+        is_exact: whether Pillow itself scales with its kernels.
 
     Returns:
         A new array, which may be read-only, or `pixels` itself when nothing is to be done.
@@ -116,10 +115,9 @@ def _scale_with_pillow(pixels: Pixels, width: int, height: int, name: str) -> Pi
 
 
 def scales_height_first(width: int, height: int, to_width: int, to_height: int) -> bool:
-    """Whether Pillow scales the height of a picture before its width, with an antialiased kernel.
+    """Whether Pillow scales the height before the width, with an antialiased kernel: it rounds and cuts off after each.
 
-    Pillow 13 does so where the height loses more than twice as many pixels as the width. The order matters because
-    Pillow rounds to bytes after each, and cuts off what a cubic kernel overshoots.
+    Pillow 13 does so where the height loses more than twice as many pixels as the width.
     """
     lost_width, lost_height = width - to_width, height - to_height
     return lost_height > max(0, 2 * lost_width) and _pillow_chooses_the_order()
@@ -146,7 +144,7 @@ _STRIP = 2 << 20
 """Bytes of a picture that are scaled at once, where it is scaled in strips: they stay in the processor's cache."""
 
 _THREAD = threading.local()
-"""What each thread keeps: its own resizer, whose memory is used again, and its options for each filter."""
+"""Each thread keeps a resizer, whose memory is used again."""
 
 
 @cache
@@ -190,13 +188,12 @@ def _scale_side(pixels: Pixels, side: int, size: int, name: str) -> Pixels:
 def _scale_at_once(pixels: Pixels, width: int, height: int, name: str) -> Pixels:
     package = fast_resizer()
     if not hasattr(_THREAD, "resizer"):
-        _THREAD.resizer, _THREAD.options = package.Resizer(), {}
-    if name not in _THREAD.options:
-        algorithm = package.ResizeAlg.convolution(package.FilterType[name])
-        _THREAD.options[name] = package.ResizeOptions(algorithm, use_alpha=False)  # as Windows ML, which ignores alpha
+        _THREAD.resizer = package.Resizer()
+    algorithm = package.ResizeAlg.convolution(package.FilterType[name])
+    options = package.ResizeOptions(algorithm, use_alpha=False)  # as Windows ML, which ignores alpha
     channels = pixels.shape[2] if pixels.ndim == 3 else 1
     kind = package.PixelType["U8" if channels == 1 else f"U8x{channels}"]
     source = package.ImageData(pixels.shape[1], pixels.shape[0], kind, pixels.tobytes())
     scaled = package.ImageData(width, height, kind)
-    _THREAD.resizer.resize(source, scaled, _THREAD.options[name])
+    _THREAD.resizer.resize(source, scaled, options)
     return np.frombuffer(scaled.get_buffer(), np.uint8).reshape(height, width, *pixels.shape[2:])

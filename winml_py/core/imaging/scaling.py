@@ -84,9 +84,6 @@ class ImageScaling(Fields):
             value = getattr(self, field.name)
             if value is not None or "None" not in str(field.type):
                 object.__setattr__(self, field.name, _CHECKS[str(field.type)](field.name, value))
-        self._require_one_way()
-
-    def _require_one_way(self) -> None:
         has_sides = self.shortest_side is not None or self.longest_side is not None
         ways = (self.height is not None or self.width is not None, has_sides, self.crop_ratio is not None)
         if sum(ways) > 1 or (self.height is None) != (self.width is None):
@@ -94,47 +91,40 @@ class ImageScaling(Fields):
                 f"More than one size is stated, or half of one: {self}.",
                 hint="State height and width, or shortest_side and longest_side, or crop_ratio.",
             )
-        if self.crops_first and self.crop_ratio is None:
-            raise InvalidArgumentError("crops_first needs a crop_ratio.", hint="It says how much of a picture is left.")
-        if self.keeps_aspect and self.height is None:
-            raise InvalidArgumentError("keeps_aspect needs height and width.", hint="The picture is made to fit them.")
         if self.changes_least and self.limits_rounded:
             raise InvalidArgumentError("changes_least and limits_rounded are two rules.", hint="State one of them.")
-        if not (self.enlarges and self.shrinks) and not (has_sides or self.keeps_aspect):
-            raise InvalidArgumentError(
-                "A scaling with enlarges or shrinks needs a side that pictures are scaled to.",
-                hint="State shortest_side, longest_side, or height and width with keeps_aspect.",
-            )
         if not self.enlarges and not self.shrinks:
             raise InvalidArgumentError(
                 "A scaling that neither enlarges nor shrinks is none.", hint="Write ImageScaling(), without a side."
             )
-        for name in ("changes_least", "limits_rounded"):
-            if getattr(self, name) and (self.shortest_side is None or self.longest_side is None):
-                raise InvalidArgumentError(
-                    f"{name} needs shortest_side and longest_side.", hint="It says how the two go together."
-                )
+        has_both = self.shortest_side is not None and self.longest_side is not None
+        for name, is_used, has_size, needed in (
+            ("crops_first", self.crops_first, self.crop_ratio is not None, "a crop_ratio"),
+            ("keeps_aspect", self.keeps_aspect, self.height is not None, "height and width"),
+            ("changes_least", self.changes_least, has_both, "shortest_side and longest_side"),
+            ("limits_rounded", self.limits_rounded, has_both, "shortest_side and longest_side"),
+            ("enlarges", not self.enlarges, has_sides or self.keeps_aspect, "a side"),
+            ("shrinks", not self.shrinks, has_sides or self.keeps_aspect, "a side"),
+        ):
+            if is_used and not has_size:
+                raise InvalidArgumentError(f"A scaling with {name} needs {needed}.")
+
+    def _stated(self) -> dict[str, str]:
+        """The fields that do not have their default, as text."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: _format_value(value) for name, value in values.items() if value != getattr(_DEFAULT, name)}
 
     def __str__(self) -> str:
-        """The fields that do not have their default."""
-        values = ((field.name, getattr(self, field.name)) for field in fields(self))
-        words = [f"{name} {_format_value(value)}" for name, value in values if value != getattr(_DEFAULT, name)]
+        words = [f"{name} {value}" for name, value in self._stated().items()]
         return f"scaling ({', '.join(words)})" if words else "no scaling"
 
     def to_text(self) -> str:
         """The fields that do not have their default, as a model's metadata hold them: `shortest_side=256,...`."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return ",".join(
-            f"{name}={_format_value(value)}" for name, value in values.items() if value != getattr(_DEFAULT, name)
-        )
+        return ",".join(f"{name}={value}" for name, value in self._stated().items())
 
     @classmethod
     def from_text(cls, text: str) -> ImageScaling:
-        """Reads what `to_text` writes.
-
-        Raises:
-            InvalidArgumentError: a field that there is not, or a value that means nothing.
-        """
+        """Reads what `to_text` writes."""
         pairs = [part.partition("=") for part in text.split(",") if part]
         kinds = {field.name: str(field.type) for field in fields(cls)}
         try:
@@ -145,18 +135,15 @@ class ImageScaling(Fields):
             ) from None
 
     def scaled(self, width: int, height: int, tensor: Size | None = None) -> Size:
-        """The size that a picture is scaled to.
+        """The size that a picture, or the part of it that is used, is scaled to.
 
         Args:
-            width: of the picture, or of the part of it that is used.
-            height: of the picture, or of the part of it that is used.
+            width: pixels.
+            height: pixels.
             tensor: height and width of the tensor; `crop_ratio` needs it.
 
         Returns:
             Height and width in pixels, at least `multiple`.
-
-        Raises:
-            InvalidArgumentError: `crop_ratio` without a tensor's size.
         """
         if self.height is not None and self.width is not None:
             if not self.keeps_aspect:
@@ -238,9 +225,7 @@ class ImageScaling(Fields):
         return (side + (self.pad_multiple - 1)) // self.pad_multiple * self.pad_multiple
 
     def offset(self, scaled: int, tensor: int) -> int:
-        """Where the tensor begins in the scaled picture, along one axis; negative where it is the picture that begins
-        inside the tensor.
-        """
+        """Where the tensor begins in the scaled picture, along one axis; below 0 where the picture begins inside it."""
         before = 0 if self.anchor is ImageAnchor.TOP_LEFT else -((tensor - scaled) // 2)
         return choose(scaled >= tensor, _round((scaled - tensor) / 2, self.crop_rounding), before)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,25 +15,11 @@ from ..base.machine import usable_cores
 from .bitmap import SoftwareBitmap
 from .contract import ImageContract, has_gray_padding
 from .formats import VIDEO_FORMATS, Pixels, Scratch, gray_of, layout_of, to_interleaved, video_to_bgr
-from .geometry import BitmapBounds, Placement
+from .geometry import Placement
 from .resize import crop, resize
 
 _WORTH_A_THREAD = 1 << 18
 """The size of a tensor, in numbers, below which another thread costs more than it saves."""
-
-
-class Conversion(NamedTuple):
-    """How bytes become numbers, worked out once for a contract and an element type.
-
-    Attributes:
-        contract: how the picture becomes numbers.
-        table: the number for each byte of each channel.
-        affine: factor and summand of each channel, where the numbers are computed and not looked up.
-    """
-
-    contract: ImageContract
-    table: Array
-    affine: tuple[tuple[float, float], ...]
 
 
 def tensorize(
@@ -46,21 +31,23 @@ def tensorize(
 ) -> None:
     """Writes a picture into one slot of a batch.
 
-    The numbers of Windows ML's ranges are looked up in a table of 256, which is exact by construction: each number is
-    computed once, as Windows ML computes it. With a mean or a std, planes of float32 are computed with one factor and
-    one summand a channel instead, which is faster and as exact as float32.
+    Numbers are looked up in a table of 256, each computed as Windows ML computes it. With a mean or a std, planes of
+    float32 are computed with one factor and one summand a channel instead: faster, and as exact as float32.
 
     Args:
         bitmap: the picture, in any format.
         contract: how the picture becomes numbers.
         out: channels x height x width, or height x width x channels, as the contract says; float32, float16 or
             uint8, C-contiguous; written in place.
-        placement: which part of the picture goes where in `out`, computed for the size of both.
+        placement: which part of the picture goes where, computed for the size of both.
         scratch: memory to reuse from call to call.
     """
     scratch = scratch or Scratch()
-    conversion: Conversion = scratch.recall((contract, out.dtype), _conversion)
-    pixels, pixel_format = _interleaved_part(bitmap, placement.part, scratch)
+    pixels, pixel_format = bitmap.to_numpy(), bitmap.bitmap_pixel_format
+    if pixel_format in VIDEO_FORMATS:  # whole, because neighbours share their colours
+        bgr = scratch.get("bgr", (bitmap.pixel_height, bitmap.pixel_width, 3))
+        pixels, pixel_format = video_to_bgr(pixels, pixel_format, bgr), BitmapPixelFormat.BGR8
+    pixels, pixel_format = to_interleaved(crop(pixels, placement.part), pixel_format)
     is_luma = contract.gray is ImageGray.LUMA
     if is_luma:  # before it is scaled, as programs with Pillow and OpenCV do
         pixels, pixel_format = _luma(pixels, pixel_format, scratch), BitmapPixelFormat.GRAY8
@@ -73,9 +60,9 @@ def tensorize(
         pixels = (_luma if is_luma else _gray)(pixels, pixel_format, scratch)  # coloured padding has come since
         pixel_format = BitmapPixelFormat.GRAY8
     if contract.layout is TensorLayout.NHWC:
-        _fill_pixels(pixels, pixel_format, conversion, out, scratch)
+        _fill_pixels(pixels, pixel_format, contract, out, scratch)
     else:
-        _fill_planes(pixels, pixel_format, conversion, out, scratch)
+        _fill_planes(pixels, pixel_format, contract, out, scratch)
 
 
 class BatchTensorizer:
@@ -106,24 +93,9 @@ class BatchTensorizer:
             list(shared_pool("winml-py pictures", usable_cores()).map(work, range(workers)))
 
 
-def _conversion(contract: ImageContract, dtype: DType) -> Conversion:
-    is_computed = dtype == np.float32 and (contract.mean or contract.std)
-    return Conversion(contract, contract.numbers(dtype), contract.affine() if is_computed else ())
-
-
-def _interleaved_part(bitmap: SoftwareBitmap, part: BitmapBounds, scratch: Scratch) -> tuple[Pixels, BitmapPixelFormat]:
-    """The pixels inside `part`, in an interleaved format: a view where the bitmap is in one."""
-    pixels, pixel_format = bitmap.to_numpy(), bitmap.bitmap_pixel_format
-    if pixel_format in VIDEO_FORMATS:  # whole, because neighbours share their colours
-        bgr = scratch.get("bgr", (bitmap.pixel_height, bitmap.pixel_width, 3))
-        return crop(video_to_bgr(pixels, pixel_format, bgr), part), BitmapPixelFormat.BGR8
-    return to_interleaved(crop(pixels, part), pixel_format)
-
-
 def _pad(
     pixels: Pixels, pixel_format: BitmapPixelFormat, contract: ImageContract, placement: Placement, scratch: Scratch
 ) -> tuple[Pixels, BitmapPixelFormat]:
-    """The picture with its padding around it."""
     if layout_of(pixel_format).is_gray and not has_gray_padding(contract):
         pixels, pixel_format = np.repeat(pixels[..., None], 3, axis=2), BitmapPixelFormat.RGB8
     layout = layout_of(pixel_format)
@@ -170,35 +142,34 @@ def gray_table() -> Pixels:
 
 
 def _fill_planes(
-    pixels: Pixels, pixel_format: BitmapPixelFormat, conversion: Conversion, out: Array, scratch: Scratch
+    pixels: Pixels, pixel_format: BitmapPixelFormat, contract: ImageContract, out: Array, scratch: Scratch
 ) -> None:
     import cv2
 
     layout = layout_of(pixel_format)
     if layout.is_gray:
-        planes, order = [_contiguous(pixels, scratch)] * 3, (0, 1, 2)
+        planes, order = [np.ascontiguousarray(pixels)] * 3, (0, 1, 2)
     else:
         planes = scratch.planes(layout.channels, pixels.shape[:2])
         cv2.split(_contiguous_rows(pixels), planes)
-        order = channel_order(pixel_format, conversion.contract)
-    for channel, slot in enumerate(out):
-        plane = planes[order[channel]]
-        if conversion.affine:
-            factor, summand = conversion.affine[channel]
-            cv2.addWeighted(plane, factor, plane, 0, summand, slot, cv2.CV_32F)
-        else:
-            _look_up(plane, conversion.table[channel], slot)
+        order = channel_order(pixel_format, contract)
+    if out.dtype == np.float32 and (contract.mean or contract.std):
+        for slot, index, (factor, summand) in zip(out, order, contract.affine(), strict=False):
+            cv2.addWeighted(planes[index], factor, planes[index], 0, summand, slot, cv2.CV_32F)
+        return
+    for slot, index, numbers in zip(out, order, contract.numbers(out.dtype), strict=False):  # gray takes the first
+        _look_up(planes[index], numbers, slot)
 
 
 def _fill_pixels(
-    pixels: Pixels, pixel_format: BitmapPixelFormat, conversion: Conversion, out: Array, scratch: Scratch
+    pixels: Pixels, pixel_format: BitmapPixelFormat, contract: ImageContract, out: Array, scratch: Scratch
 ) -> None:
     """Channels last: the numbers of all channels in one table of 256 entries of three."""
     import cv2
 
-    contract, table = conversion.contract, conversion.table
+    table = contract.numbers(out.dtype)
     if contract.channels == 1:
-        _look_up(_contiguous(pixels, scratch), table[0], out[..., 0])
+        _look_up(np.ascontiguousarray(pixels), table[0], out[..., 0])
         return
     ordered = scratch.get("ordered", (*pixels.shape[:2], 3))
     source = pixels[..., None] if pixels.ndim == 2 else pixels
@@ -219,7 +190,8 @@ def _look_up(plane: Pixels, numbers: Array, slot: Array) -> None:
     import cv2
 
     words = _lut_dtype(numbers.dtype)
-    if numbers.dtype == np.float16 and _takes_pairs() and plane.size >= 1 << 16:
+    # OpenCV 5 looks up 16 bits at once: for float16, two bytes that lie side by side.
+    if numbers.dtype == np.float16 and cv2.getVersionMajor() >= 5 and plane.size >= 1 << 16:
         count = plane.size // 2 * 2
         pairs = plane.reshape(1, -1)[:, :count].view(np.uint16)
         cv2.LUT(pairs, _pair_table(numbers.tobytes()), slot.reshape(1, -1)[:, :count].view(np.int32))
@@ -233,18 +205,6 @@ def _lut_dtype(dtype: DType) -> DType:
     return np.dtype(np.int16) if dtype == np.float16 else dtype
 
 
-@cache
-def _takes_pairs() -> bool:
-    """Whether OpenCV looks up 16 bits at once, which version 5 and later can do."""
-    import cv2
-
-    try:
-        cv2.LUT(np.zeros((1, 1), np.uint16), np.zeros(1 << 16, np.int32))
-    except cv2.error:
-        return False
-    return True
-
-
 @lru_cache(16)
 def _pair_table(numbers: bytes) -> Array:
     """The float16 numbers for each pair of bytes that lie side by side: half as many look-ups."""
@@ -252,14 +212,6 @@ def _pair_table(numbers: bytes) -> Array:
     low, high = np.meshgrid(halves, halves)
     first, second = (low, high) if sys.byteorder == "little" else (high, low)
     return np.stack([first, second], axis=-1).reshape(-1).view(np.int32)
-
-
-def _contiguous(plane: Pixels, scratch: Scratch) -> Pixels:
-    if plane.flags.c_contiguous:
-        return plane
-    contiguous = scratch.get("plane", plane.shape)
-    contiguous[:] = plane
-    return contiguous
 
 
 def _contiguous_rows(pixels: Pixels) -> Pixels:

@@ -15,13 +15,11 @@ from typing import Any, BinaryIO
 from ...enums import BitmapPixelFormat, FramePolicy
 from ...errors import (
     ClosedError,
-    IllegalCallError,
     InvalidArgumentError,
     PictureError,
     PictureNotFoundError,
     WinMLError,
 )
-from ..base import child_process
 from ..base.arguments import is_stream, member, read_bytes, whole_number
 from ..base.file_kinds import missing_file_hint
 from ..base.winrt_object import Closeable
@@ -70,17 +68,17 @@ class VideoReader(Closeable):
         self._policy = member(FramePolicy, policy, "The policy of a reader")
         self._kept = whole_number(kept, "The number of frames that are kept", 1)
         self._capture = _Capture(source)
-        self._live: LiveFrames | None = None
+        self._live: _LiveFrames | None = None
         self._start = threading.Lock()
 
     @property
     def pixel_width(self) -> int:
-        """Pixels in a row."""
+        """Pixels."""
         return self._capture.width
 
     @property
     def pixel_height(self) -> int:
-        """Rows."""
+        """Pixels."""
         return self._capture.height
 
     @property
@@ -105,29 +103,26 @@ class VideoReader(Closeable):
 
     @property
     def is_ready(self) -> bool:
-        """Whether `read` returns at once, or after decoding a frame: False while a new frame of a camera is awaited.
-
-        True where the policy is `WAIT`, under which nobody knows.
-        """
-        return self._policy is FramePolicy.WAIT or self._live_frames().is_ready
+        """False while a new frame of a camera is awaited; always True where the policy is `WAIT`."""
+        if self._policy is FramePolicy.WAIT:
+            return True
+        live = self._live_frames()
+        return bool(live.frames) or live.is_ended
 
     def read(self) -> VideoFrame | None:
-        """The next frame, BGR8; None at the end, or where another thread closes the reader meanwhile.
-
-        Raises:
-            ClosedError: the reader has been closed.
-        """
+        """The next frame, BGR8; None at the end, or where another thread closes the reader meanwhile."""
         self._capture.require_open()
         if self._policy is FramePolicy.WAIT:
             return self._capture.read()
-        return self._live_frames().read()
+        return self._live_frames().take()
 
-    def _live_frames(self) -> LiveFrames:
+    def _live_frames(self) -> _LiveFrames:
         # Two threads that ask for the first frame at once must not start two readers of one camera.
         with self._start:
             if self._live is None:
                 capacity = 1 if self._policy is FramePolicy.LATEST else self._kept
-                self._live = LiveFrames(self._capture.read, capacity)
+                self._live = _LiveFrames(self._capture.read, capacity)
+                weakref.finalize(self, self._live.stop)
             return self._live
 
     def __iter__(self) -> Iterator[VideoFrame]:
@@ -138,11 +133,16 @@ class VideoReader(Closeable):
     def close(self) -> None:
         """Waits for the read in flight, and lets go of the file or the camera. Twice is harmless."""
         if self._live is not None:
-            self._live.close()
+            self._live.stop()
         self._capture.close()
 
     def __repr__(self) -> str:
         return f"<VideoReader {self._capture.name} {self._capture.width}x{self._capture.height}>"
+
+
+def _remove(path: str) -> None:
+    with suppress(OSError):  # Windows removes no open file
+        os.unlink(path)
 
 
 class _Capture:
@@ -151,7 +151,12 @@ class _Capture:
     def __init__(self, source: str | os.PathLike[str] | BinaryIO | int) -> None:
         import cv2
 
-        copy = _copy_to_file(source) if is_stream(source) else ""
+        copy = ""
+        if is_stream(source):  # a copy, because OpenCV's reader of streams can end the process
+            data = read_bytes(source, "The video stream", PictureError)
+            with tempfile.NamedTemporaryFile(suffix=".video", delete=False) as file:
+                file.write(data)
+            copy = file.name
         self._remove_copy = weakref.finalize(self, _remove, copy) if copy else None
         self.name = "The stream" if copy else f"camera {source}" if isinstance(source, int) else str(source)
         self._index = 0
@@ -168,11 +173,7 @@ class _Capture:
         self.count = max(0, int(self._native.get(cv2.CAP_PROP_FRAME_COUNT)))
 
     def require_open(self) -> None:
-        """Refuses to go on once it is closed.
-
-        Raises:
-            ClosedError: it has been closed.
-        """
+        """Refuses to go on once it is closed."""
         if self._native is None:
             raise ClosedError("The video reader has been closed.", hint="Open the video again.")
 
@@ -206,20 +207,6 @@ class _Capture:
                 self._remove_copy()
 
 
-def _copy_to_file(stream: object) -> str:
-    """The path of a temporary file with what is left in a stream: OpenCV's reader of streams can end the process."""
-    data = read_bytes(stream, "The video stream", PictureError)
-    descriptor, path = tempfile.mkstemp(suffix=".video")
-    with open(descriptor, "wb") as file:
-        file.write(data)
-    return path
-
-
-def _remove(path: str) -> None:
-    with suppress(OSError):  # Windows removes no open file
-        os.unlink(path)
-
-
 def _open_capture(source: object, name: str) -> Any:
     import cv2
 
@@ -228,119 +215,67 @@ def _open_capture(source: object, name: str) -> Any:
     if isinstance(source, int):
         if source < 0:
             raise InvalidArgumentError(f"There is no camera {source}.", hint="The first is 0.")
-        return _require_opened(cv2.VideoCapture(source), name, "Is it plugged in, and free?")
-    path = os.fspath(source)
-    if not os.path.isfile(path):
-        raise PictureNotFoundError(f"{path}: There is no such video.", hint=missing_file_hint(path))
-    # Absolute, because OpenCV takes "concat:a.mp4" for a protocol.
-    path = os.path.abspath(os.fsdecode(path))
-    require_whole_video(path, name)
-    return _require_opened(cv2.VideoCapture(path), name, "OpenCV cannot read it.")
-
-
-def _require_opened(native: Any, name: str, hint: str) -> Any:
+        native, hint = cv2.VideoCapture(source), "Is it plugged in, and free?"
+    else:
+        if not os.path.isfile(source):
+            raise PictureNotFoundError(
+                f"{os.fspath(source)}: There is no such video.", hint=missing_file_hint(os.fspath(source))
+            )
+        path = os.path.abspath(os.fsdecode(source))  # absolute, because OpenCV takes "concat:a.mp4" for a protocol
+        require_whole_video(path, name)
+        native, hint = cv2.VideoCapture(path), "OpenCV cannot read it."
     if not native.isOpened():
         native.release()
         raise PictureError(f"{name} cannot be opened as a video.", hint=hint)
     return native
 
 
-# LiveFrames: a thread that reads a live source, and drops the frames that nobody has time for.
+class _LiveFrames:
+    """The newest frames of a live source, which a thread reads as they come.
 
-
-class LiveFrames:
-    """The newest frames of a source, which a thread reads as they come.
-
-    Args:
-        read: gives the next frame, or None at the end of the source.
-        capacity: how many frames wait to be asked for, at most.
-
-    Attributes:
-        dropped: how many frames nobody was given.
+    The thread holds this, and not the reader, so that a reader that nobody has is collected.
     """
 
     def __init__(self, read: Callable[[], VideoFrame | None], capacity: int) -> None:
-        self.dropped = 0
-        self._state = _State(read, capacity)
-        self._is_inherited = False
-        child_process.watch_forks(self)
-        threading.Thread(target=self._state.run, name="winml-py camera", daemon=True).start()
-        weakref.finalize(self, self._state.stop)
-
-    def in_child(self) -> None:
-        """After a fork, the thread is the parent's."""
-        self._is_inherited = True
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether `read` returns at once."""
-        return bool(self._state.frames) or self._state.is_ended
-
-    def read(self) -> VideoFrame | None:
-        """The oldest frame that is kept; waits for one. None at the end.
-
-        Raises:
-            IllegalCallError: another process reads the source, and this one was forked from it.
-        """
-        if self._is_inherited:
-            raise IllegalCallError(
-                "The reader was made before a fork, and its thread is in the parent process alone.",
-                hint="Open the camera in this process.",
-            )
-        frame, dropped = self._state.take()
-        self.dropped += dropped
-        if frame is not None and dropped:
-            frame.is_discontinuous = True
-        return frame
-
-    def close(self) -> None:
-        """Ends the thread, and whoever waits for a frame. Twice is harmless."""
-        if not self._is_inherited:
-            self._state.stop()
-
-
-class _State:
-    """What the thread and the readers share. The thread holds this alone, so that a reader nobody has is collected."""
-
-    def __init__(self, read: Callable[[], VideoFrame | None], capacity: int) -> None:
-        self._read, self._capacity = read, capacity
+        self._read = read
         self.frames: deque[VideoFrame] = deque()
+        self.dropped = 0
         self.is_ended = False
-        self._dropped = 0
+        self._capacity, self._dropped = capacity, 0
         self._failure: Exception | None = None
         self._changed = threading.Condition()
+        threading.Thread(target=self._run, name="winml-py camera", daemon=True).start()
 
-    def run(self) -> None:
-        """Reads until the source or the reader ends."""
+    def _run(self) -> None:
         try:
             while not self.is_ended and (frame := self._read()) is not None:
-                self._put(frame)
+                with self._changed:
+                    if len(self.frames) == self._capacity:
+                        self.frames.popleft()
+                        self._dropped += 1
+                    self.frames.append(frame)
+                    self._changed.notify()
         except Exception as failure:  # whoever reads next is told
             self._failure = failure
         self.stop()
 
-    def _put(self, frame: VideoFrame) -> None:
-        with self._changed:
-            if len(self.frames) == self._capacity:
-                self.frames.popleft()
-                self._dropped += 1
-            self.frames.append(frame)
-            self._changed.notify()
-
-    def take(self) -> tuple[VideoFrame | None, int]:
-        """The oldest frame, and how many were dropped before it."""
+    def take(self) -> VideoFrame | None:
+        """The oldest frame that is kept; waits for one. None at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self.frames or self.is_ended)
-            dropped, self._dropped = self._dropped, 0
             if self.frames:
-                return self.frames.popleft(), dropped
+                frame = self.frames.popleft()
+                frame.is_discontinuous = self._dropped > 0
+                self.dropped += self._dropped
+                self._dropped = 0
+                return frame
             failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
-        return None, dropped
+        return None
 
     def stop(self) -> None:
-        """Ends the thread after the frame that it reads."""
+        """Ends the thread after the frame that it reads, and whoever waits for a frame."""
         with self._changed:
             self.is_ended = True
             self._changed.notify_all()

@@ -8,7 +8,6 @@ import re
 import threading
 import weakref
 from contextlib import suppress
-from numbers import Real
 from typing import Any, BinaryIO, Protocol, runtime_checkable
 
 from ...enums import BitmapPixelFormat
@@ -68,8 +67,20 @@ class VideoWriter(Closeable):
 
     def __init__(self, path: str | os.PathLike[str], /, frame_rate: float, *, codec: str | None = None) -> None:
         self._path = os.fspath(path)
-        self._rate = _checked_rate(frame_rate)
-        self._codec = _codec_for(self._path) if codec is None else _checked_codec(codec)
+        if isinstance(frame_rate, (bool, str)) or frame_rate is None or not 0 < float(frame_rate) < math.inf:
+            raise InvalidArgumentError(
+                f"The frame rate is {frame_rate!r}.", hint="It is a number of frames a second, above 0."
+            )
+        self._rate = float(frame_rate)
+        self._codec = CODECS.get(os.path.splitext(self._path)[1].lower(), "") if codec is None else codec
+        if codec is None and not self._codec:
+            raise InvalidArgumentError(
+                f"{self._path} does not end like a video file that can be written.", hint=f"Use {', '.join(CODECS)}."
+            )
+        if not isinstance(self._codec, str) or len(self._codec) != 4 or not self._codec.isascii():
+            raise InvalidArgumentError(
+                f"The codec is {codec!r}.", hint='It has four characters, such as "mp4v" or "MJPG".'
+            )
         require_folder(self._path)
         self._file = _HiddenFile(self._path)
         self._size = (0, 0)
@@ -84,17 +95,12 @@ class VideoWriter(Closeable):
         return self._count
 
     def write(self, picture: VideoFrame | SoftwareBitmap | Framed, /) -> None:
-        """Adds a frame.
-
-        Args:
-            picture: a `VideoFrame`, a `SoftwareBitmap`, or an `ImageFeatureValue`, which is what models with a picture
-                output give; in any pixel format. The first one decides on the size of the video.
+        """Adds a frame, in any pixel format. The first one decides on the size of the video.
 
         Raises:
             SizeMismatchError: it is not of the size of the first frame.
             InvalidArgumentError: it is no picture, or a side of the video is odd: video codecs store blocks of pixels.
             PictureError: OpenCV cannot write such a video.
-            ClosedError: the writer has been closed.
         """
         pixels = _bgr(picture)
         height, width = pixels.shape[:2]
@@ -143,19 +149,17 @@ class VideoWriter(Closeable):
                 return
             self._is_closed = True
             try:
-                self._complete()
+                if self._file.native is None:
+                    raise IllegalCallError(f"No frame was written to {self._path}.", hint="A video has at least one.")
+                self._file.native.release()
+                if not _holds_frames(self._file.path, self._count):  # OpenCV hides that it could not write some
+                    raise StorageAccessError(
+                        f"{self._path} could not be written whole.",
+                        hint="Is there room for it, and does the codec fit?",
+                    )
+                self._file.put_in_place()
             finally:
                 self._file.remove()
-
-    def _complete(self) -> None:
-        if self._file.native is None:
-            raise IllegalCallError(f"No frame was written to {self._path}.", hint="A video has at least one.")
-        self._file.native.release()
-        if not _holds_frames(self._file.path, self._count):  # OpenCV says nothing of frames that it could not write
-            raise StorageAccessError(
-                f"{self._path} could not be written whole.", hint="Is there room for it, and does the codec fit?"
-            )
-        self._file.put_in_place()
 
     def discard(self) -> None:
         """Drops what has been written: no file appears, and one that is there stays. Twice is harmless."""
@@ -175,11 +179,7 @@ class VideoWriter(Closeable):
 
 
 class _HiddenFile:
-    """The file that frames are written to, beside the one that it becomes. OpenCV writes to a path alone.
-
-    Attributes:
-        native: what OpenCV writes it with; None before the first frame.
-    """
+    """The file beside the one that it becomes, which frames are written to: OpenCV writes to a path alone."""
 
     def __init__(self, path: str) -> None:
         self.native: Any = None
@@ -230,27 +230,6 @@ def _bgr(picture: object) -> Pixels:
     if bitmap.bitmap_pixel_format is not BitmapPixelFormat.BGR8:
         bitmap = SoftwareBitmap.convert(bitmap, BitmapPixelFormat.BGR8)
     return bitmap.to_numpy()
-
-
-def _checked_rate(rate: object) -> float:
-    if isinstance(rate, Real) and not isinstance(rate, bool) and 0 < float(rate) < math.inf:
-        return float(rate)
-    raise InvalidArgumentError(f"The frame rate is {rate!r}.", hint="It is a number of frames a second, above 0.")
-
-
-def _checked_codec(codec: object) -> str:
-    if isinstance(codec, str) and len(codec) == 4 and codec.isascii():
-        return codec
-    raise InvalidArgumentError(f"The codec is {codec!r}.", hint='It has four characters, such as "mp4v" or "MJPG".')
-
-
-def _codec_for(path: str) -> str:
-    codec = CODECS.get(os.path.splitext(path)[1].lower())
-    if codec is None:
-        raise InvalidArgumentError(
-            f"{path} does not end like a video file that can be written.", hint=f"Use {', '.join(CODECS)}."
-        )
-    return codec
 
 
 # Video files: how they are told from others, by their endings and by their first bytes; which ones are read.
@@ -314,10 +293,6 @@ _TWO_PACKETS = 200
 
 def require_whole_video(path: str, name: str) -> None:
     """Refuses a file that names other files, which OpenCV would read, and a video that is cut off.
-
-    Args:
-        path: of the file.
-        name: what the error calls it.
 
     Raises:
         PictureError: it does not begin like a video, its name is a pattern, or it ends before the end that it states.

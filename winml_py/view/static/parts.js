@@ -54,7 +54,7 @@ async function ask(address, options = {}) {
   });
   const isFacts = (response.headers.get("content-type") || "").startsWith("application/json");
   const facts = isFacts ? await response.json() : null;
-  if (response.ok && !(facts && facts.error)) return facts === null ? response : facts;
+  if (response.ok && !(facts && typeof facts.error === "string")) return facts === null ? response : facts;
   throw new Refused(facts ? facts.error : await response.text(), facts ? facts.hint : "", facts ? facts.type : "");
 }
 

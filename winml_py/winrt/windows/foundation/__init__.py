@@ -1,9 +1,8 @@
-"""Windows.Foundation: operations, and points, sizes and rectangles."""
+"""Windows.Foundation: operations."""
 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple
 
 from ....core.base.async_operation import AsyncOperation
 from ....core.base.buffers import MemoryBufferReference as IMemoryBufferReference
@@ -19,10 +18,7 @@ __all__ = [
     "IAsyncOperationWithProgress",
     "IClosable",
     "IMemoryBufferReference",
-    "Point",
     "PropertyType",
-    "Rect",
-    "Size",
 ]
 
 IAsyncInfo = AsyncOperation
@@ -35,26 +31,3 @@ class PropertyType(IntEnum):
     """The type of an encoding option's value: that of `ImageQuality`."""
 
     SINGLE = 8
-
-
-class Point(NamedTuple):
-    """A place."""
-
-    x: float = 0
-    y: float = 0
-
-
-class Size(NamedTuple):
-    """A width and a height."""
-
-    width: float = 0
-    height: float = 0
-
-
-class Rect(NamedTuple):
-    """A rectangle, by its upper left corner and its size."""
-
-    x: float = 0
-    y: float = 0
-    width: float = 0
-    height: float = 0

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-
 from ....core.base.buffers import Buffer
-from ....errors import InvalidArgumentError
 from ...system import Array, UInt8
 from ..storage.data_streams import UnicodeEncoding, decoded, encoded
 from ..storage.random_access import given_bytes, used_bytes
@@ -47,43 +43,5 @@ class CryptographicBuffer:
 
     @staticmethod
     def convert_binary_to_string(encoding: BinaryStringEncoding, buffer: object, /) -> str:
-        """The text in a buffer.
-
-        Raises:
-            InvalidArgumentError: it holds none.
-        """
+        """The text in a buffer."""
         return decoded(bytes(used_bytes(buffer)), encoding)
-
-    @staticmethod
-    def encode_to_base64_string(buffer: object, /) -> str:
-        """The bytes of a buffer in base 64."""
-        return base64.b64encode(used_bytes(buffer)).decode()
-
-    @staticmethod
-    def decode_from_base64_string(value: str, /) -> Buffer:
-        """A buffer with bytes that are written in base 64.
-
-        Raises:
-            InvalidArgumentError: the text is nothing of the kind.
-        """
-        try:
-            return Buffer.of(base64.b64decode(value, validate=True))
-        except (binascii.Error, ValueError) as error:
-            raise InvalidArgumentError(f"The text is not base 64: {error}.") from error
-
-    @staticmethod
-    def encode_to_hex_string(buffer: object, /) -> str:
-        """The bytes of a buffer, two digits each."""
-        return used_bytes(buffer).hex()
-
-    @staticmethod
-    def decode_from_hex_string(value: str, /) -> Buffer:
-        """A buffer with bytes that are written with two digits each.
-
-        Raises:
-            InvalidArgumentError: the text is nothing of the kind.
-        """
-        try:
-            return Buffer.of(binascii.unhexlify(value))
-        except (binascii.Error, ValueError) as error:
-            raise InvalidArgumentError(f"The text is not hexadecimal: {error}.") from error

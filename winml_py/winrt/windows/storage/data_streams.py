@@ -1,12 +1,8 @@
-"""DataReader and DataWriter: numbers, texts and bytes, from a stream and to one."""
+"""DataReader and DataWriter: bytes and texts, from a stream and to one."""
 
 from __future__ import annotations
 
-import struct
 from enum import IntEnum
-from typing import Any
-
-import numpy as np
 
 from ....core.base.arguments import member, whole_number
 from ....core.base.async_operation import AsyncOperation
@@ -14,13 +10,6 @@ from ....core.base.buffers import Buffer, byte_view
 from ....core.base.winrt_object import Closeable
 from ....errors import E_BOUNDS, ClosedError, InvalidArgumentError
 from .random_access import InMemoryRandomAccessStream, InputStreamOptions, IRandomAccessStream, given_bytes, used_bytes
-
-
-class ByteOrder(IntEnum):
-    """Which byte of a number comes first."""
-
-    LITTLE_ENDIAN = 0
-    BIG_ENDIAN = 1
 
 
 class UnicodeEncoding(IntEnum):
@@ -39,11 +28,7 @@ _CODECS = {
 
 
 def encoded(text: str, encoding: UnicodeEncoding) -> bytes:
-    """A text as bytes.
-
-    Raises:
-        InvalidArgumentError: it has half of a character, which cannot be written.
-    """
+    """A text as bytes."""
     try:
         return text.encode(_CODECS[member(UnicodeEncoding, encoding, "The encoding")])
     except UnicodeEncodeError as error:
@@ -51,11 +36,7 @@ def encoded(text: str, encoding: UnicodeEncoding) -> bytes:
 
 
 def decoded(data: bytes, encoding: UnicodeEncoding) -> str:
-    """The text that bytes are.
-
-    Raises:
-        InvalidArgumentError: they are not text of that encoding.
-    """
+    """The text that bytes are; InvalidArgumentError where they are not of that encoding."""
     codec = _CODECS[member(UnicodeEncoding, encoding, "The encoding")]
     try:
         return data.decode(codec)
@@ -64,23 +45,13 @@ def decoded(data: bytes, encoding: UnicodeEncoding) -> str:
 
 
 class _StreamUser(Closeable):
-    """Holds a stream until it is detached, and says how numbers and texts are written there."""
+    """Holds a stream until it is detached, and says how texts are written there."""
 
-    __slots__ = ("_byte_order", "_stream", "_unicode_encoding")
+    __slots__ = ("_stream", "_unicode_encoding")
 
     def __init__(self, stream: IRandomAccessStream | None) -> None:
         self._stream = stream
-        self._byte_order = ByteOrder.BIG_ENDIAN
         self._unicode_encoding = UnicodeEncoding.UTF8
-
-    @property
-    def byte_order(self) -> ByteOrder:
-        """Which byte of a number comes first: at first, the most significant."""
-        return self._byte_order
-
-    @byte_order.setter
-    def byte_order(self, byte_order: ByteOrder) -> None:
-        self._byte_order = member(ByteOrder, byte_order, "The byte order")
 
     @property
     def unicode_encoding(self) -> UnicodeEncoding:
@@ -90,9 +61,6 @@ class _StreamUser(Closeable):
     @unicode_encoding.setter
     def unicode_encoding(self, encoding: UnicodeEncoding) -> None:
         self._unicode_encoding = member(UnicodeEncoding, encoding, "The encoding")
-
-    def _format(self, code: str) -> str:
-        return f"{'<' if self._byte_order == ByteOrder.LITTLE_ENDIAN else '>'}{code}"
 
     def _attached(self, message: str, hint: str) -> IRandomAccessStream:
         if self._stream is None:
@@ -113,13 +81,10 @@ class _StreamUser(Closeable):
 class DataReader(_StreamUser):
     """Reads from a stream, in two steps: `load_async` fetches bytes, `read_...` takes them.
 
-    Attributes:
-        input_stream_options: how eagerly it reads: here, always as much as was asked for.
-
     Example:
         >>> from winml_py.winrt.windows.storage.streams import DataReader
-        >>> reader = DataReader.from_buffer(b"Windows" + bytes([0, 11]))
-        >>> reader.read_string(7), reader.read_uint16()
+        >>> reader = DataReader.from_buffer(b"Windows" + bytes([11]))
+        >>> reader.read_string(7), reader.read_byte()
         ('Windows', 11)
     """
 
@@ -162,20 +127,12 @@ class DataReader(_StreamUser):
         taken, self._loaded = self._loaded[:count], self._loaded[count:]
         return taken
 
-    def _number(self, code: str) -> Any:
-        kind = self._format(code)
-        return struct.unpack(kind, self._take(struct.calcsize(kind)))[0]
-
     def detach_buffer(self) -> Buffer:
         """The bytes loaded and not taken yet, which the reader then lets go of."""
         return Buffer.of(self._take(len(self._loaded)))
 
     def read_bytes(self, value: object, /) -> None:
-        """Fills a writable buffer.
-
-        Raises:
-            InvalidArgumentError: fewer bytes are loaded.
-        """
+        """Fills a writable buffer with the next bytes."""
         room = byte_view(value)
         room[:] = self._take(len(room))
 
@@ -187,48 +144,8 @@ class DataReader(_StreamUser):
         """The next byte."""
         return self._take(1)[0]
 
-    def read_boolean(self) -> bool:
-        """The next byte, as what is true or false."""
-        return self.read_byte() != 0
-
-    def read_int16(self) -> int:
-        """The next two bytes, as a number with a sign."""
-        return int(self._number("h"))
-
-    def read_int32(self) -> int:
-        """The next four bytes, as a number with a sign."""
-        return int(self._number("i"))
-
-    def read_int64(self) -> int:
-        """The next eight bytes, as a number with a sign."""
-        return int(self._number("q"))
-
-    def read_uint16(self) -> int:
-        """The next two bytes, as a number."""
-        return int(self._number("H"))
-
-    def read_uint32(self) -> int:
-        """The next four bytes, as a number."""
-        return int(self._number("I"))
-
-    def read_uint64(self) -> int:
-        """The next eight bytes, as a number."""
-        return int(self._number("Q"))
-
-    def read_single(self) -> float:
-        """The next four bytes, as a float32."""
-        return float(self._number("f"))
-
-    def read_double(self) -> float:
-        """The next eight bytes, as a float64."""
-        return float(self._number("d"))
-
     def read_string(self, code_unit_count: int, /) -> str:
-        """The next bytes, as text.
-
-        Args:
-            code_unit_count: its bytes in UTF-8, its pairs of bytes in UTF-16.
-        """
+        """The next bytes, as text of so many bytes in UTF-8, or pairs of bytes in UTF-16."""
         width = 1 if self._unicode_encoding == UnicodeEncoding.UTF8 else 2
         return decoded(self._take(code_unit_count * width), self._unicode_encoding)
 
@@ -261,16 +178,7 @@ class DataWriter(_StreamUser):
         self._collected += given_bytes(value)
 
     def write_buffer(self, buffer: object, start: int = 0, count: int | None = None, /) -> None:
-        """Collects the bytes of a buffer; of a `Buffer`, those in use.
-
-        Args:
-            buffer: the bytes.
-            start: the first to collect.
-            count: how many; by default, all that follow.
-
-        Raises:
-            InvalidArgumentError: the buffer has fewer.
-        """
+        """Collects `count` bytes of a buffer from `start` on; by default all, of a `Buffer` those in use."""
         data = used_bytes(buffer)
         first = whole_number(start, "The start", most=len(data))
         rest = len(data) - first
@@ -279,52 +187,9 @@ class DataWriter(_StreamUser):
 
     write_buffer_range = write_buffer  # pywinrt 3's name
 
-    def _put(self, code: str, value: int) -> None:
-        kind = self._format(code)
-        bits = 8 * struct.calcsize(kind)
-        least, most = (0, (1 << bits) - 1) if code.isupper() else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
-        self._collected += struct.pack(kind, whole_number(value, "The number", least, most))
-
     def write_byte(self, value: int, /) -> None:
         """Collects a byte."""
         self._collected.append(whole_number(value, "The byte", most=255))
-
-    def write_boolean(self, value: bool, /) -> None:
-        """Collects a byte: 1 for what is true, else 0."""
-        self._collected.append(bool(value))
-
-    def write_int16(self, value: int, /) -> None:
-        """Collects a number with a sign, in two bytes."""
-        self._put("h", value)
-
-    def write_int32(self, value: int, /) -> None:
-        """Collects a number with a sign, in four bytes."""
-        self._put("i", value)
-
-    def write_int64(self, value: int, /) -> None:
-        """Collects a number with a sign, in eight bytes."""
-        self._put("q", value)
-
-    def write_uint16(self, value: int, /) -> None:
-        """Collects a number, in two bytes."""
-        self._put("H", value)
-
-    def write_uint32(self, value: int, /) -> None:
-        """Collects a number, in four bytes."""
-        self._put("I", value)
-
-    def write_uint64(self, value: int, /) -> None:
-        """Collects a number, in eight bytes."""
-        self._put("Q", value)
-
-    def write_single(self, value: float, /) -> None:
-        """Collects a float32; what is too large for it becomes infinite."""
-        with np.errstate(over="ignore"):
-            self._collected += struct.pack(self._format("f"), np.float32(value))
-
-    def write_double(self, value: float, /) -> None:
-        """Collects a float64."""
-        self._collected += struct.pack(self._format("d"), value)
 
     def measure_string(self, value: str, /) -> int:
         """The bytes that a text takes."""

@@ -54,22 +54,13 @@ def start(work: Callable[[], T]) -> AsyncOperation[T]:
 
 
 def existing(path: Path, kind: str) -> Path:
-    """The path itself, if there is a file or a folder.
-
-    Raises:
-        StorageNotFoundError: there is none.
-    """
+    """The path itself, if there is a file or a folder; StorageNotFoundError where there is none."""
     if not (path.is_file() if kind == "file" else path.is_dir()):
         raise StorageNotFoundError(f"There is no {kind} {path}.", hint="Check the path.")
     return path
 
 
 def start_opening(path: Path, access_mode: FileAccessMode, make: Callable[[BinaryIO], T]) -> AsyncOperation[T]:
-    """Opens a file that exists, and makes a stream of it.
-
-    Raises:
-        InvalidArgumentError: the access mode is not a `FileAccessMode`.
-        StorageNotFoundError: there is no such file; raised by the operation.
-    """
+    """Opens a file that exists, and makes a stream of it."""
     is_read = member(FileAccessMode, access_mode, "The access mode") == FileAccessMode.READ
     return start(lambda: make(existing(path, "file").open("rb" if is_read else "r+b")))

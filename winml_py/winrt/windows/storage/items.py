@@ -46,11 +46,7 @@ class StorageFile(IStorageItem):
 
     @classmethod
     def get_file_from_path_async(cls, path: str | os.PathLike[str], /) -> AsyncOperation[StorageFile]:
-        """Looks a file up. Unlike on Windows, the path may be relative.
-
-        Raises:
-            StorageNotFoundError: there is no such file; raised by the operation.
-        """
+        """Looks a file up. Unlike on Windows, the path may be relative."""
         return start(lambda: cls(existing(Path(path).absolute(), "file")))
 
     @property
@@ -71,12 +67,7 @@ class StorageFile(IStorageItem):
     def open_async(
         self, access_mode: FileAccessMode, options: StorageOpenOptions = StorageOpenOptions.NONE, /
     ) -> AsyncOperation[IRandomAccessStream]:
-        """Opens the file; with `READ_WRITE`, its contents stay until they are overwritten.
-
-        Args:
-            access_mode: what it is opened for.
-            options: who else may open it: here everybody always may.
-        """
+        """Opens the file; with `READ_WRITE`, its contents stay until they are overwritten. Others may open it, too."""
         return start_opening(self._path, access_mode, IRandomAccessStream)
 
     open_with_options_async = open_async  # pywinrt 3's name
@@ -99,29 +90,17 @@ class StorageFolder(IStorageItem):
 
     @classmethod
     def get_folder_from_path_async(cls, path: str | os.PathLike[str], /) -> AsyncOperation[StorageFolder]:
-        """Looks a folder up. Unlike on Windows, the path may be relative.
-
-        Raises:
-            StorageNotFoundError: there is no such folder; raised by the operation.
-        """
+        """Looks a folder up. Unlike on Windows, the path may be relative."""
         return start(lambda: cls(existing(Path(path).absolute(), "folder")))
 
     def get_file_async(self, name: str, /) -> AsyncOperation[StorageFile]:
-        """A file in the folder, by its name.
-
-        Raises:
-            StorageNotFoundError: there is no such file; raised by the operation.
-        """
+        """A file in the folder, by its name."""
         return start(lambda: StorageFile(existing(self._inside(name), "file")))
 
     def create_file_async(
         self, name: str, option: CreationCollisionOption = CreationCollisionOption.FAIL_IF_EXISTS, /
     ) -> AsyncOperation[StorageFile]:
-        """An empty file in the folder, or the one that is there, as `option` says.
-
-        Raises:
-            StorageExistsError: there is one, and that is not wanted; raised by the operation.
-        """
+        """An empty file in the folder, or the one that is there, as `option` says."""
         return start(lambda: self._create(name, member(CreationCollisionOption, option, "The option")))
 
     create_file_async_overload_default_options = create_file_async  # pywinrt 3's name

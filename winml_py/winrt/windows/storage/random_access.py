@@ -24,11 +24,7 @@ def used_bytes(buffer: object) -> memoryview:
 
 
 def given_bytes(value: object) -> memoryview:
-    """The bytes of a buffer, of a `Buffer` those in use; or of a list of numbers, as programs of old pass them.
-
-    Raises:
-        InvalidArgumentError: the numbers are no bytes.
-    """
+    """The bytes of a buffer, of a `Buffer` those in use; or of a list of numbers, as older programs pass them."""
     if not isinstance(value, (list, tuple)):
         return used_bytes(value)
     try:
@@ -119,11 +115,7 @@ class IRandomAccessStream(Closeable):
         return data
 
     def write(self, data: object, /) -> int:
-        """Writes bytes at the position, and says how many.
-
-        Raises:
-            InvalidArgumentError: the stream was opened for reading.
-        """
+        """Writes bytes at the position, and says how many."""
         self._require_writable()
         shared = self._open()
         with shared.lock:
@@ -200,15 +192,7 @@ class IRandomAccessStreamWithContentType(IRandomAccessStream):
 
 
 class FileRandomAccessStream(IRandomAccessStream):
-    r"""A stream over a file, opened by its path.
-
-    Example:
-        >>> from winml_py.winrt.windows.storage import FileAccessMode
-        >>> from winml_py.winrt.windows.storage.streams import FileRandomAccessStream
-        >>> path = "samples/pictures/seven.png"
-        >>> FileRandomAccessStream.open_async(path, FileAccessMode.READ).get().read(4)
-        b'\x89PNG'
-    """
+    r"""A stream over a file, opened by its path."""
 
     @classmethod
     def open_async(
@@ -218,34 +202,14 @@ class FileRandomAccessStream(IRandomAccessStream):
         sharing_options: StorageOpenOptions = StorageOpenOptions.NONE,
         /,
     ) -> AsyncOperation[FileRandomAccessStream]:
-        """Opens a file that exists. Unlike on Windows, the path may be relative.
-
-        Args:
-            file_path: the path.
-            access_mode: what it is opened for.
-            sharing_options: who else may open it: here everybody always may.
-
-        Raises:
-            StorageNotFoundError: there is no such file; raised by the operation.
-        """
+        """Opens a file that exists, for everybody else, too. Unlike on Windows, the path may be relative."""
         return start_opening(Path(file_path).absolute(), access_mode, cls)
 
     open_with_options_async = open_async  # pywinrt 3's name
 
 
 class RandomAccessStream:
-    """Copies bytes from one stream to another, each from where it stands.
-
-    Example:
-        >>> from winml_py.winrt.windows.storage.streams import InMemoryRandomAccessStream, RandomAccessStream
-        >>> source, target = InMemoryRandomAccessStream(), InMemoryRandomAccessStream()
-        >>> source.write(b"pictures")
-        8
-        >>> RandomAccessStream.copy_async(source.get_input_stream_at(3), target).get()
-        5
-        >>> target.clone_stream().read()
-        b'tures'
-    """
+    """Copies bytes from one stream to another, each from its position."""
 
     @staticmethod
     def copy_async(

@@ -2,7 +2,6 @@
 
 from ....core.base.async_operation import AsyncOperation
 from ....core.base.buffers import Buffer as Buffer
-from .data_streams import ByteOrder as ByteOrder
 from .data_streams import DataReader as DataReader
 from .data_streams import DataWriter as DataWriter
 from .data_streams import UnicodeEncoding as UnicodeEncoding

@@ -1,34 +1,3 @@
 """Microsoft.AI.MachineLearning: the names of Windows.AI.MachineLearning, which is the same code inside of Windows."""
 
-from ....windows.ai.machinelearning import ILearningModelFeatureDescriptor as ILearningModelFeatureDescriptor
-from ....windows.ai.machinelearning import ILearningModelFeatureValue as ILearningModelFeatureValue
-from ....windows.ai.machinelearning import ILearningModelOperatorProvider as ILearningModelOperatorProvider
-from ....windows.ai.machinelearning import ImageFeatureDescriptor as ImageFeatureDescriptor
-from ....windows.ai.machinelearning import ImageFeatureValue as ImageFeatureValue
-from ....windows.ai.machinelearning import ITensor as ITensor
-from ....windows.ai.machinelearning import LearningModel as LearningModel
-from ....windows.ai.machinelearning import LearningModelBinding as LearningModelBinding
-from ....windows.ai.machinelearning import LearningModelDevice as LearningModelDevice
-from ....windows.ai.machinelearning import LearningModelDeviceKind as LearningModelDeviceKind
-from ....windows.ai.machinelearning import LearningModelEvaluationResult as LearningModelEvaluationResult
-from ....windows.ai.machinelearning import LearningModelFeatureKind as LearningModelFeatureKind
-from ....windows.ai.machinelearning import LearningModelPixelRange as LearningModelPixelRange
-from ....windows.ai.machinelearning import LearningModelSession as LearningModelSession
-from ....windows.ai.machinelearning import LearningModelSessionOptions as LearningModelSessionOptions
-from ....windows.ai.machinelearning import MapFeatureDescriptor as MapFeatureDescriptor
-from ....windows.ai.machinelearning import SequenceFeatureDescriptor as SequenceFeatureDescriptor
-from ....windows.ai.machinelearning import TensorBoolean as TensorBoolean
-from ....windows.ai.machinelearning import TensorDouble as TensorDouble
-from ....windows.ai.machinelearning import TensorFeatureDescriptor as TensorFeatureDescriptor
-from ....windows.ai.machinelearning import TensorFloat as TensorFloat
-from ....windows.ai.machinelearning import TensorFloat16Bit as TensorFloat16Bit
-from ....windows.ai.machinelearning import TensorInt8Bit as TensorInt8Bit
-from ....windows.ai.machinelearning import TensorInt16Bit as TensorInt16Bit
-from ....windows.ai.machinelearning import TensorInt32Bit as TensorInt32Bit
-from ....windows.ai.machinelearning import TensorInt64Bit as TensorInt64Bit
-from ....windows.ai.machinelearning import TensorKind as TensorKind
-from ....windows.ai.machinelearning import TensorString as TensorString
-from ....windows.ai.machinelearning import TensorUInt8Bit as TensorUInt8Bit
-from ....windows.ai.machinelearning import TensorUInt16Bit as TensorUInt16Bit
-from ....windows.ai.machinelearning import TensorUInt32Bit as TensorUInt32Bit
-from ....windows.ai.machinelearning import TensorUInt64Bit as TensorUInt64Bit
+from ....windows.ai.machinelearning import *  # noqa: F403 - all of its names are those of this module

@@ -7,7 +7,6 @@ from .....core.imaging.geometry import BitmapBounds as BitmapBounds
 from .....enums import BitmapAlphaMode as BitmapAlphaMode
 from .....enums import BitmapBufferAccessMode as BitmapBufferAccessMode
 from .....enums import BitmapPixelFormat as BitmapPixelFormat
-from .decoder import BitmapCodecInformation as BitmapCodecInformation
 from .decoder import BitmapDecoder as BitmapDecoder
 from .decoder import BitmapFlip as BitmapFlip
 from .decoder import BitmapFrame as BitmapFrame

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
-from uuid import UUID
 
 from .....core.base.arguments import member
 from .....core.base.async_operation import AsyncOperation
-from .....core.base.collections import Vector
 from .....core.base.messages import type_name
 from .....core.imaging import codecs
 from .....core.imaging.bitmap import SoftwareBitmap
 from .....core.imaging.colour_profiles import in_srgb
 from .....core.imaging.geometry import BitmapBounds, require_inside
 from .....enums import BitmapAlphaMode, BitmapPixelFormat
-from .....errors import InvalidArgumentError, InvalidBindingError, PictureError
+from .....errors import InvalidArgumentError, InvalidBindingError
 from ....system import Array, UInt8
 from ...storage.streams import IRandomAccessStream
 
@@ -31,62 +28,6 @@ class BitmapSize(NamedTuple):
 
     width: int = 0
     height: int = 0
-
-
-class BitmapCodecInformation(NamedTuple):
-    """A codec: its number, its name, and the files it is for."""
-
-    codec_id: UUID
-    friendly_name: str
-    mime_types: tuple[str, ...]
-    file_extensions: tuple[str, ...]
-
-
-class DecoderIds:
-    """The numbers of the decoders, by Pillow's names."""
-
-    __slots__ = ()
-
-    bmp_decoder_id = UUID("6b462062-7cbf-400d-9fdb-813dd10f2778")
-    heif_decoder_id = UUID("e9a4a80a-44fe-4de4-8971-7150b10a5199")
-    gif_decoder_id = UUID("381dda3c-9ce9-4834-a23e-1f98f8fc52be")
-    ico_decoder_id = UUID("c61bfcdf-2e0f-4aad-a8d7-e06bafebcdfe")
-    jpeg_decoder_id = UUID("9456a480-e88b-43ea-9e73-0b2d9b71b1ca")
-    png_decoder_id = UUID("389ea17b-5078-4cde-b6ef-25c15175c751")
-    tiff_decoder_id = UUID("b54e85d9-fe23-499f-8b88-6acea713752b")
-    webp_decoder_id = UUID("7693e886-51c9-4070-8419-9f70738ec8fa")
-
-
-class EncoderIds:
-    """The numbers of the encoders, by Pillow's names."""
-
-    __slots__ = ()
-
-    bmp_encoder_id = UUID("69be8bb4-d66d-47c8-865a-ed1589433782")
-    gif_encoder_id = UUID("114f5598-0b22-40a0-86a1-c83ea495adbd")
-    jpeg_encoder_id = UUID("1a34f5c1-4a5a-46dc-b644-1f4567e7a676")
-    png_encoder_id = UUID("27949969-876a-41d7-9447-568f6a35a4dc")
-    tiff_encoder_id = UUID("0131be10-2001-4c5f-a9b0-cc88fab64ce8")
-
-
-_EXTENSIONS = {"JPEG": (".jpeg", ".jpg"), "TIFF": (".tiff", ".tif"), "HEIF": (".heic", ".heif")}
-
-
-def codecs_by_id(ids: type[DecoderIds] | type[EncoderIds]) -> dict[UUID, str]:
-    """Pillow's name of each codec that has a number."""
-    return {number: name.split("_")[0].upper() for name, number in vars(ids).items() if isinstance(number, UUID)}
-
-
-def all_codecs(ids: type[DecoderIds] | type[EncoderIds]) -> Vector[BitmapCodecInformation]:
-    """The facts about each codec that has a number."""
-    return Vector(codec_information(name, ids) for name in codecs_by_id(ids).values())
-
-
-def codec_information(name: str, ids: type[DecoderIds] | type[EncoderIds]) -> BitmapCodecInformation:
-    """The facts about a codec; a codec without a number in WinRT has the number 0."""
-    number = next((number for number, known in codecs_by_id(ids).items() if known == name), UUID(int=0))
-    extensions = _EXTENSIONS.get(name, (f".{name.lower()}",))
-    return BitmapCodecInformation(number, name, (f"image/{name.lower()}",), extensions)
 
 
 class ExifOrientationMode(IntEnum):
@@ -195,9 +136,6 @@ class BitmapFrame:
             transform: what to do to the picture; by default nothing.
             exif_orientation_mode: whether EXIF turns it, after the transform's scaling and before its rotation.
             color_management_mode: whether colours of another space are converted to sRGB.
-
-        Raises:
-            PictureError: the file is damaged; raised by the operation.
         """
         return AsyncOperation(
             lambda _: self._decode(pixel_format, alpha_mode, transform, exif_orientation_mode, color_management_mode)
@@ -233,7 +171,6 @@ class BitmapFrame:
         colours: ColorManagementMode,
     ) -> SoftwareBitmap:
         transform = transform or BitmapTransform()
-        require_members(transform)
         with self._open() as file:
             managed = in_srgb(file) if colours == ColorManagementMode.COLOR_MANAGE_TO_S_RGB else file
             # Not turned by EXIF yet: a transform scales before that, and rotates and crops after it.
@@ -249,7 +186,7 @@ class BitmapFrame:
         return f"<{type(self).__name__} {self._codec} {self.pixel_width}x{self.pixel_height}>"
 
 
-class BitmapDecoder(BitmapFrame, DecoderIds):
+class BitmapDecoder(BitmapFrame):
     """A picture file, and its first picture.
 
     Example:
@@ -263,58 +200,22 @@ class BitmapDecoder(BitmapFrame, DecoderIds):
     """
 
     @classmethod
-    def create_async(
-        cls, stream: IRandomAccessStream | UUID, stream_of_id: IRandomAccessStream | None = None, /
-    ) -> AsyncOperation[BitmapDecoder]:
-        """Opens the picture file in a stream, from its start.
-
-        Args:
-            stream: the stream; or the number of a decoder, which the file must then be for.
-            stream_of_id: the stream, where a number comes first.
-
-        Raises:
-            PictureError: it is not a picture, or not one for that decoder; raised by the operation.
-        """
-        return AsyncOperation(lambda _: cls._create(stream, stream_of_id))
-
-    create_with_id_async = create_async
-
-    @staticmethod
-    def get_decoder_information_enumerator() -> Vector[BitmapCodecInformation]:
-        """The kinds of files that it reads and Windows does, too."""
-        has_heif = find_spec("pillow_heif") is not None
-        return Vector(codec for codec in all_codecs(DecoderIds) if has_heif or codec.friendly_name != "HEIF")
-
-    @classmethod
-    def _create(cls, stream: object, stream_of_id: object) -> BitmapDecoder:
-        wanted, source = (stream, stream_of_id) if isinstance(stream, UUID) else (None, stream)
-        if not isinstance(source, IRandomAccessStream):
+    def create_async(cls, stream: IRandomAccessStream, /) -> AsyncOperation[BitmapDecoder]:
+        """Opens the picture file in a stream, from its start; the stream keeps its position."""
+        if not isinstance(stream, IRandomAccessStream):
             raise InvalidArgumentError(
-                f"A picture is decoded from a stream, not from {type_name(source)}.",
+                f"A picture is decoded from a stream, not from {type_name(stream)}.",
                 hint="Open one: await file.open_async(FileAccessMode.READ).",
             )
-        # A clone, because the caller's stream keeps its position.
-        decoder = cls(source.clone_stream().read(), 0)
-        if wanted not in (None, decoder.decoder_information.codec_id):
-            raise PictureError(f"The file is {decoder.decoder_information.friendly_name}, which is not that decoder's.")
-        return decoder
+        return AsyncOperation(lambda _: cls(stream.clone_stream().read(), 0))
 
     @property
     def frame_count(self) -> int:
         """Pictures in the file."""
         return self._frames
 
-    @property
-    def decoder_information(self) -> BitmapCodecInformation:
-        """What kind of file it is."""
-        return codec_information(self._codec, DecoderIds)
-
     def get_frame_async(self, frame_index: int, /) -> AsyncOperation[BitmapFrame]:
-        """One of the file's pictures.
-
-        Raises:
-            InvalidArgumentError: there is none of that number; raised by the operation.
-        """
+        """One of the file's pictures."""
         return AsyncOperation(lambda _: BitmapFrame(self._data, frame_index))
 
 
@@ -368,50 +269,30 @@ class BitmapTransform:
         self.bounds = BitmapBounds(0, 0, 0, 0)
 
 
-def require_members(transform: BitmapTransform) -> None:
-    """Refuses values that are not members of their enumerations, before a picture is opened.
-
-    Raises:
-        InvalidArgumentError: if a value is not a member of its enumeration.
-    """
-    member(BitmapInterpolationMode, transform.interpolation_mode, "The interpolation mode")
-    member(BitmapFlip, transform.flip, "The flip")
-    member(BitmapRotation, transform.rotation, "The rotation")
-
-
 def scaled(image: Image, transform: BitmapTransform) -> Image:
-    """The image in the size that a transform gives.
-
-    Raises:
-        InvalidArgumentError: that size is negative.
-    """
+    """The image in the size that a transform gives."""
     from PIL.Image import Resampling
 
+    mode = member(BitmapInterpolationMode, transform.interpolation_mode, "The interpolation mode")
     size = (int(transform.scaled_width) or image.width, int(transform.scaled_height) or image.height)
     if min(size) < 1:
         raise InvalidArgumentError(f"A picture cannot be scaled to {size[0]}x{size[1]}.")
-    # in the order of BitmapInterpolationMode
-    filters = (Resampling.NEAREST, Resampling.BILINEAR, Resampling.BICUBIC, Resampling.BOX)
-    return image.resize(size, filters[transform.interpolation_mode])
+    return image.resize(size, (Resampling.NEAREST, Resampling.BILINEAR, Resampling.BICUBIC, Resampling.BOX)[mode])
 
 
 def turned(image: Image, transform: BitmapTransform) -> Image:
     """The image mirrored, then rotated."""
     from PIL import ImageOps
 
-    if transform.flip == BitmapFlip.HORIZONTAL:
-        image = ImageOps.mirror(image)
-    elif transform.flip == BitmapFlip.VERTICAL:
-        image = ImageOps.flip(image)
-    return image.rotate(-90 * transform.rotation, expand=True)  # Pillow rotates counterclockwise
+    flip = member(BitmapFlip, transform.flip, "The flip")
+    if flip != BitmapFlip.NONE:
+        image = ImageOps.mirror(image) if flip == BitmapFlip.HORIZONTAL else ImageOps.flip(image)
+    rotation = member(BitmapRotation, transform.rotation, "The rotation")
+    return image.rotate(-90 * rotation, expand=True)  # Pillow rotates counterclockwise
 
 
 def cropped(image: Image, transform: BitmapTransform) -> Image:
-    """The part of the image inside a transform's bounds.
-
-    Raises:
-        InvalidArgumentError: the bounds leave the picture.
-    """
+    """The part of the image inside a transform's bounds."""
     bounds = BitmapBounds(*transform.bounds)
     if bounds == (0, 0, 0, 0):
         return image

@@ -8,25 +8,14 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from .....core.base.async_operation import AsyncOperation
-from .....core.base.collections import PropertySet, Vector
+from .....core.base.collections import PropertySet
 from .....core.imaging import codecs
 from .....core.imaging.bitmap import SoftwareBitmap
 from .....enums import BitmapAlphaMode, BitmapPixelFormat
 from .....errors import IllegalCallError, InvalidArgumentError, NotSupportedError
 from ...foundation import PropertyType
 from ...storage.streams import IRandomAccessStream
-from .decoder import (
-    BitmapCodecInformation,
-    BitmapTransform,
-    EncoderIds,
-    all_codecs,
-    codec_information,
-    codecs_by_id,
-    cropped,
-    require_members,
-    scaled,
-    turned,
-)
+from .decoder import BitmapTransform, cropped, scaled, turned
 
 BitmapPropertySet = PropertySet
 
@@ -38,7 +27,7 @@ class BitmapTypedValue(NamedTuple):
     type: PropertyType
 
 
-class BitmapEncoder(EncoderIds):
+class BitmapEncoder:
     """A picture file to be written: set a bitmap, then await `flush_async`.
 
     Attributes:
@@ -58,6 +47,12 @@ class BitmapEncoder(EncoderIds):
 
     __slots__ = ("_bitmap", "_codec", "_options", "_stream", "bitmap_transform")
 
+    bmp_encoder_id = UUID("69be8bb4-d66d-47c8-865a-ed1589433782")
+    gif_encoder_id = UUID("114f5598-0b22-40a0-86a1-c83ea495adbd")
+    jpeg_encoder_id = UUID("1a34f5c1-4a5a-46dc-b644-1f4567e7a676")
+    png_encoder_id = UUID("27949969-876a-41d7-9447-568f6a35a4dc")
+    tiff_encoder_id = UUID("0131be10-2001-4c5f-a9b0-cc88fab64ce8")
+
     def __init__(self, codec: str, stream: IRandomAccessStream, options: dict[str, Any]) -> None:
         """Use `create_async`."""
         self._codec = codec
@@ -76,23 +71,10 @@ class BitmapEncoder(EncoderIds):
             encoder_id: `png_encoder_id` or another of the class.
             stream: where to write to.
             encoding_options: `ImageQuality` of JPEG, from 0.0 to 1.0.
-
-        Raises:
-            NotSupportedError: there is no encoder of that number, or no such option.
         """
         return AsyncOperation(lambda _: cls(_codec(encoder_id), stream, _options(_codec(encoder_id), encoding_options)))
 
     create_with_encoding_options_async = create_async  # pywinrt 3's name
-
-    @staticmethod
-    def get_encoder_information_enumerator() -> Vector[BitmapCodecInformation]:
-        """The kinds of files that it writes."""
-        return all_codecs(EncoderIds)
-
-    @property
-    def encoder_information(self) -> BitmapCodecInformation:
-        """What kind of file it writes."""
-        return codec_information(self._codec, EncoderIds)
 
     def set_software_bitmap(self, bitmap: SoftwareBitmap, /) -> None:
         """Sets the picture to write: a copy is made."""
@@ -109,28 +91,19 @@ class BitmapEncoder(EncoderIds):
         pixels: object,
         /,
     ) -> None:
-        """Sets the picture to write: a copy of bytes, row after row.
-
-        Raises:
-            InvalidArgumentError: fewer bytes than the picture has.
-        """
+        """Sets the picture to write: a copy of bytes, row after row."""
         bitmap = SoftwareBitmap.create_copy_from_buffer(pixels, pixel_format, width, height, alpha_mode)
         bitmap.dpi_x, bitmap.dpi_y = float(dpi_x), float(dpi_y)
         self._bitmap = bitmap
 
     def flush_async(self) -> AsyncOperation[None]:
-        """Encodes the picture, and writes the whole file to the stream at once.
-
-        Raises:
-            IllegalCallError: no picture was set; raised by the operation.
-        """
+        """Encodes the picture, and writes the whole file to the stream at once."""
         return AsyncOperation(lambda _: self._flush())
 
     def _flush(self) -> None:
         if self._bitmap is None:
             raise IllegalCallError("There is nothing to encode.", hint="Call set_software_bitmap first.")
         bitmap = self._bitmap
-        require_members(self.bitmap_transform)
         if bitmap.bitmap_alpha_mode == BitmapAlphaMode.PREMULTIPLIED:  # no file holds colours times alpha
             bitmap = SoftwareBitmap.convert(bitmap, bitmap.bitmap_pixel_format, BitmapAlphaMode.STRAIGHT)
         transform = self.bitmap_transform
@@ -145,13 +118,22 @@ class BitmapEncoder(EncoderIds):
         self._stream.write(file.getvalue())
 
 
+_CODECS = {
+    BitmapEncoder.bmp_encoder_id: "BMP",
+    BitmapEncoder.gif_encoder_id: "GIF",
+    BitmapEncoder.jpeg_encoder_id: "JPEG",
+    BitmapEncoder.png_encoder_id: "PNG",
+    BitmapEncoder.tiff_encoder_id: "TIFF",
+}
+"""The encoders by Pillow's names."""
+
+
 def _codec(encoder_id: UUID) -> str:
-    name = codecs_by_id(EncoderIds).get(encoder_id)
-    if name is None:
+    if encoder_id not in _CODECS:
         raise NotSupportedError(
             f"There is no encoder {encoder_id}.", hint="Use one such as BitmapEncoder.png_encoder_id."
         )
-    return name
+    return _CODECS[encoder_id]
 
 
 def _options(codec: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
