@@ -7,15 +7,17 @@ a name is loaded when it is first used, so that a program pays for what it needs
 
 __version__ = "0.1.0"
 
-_CAPABILITIES = frozenset(
+_MODULES = frozenset(
     [
         "authoring",
         "backend",
+        "errors",
         "experimental",
         "float16",
         "operators",
         "optimize",
         "perf",
+        "results",
         "scale",
         "testing",
         "view",
@@ -29,9 +31,9 @@ def __getattr__(name: str) -> object:
 
     attach, _, names = lazy_loader.attach_stub(__name__, __file__)
     # `from winml_py import *` would import all capabilities, and what they need, if they were in `__all__`.
-    globals().update(__getattr__=attach, __all__=[*(set(names) - _CAPABILITIES), "__version__"])
+    globals().update(__getattr__=attach, __all__=[*(set(names) - _MODULES), "__version__"])
     return globals().get(name) or attach(name)
 
 
 def __dir__() -> list[str]:
-    return [*(globals().get("__all__") or __getattr__("__all__")), *_CAPABILITIES]  # type: ignore[misc]
+    return [*(globals().get("__all__") or __getattr__("__all__")), *_MODULES]  # type: ignore[misc]

@@ -22,8 +22,8 @@ from onnx import helper
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from .core.model.model import LearningModel
-from .core.session.check import evaluate_by
 from .core.session.session import LearningModelSession
+from .inputs.model import evaluate_by
 
 __all__ = ["WinMLBackend", "WinMLBackendRep", "prepare", "run_model", "run_node", "supports_device"]
 
@@ -39,8 +39,7 @@ class WinMLBackendRep(BackendRep):
         """Evaluates the model.
 
         Args:
-            inputs: a mapping from names, or a sequence in the order of the model's inputs, or a single array:
-                arrays, lists and dicts.
+            inputs: a mapping from names, a sequence in the order of the model's inputs, or a single array.
 
         Returns:
             Arrays, lists and dicts in the order of the outputs, as a named tuple.

@@ -1,34 +1,4 @@
-"""Every error the package raises.
-
-WinMLError(OSError)                                     the root: `.winerror`, `.hresult`, `.hint`
-├── InvalidArgumentError(ValueError)                    E_INVALIDARG
-│   ├── ModelDisposedError                              a disposed model cannot be compiled again
-│   └── MissingInputError                               evaluate() without all inputs bound
-├── ModelNotFoundError(FileNotFoundError)               ERROR_FILE_NOT_FOUND
-├── CorruptModelError(ValueError)                       ERROR_FILE_CORRUPT: not ONNX, or an invalid graph
-│   └── ModelVersionError                               opset or IR version the runtime does not know
-├── NotSupportedError(NotImplementedError)              E_NOTIMPL: a feature type or operator nobody here runs
-│   └── MissingPackageError                             an optional package is not installed
-├── InvalidDeviceError(ValueError)                      WINML_ERR_INVALID_DEVICE
-├── InvalidBindingError(ValueError)                     WINML_ERR_INVALID_BINDING
-├── SizeMismatchError(ValueError)                       WINML_ERR_SIZE_MISMATCH
-├── NotBoundError(KeyError)                             E_BOUNDS: looked up, but never bound
-├── ClosedError                                         RO_E_CLOSED: the session has been closed
-├── IllegalCallError(RuntimeError)                      E_ILLEGAL_METHOD_CALL: a closed tensor, or one without data
-├── PictureError(ValueError)                            WINCODEC_ERR_BADIMAGE: a file that is not a picture
-│   └── PictureNotFoundError(FileNotFoundError)         ERROR_FILE_NOT_FOUND
-├── StorageNotFoundError(FileNotFoundError)             ERROR_FILE_NOT_FOUND: a file or folder of winml_py.winrt
-├── StorageAccessError                                  E_ACCESSDENIED: what the system refuses
-├── StorageExistsError(FileExistsError)                 ERROR_ALREADY_EXISTS: a file that was to be new
-├── ConversionError(RuntimeError)                       E_FAIL: float16 is not good enough for the model
-└── EvaluationError(RuntimeError)                       E_FAIL: the engine failed while it compiled or ran
-    ├── CanceledError                                   E_ABORT: somebody stopped the operation
-    │   └── EvaluationTimeoutError(TimeoutError)        WAIT_TIMEOUT: its time was up
-    └── DeviceLostError                                 DXGI_ERROR_DEVICE_REMOVED: the device has gone
-        └── EngineLostError                             the process of an isolated session's engine has ended
-
-Each class also inherits the builtin a Python person would catch.
-"""
+"""Every error and warning of the package. Each error is also the builtin that a Python program would catch."""
 
 from __future__ import annotations
 
@@ -244,4 +214,13 @@ class EngineWarning(UserWarning):
     """An engine gave another answer than its reference, or cannot do what the options ask for on this processor.
 
     `session.explain()` says more. It comes once: a model is not given to an engine again whose answer was wrong.
+    """
+
+
+class MissingContractWarning(UserWarning):
+    """A picture was bound to an input, and neither the bind, the program nor the model states a contract for it; or the
+    model's contract was learned, and never tried on a picture that large.
+
+    Without a contract, the picture becomes numbers by Windows ML's rule, which few models were trained with. The
+    warning comes once for each input of a model. `winml_py.winrt` does not warn, as Windows ML does not.
     """

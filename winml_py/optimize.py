@@ -76,17 +76,16 @@ def optimize(
     sizes: StatedSizes = NOTHING_STATED,
     force: bool = False,
 ) -> OptimizationReport:
-    """Writes a model as the runtime's optimisers leave it.
+    """Writes a model as the runtime's optimisers leave it, and nothing where results differ.
 
-    Initializers that are listed as inputs are taken out of them, so that they can be folded. Names, metadata, the image
-    contract, and the shapes and denotations of inputs and outputs stay. So do nodes of operators of the program's own.
-    Nothing is written where results differ.
+    Names, metadata, the image contract, shapes, denotations, and nodes of operators of the program's own stay.
+    Initializers that are listed as inputs are taken out of them, so that they can be folded.
 
     Args:
         model: the path of an .onnx file.
         out: the path of the new one.
         level: "none"; "basic", which any runtime of the operators runs; "extended", which fuses nodes into operators of
-            ONNX Runtime's own; "all", which arranges weights for this processor, and is for this one alone.
+            ONNX Runtime's own; "all", which arranges weights for this processor alone.
         transformer: the kind of a transformer, "bert" or "gpt2", say, for ONNX Runtime's optimizer of those.
         inputs: values to compare with, by name; floats and pictures that are not given get example values.
         tolerance: the largest difference in an output, over the largest magnitude of its channel.
@@ -95,12 +94,8 @@ def optimize(
         sizes: what is stated of sizes that the model leaves free, for example values.
         force: whether the new model may take the place of the old one.
 
-    Returns:
-        What changed.
-
     Raises:
-        ConversionError: the results differ by more than the tolerance, or the runtime ends the process that optimises
-            the model, or compiles what came of it.
+        ConversionError: the results differ by more than the tolerance, or the runtime ends the process that tries it.
         InvalidArgumentError: a level or a kind that does not exist, or an input whose values cannot be made up.
         NotSupportedError: the new model would be larger than 2 GB.
         WinMLError: the model cannot be used, or the file cannot be written.

@@ -29,10 +29,10 @@ from winml_py import (
     LearningModelBinding,
     LearningModelDevice,
     LearningModelSession,
-    MissingContractWarning,
 )
 from winml_py.authoring import ContractEvidence, LearnedContract, check_contract, learn_contract, write_contract
 from winml_py.authoring.evidence import KEY, evidence_pictures, is_proven, outdated
+from winml_py.errors import MissingContractWarning
 from winml_py.view.workbench import Workbench
 
 

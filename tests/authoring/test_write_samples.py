@@ -28,9 +28,9 @@ from winml_py import (
     Precision,
     WinMLError,
 )
-from winml_py.authoring import learn_contract, write_contract, write_samples
+from winml_py.authoring import check_samples, learn_contract, write_contract, write_samples
+from winml_py.authoring.known_answers import KEY, KnownInput, KnownOutput, leader_of, read_answers
 from winml_py.core.base.arrays import Array
-from winml_py.core.model.known_answers import KEY, KnownInput, KnownOutput, leader_of, read_answers
 from winml_py.graphs.edit_features import Edits, edit_model
 
 SHAPES = PICTURES / "shapes.png"
@@ -112,7 +112,7 @@ class TestWhatIsStored:
         write_samples(MODELS / "edges.onnx", target, [cat] * 8)
         model = LearningModel.load(target)
         assert 50_000 < len(model.metadata[KEY]) <= 65_536
-        assert model.check().is_right
+        assert check_samples(model).is_right
         with pytest.raises(InvalidArgumentError, match="at most 8 samples, and 9 came"):
             write_samples(MODELS / "edges.onnx", target, [cat] * 9)
 
@@ -163,23 +163,23 @@ def _letterboxed(picture: Image.Image) -> np.ndarray:
 
 class TestCheck:
     def test_an_unchanged_model_is_right(self, known: Path) -> None:
-        check = LearningModel.load(known).check()
+        check = check_samples(LearningModel.load(known))
         assert (check.is_right, check.problems, check.engine) == (True, (), "onnxruntime")
         assert check.largest_difference < 1e-6
         assert [answer.is_right for answer in check.answers] == [True, True]
 
     def test_openvino_is_right(self, known: Path, openvino: object) -> None:
-        check = LearningModel.load(known).check(engine="openvino")
+        check = check_samples(LearningModel.load(known), engine="openvino")
         assert (check.is_right, check.precision) == (True, Precision.FLOAT32), check.problems
         assert check.engine == "openvino"
 
     def test_a_gpu_is_right(self, known: Path, gpu: LearningModelDevice) -> None:
-        check = LearningModel.load(known).check(gpu)
+        check = check_samples(LearningModel.load(known), gpu)
         assert check.is_right, check.problems
 
     @pytest.mark.parametrize("name", ["down.0.weight", "same.2.weight", "side.1.bias", "heads.0.weight"])
     def test_a_changed_weight_is_found_out(self, known: Path, name: str) -> None:
-        check = with_weights(known, name, 1.05).check()
+        check = check_samples(with_weights(known, name, 1.05))
         assert not check.is_right
         first = check.problems[0]
         assert first.startswith("boxes: ")
@@ -190,7 +190,7 @@ class TestCheck:
         wide = known.with_name("wide.png")
         Image.open(SHAPES).resize((200, 100)).save(wide)
         write_samples(known, known, [wide])
-        assert not with_metadata(known, **metadata).check().is_right
+        assert not check_samples(with_metadata(known, **metadata)).is_right
 
     def test_the_best_class_is_told(self, tmp_path: Path, seven: Path) -> None:
         target = tmp_path / "digits.onnx"
@@ -200,7 +200,7 @@ class TestCheck:
         model = onnx.load(target)
         bias = next(each for each in model.graph.initializer if numpy_helper.to_array(each).shape == (10,))
         bias.CopyFrom(numpy_helper.from_array(np.eye(10, dtype=np.float32)[2] * 100, bias.name))
-        (problem,) = LearningModel.load(model.SerializeToString()).check().problems
+        (problem,) = check_samples(LearningModel.load(model.SerializeToString())).problems
         assert problem.endswith("; the best class was 7 and is 2")
 
     @pytest.mark.parametrize("classes", [1000, 21841])
@@ -223,7 +223,7 @@ class TestCheck:
         (answer,) = write_samples(logits(tmp_path, bias), tmp_path / "known.onnx", [{}])
         assert other not in answer.outputs[0].positions
         assert (answer.outputs[0].best, answer.outputs[0].lead) == (3, pytest.approx(lead / 10, rel=0.01))
-        assert LearningModel.load(tmp_path / "known.onnx").check().answers[0].notes == ()
+        assert check_samples(LearningModel.load(tmp_path / "known.onnx")).answers[0].notes == ()
         damaged = onnx.load(tmp_path / "known.onnx")
         bias[other] += changed
         weight = next(each for each in damaged.graph.initializer if each.name == "bias")
@@ -231,7 +231,7 @@ class TestCheck:
         data = damaged.SerializeToString()
         session = ort.InferenceSession(data, providers=["CPUExecutionProvider"])
         assert session.run(None, {"x": np.zeros((1, 4), np.float32)})[0].argmax() == other
-        check = LearningModel.load(data).check()
+        check = check_samples(LearningModel.load(data))
         assert check.is_right is is_right
         told = [*check.problems, *check.answers[0].notes]
         if is_right:
@@ -276,21 +276,21 @@ class TestCheck:
     def test_another_interface_is_told(self, known: Path) -> None:
         renamed = known.with_name("renamed.onnx")
         edit_model(known, renamed, Edits(rename={"image": "picture"}))
-        first, *_ = LearningModel.load(renamed).check().problems
+        first, *_ = check_samples(LearningModel.load(renamed)).problems
         assert first == "the sample was taken of a model with the inputs image"
         edit_model(known, renamed, Edits(rename={"boxes": "found"}))
-        first, *_ = LearningModel.load(renamed).check().problems
+        first, *_ = check_samples(LearningModel.load(renamed)).problems
         assert first == "there is no output boxes any more"
 
     def test_a_float16_conversion_has_the_tolerance_of_half_precision(self, tmp_path: Path, seven: Path) -> None:
         target, half = tmp_path / "digits.onnx", tmp_path / "half.onnx"
         write_samples(MODELS / "digits.onnx", target, [seven])
         assert call("convert", target, "--float16", "--output", half).exit_code == 0
-        assert LearningModel.load(half).check().is_right
+        assert check_samples(LearningModel.load(half)).is_right
 
     def test_a_model_without_samples_is_an_error(self) -> None:
         with pytest.raises(InvalidArgumentError, match=r"carries no samples .* contract MODEL --sample PICTURE"):
-            LearningModel.load(MODELS / "digits.onnx").check()
+            check_samples(LearningModel.load(MODELS / "digits.onnx"))
 
 
 class TestOtherModels:
@@ -301,7 +301,7 @@ class TestOtherModels:
             value = np.arange(6).reshape(3, 2).astype(helper.tensor_dtype_to_np_dtype(element))
             (answer,) = write_samples(source, target, [{"x": value}])
             assert answer.outputs[0].values == (0, 1, 2, 3, 4, 5)
-            assert LearningModel.load(target).check().is_right
+            assert check_samples(LearningModel.load(target)).is_right
 
     def test_whole_numbers_must_be_equal(self, tmp_path: Path) -> None:
         source, target = tmp_path / "model.onnx", tmp_path / "known.onnx"
@@ -312,14 +312,14 @@ class TestOtherModels:
         write_samples(source, target, [{"x": [5, 6]}])
         model = onnx.load(target)
         model.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.array(2), "one"))
-        (problem,) = LearningModel.load(model.SerializeToString()).check().problems
+        (problem,) = check_samples(LearningModel.load(model.SerializeToString())).problems
         assert problem == "y: 7 and not 6, and 1 more"
 
     def test_texts(self, tmp_path: Path) -> None:
         source, target = tmp_path / "model.onnx", tmp_path / "known.onnx"
         source.write_bytes(unary("Identity", shape=(2,), element=TensorProto.STRING))
         write_samples(source, target, [{"x": np.array(["a", "b"], object)}])
-        assert LearningModel.load(target).check().is_right
+        assert check_samples(LearningModel.load(target)).is_right
         with pytest.raises(InvalidArgumentError, match="cannot be made up"):
             write_samples(source, target, [{}])
 
@@ -346,19 +346,19 @@ class TestOtherModels:
         ends = [tensor("x", [3]), tensor("y", [3])]
         (tmp_path / "both.onnx").write_bytes(data([helper.make_node("Neg", ["x"], ["y"])], ends[:1], ends))
         write_samples(tmp_path / "both.onnx", tmp_path / "known.onnx", [{"x": np.float32([1, 2, 3])}])
-        assert LearningModel.load(tmp_path / "known.onnx").check().is_right
+        assert check_samples(LearningModel.load(tmp_path / "known.onnx")).is_right
 
     def test_a_plain_picture_of_millions_of_pixels(self, tmp_path: Path) -> None:
         """Its file is small, whatever its size is."""
         Image.new("RGB", (3840, 2160), "white").save(tmp_path / "white.png")
         assert (tmp_path / "white.png").stat().st_size < 32_000
         write_samples(MODELS / "digits.onnx", tmp_path / "known.onnx", [tmp_path / "white.png"])
-        assert LearningModel.load(tmp_path / "known.onnx").check().is_right
+        assert check_samples(LearningModel.load(tmp_path / "known.onnx")).is_right
 
     def test_a_fixed_batch_of_pictures_is_made_up(self, tmp_path: Path) -> None:
         (tmp_path / "batch.onnx").write_bytes(unary("Neg", shape=(2, 3, 8, 8), denotation="IMAGE"))
         write_samples(tmp_path / "batch.onnx", tmp_path / "known.onnx", [{}])
-        assert LearningModel.load(tmp_path / "known.onnx").check().is_right
+        assert check_samples(LearningModel.load(tmp_path / "known.onnx")).is_right
 
     def test_a_folder_is_no_sample(self, tmp_path: Path) -> None:
         for name in "ab":
@@ -371,7 +371,7 @@ class TestOtherModels:
         value = np.full((64, 2), 1e-29, np.float32)
         value[:, 1] = 0
         write_samples(tmp_path / "neg.onnx", tmp_path / "known.onnx", [{"x": value}])
-        assert LearningModel.load(tmp_path / "known.onnx").check().is_right
+        assert check_samples(LearningModel.load(tmp_path / "known.onnx")).is_right
 
     def test_an_output_of_no_elements(self, tmp_path: Path) -> None:
         """As of a detector that finds nothing."""
@@ -381,7 +381,7 @@ class TestOtherModels:
         value = np.ones((2, 3), np.float32)
         (answer,) = write_samples(tmp_path / "none.onnx", tmp_path / "known.onnx", [{"x": value}])
         assert answer.outputs[0].shape == (0, 3)
-        assert LearningModel.load(tmp_path / "known.onnx").check().is_right
+        assert check_samples(LearningModel.load(tmp_path / "known.onnx")).is_right
 
     def test_what_is_nan_everywhere_is_no_answer(self, tmp_path: Path) -> None:
         (tmp_path / "log.onnx").write_bytes(unary("Log", shape=(2,)))
@@ -409,7 +409,7 @@ class TestOtherModels:
         metadata = onnx.load(target).metadata_props
         other = onnx.load_model_from_string(zipped("ant", "bee", "dog"))
         other.metadata_props.extend(metadata)
-        (problem,) = LearningModel.load(other.SerializeToString()).check().problems
+        (problem,) = check_samples(LearningModel.load(other.SerializeToString())).problems
         assert problem == "y[0], keys: 'dog' and not 'cat'"
 
     def test_built_in_nodes_take_the_samples_away(self, known: Path) -> None:
@@ -440,7 +440,7 @@ class TestOtherModels:
         target = tmp_path / "known.onnx"
         for value in (seven, ImageFeatureValue.load(seven), np.zeros((1, 1, 28, 28), np.float32)):
             write_samples(MODELS / "digits.onnx", target, [{"image": value}])
-            assert LearningModel.load(target).check().is_right
+            assert check_samples(LearningModel.load(target)).is_right
 
 
 NONE = [
@@ -458,7 +458,7 @@ NONE = [
 @pytest.mark.parametrize("text", NONE)
 def test_what_is_no_sample(known: Path, text: str) -> None:
     with pytest.raises(InvalidArgumentError, match="samples cannot be read"):
-        with_metadata(known, **{KEY.replace(".", "__"): text}).check()
+        check_samples(with_metadata(known, **{KEY.replace(".", "__"): text}))
 
 
 @pytest.mark.parametrize(
@@ -522,7 +522,7 @@ def test_a_damaged_picture_is_a_problem_of_the_check(known: Path) -> None:
     png = base64.b64decode(facts["samples"][0]["inputs"]["image"]["png"])
     facts["samples"][0]["inputs"]["image"] = {"png": base64.b64encode(png[:100]).decode()}
     model = with_metadata(known, **{KEY.replace(".", "__"): json.dumps(facts)})
-    (problem,) = model.check().problems
+    (problem,) = check_samples(model).problems
     assert problem.startswith("it cannot be evaluated: ")
 
 
@@ -562,7 +562,7 @@ class TestTheCommands:
         assert call("contract", target, "--sample", cat, "--output", target, "--force").exit_code == 0
         model = LearningModel.load(target)
         assert model.input_features[0].contract.mean == (0.485, 0.456, 0.406)  # type: ignore[attr-defined]
-        assert model.check().is_right
+        assert check_samples(model).is_right
         assert [path.name for path in tmp_path.iterdir()] == ["known.onnx"]
 
     def test_a_new_contract_says_what_becomes_of_samples(self, known: Path) -> None:
@@ -587,7 +587,7 @@ class TestTheCommands:
         target = tmp_path / "known.onnx"
         write_samples(MODELS / "digits.onnx", target, [{"image": np.zeros((1, 1, 28, 28), np.float32)}])
         assert call("contract", target, "--set", "crop_mode=letterbox", "--output", target, "--force").stderr == ""
-        assert LearningModel.load(target).check().is_right
+        assert check_samples(LearningModel.load(target)).is_right
 
     def test_a_sample_that_fails_writes_nothing(self, tmp_path: Path) -> None:
         words = ["--sample", tmp_path / "nope.png", "--output", tmp_path / "known.onnx"]

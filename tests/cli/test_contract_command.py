@@ -13,7 +13,15 @@ from PIL import Image
 
 from helpers.cli import call
 from helpers.models import unary
-from winml_py import BitmapPixelFormat, ImageContract, ImageCropMode, ImageKernel, ImageScaling, LearningModel
+from winml_py import (
+    BitmapPixelFormat,
+    ImageContract,
+    ImageCropMode,
+    ImageKernel,
+    ImageScaling,
+    LearningModel,
+    read_contract,
+)
 
 ROOT = Path(__file__).parents[2]
 IMAGENET = ImageContract.imagenet()
@@ -34,7 +42,7 @@ def test_the_command_line_takes_a_config(tmp_path: Path) -> None:
         done = call("contract", model, "--from", source, "--output", target)
         assert done.exit_code == 0, done.output
         made = LearningModel.load(target).input_features[0].contract  # type: ignore[attr-defined]
-        assert made == ImageContract.from_preprocessor_config(VIT)
+        assert made == read_contract(VIT)
     call("contract", model, "--from", config, "--set", "kernel=area", "--output", target)
     assert LearningModel.load(target).input_features[0].contract.kernel is ImageKernel.AREA  # type: ignore[attr-defined]
     wrong = written(tmp_path / "wrong.json", {**VIT, "sharpen": 2})

@@ -20,7 +20,6 @@ from helpers.paths import MODELS
 from tools import random_classifiers
 from winml_py import (
     BitmapPixelFormat,
-    ConversionError,
     ImageContract,
     ImageFeatureDescriptor,
     ImageScaling,
@@ -32,13 +31,12 @@ from winml_py import (
     LearningModelSession,
     SizeMismatchError,
     SoftwareBitmap,
-    StorageAccessError,
-    StorageNotFoundError,
     TensorFloat,
     TensorFloat16Bit,
     TensorKind,
 )
 from winml_py.cli.main import main
+from winml_py.errors import ConversionError, StorageAccessError, StorageNotFoundError
 from winml_py.float16 import ConversionReport, convert
 from winml_py.float16.report import compare
 from winml_py.inputs.examples import example_inputs

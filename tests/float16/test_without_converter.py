@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from helpers.paths import MODELS, PICTURES
-from winml_py import MissingPackageError, float16
+from winml_py import float16
+from winml_py.errors import MissingPackageError
 
 pytestmark = pytest.mark.one_python
 

@@ -22,11 +22,11 @@ from winml_py import (
     LearningModelSession,
     LearningModelSessionOptions,
     NotSupportedError,
-    StorageNotFoundError,
     TensorInt64Bit,
     TensorKind,
     TensorString,
 )
+from winml_py.errors import StorageNotFoundError
 from winml_py.experimental import LearningModelBuilder, LearningModelOperator, LearningModelSessionExperimental
 from winml_py.graphs import model_file
 

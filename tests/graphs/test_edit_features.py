@@ -16,13 +16,13 @@ from onnx import helper
 from helpers.models import INT64, data, tensor
 from helpers.paths import MODELS
 from winml_py import (
-    ConversionError,
     ImageFeatureDescriptor,
     InvalidArgumentError,
     LearningModel,
     LearningModelSession,
     WinMLError,
 )
+from winml_py.errors import ConversionError
 from winml_py.graphs.edit_features import Edits, edit_model
 
 HALF = "a\udcff"

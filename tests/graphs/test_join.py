@@ -25,9 +25,9 @@ from winml_py import (
     LearningModelDevice,
     LearningModelSession,
     LearningModelSessionOptions,
-    ModelDisposedError,
     NotSupportedError,
 )
+from winml_py.errors import ModelDisposedError
 from winml_py.experimental import (
     LearningModelDeviceExperimental,
     LearningModelExperimental,

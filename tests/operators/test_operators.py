@@ -26,7 +26,6 @@ from winml_py import (
     InvalidBindingError,
     LearningModelDevice,
     LearningModelSessionOptions,
-    MissingInputError,
     NotSupportedError,
     SizeMismatchError,
     TensorFloat,
@@ -35,6 +34,7 @@ from winml_py import (
     operators,
 )
 from winml_py.core.base.winrt_object import inside
+from winml_py.errors import MissingInputError
 from winml_py.operators import call
 from winml_py.operators.call import OperatorCache
 from winml_py.testing import FakeDevice
@@ -390,7 +390,8 @@ def test_on_a_gpu(gpu: LearningModelDevice) -> None:
 FORK = """
 import os, sys, warnings
 import numpy as np
-from winml_py import IllegalCallError, operators
+from winml_py import operators
+from winml_py.errors import IllegalCallError
 warnings.simplefilter("ignore")
 x = np.float32([-1, 2])
 assert operators.Relu(x).tolist() == [0, 2]

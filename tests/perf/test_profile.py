@@ -15,9 +15,10 @@ from onnx import helper
 from helpers.cli import call, require_failure
 from helpers.models import data, tensor, unary
 from helpers.paths import MODELS
-from winml_py import IllegalCallError, InvalidArgumentError, LearningModelDevice
+from winml_py import InvalidArgumentError, LearningModelDevice
 from winml_py.core.cache import answers
 from winml_py.core.runtime.providers.provider import ProviderDevice
+from winml_py.errors import IllegalCallError
 from winml_py.perf import Case
 from winml_py.perf import page as pages
 from winml_py.perf.placement import read_log

@@ -21,14 +21,12 @@ from helpers.cuda import FakeCudaDevice
 from helpers.models import data, tensor, unary
 from helpers.paths import MODELS
 from winml_py import (
-    ConversionError,
     InvalidArgumentError,
     LearningModel,
     LearningModelDevice,
     LearningModelSession,
     LearningModelSessionOptions,
     Precision,
-    StorageNotFoundError,
     Tuning,
     Weights,
 )
@@ -37,6 +35,7 @@ from winml_py.core.cache import folders
 from winml_py.core.runtime.ort import saved_graph
 from winml_py.core.runtime.providers.catalogue import PROVIDERS
 from winml_py.core.runtime.providers.provider import ProviderDevice
+from winml_py.errors import ConversionError, StorageNotFoundError
 from winml_py.inputs import trial
 from winml_py.perf import tune as tuning
 from winml_py.perf.changes import Change

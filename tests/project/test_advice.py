@@ -19,8 +19,6 @@ from helpers.models import FLOAT, INT64, STRING, data, tensor, unary
 from helpers.paths import MODELS, PICTURES
 from helpers.sessions import make_options, open_binding
 from winml_py import (
-    AsyncOperation,
-    BitmapBufferAccessMode,
     BitmapPixelFormat,
     ImageContract,
     ImageFeatureValue,
@@ -35,8 +33,10 @@ from winml_py import (
     VideoFrame,
     WinMLError,
     labels_of,
+    read_contract,
 )
-from winml_py.core.contracts.files import read_contract
+from winml_py.results import AsyncOperation
+from winml_py.winrt.windows.graphics.imaging import BitmapBufferAccessMode
 
 RGB8, BGRA8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.BGRA8
 IMAGES = unary(shape=("n", 3, 2, 2), denotation="IMAGE")

@@ -31,11 +31,11 @@ from winml_py import (
     PictureError,
     SizeMismatchError,
     SoftwareBitmap,
-    StorageNotFoundError,
     Tuning,
     WinMLError,
 )
 from winml_py.core.base.winrt_object import inside
+from winml_py.errors import StorageNotFoundError
 
 DIGITS = MODELS / "digits.onnx"
 SEVEN = PICTURES / "seven.png"
@@ -389,7 +389,7 @@ MISTAKES = {
     "ImageContract(pixel_fromat=1)": "ImageContract has no 'pixel_fromat'. Did you mean 'pixel_format'?",
     "ImageScaling(shortest=256)": "ImageScaling has no 'shortest'. Did you mean 'shortest_side'?",
     "binding.bind('image', str(SEVEN), ImageContract())": "The properties of a bind are a mapping, not ImageContract. "
-    'Write {"ImageContract": value}.',
+    'Write {"ImageContract": contract} or {"BitmapBounds": [0, 0, 224, 224]}, say.',
     "binding.bind('image', np.zeros((28, 28), np.float32))": "Model variable image, expects Image[28x28], but binding "
     "was attempted with an incompatible type Float[28,28,]. The rank is 2, not 4: reshape it to 1 x 1 x 28 x 28.",
     "binding.bind('image', np.zeros((1, 1, 28, 28), np.uint8))": "Model variable image, expects Image[28x28], but "

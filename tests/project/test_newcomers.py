@@ -70,7 +70,7 @@ MISTAKES: list[tuple[Callable[[], object], str]] = [
     (lambda: next(iter(session().evaluate_many("picsss"))).outputs, "picsss: There is no such picture or folder."),
     (
         lambda: LearningModel.load(MODELS / "digits.onnx").contracts.__setitem__("image", ImageContract.imagenet()),
-        "The model takes gray pictures, of one channel: leave out the preset",
+        "The model takes gray pictures: state ImageContract(BitmapPixelFormat.GRAY8)",
     ),
 ]
 

@@ -26,8 +26,8 @@ from winml_py import (
     LearningModelPixelRange,
     LearningModelSession,
     LearningModelSessionOptions,
-    MissingContractWarning,
 )
+from winml_py.errors import MissingContractWarning
 from winml_py.winrt.windows.ai.machinelearning import LearningModel as WinRTModel
 
 PICTURE = ImageFeatureValue.from_array(np.zeros((4, 6, 3), np.uint8), BitmapPixelFormat.RGB8)

@@ -28,7 +28,7 @@ def test_the_stub_imports_what_it_names() -> None:
     imports = [node for node in STUB.body if isinstance(node, ast.ImportFrom)]
     imported = {alias.name for node in imports if node.module for alias in node.names}
     capabilities = {alias.asname for node in imports if not node.module for alias in node.names}
-    assert capabilities == winml_py._CAPABILITIES
+    assert capabilities == winml_py._MODULES
     assert imported == set(NAMES) - {"__version__"}
 
 

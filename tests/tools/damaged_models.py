@@ -27,9 +27,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # where `helpers` is, for th
 
 from helpers.models import model, tensor
 from winml_py import InvalidArgumentError, LearningModel, LearningModelSession, LearningModelSessionOptions
-from winml_py.authoring import KnownAnswer, write_samples
-from winml_py.core.model.known_answers import read_answers
-from winml_py.core.session.check import check_session
+from winml_py.authoring import KnownAnswer, check_samples, write_samples
+from winml_py.authoring.check_samples import check_session
+from winml_py.authoring.known_answers import read_answers
 
 Array = np.ndarray[Any, Any]
 
@@ -181,7 +181,7 @@ def verdict(one: Known, data: bytes) -> str:
     """What the check makes of a damaged model; "unsaid" and "only noted" are failures."""
     scores = raw(data, one.tensor)
     is_changed = not np.isfinite(scores).all() or scores.argmax() != one.scores.argmax()
-    check = LearningModel.load(data).check()
+    check = check_samples(LearningModel.load(data))
     if not check.is_right:
         return "changed, wrong" if is_changed else "kept, wrong"
     if not is_changed:

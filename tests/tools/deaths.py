@@ -31,10 +31,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # where `helpers` is, for th
 
 from helpers.paths import MODELS
 from helpers.reference import run_raw
-from winml_py import EngineLostError, LearningModel, LearningModelBinding, LearningModelSession
+from winml_py import LearningModel, LearningModelBinding, LearningModelSession
 from winml_py import LearningModelSessionOptions as Options
 from winml_py.core.base import child_process
 from winml_py.core.runtime.isolated import engine
+from winml_py.errors import EngineLostError
 
 SIGNALS = (signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
 

@@ -6,9 +6,9 @@ What is read from the files alone needs nothing but Python. The options of the c
 package's requirements; without them these figures are left out, and the program says so.
 
 Lines of code are those that are not blank, not a comment and not a docstring. "Inner names" are what capabilities
-import from the core beside its public names, `core.base`, errors and enumerations. A circle is a set of modules that
-reach each other by imports, those inside functions and those by a module's name included. "The way" is recorded while
-a program runs: the files of the package whose functions are called.
+import from the core beside its public names and those of `results`, `core.base`, errors and enumerations. A circle is
+a set of modules that reach each other by imports, those inside functions and those by a module's name included. "The
+way" is recorded while a program runs: the files of the package whose functions are called.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
-    "lines of code": 28_794,
-    "lines of code in core/": 15_571,
-    "lines of docstrings": 8_514,
-    "files": 288,
-    "names in __all__": 105,
+    "lines of code": 28_740,
+    "lines of code in core/": 15_090,
+    "lines of docstrings": 8_030,
+    "files": 289,
+    "names in __all__": 69,
     "options of commands": 85,
-    "words of docs": 37_582,
-    "lines of code of tests": 41_541,
+    "words of docs": 37_514,
+    "lines of code of tests": 41_155,
     "binding classes of engines": 11,
     "files from bind of a JPEG to the engine": 26,
     "files of evaluate_features": 7,
-    "modules in a circle": 17,
-    "inner names that capabilities use": 143,
+    "modules in a circle": 0,
+    "inner names that capabilities use": 118,
 }
 """`--check` fails above these. A change that needs more raises its line, and says what it needs it for."""
 
@@ -195,7 +195,8 @@ def figures() -> dict[str, Any]:
         and "set_input" in {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
     ]
     in_circles = circles(graph)
-    inner = sorted(inner_names(sources, modules, public))
+    returned = re.findall(r'"(\w+)"', (PACKAGE / "results.py").read_text(encoding="utf-8"))
+    inner = sorted(inner_names(sources, modules, public | set(returned)))
     tests = [read(path) for path in sorted((ROOT / "tests").rglob("*.py"))]
     found: dict[str, Any] = {
         "lines of code": code,

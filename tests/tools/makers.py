@@ -33,6 +33,7 @@ from winml_py import (
     LearningModelBinding,
     LearningModelSession,
     NotSupportedError,
+    read_contract,
 )
 
 Array = np.ndarray[Any, Any]
@@ -347,7 +348,7 @@ def levels(contract: ImageContract, one: Array, other: Array) -> tuple[float, fl
 def main() -> None:
     for name, config in {**PUBLISHED, **{name: config for name, (config, _) in REFUSED.items()}}.items():
         try:
-            contract = ImageContract.from_preprocessor_config(config)
+            contract = read_contract(config)
         except NotSupportedError as error:
             print(f"{name:45} refused: {str(error).partition('. ')[0]}")
             continue

@@ -31,10 +31,10 @@ from winml_py import (
     LearningModel,
     LearningModelBinding,
     LearningModelSession,
-    MissingInputError,
     TensorFloat,
     WinMLError,
 )
+from winml_py.errors import MissingInputError
 
 PATH = str(MODELS / "digits.onnx")
 NONSENSE = (np.zeros((2, 2), np.float32), "seven", np.zeros((1, 1, 28, 28), np.int64), None, {"a": 1.0})

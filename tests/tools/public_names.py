@@ -5,8 +5,7 @@
     python tests/tools/public_names.py --check    # is the file of this version, and complete?
 
 A name is one line: a module, class, function, member or parameter (`winml_py.LearningModel.load(source)`), a command
-or an option (`winml-py run --top-k`), or a key of what a command prints as JSON (`json run.results[].outputs`). Behind
-a name that was deprecated when the file was written, the file says which version may be the first without it.
+or an option (`winml-py run --top-k`), or a key of what a command prints as JSON (`json run.results[].outputs`).
 `tests/project/test_deprecation.py` compares the file with the code.
 """
 
@@ -49,81 +48,52 @@ PACKAGE = "winml_py"
 
 
 class Names(NamedTuple):
-    """The public names of one version.
-
-    Attributes:
-        version: the package's.
-        schema: the number of the JSON schema.
-        names: all of them.
-        deprecated: those of them that this version warns of, each with the first version that may be without it.
-    """
+    """The public names of one version, and the number of its JSON schema."""
 
     version: str
     schema: int
     names: frozenset[str]
-    deprecated: dict[str, str]
 
     def written(self) -> str:
-        notes = {name: f" (removed not before {removal})" for name, removal in self.deprecated.items()}
-        lines = [name + notes.get(name, "") for name in sorted(self.names)]
-        return "\n".join([f"winml-py {self.version}, JSON schema {self.schema}", *lines, ""])
+        return "\n".join([f"winml-py {self.version}, JSON schema {self.schema}", *sorted(self.names), ""])
 
     @classmethod
     def parsed(cls, text: str) -> Names:
         first, *lines = text.splitlines()
         version, schema = re.fullmatch(r"winml-py (\S+), JSON schema (\d+)", first).groups()
-        parts = [line.removesuffix(")").partition(" (removed not before ") for line in lines]
-        names = [name if mark else line for line, (name, mark, _) in zip(lines, parts, strict=True)]
-        return cls(version, int(schema), frozenset(names), {name: removal for name, mark, removal in parts if mark})
+        return cls(version, int(schema), frozenset(lines))
 
 
 def present_names() -> Names:
-    """The names that the code has, and those that docs/stability.md says are deprecated."""
+    """The names that the code has."""
     import winml_py
     from winml_py.cli.main import main
     from winml_py.core.base.messages import REPORT_SCHEMA
 
     seen: set[type] = set()
     names = [*_names_of_python(seen), *_names_of_winrt(seen), *names_of_command("winml-py", main), *_names_of_json()]
-    deprecated = {row.name: row.removal for row in deprecations((ROOT / "docs" / "stability.md").read_text())}
-    return Names(winml_py.__version__, REPORT_SCHEMA, frozenset(names), deprecated)
+    return Names(winml_py.__version__, REPORT_SCHEMA, frozenset(names))
 
 
-class Deprecation(NamedTuple):
-    """A row of the table in docs/stability.md.
-
-    Attributes:
-        name: as in the list of names.
-        since: the minor version that is the first to warn: "0.2".
-        removal: the first version that may be without the name: "0.3".
-        instead: what to use.
-    """
-
-    name: str
-    since: str
-    removal: str
-    instead: str
-
-
-def deprecations(page: str) -> list[Deprecation]:
-    """The rows of the table under "Deprecated names"."""
+def deprecated_names(page: str) -> set[str]:
+    """The first column of the table under "Deprecated names" of docs/stability.md."""
     section = re.search(r"^### Deprecated names\n(.*?)(?=^##|\Z)", page, re.DOTALL | re.MULTILINE)[1]
-    rows = [[cell.strip().strip("`") for cell in line.strip("| ").split(" | ")] for line in section.splitlines()]
-    return [Deprecation(*row) for row in rows if len(row) == 4 and row[0] not in ("name", "---")]
+    return set(re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE))
 
 
 def _names_of_python(seen: set[type]) -> Iterator[str]:
-    """Of `winml_py` and its capabilities: what is in `__all__`, and what the reference lists."""
+    """Of `winml_py` and its modules: what is in `__all__`, and what the reference lists."""
     import winml_py
 
     listed: set[str] = set(re.findall(r"\.\. auto\w+:: (winml_py\.\w+\.\w+)$", _reference(), re.MULTILINE))
     for name in sorted(set(winml_py.__all__) - {"__version__"}):
         yield from names_of(f"winml_py.{name}", getattr(winml_py, name), seen)
-    for capability in sorted(winml_py._CAPABILITIES):
-        module = importlib.import_module(f"winml_py.{capability}")
+    for name in sorted(winml_py._MODULES):
+        module = importlib.import_module(f"winml_py.{name}")
         yield module.__name__
         own = {name.rpartition(".")[2] for name in listed if name.startswith(f"{module.__name__}.")}
-        for name in sorted(own | set(module.__all__)):
+        classes = {each for each, value in vars(module).items() if inspect.isclass(value)}
+        for name in sorted(own | set(getattr(module, "__all__", classes))):
             yield from names_of(f"{module.__name__}.{name}", getattr(module, name), seen)
 
 

@@ -46,7 +46,7 @@ from helpers.paths import MODELS, PICTURES
 from tools.view_check_browser import TENSOR, TENSOR_OF_B, Window, program, start_browser
 from tools.view_check_graph import check_graphs
 from tools.view_check_trials import check_trials
-from winml_py import ImageContract, LearningModel
+from winml_py import LearningModel, read_contract
 
 CONFIG = {
     "image_processor_type": "ViTImageProcessor",
@@ -175,7 +175,7 @@ def save(window: Window, folder: Path) -> None:
     window.settle()
     window.expect(objects(window) == rows, f"the saved model finds {objects(window)}, and not {rows}")
     stated = LearningModel.load(folder / "saved.onnx").input_features[0].contract
-    wanted = ImageContract.from_preprocessor_config(CONFIG)
+    wanted = read_contract(CONFIG)
     window.expect(stated == wanted, f"{stated} is saved, and not {wanted}")
     page.reload()
     page.wait_for_function(is_open)

@@ -20,11 +20,11 @@ from winml_py import (
     LearningModelEvaluationResult,
     LearningModelPixelRange,
     LearningModelSession,
-    PicturePlacement,
     TensorFloat,
     vision,
 )
 from winml_py.errors import EvaluationError, InvalidArgumentError, NotSupportedError
+from winml_py.results import PicturePlacement
 from winml_py.vision import DetectionLayout
 
 

@@ -18,11 +18,11 @@ from winml_py import (
     LearningModelFeatureKind,
     LearningModelPixelRange,
     LearningModelSession,
-    ModelDisposedError,
     ModelNotFoundError,
     TensorFeatureDescriptor,
     TensorKind,
 )
+from winml_py.errors import ModelDisposedError
 from winml_py.winrt.windows.ai.machinelearning import LearningModel
 from winml_py.winrt.windows.storage import StorageFile
 from winml_py.winrt.windows.storage.streams import DataWriter, InMemoryRandomAccessStream, RandomAccessStreamReference

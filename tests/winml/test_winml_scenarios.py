@@ -12,15 +12,15 @@ import pytest
 from helpers import collateral, reference
 from helpers.paths import PICTURES
 from winml_py import (
-    AsyncStatus,
     BitmapPixelFormat,
     ImageFeatureValue,
     LearningModelPixelRange,
-    PropertySet,
     SoftwareBitmap,
     TensorFloat,
     VideoFrame,
 )
+from winml_py.winrt.windows.foundation import AsyncStatus
+from winml_py.winrt.windows.foundation.collections import PropertySet
 from winml_py.winrt.windows.graphics.imaging import BitmapAlphaMode, BitmapDecoder
 from winml_py.winrt.windows.storage import StorageFile
 from winml_py.winrt.windows.storage.streams import Buffer

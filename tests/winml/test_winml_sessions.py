@@ -14,19 +14,19 @@ from helpers import collateral, reference
 from tools import conformance
 from winml_py import (
     ClosedError,
-    DisplayAdapterId,
     LearningModelBinding,
     LearningModelDevice,
     LearningModelDeviceKind,
     LearningModelSession,
     LearningModelSessionOptions,
-    ModelDisposedError,
     TensorFloat,
     TensorString,
 )
 from winml_py.core.base.machine import usable_cores
 from winml_py.core.base.winrt_object import inside
+from winml_py.errors import ModelDisposedError
 from winml_py.winrt.windows.ai.machinelearning import LearningModel
+from winml_py.winrt.windows.graphics import DisplayAdapterId
 
 has_native_session = pytest.mark.skipif(
     "WINML_PY_TEST_ISOLATED" in os.environ, reason="asks ONNX Runtime's own session, which is in another process"

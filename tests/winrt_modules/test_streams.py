@@ -8,12 +8,8 @@ import numpy as np
 import pytest
 
 from helpers.paths import PICTURES
-from winml_py import (
-    BitmapPixelFormat,
-    InvalidArgumentError,
-    SoftwareBitmap,
-    StorageNotFoundError,
-)
+from winml_py import BitmapPixelFormat, InvalidArgumentError, SoftwareBitmap
+from winml_py.errors import StorageNotFoundError
 from winml_py.winrt.windows.graphics.imaging import BitmapDecoder
 from winml_py.winrt.windows.security.cryptography import BinaryStringEncoding, CryptographicBuffer
 from winml_py.winrt.windows.storage import FileAccessMode, StorageFile, StorageOpenOptions

@@ -13,14 +13,10 @@ from PIL import Image
 from helpers.paths import PICTURES
 from helpers.pictures import encode
 from winml_py import (
-    AsyncOperation,
-    AsyncStatus,
     BitmapAlphaMode,
-    BitmapBufferAccessMode,
     BitmapPixelFormat,
     ClosedError,
     CustomOperator,
-    IllegalCallError,
     ImageFeatureDescriptor,
     ImageFeatureValue,
     InvalidArgumentError,
@@ -30,26 +26,31 @@ from winml_py import (
     LearningModelDeviceKind,
     LearningModelSession,
     LearningModelSessionOptions,
-    NotBoundError,
     NotSupportedError,
     PictureError,
-    PropertySet,
     SoftwareBitmap,
+    TensorFloat,
+    TensorString,
+    VideoFrame,
+)
+from winml_py.core.base.collections import Vector
+from winml_py.errors import (
+    IllegalCallError,
+    NotBoundError,
     StorageAccessError,
     StorageExistsError,
     StorageNotFoundError,
-    TensorFloat,
-    TensorString,
-    Vector,
-    VideoFrame,
 )
+from winml_py.results import AsyncOperation
 from winml_py.winrt.runtime import ApartmentType, init_apartment, uninit_apartment
 from winml_py.winrt.system import Array, Boolean, Double, Object, Single, String, UInt8, UInt32, box_int32, unbox_int32
 from winml_py.winrt.windows.ai import machinelearning
 from winml_py.winrt.windows.ai.machinelearning import ILearningModelOperatorProvider
-from winml_py.winrt.windows.foundation import PropertyType
+from winml_py.winrt.windows.foundation import AsyncStatus, PropertyType
+from winml_py.winrt.windows.foundation.collections import PropertySet
 from winml_py.winrt.windows.graphics.imaging import (
     BitmapBounds,
+    BitmapBufferAccessMode,
     BitmapDecoder,
     BitmapEncoder,
     BitmapFlip,
@@ -347,11 +348,11 @@ def test_wrong_values_are_refused() -> None:
     reader = stream_of(b"abc")
     reader.close()
     with pytest.raises(ClosedError) as closed:
-        LearningModel.load_from_stream(reader)
+        machinelearning.LearningModel.load_from_stream(reader)
     assert closed.value.hresult == 0x80000013
     for source in (None, 5):
         with pytest.raises(InvalidArgumentError, match="loaded from a path"):
-            LearningModel.load_from_storage_file_async(source).get()
+            machinelearning.LearningModel.load_from_storage_file_async(source).get()
     with pytest.raises(InvalidArgumentError, match="A VideoFrame is wanted"):
         ImageFeatureValue.create_from_video_frame(None)
     view = SoftwareBitmap(BGRA8, 2, 2).get_read_only_view()
@@ -371,10 +372,10 @@ def test_wrong_values_are_refused() -> None:
 @pytest.mark.parametrize("load", ["load_from_file_path", "load_from_stream"])
 def test_what_provides_no_operators_is_refused(load: str, digits_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="object provides no operators"):
-        getattr(LearningModel, load)(digits_path, object())
+        getattr(machinelearning.LearningModel, load)(digits_path, object())
     with pytest.raises(InvalidArgumentError):
-        LearningModel.load_from_storage_file_async(digits_path, object()).get()
-    assert LearningModel.load_from_file_path(digits_path, None).name == "digits"
+        machinelearning.LearningModel.load_from_storage_file_async(digits_path, object()).get()
+    assert machinelearning.LearningModel.load_from_file_path(digits_path, None).name == "digits"
 
 
 def test_an_operator_provider_replaces_an_operator(digits_path: Path) -> None:
@@ -382,11 +383,14 @@ def test_an_operator_provider_replaces_an_operator(digits_path: Path) -> None:
         operators = (CustomOperator(np.zeros_like, "Relu", outputs=[(np.float32, None)]),)
 
     image = {"image": np.random.default_rng(0).random((1, 1, 28, 28), np.float32)}
-    loaded = LearningModel.load_from_file_path(digits_path, Provider())
-    assert type(loaded) is LearningModel
+    loaded = machinelearning.LearningModel.load_from_file_path(digits_path, Provider())
+    assert type(loaded) is machinelearning.LearningModel
     found = [
         LearningModelSession(model).evaluate_features(image).outputs["probabilities"].to_numpy()
-        for model in (loaded, LearningModel.load_from_file_path(digits_path, ILearningModelOperatorProvider()))
+        for model in (
+            loaded,
+            machinelearning.LearningModel.load_from_file_path(digits_path, ILearningModelOperatorProvider()),
+        )
     ]
     assert not np.allclose(*found)
 
@@ -810,5 +814,5 @@ def test_creating_files(tmp_path: Path) -> None:
 
 def test_a_model_from_a_storage_file(digits_path: Path) -> None:
     file = StorageFile.get_file_from_path_async(digits_path).get()
-    assert LearningModel.load_from_storage_file_async(file).get().name == "digits"
-    assert LearningModel.load_from_stream(file).size == digits_path.stat().st_size
+    assert machinelearning.LearningModel.load_from_storage_file_async(file).get().name == "digits"
+    assert machinelearning.LearningModel.load_from_stream(file).size == digits_path.stat().st_size

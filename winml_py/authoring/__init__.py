@@ -2,22 +2,26 @@
 samples whose answers are known.
 """
 
-from ..core.model.known_answers import KnownAnswer, KnownInput, KnownOutput
 from .build_in import build_in
+from .check_samples import AnswerCheck, ModelCheck, check_samples
 from .evidence import ContractCheck, ContractEvidence, check_contract
+from .known_answers import KnownAnswer, KnownInput, KnownOutput
 from .learning import LearnedContract, learn_contract
 from .write_contract import write_contract
 from .write_samples import write_samples
 
 __all__ = [
+    "AnswerCheck",
     "ContractCheck",
     "ContractEvidence",
     "KnownAnswer",
     "KnownInput",
     "KnownOutput",
     "LearnedContract",
+    "ModelCheck",
     "build_in",
     "check_contract",
+    "check_samples",
     "learn_contract",
     "write_contract",
     "write_samples",

@@ -12,8 +12,7 @@ import numpy as np
 import PIL.Image
 from PIL.Image import Image
 
-from ..core.base.arrays import Array
-from ..core.imaging.formats import Pixels
+from ..core.base.arrays import Array, Pixels
 from ..enums import TensorLayout
 from ..errors import InvalidArgumentError, NotSupportedError
 

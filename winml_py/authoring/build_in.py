@@ -12,14 +12,13 @@ from ..core.features.pictures import fixed_sides
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.contract import ImageContract
 from ..core.imaging.formats import INTERLEAVED_FORMATS
-from ..core.model import known_answers
-from ..core.model.contracts import fits, fitting_inputs
+from ..core.model.contracts import fitting_inputs
 from ..core.model.model import LearningModel
 from ..core.onnx_file.expressions import GraphWriter
 from ..core.onnx_file.nodes import convert_opset, messages, read_for_copy
 from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError, NotSupportedError
-from . import evidence
+from . import evidence, known_answers
 from .answers import add_boxes, add_labels, put_before
 from .kernels import Preprocessing, require_kernel
 from .write_contract import remove_metadata, set_image_metadata
@@ -132,7 +131,7 @@ def _images(model: LearningModel, contract: ImageContract | None, names: set[str
         )
     images = [image for image in images if image.name in (names or {image.name})]
     for image in images:
-        if not fits(image, image.contract):
+        if not image.fits(image.contract):
             raise InvalidArgumentError(
                 f"The input {image.name} is {image.expects()}, and its contract is of "
                 f"{image.contract.pixel_format.name} pictures in {image.contract.layout.name}.",

@@ -5,31 +5,30 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.base.arrays import Array
+from ..core.base.arrays import Array, Pixels
 from ..core.base.winrt_object import inside
 from ..core.evaluation.evaluation import LearningModelBinding
-from ..core.features.descriptors import ImageFeatureDescriptor
+from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.tensor_classes import TENSOR_CLASSES
-from ..core.imaging.contract import ImageContract, contract_changes
-from ..core.imaging.formats import Pixels
-from ..core.model.contracts import PROOF, stated_contract
-from ..core.model.known_answers import KnownAnswer, read_answers
+from ..core.imaging.contract import OUR_KEYS, WINDOWS_KEYS, ImageContract
+from ..core.model.contracts import PROOF
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.session.session import LearningModelSession
 from ..enums import BitmapPixelFormat, TensorKind
 from ..errors import InvalidArgumentError, WinMLError
 from .asked import AskedFunction
+from .known_answers import KnownAnswer, noise, read_answers
 
 if TYPE_CHECKING:
-    from ..core.imaging.scaling import Size
+    from ..core.base.arrays import Size
 
 KEY = PROOF
 """Of the metadata: the evidence, in JSON."""
@@ -266,19 +265,26 @@ def _change_of_sample(answer: KnownAnswer, model: LearningModel) -> str:
         return ""
     contract = stated_contract(inside(model).inputs)
     now = {} if contract is None else contract.to_metadata()
-    return " ".join(contract_changes(answer.contract, now, "the sample was taken"))
+    return " ".join(_contract_changes(answer.contract, now, "the sample was taken"))
+
+
+def stated_contract(features: Iterable[FeatureDescriptor]) -> ImageContract | None:
+    """The contract of the first input that takes pictures: metadata state one for all of them; None where none does."""
+    return next((one.contract for one in features if isinstance(one, ImageFeatureDescriptor)), None)
+
+
+def _contract_changes(before: Mapping[str, str], now: Mapping[str, str], when: str) -> Iterator[str]:
+    """What metadata state of pictures that they did not state before, in sentences."""
+    for key in (*WINDOWS_KEYS, *OUR_KEYS):
+        old, new = before.get(key, "nothing"), now.get(key, "nothing")
+        if old != new and key != "Image.DataType":  # which a model of bytes adds
+            yield f"{key} was {old} when {when}, and is {new}."
 
 
 def evidence_pictures(seed: int) -> Iterator[Pixels]:
     """The pictures of the evidence: noise of three scales, the same on every machine."""
     rng = np.random.RandomState(seed)
-    for height, width in SIZES:
-        total = np.zeros((height, width, 3), np.int64)
-        for step in (1, 3, 9):
-            # Bytes: whole numbers of a system's own size would be others on other systems.
-            rough = rng.randint(0, 256, (height // step + 1, width // step + 1, 3), np.uint8)
-            total += rough.repeat(step, axis=0).repeat(step, axis=1)[:height, :width]
-        yield (24 + total * 208 // 765).astype(np.uint8)
+    return (noise(rng, *size) for size in SIZES)
 
 
 def _digest(seed: int) -> str:
@@ -290,7 +296,7 @@ def _digest(seed: int) -> str:
 
 def _changes(evidence: ContractEvidence, model: LearningModel) -> Iterator[str]:
     """What the metadata state differently now."""
-    yield from contract_changes(evidence.contract, model.metadata, "the contract was learned")
+    yield from _contract_changes(evidence.contract, model.metadata, "the contract was learned")
     if stated_contract(model.input_features) is None:
         yield "The model has no input that takes pictures any more."
 

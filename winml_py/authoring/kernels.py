@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.base.arrays import Array, ScalarType
-from ..core.imaging.contract import ImageContract, has_gray_padding, pad_levels
+from ..core.imaging.contract import ImageContract, pad_levels
 from ..core.imaging.formats import GRAY_WEIGHTS, LUMA_WEIGHTS, layout_of
 from ..core.imaging.geometry import BitmapBounds, Placement, place
 from ..core.imaging.resize import KERNELS
@@ -202,7 +202,7 @@ class Preprocessing(NamedTuple):
             placement = place(region, picture, wide, high, self.contract.crop_mode, scaling)
         is_padded = placement is not None and placement.has_padding
         is_gray = self.source is _GRAY and self.contract.pixel_format is _GRAY
-        stays_gray = is_gray and not (is_padded and not has_gray_padding(self.contract))
+        stays_gray = is_gray and not (is_padded and len(set(self.contract.pad)) > 1)
         planes = self._scale(pixels, placement)
         planes = planes if stays_gray else self._order(planes)
         planes = self._pad(planes, placement) if placement is not None else planes
@@ -237,7 +237,7 @@ class Preprocessing(NamedTuple):
         pads = planes.graph.vector(0, y, x, 0, high - height - y, wide - width - x)
         levels = pad_levels(self.contract)
         # Pad has one number for all planes: the levels are taken away before it, and come back after it
-        used = levels[:1] if has_gray_padding(self.contract) else levels
+        used = levels[:1] if (len(set(self.contract.pad)) == 1) else levels
         colour = planes.graph.constant(np.reshape(used, (-1, 1, 1)), np.float32)
         return planes.graph.node("Pad", planes - colour, pads, dtype=np.float32) + colour
 

@@ -19,8 +19,18 @@ from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescripto
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.ranking import best_of
 from ..core.features.tensor_classes import TENSOR_CLASSES
-from ..core.model.contracts import stated_contract
-from ..core.model.known_answers import (
+from ..core.model.model import LearningModel
+from ..core.onnx_file.nodes import read_for_copy
+from ..core.session.options import LearningModelSessionOptions
+from ..core.session.session import LearningModelSession
+from ..enums import TensorKind
+from ..errors import InvalidArgumentError, WinMLError
+from ..inputs.examples import example_shape
+from ..inputs.files import jobs, read
+from ..vision.detections import detections, may_be_detections
+from .check_samples import KEYS, outputs_as_arrays
+from .evidence import stated_contract
+from .known_answers import (
     KEY,
     LONGEST_TEXT,
     MAX_NUMBERS,
@@ -34,16 +44,6 @@ from ..core.model.known_answers import (
     leader_of,
     means_of,
 )
-from ..core.model.model import LearningModel
-from ..core.onnx_file.nodes import read_for_copy
-from ..core.session.check import KEYS, outputs_as_arrays
-from ..core.session.options import LearningModelSessionOptions
-from ..core.session.session import LearningModelSession
-from ..enums import TensorKind
-from ..errors import InvalidArgumentError, WinMLError
-from ..inputs.examples import example_shape
-from ..inputs.files import jobs, read
-from ..vision.detections import detections, may_be_detections
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -71,7 +71,7 @@ def write_samples(
 ) -> tuple[KnownAnswer, ...]:
     """Writes a copy of a model with small samples and the answers that ONNX Runtime gives for them on the CPU.
 
-    `LearningModel.check` evaluates them on any machine, device and engine. They take the place of those that the model
+    `check_samples` evaluates them on any machine, device and engine. They take the place of those that the model
     had; without any, it has none afterwards. What is named here is stored, and nothing else: a picture is scaled down
     until its PNG has at most 32,000 bytes, without its EXIF data; arrays are stored whole.
 
@@ -96,10 +96,10 @@ def write_samples(
     Example:
         >>> import os, tempfile
         >>> from winml_py import LearningModel
-        >>> from winml_py.authoring import write_samples
+        >>> from winml_py.authoring import check_samples, write_samples
         >>> target = os.path.join(tempfile.mkdtemp(), "digits.onnx")
         >>> (sample,) = write_samples("models/digits.onnx", target, ["samples/pictures/seven.png"])
-        >>> LearningModel.load(target).check().is_right
+        >>> check_samples(LearningModel.load(target)).is_right
         True
     """
     if isinstance(samples, (str, bytes, os.PathLike, Mapping)) or not isinstance(samples, Iterable):

@@ -9,13 +9,13 @@ from typing import Any
 import click
 
 from ..authoring.build_in import build_in
+from ..authoring.evidence import stated_contract
 from ..authoring.learning.learn_contract import LearnedContract, learn_contract
 from ..authoring.write_contract import write_contract
 from ..core.base.messages import Facts, did_you_mean
 from ..core.contracts.labels import labels_of
 from ..core.imaging.contract import METADATA_FIELDS, ImageContract
 from ..core.imaging.scaling import ImageScaling
-from ..core.model.contracts import stated_contract
 from ..core.model.model import LearningModel
 from ..enums import BitmapPixelFormat, ImageCropMode
 from ..errors import EvaluationError

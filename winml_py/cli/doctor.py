@@ -14,13 +14,13 @@ from importlib import metadata
 import click
 
 from .. import __version__
+from ..authoring.known_answers import read_answers
 from ..authoring.write_samples import take_answers
 from ..core.base.child_process import answer_of_main, start_main
 from ..core.base.machine import affinity, cgroup_quota, usable_cores
 from ..core.base.messages import Facts
 from ..core.cache.folders import clear_all, kept
 from ..core.imaging.resize import fast_resizer
-from ..core.model.known_answers import read_answers
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.runtime.providers import nvidia, windows_catalogue

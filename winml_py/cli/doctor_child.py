@@ -7,15 +7,15 @@ import timeit
 
 import numpy as np
 
+from ..authoring.check_samples import check_session
 from ..authoring.evidence import KEY, check_contract
+from ..authoring.known_answers import read_answers
 from ..authoring.write_samples import take_answers
 from ..core.base.agreement import FLOAT_TOLERANCE, relative_error
 from ..core.base.messages import Facts
 from ..core.evaluation.evaluation import LearningModelBinding
-from ..core.model.known_answers import read_answers
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
-from ..core.session.check import check_session
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..errors import NotSupportedError, WinMLError

@@ -13,7 +13,6 @@ import click
 
 from .. import errors
 from ..core.base.messages import REPORT_SCHEMA, Facts
-from ..core.model.contracts import MissingContractWarning
 from ..inputs.files import WrongInputsError
 from .style import say, to_json
 
@@ -91,13 +90,13 @@ def print_contract_warnings() -> Iterator[None]:
         show = warnings.showwarning
 
         def show_line(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-            if issubclass(category, MissingContractWarning):
+            if issubclass(category, errors.MissingContractWarning):
                 say(message, is_error=True)
             else:
                 show(message, category, *place, **more)
 
         warnings.showwarning = show_line
-        warnings.simplefilter("always", MissingContractWarning)
+        warnings.simplefilter("always", errors.MissingContractWarning)
         yield
 
 

@@ -7,6 +7,8 @@ from textwrap import shorten
 import click
 
 from ..authoring.evidence import KEY, ContractEvidence, is_proven, outdated
+from ..authoring.known_answers import KEY as SAMPLES_KEY
+from ..authoring.known_answers import read_answers
 from ..core.base.messages import Facts
 from ..core.features.descriptors import (
     FREE,
@@ -18,8 +20,6 @@ from ..core.features.descriptors import (
     TensorFeatureDescriptor,
     spell_kind,
 )
-from ..core.model.known_answers import KEY as SAMPLES_KEY
-from ..core.model.known_answers import read_answers
 from ..core.model.model import LearningModel
 from ..errors import InvalidArgumentError
 from .arguments import json_option, model_argument

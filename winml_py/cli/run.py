@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
+from ..authoring.check_samples import check_session, require_answers
 from ..authoring.evidence import KEY, check_contract
+from ..authoring.known_answers import read_answers
 from ..core.base.messages import Facts, Progress
 from ..core.contracts.labels import labels_of
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.ranking import is_row
 from ..core.features.tensor import Tensor
-from ..core.model.known_answers import read_answers
-from ..core.session.check import check_session, require_answers
 from ..core.session.session import LearningModelSession
 from ..inputs.answers import AUTO, KINDS, Classes, Finder, score_outputs, summarize
 from ..inputs.files import jobs, read

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..authoring.check_samples import ModelCheck
 from ..authoring.evidence import outdated
 from ..authoring.write_samples import write_samples
 from ..core.base.messages import Facts
-from ..core.model.known_answers import ModelCheck
 from ..core.model.model import LearningModel
 from ..inputs.files import jobs, read
 from .style import say

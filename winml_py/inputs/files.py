@@ -19,10 +19,8 @@ from ..core.features.descriptors import (
     ShapedDescriptor,
     TensorFeatureDescriptor,
 )
-from ..core.features.pictures import ImageFeatureValue, PictureFit
-from ..core.features.resolve import Pictures
+from ..core.features.pictures import ImageFeatureValue
 from ..core.features.tensor_classes import TENSOR_CLASSES
-from ..core.model.contracts import MissingContracts
 from ..core.model.model import LearningModel
 from ..core.streams.file_values import as_feature, read_value
 from ..core.streams.sources import files_in, files_of
@@ -251,6 +249,4 @@ def _array(feature: FeatureDescriptor, value: object) -> Any:
     """A picture as the tensor that bind makes of it; other values as they are."""
     if not isinstance(value, ImageFeatureValue):
         return value
-    pictures = Pictures(value, PictureFit(value, feature))
-    MissingContracts(is_silent=False).tell(pictures)
-    return tensor_of(pictures)
+    return tensor_of(value, feature)

@@ -9,19 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from ..core.base.agreement import compare_outputs
+from ..core.base.agreement import as_numpy, compare_outputs
+from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.features.descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
     ShapedDescriptor,
 )
 from ..core.features.pictures import ImageFeatureValue, PictureFit
+from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.contract import ImageContract
 from ..core.model.contracts import fitting_inputs
 from ..core.model.model import LearningModel
 from ..core.model.operators import ModelOperators, Operators
 from ..core.runtime.device import LearningModelDevice
-from ..core.session.check import evaluate_by
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..enums import LearningModelDeviceKind, Precision
@@ -39,6 +40,19 @@ def evaluate_all_outputs(model: LearningModel, inputs: Mapping[str, object]) -> 
     """
     with LearningModelSession(model) as session:
         return evaluate_by(session, inputs)
+
+
+def evaluate_by(session: LearningModelSession, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Evaluates a session once, as `evaluate_all_outputs` does: no output is rounded to a picture."""
+    binding = LearningModelBinding(session)
+    for name, value in inputs.items():
+        binding.bind(name, value)
+    for feature in session.model.output_features:
+        if feature.name in inputs or not isinstance(feature, ShapedDescriptor):  # an input may be an output, too
+            continue
+        if feature.tensor_kind in TENSOR_CLASSES:
+            binding.bind(feature.name, TENSOR_CLASSES[feature.tensor_kind].create())
+    return {name: as_numpy(value) for name, value in session.evaluate(binding).outputs.items()}
 
 
 def evaluate_apart(source: bytes | str, operators: ModelOperators, inputs: Mapping[str, object]) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from ..core.features.descriptors import (
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.contract import ImageContract
-from ..core.model.contracts import fits
 from ..enums import BitmapPixelFormat, TensorKind
 from ..errors import InvalidArgumentError, InvalidBindingError, SizeMismatchError, WinMLError
 from .answers import Answer, Answered, Cells
@@ -232,7 +231,7 @@ class Reader:
 
     def _is_picture(self, feature: FeatureDescriptor) -> bool:
         contract = self._contract
-        return isinstance(feature, ImageFeatureDescriptor) or (contract is not None and fits(feature, contract))
+        return isinstance(feature, ImageFeatureDescriptor) or (contract is not None and feature.fits(contract))
 
 
 def _is_text(feature: FeatureDescriptor) -> bool:

@@ -18,7 +18,6 @@ from ..core.features.tensor import Tensor
 from ..core.imaging.bitmap import SoftwareBitmap
 from ..core.imaging.contract import ImageContract
 from ..core.imaging.detensorize import detensorize, to_bytes
-from ..core.imaging.formats import Scratch
 from ..core.imaging.frame import VideoFrame
 from ..core.imaging.picture_placement import PicturePlacement
 from ..core.model.model import LearningModel
@@ -176,7 +175,7 @@ def tensor_as_picture(
     height, width = planes.shape[1:]
     if channel >= 0:
         plane = np.empty((height, width), np.uint8)
-        to_bytes(planes[channel], contract, channel, plane, Scratch())
+        to_bytes(planes[channel], contract, channel, plane)
         return SoftwareBitmap.from_array(plane, BitmapPixelFormat.GRAY8)
     order = BitmapPixelFormat.GRAY8 if len(planes) == 1 else BitmapPixelFormat.BGRA8
     bitmap = SoftwareBitmap(order, width, height)

@@ -14,7 +14,6 @@ from ..core.base.arguments import is_text
 from ..core.base.atomic_files import written_to
 from ..core.base.messages import Facts
 from ..core.base.winrt_object import inside
-from ..core.features.bind_properties import NO_PROPERTIES
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor
 from ..core.features.pictures import contract_for_bind
 from ..core.imaging.contract import ImageContract
@@ -124,11 +123,11 @@ def _assumed_contract(feature: FeatureDescriptor) -> ImageContract | None:
     if not isinstance(feature, ShapedDescriptor) or len(feature.shape) != 4 or feature.tensor_kind not in kinds:
         return None
     if feature.shape[1] in (1, 3):
-        return contract_for_bind(feature, NO_PROPERTIES)
+        return contract_for_bind(feature)
     if feature.shape[3] not in (1, 3):
         return None
     channels_first = replace(feature, shape=type(feature.shape)((-1, feature.shape[3], -1, -1)))
-    return replace(contract_for_bind(channels_first, NO_PROPERTIES), layout=TensorLayout.NHWC)
+    return replace(contract_for_bind(channels_first), layout=TensorLayout.NHWC)
 
 
 def file_of(model: LearningModel) -> str:

@@ -61,6 +61,7 @@ INHERITED = """
 import gc, os, sys, threading, warnings
 import numpy as np
 from winml_py import *
+from winml_py.errors import IllegalCallError
 warnings.simplefilter("ignore")
 
 options = LearningModelSessionOptions()

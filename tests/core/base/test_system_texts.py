@@ -10,9 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from helpers.models import FLOAT, data, tensor, unary
-from winml_py import LearningModel, labels_of
+from winml_py import LearningModel, labels_of, read_contract
 from winml_py.cli.main import main
-from winml_py.core.contracts.files import read_contract
 from winml_py.core.session.options import LearningModelSessionOptions
 from winml_py.inputs import files
 

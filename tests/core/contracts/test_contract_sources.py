@@ -22,8 +22,8 @@ from winml_py import (
     LearningModelPixelRange,
     NotSupportedError,
     labels_of,
+    read_contract,
 )
-from winml_py.core.contracts.files import read_contract
 from winml_py.core.contracts.huggingface import PROCESSORS
 from winml_py.errors import StorageNotFoundError
 
@@ -46,18 +46,16 @@ def test_a_dict_a_file_and_a_folder_say_the_same(tmp_path: Path) -> None:
         size=(384, 384),
         scaling=ImageScaling(384, 384),
     )
-    assert ImageContract.from_preprocessor_config(VIT) == expected
+    assert read_contract(VIT) == expected
     file = written(tmp_path / "preprocessor_config.json", VIT)
     for source in (file, str(file), tmp_path, str(tmp_path)):
-        assert ImageContract.from_preprocessor_config(source) == expected
         assert read_contract(source) == expected
-    assert read_contract(VIT) == expected
 
 
 def test_a_processor_config_holds_the_image_processor(tmp_path: Path) -> None:
     whole = {"processor_class": "SiglipProcessor", "image_processor": VIT}
     written(tmp_path / "processor_config.json", whole)
-    assert ImageContract.from_preprocessor_config(tmp_path) == ImageContract.from_preprocessor_config(VIT)
+    assert read_contract(tmp_path) == read_contract(VIT)
     assert read_contract(tmp_path).size == (384, 384)
 
 
@@ -74,25 +72,24 @@ def test_a_timm_config(tmp_path: Path) -> None:
     whole = {"architecture": "convnext_tiny", "num_classes": 1000, "pretrained_cfg": TIMM}
     file = written(tmp_path / "config.json", whole)
     for source in (TIMM, whole, file, tmp_path):
-        assert ImageContract.from_timm(source) == expected
         assert read_contract(source) == expected
 
 
 def test_timm_has_a_size_for_tests() -> None:
     cfg = {**TIMM, "test_input_size": [3, 320, 320], "test_crop_pct": 1.0, "fixed_input_size": False}
-    assert ImageContract.from_timm(cfg).size == (288, 288)
-    tested = ImageContract.from_timm(cfg, use_test_size=True)
+    assert read_contract(cfg).size == (288, 288)
+    tested = read_contract(cfg, use_test_size=True)
     assert tested.size == (320, 320)
     assert tested.scaling is not None
     assert tested.scaling.crop_ratio == 1.0
-    assert ImageContract.from_timm({**cfg, "test_crop_pct": None}, use_test_size=True).scaling == ImageScaling(
+    assert read_contract({**cfg, "test_crop_pct": None}, use_test_size=True).scaling == ImageScaling(
         crop_ratio=0.95, crop_rounding=ImageRounding.HALF_EVEN
     )
 
 
 def test_the_name_of_a_processor_has_two_spellings() -> None:
     old, new = ({"image_processor_type": f"Grounding{dino}ImageProcessor"} for dino in ("DINO", "Dino"))
-    assert ImageContract.from_preprocessor_config(old) == ImageContract.from_preprocessor_config(new)
+    assert read_contract(old) == read_contract(new)
 
 
 def test_the_fast_twin_of_a_processor_is_the_same() -> None:
@@ -110,7 +107,7 @@ def test_the_fast_twin_of_a_processor_is_the_same() -> None:
         "do_convert_rgb": None,
         "size": {"height": 384, "width": 384, "shortest_edge": None},
     }
-    assert ImageContract.from_preprocessor_config(fast) == ImageContract.from_preprocessor_config(VIT)
+    assert read_contract(fast) == read_contract(VIT)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +130,7 @@ def test_the_fast_twin_of_a_processor_is_the_same() -> None:
         ({"image_mean": [0.5, 0.5, "x"]}, "image_mean is"),
         ({"image_processor_type": None}, "names no image_processor_type"),
         ({"image_processor_type": "SharperImageProcessor"}, "what SharperImageProcessor does is not known"),
-        ({"image_processor_type": "TimmWrapperImageProcessor"}, "ImageContract.from_timm"),
+        ({"image_processor_type": "TimmWrapperImageProcessor"}, "read_contract reads the config.json"),
         ({"image_processor_type": "DetrImageProcessor", "size": {"longest_edge": 800}}, "size states longest_edge"),
         (
             {"image_processor_type": "DetrImageProcessor", "pad_size": {"height": 9, "width": 9}},
@@ -164,10 +161,10 @@ def test_the_fast_twin_of_a_processor_is_the_same() -> None:
 def test_what_cannot_be_kept_is_refused_by_name(change: dict[str, Any], words: str, tmp_path: Path) -> None:
     file = written(tmp_path / "preprocessor_config.json", {**VIT, **change})
     with pytest.raises(NotSupportedError, match=words) as refusal:
-        ImageContract.from_preprocessor_config(file)
+        read_contract(file)
     assert str(refusal.value).startswith(f"{file}: ")
     with pytest.raises(NotSupportedError, match=words) as refusal:
-        ImageContract.from_preprocessor_config({**VIT, **change})
+        read_contract({**VIT, **change})
     assert str(refusal.value).startswith("The config: ")
 
 
@@ -188,19 +185,19 @@ def test_what_cannot_be_kept_is_refused_by_name(change: dict[str, Any], words: s
 def test_what_timm_says_and_no_contract_does(change: dict[str, Any], words: str, tmp_path: Path) -> None:
     file = written(tmp_path / "config.json", {"pretrained_cfg": {**TIMM, **change}})
     with pytest.raises(NotSupportedError, match=words) as refusal:
-        ImageContract.from_timm(file)
+        read_contract(file)
     assert str(refusal.value).startswith(f"{file}: ")
 
 
 def test_numbers_that_mean_nothing_name_the_file(tmp_path: Path) -> None:
     file = written(tmp_path / "preprocessor_config.json", {**VIT, "image_std": 0})
     with pytest.raises(InvalidArgumentError, match="std of 0") as refusal:
-        ImageContract.from_preprocessor_config(file)
+        read_contract(file)
     assert str(refusal.value).startswith(f"{file}: ")
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
-    for read in (ImageContract.from_preprocessor_config, ImageContract.from_timm, read_contract, labels_of):
+    for read in (read_contract, labels_of):
         with pytest.raises(StorageNotFoundError, match=r"config\.json"):
             read(tmp_path)
         with pytest.raises(StorageNotFoundError, match=r"missing\.json"):
@@ -216,8 +213,6 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         (tmp_path / "config.json").unlink()
     with pytest.raises(InvalidArgumentError, match="no image_processor_type, no pretrained_cfg"):
         read_contract({"model_type": "vit"})
-    with pytest.raises(NotSupportedError, match="no pretrained_cfg"):
-        ImageContract.from_timm({"model_type": "vit"})
 
 
 def test_labels(tmp_path: Path) -> None:
@@ -256,14 +251,14 @@ def test_any_value_is_read_or_refused(kind: str, data: st.DataObject) -> None:
     keys = st.sampled_from([*PROCESSORS[kind].defaults, "sharpen", "format"])
     config = data.draw(st.dictionaries(keys, JSON, max_size=3)) | {"image_processor_type": f"{kind}ImageProcessor"}
     with suppress(NotSupportedError, InvalidArgumentError):
-        assert ImageContract.from_preprocessor_config(config).channels == 3
+        assert read_contract(config).channels == 3
 
 
 @settings(deadline=None, max_examples=300)
 @given(st.dictionaries(st.sampled_from([*TIMM, "crop_mode", "test_input_size", "tag"]), JSON, max_size=3))
 def test_any_value_of_timm_is_read_or_refused(change: dict[str, Any]) -> None:
     with suppress(NotSupportedError, InvalidArgumentError):
-        assert ImageContract.from_timm({**TIMM, **change}, use_test_size=True).channels == 3
+        assert read_contract({**TIMM, **change}, use_test_size=True).channels == 3
 
 
 LONG = 10**400
@@ -279,13 +274,11 @@ def test_numbers_beyond_all_settings_are_refused_in_timms_configs(mode: str) -> 
         for value in ODD:
             for use_test_size in (False, True):
                 with suppress(NotSupportedError, InvalidArgumentError):
-                    contract = ImageContract.from_timm(
-                        TIMM | {"crop_mode": mode, key: value}, use_test_size=use_test_size
-                    )
+                    contract = read_contract(TIMM | {"crop_mode": mode, key: value}, use_test_size=use_test_size)
                     assert all(map(math.isfinite, (*contract.mean, *contract.std)))
     for key in ("mean", "std"):
         with pytest.raises(NotSupportedError, match=rf"{key}\[0\] is inf"):
-            ImageContract.from_timm(TIMM | {"crop_mode": mode, key: [1e400, 1, 1]})
+            read_contract(TIMM | {"crop_mode": mode, key: [1e400, 1, 1]})
 
 
 @pytest.mark.parametrize("kind", PROCESSORS)
@@ -294,5 +287,5 @@ def test_numbers_beyond_all_settings_are_refused_in_processors_configs(kind: str
         for value in ODD:
             with suppress(NotSupportedError, InvalidArgumentError):
                 config = {"image_processor_type": f"{kind}ImageProcessor", key: value}
-                contract = ImageContract.from_preprocessor_config(config)
+                contract = read_contract(config)
                 assert all(map(math.isfinite, (*contract.mean, *contract.std)))

@@ -24,6 +24,7 @@ from winml_py import (
     ImageScaling,
     LearningModelPixelRange,
     NotSupportedError,
+    read_contract,
 )
 from winml_py.core.contracts.huggingface import PROCESSORS
 
@@ -57,7 +58,7 @@ def require_close(contract: ImageContract, config: makers.Config, names: Any = P
 @pytest.mark.parametrize("name", makers.PUBLISHED)
 def test_published_settings(name: str) -> None:
     config = makers.PUBLISHED[name]
-    contract = ImageContract.from_preprocessor_config(config)
+    contract = read_contract(config)
     require_close(contract, config)
     assert ImageContract.from_metadata(contract.to_metadata()) == contract
     free = makers.ours(contract, PICTURES["texture"])
@@ -69,7 +70,7 @@ def test_published_settings(name: str) -> None:
 def test_a_crop_of_few_rows_is_the_makers(resample: int) -> None:
     """Where a pixel more or less is a quarter of the picture. (The maker takes 3 rows, or 1, for channels.)"""
     config = makers.PUBLISHED["deepmind/vision-perceiver-conv"] | {"resample": resample}
-    contract = ImageContract.from_preprocessor_config(config)
+    contract = read_contract(config)
     for height, width in ((4, 64), (64, 4), (5, 90), (7, 8), (33, 200)):
         pixels = np.random.default_rng(height).integers(0, 256, (height, width, 3), np.uint8)
         require_levels(contract, pixels, makers.theirs(config, pixels))
@@ -80,14 +81,14 @@ def test_defaults_of_a_processor(kind: str, tmp_path: Path) -> None:
     config: makers.Config = {"image_processor_type": f"{kind}ImageProcessor"}
     if kind in ("ChineseCLIP", "MobileViT"):  # the first fails with its own defaults; the second pads
         with pytest.raises(NotSupportedError, match=r"shortest_edge|crop_size"):
-            ImageContract.from_preprocessor_config(config)
+            read_contract(config)
         return
     if kind.startswith("LayoutLM"):
         config |= {"apply_ocr": False}
     if kind == "OneFormer":
         (tmp_path / "classes.json").write_text(json.dumps({"0": {"name": "cat", "isthing": 1}}))
         config |= {"repo_path": str(tmp_path), "class_info_file": "classes.json"}
-    require_close(ImageContract.from_preprocessor_config(config), config, ["texture"])
+    require_close(read_contract(config), config, ["texture"])
 
 
 CLIP = makers.PUBLISHED["facebook/dinov2-base"]
@@ -130,14 +131,14 @@ CHANGES: dict[str, makers.Config] = {
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_each_key(name: str) -> None:
-    require_close(ImageContract.from_preprocessor_config(CHANGES[name]), CHANGES[name], SOME)
+    require_close(read_contract(CHANGES[name]), CHANGES[name], SOME)
 
 
 @pytest.mark.parametrize("name", makers.REFUSED)
 def test_what_no_contract_does_is_refused(name: str) -> None:
     config, word = makers.REFUSED[name]
     with pytest.raises(NotSupportedError, match=word) as refusal:
-        ImageContract.from_preprocessor_config(config)
+        read_contract(config)
     assert "ImageContract(...)" in str(refusal.value)
 
 
@@ -183,7 +184,7 @@ THEIR_SIZES: dict[str, Callable[[int, int], Size]] = {
 @example(445, 1334)  # DETR leaves such a picture alone
 @example(800, 1333)
 def test_sizes(name: str, height: int, width: int) -> None:
-    scaling = ImageContract.from_preprocessor_config(makers.PUBLISHED[name]).scaling
+    scaling = read_contract(makers.PUBLISHED[name]).scaling
     assert scaling is not None
     expected = tuple(map(int, THEIR_SIZES[name](height, width)))
     assume(min(expected) > 0)  # of which the processors make an error
@@ -205,7 +206,7 @@ TIMM = {
 @pytest.mark.parametrize("size", [[3, 224, 224], [3, 239, 239]], ids=str)
 def test_timm(mode: str, ratio: float, size: list[int]) -> None:
     cfg = {**TIMM, "crop_mode": mode, "crop_pct": ratio, "input_size": size}
-    contract = ImageContract.from_timm({"architecture": "resnet18", "pretrained_cfg": cfg})
+    contract = read_contract({"architecture": "resnet18", "pretrained_cfg": cfg})
     for pixels in PICTURES.values():
         require_levels(contract, pixels, reference.timm_evaluation(pixels, cfg))
 
@@ -230,7 +231,7 @@ def test_ultralytics(is_rect: bool) -> None:
 def test_imagenet_is_what_torchvision_evaluates_on() -> None:
     cfg = {**TIMM, "crop_pct": 0.875, "interpolation": "bilinear"}
     contract = replace(ImageContract.imagenet(), size=(224, 224))
-    assert contract == ImageContract.from_timm(cfg)
+    assert contract == read_contract(cfg)
     for pixels in PICTURES.values():
         expected = reference.timm_evaluation(pixels, cfg)
         exact = replace(contract, exact=True)

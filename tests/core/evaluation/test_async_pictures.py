@@ -15,7 +15,6 @@ from PIL import Image
 from helpers.models import unary
 from helpers.paths import MODELS
 from winml_py import (
-    AsyncStatus,
     BitmapPixelFormat,
     CanceledError,
     ClosedError,
@@ -25,9 +24,7 @@ from winml_py import (
     InvalidBindingError,
     LearningModel,
     LearningModelSession,
-    MissingContractWarning,
     PictureError,
-    PictureNotFoundError,
     SizeMismatchError,
     SoftwareBitmap,
     TensorFloat,
@@ -36,6 +33,8 @@ from winml_py import (
 )
 from winml_py.core.evaluation import late_values
 from winml_py.core.imaging import codecs, tensorize
+from winml_py.errors import MissingContractWarning, PictureNotFoundError
+from winml_py.winrt.windows.foundation import AsyncStatus
 
 SEVEN = MODELS.parent / "samples" / "pictures" / "seven.png"
 CAT = MODELS.parent / "samples" / "pictures" / "cat.jpg"

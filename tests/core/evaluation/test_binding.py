@@ -22,9 +22,6 @@ from winml_py import (
     InvalidBindingError,
     LearningModelBinding,
     LearningModelPixelRange,
-    MissingContractWarning,
-    MissingInputError,
-    NotBoundError,
     SizeMismatchError,
     SoftwareBitmap,
     TensorBoolean,
@@ -37,6 +34,7 @@ from winml_py import (
     WinMLError,
 )
 from winml_py.core.base.winrt_object import inside
+from winml_py.errors import MissingContractWarning, MissingInputError, NotBoundError
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from helpers.models import INT64, STRING, data, tensor, unary
 from helpers.sessions import bind_all, open_binding
 from winml_py import (
     BitmapAlphaMode,
-    BitmapBufferAccessMode,
     BitmapPixelFormat,
     ImageContract,
     ImageFeatureValue,
@@ -33,6 +32,7 @@ from winml_py import (
 from winml_py.core.evaluation import outputs
 from winml_py.core.features.descriptors import FeatureDescriptor
 from winml_py.errors import E_INVALIDARG, E_UNEXPECTED, INVALID_FUNCTION
+from winml_py.winrt.windows.graphics.imaging import BitmapBufferAccessMode
 
 UINT8 = TensorProto.UINT8
 IN_BYTES = ImageContract(tensor_kind=TensorKind.UINT8)
@@ -240,7 +240,8 @@ SAYS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "properties that are a list": (
         lambda: open_binding(PICTURES).bind("x", VideoFrame(BGRA8, 2, 2), [1]),  # type: ignore[arg-type]
-        'The properties of a bind are a mapping, not list. Write {"BitmapBounds": [0, 0, 224, 224]}, say.',
+        'The properties of a bind are a mapping, not list. Write {"ImageContract": contract} or '
+        '{"BitmapBounds": [0, 0, 224, 224]}, say.',
     ),
     "a closed Pillow image": (
         lambda: SoftwareBitmap.from_pil(closed_image()),

@@ -28,13 +28,13 @@ from winml_py import (
     LearningModelEvaluationResult,
     LearningModelSession,
     LearningModelSessionOptions,
-    MissingInputError,
     SizeMismatchError,
     TensorFloat,
     Tuning,
     WinMLError,
 )
 from winml_py.core.base.winrt_object import inside
+from winml_py.errors import MissingInputError
 
 SHAPE = (1, 3, 4, 5)
 

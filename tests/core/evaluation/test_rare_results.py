@@ -20,10 +20,8 @@ from tools import mutations
 from winml_py import (
     BitmapAlphaMode,
     BitmapBounds,
-    BitmapBufferAccessMode,
     BitmapPixelFormat,
     ClosedError,
-    IllegalCallError,
     ImageContract,
     ImageCropMode,
     ImageFeatureValue,
@@ -36,7 +34,6 @@ from winml_py import (
     LearningModelBinding,
     LearningModelPixelRange,
     LearningModelSession,
-    ModelVersionError,
     PictureError,
     SoftwareBitmap,
     TensorFloat,
@@ -47,6 +44,8 @@ from winml_py import (
 )
 from winml_py.core.base.winrt_object import inside
 from winml_py.core.cache import answers, folders
+from winml_py.errors import IllegalCallError, ModelVersionError
+from winml_py.winrt.windows.graphics.imaging import BitmapBufferAccessMode
 
 # Results
 

@@ -21,11 +21,9 @@ from winml_py import (
     DeviceLostError,
     EvaluationError,
     EvaluationTimeoutError,
-    IllegalCallError,
     LearningModel,
     LearningModelBinding,
     LearningModelSession,
-    MissingInputError,
     SizeMismatchError,
     SoftwareBitmap,
     TensorFloat,
@@ -34,6 +32,7 @@ from winml_py import (
 )
 from winml_py.core.base.buffers import Buffer
 from winml_py.core.base.winrt_object import inside
+from winml_py.errors import IllegalCallError, MissingInputError
 from winml_py.testing import FakeDevice
 
 TABLE = np.float32([10, 20, 30])

@@ -64,7 +64,7 @@ def outcome(session: LearningModelSession, binding: LearningModelBinding, value:
     return result.outputs["y"].to_numpy().tolist(), result.placements
 
 
-@pytest.mark.filterwarnings("ignore::winml_py.MissingContractWarning")
+@pytest.mark.filterwarnings("ignore::winml_py.errors.MissingContractWarning")
 @pytest.mark.parametrize("shape", [(1, 3, 8, 8), ("n", 3, "h", "w"), (2, 3, 8, "w")])
 def test_a_bind_gives_what_a_new_binding_gives(shape: tuple[Any, ...]) -> None:
     """Whatever picture, contract and properties came before; also where the bind before failed."""

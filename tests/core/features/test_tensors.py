@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from winml_py import (
-    IllegalCallError,
     InvalidArgumentError,
     LearningModelFeatureKind,
     SizeMismatchError,
@@ -33,6 +32,7 @@ from winml_py import (
     TensorUInt32Bit,
     TensorUInt64Bit,
 )
+from winml_py.errors import IllegalCallError
 
 CLASSES: dict[type[Tensor], tuple[TensorKind, Any]] = {
     TensorFloat: (TensorKind.FLOAT, np.float32),

@@ -19,13 +19,11 @@ from helpers.placed import tensorize
 from winml_py import (
     BitmapBounds,
     BitmapPixelFormat,
-    IllegalCallError,
     ImageFeatureValue,
     InvalidArgumentError,
     LearningModelFeatureKind,
     LearningModelPixelRange,
     PictureError,
-    PictureNotFoundError,
     SoftwareBitmap,
     VideoFrame,
 )
@@ -33,6 +31,7 @@ from winml_py.core.imaging.contract import ImageContract
 from winml_py.core.imaging.detensorize import detensorize
 from winml_py.core.imaging.formats import Scratch, gray_of
 from winml_py.core.imaging.geometry import center_crop
+from winml_py.errors import IllegalCallError, PictureNotFoundError
 
 pytestmark = pytest.mark.usefixtures("pillow_scales")  # to the last level
 

@@ -28,12 +28,12 @@ from winml_py import (
     LearningModelBinding,
     LearningModelSession,
     PictureError,
-    PictureNotFoundError,
     SoftwareBitmap,
     VideoReader,
 )
 from winml_py.core.base.winrt_object import inside
 from winml_py.core.imaging.codecs import raised_pillow_limit
+from winml_py.errors import PictureNotFoundError
 
 RGB8, GRAY8, RGBA8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.GRAY8, BitmapPixelFormat.RGBA8
 

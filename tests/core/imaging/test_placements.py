@@ -25,8 +25,8 @@ from winml_py import (
     LearningModel,
     LearningModelBinding,
     LearningModelSession,
-    PicturePlacement,
 )
+from winml_py.results import PicturePlacement
 
 RGB8 = BitmapPixelFormat.RGB8
 SESSION = LearningModelSession(LearningModel.load(unary(shape=("n", 3, "h", "w"))))

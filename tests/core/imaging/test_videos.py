@@ -22,19 +22,17 @@ from winml_py import (
     BitmapPixelFormat,
     ClosedError,
     FramePolicy,
-    IllegalCallError,
     ImageFeatureValue,
     InvalidArgumentError,
     LearningModel,
     LearningModelSession,
     PictureError,
     SizeMismatchError,
-    StorageAccessError,
-    StorageNotFoundError,
     VideoFrame,
     VideoReader,
     VideoWriter,
 )
+from winml_py.errors import IllegalCallError, StorageAccessError, StorageNotFoundError
 
 SIZE = (48, 64)
 
@@ -197,6 +195,7 @@ def test_a_full_disk_is_an_error(tmp_path: Path) -> None:
     program = """
 import resource, signal, sys, numpy as np
 from winml_py import *
+from winml_py.errors import StorageAccessError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 rng = np.random.default_rng(0)
 writer = VideoWriter(sys.argv[1], 25)

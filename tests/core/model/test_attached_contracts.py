@@ -23,11 +23,11 @@ from winml_py import (
     LearningModelBinding,
     LearningModelPixelRange,
     LearningModelSession,
-    NotBoundError,
     TensorFeatureDescriptor,
     TensorLayout,
+    read_contract,
 )
-from winml_py.core.contracts.files import read_contract
+from winml_py.errors import NotBoundError
 
 SHAPE = (1, 3, 4, 6)
 RGB01 = ImageContract(BitmapPixelFormat.RGB8, LearningModelPixelRange.ZERO_TO_ONE)

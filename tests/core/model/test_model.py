@@ -20,11 +20,11 @@ from winml_py import (
     LearningModel,
     LearningModelSession,
     LearningModelSessionOptions,
-    ModelDisposedError,
     ModelNotFoundError,
     Weights,
 )
 from winml_py.core.base.winrt_object import inside
+from winml_py.errors import ModelDisposedError
 
 TELLING = {
     "producer_name": "onnx-caffe2",

@@ -33,11 +33,11 @@ from winml_py import (
     ModelNotFoundError,
     PictureError,
     SoftwareBitmap,
-    StorageNotFoundError,
     VideoReader,
     labels_of,
+    read_contract,
 )
-from winml_py.core.contracts.files import read_contract
+from winml_py.errors import StorageNotFoundError
 
 
 class Unreadable(io.BytesIO):
@@ -166,13 +166,13 @@ def as_bytes(values: Any) -> io.BytesIO:
 
 def test_configs_from_open_files(tmp_path: Path) -> None:
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(CONFIG))
-    from_path = ImageContract.from_preprocessor_config(tmp_path)
+    from_path = read_contract(tmp_path)
     assert from_path.size == (32, 48)
     with (tmp_path / "preprocessor_config.json").open(encoding="utf-8") as text:
-        assert ImageContract.from_preprocessor_config(text) == from_path
-    assert ImageContract.from_preprocessor_config(as_bytes(CONFIG)) == from_path
+        assert read_contract(text) == from_path
     assert read_contract(as_bytes(CONFIG)) == from_path
-    assert ImageContract.from_timm(as_bytes(TIMM)) == ImageContract.from_timm(TIMM)
+    assert read_contract(as_bytes(CONFIG)) == from_path
+    assert read_contract(as_bytes(TIMM)) == read_contract(TIMM)
     assert labels_of(as_bytes(TIMM)) == ("cat", "dog")
     contract = ImageContract(BitmapPixelFormat.GRAY8, mean=(33.3,))
     assert read_contract(as_bytes(contract.to_metadata())) == contract

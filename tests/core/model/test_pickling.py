@@ -24,7 +24,6 @@ from winml_py import (
     BitmapPixelFormat,
     CorruptModelError,
     CustomOperator,
-    IllegalCallError,
     ImageContract,
     ImageFeatureValue,
     ImageScaling,
@@ -34,10 +33,7 @@ from winml_py import (
     LearningModelDeviceKind,
     LearningModelSession,
     LearningModelSessionOptions,
-    ModelDisposedError,
     ModelNotFoundError,
-    NameMap,
-    PictureNotFoundError,
     Precision,
     SoftwareBitmap,
     Tensor,
@@ -47,6 +43,8 @@ from winml_py import (
     VideoFrame,
     Weights,
 )
+from winml_py.core.base.collections import NameMap
+from winml_py.errors import IllegalCallError, ModelDisposedError, PictureNotFoundError
 from winml_py.experimental import LearningModelExperimental
 from winml_py.testing import FakeDevice
 from winml_py.winrt.windows.ai import machinelearning

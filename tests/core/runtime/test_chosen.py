@@ -12,19 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from winml_py import (
-    CanceledError,
-    ClosedError,
-    EngineWarning,
-    EvaluationError,
-    IllegalCallError,
-    Precision,
-    SizeMismatchError,
-)
+from winml_py import CanceledError, ClosedError, EvaluationError, Precision, SizeMismatchError
 from winml_py.core.base.cancellation import Stop
 from winml_py.core.runtime.cpu.chosen import ChosenEngine, Decision, Shapes
 from winml_py.core.runtime.engine import EngineBinding, EngineOptions, Explanation, HeldValues, PlacedNode
 from winml_py.core.runtime.runs import fill, require_open
+from winml_py.errors import EngineWarning, IllegalCallError
 
 UNLOCKED = nullcontext()
 

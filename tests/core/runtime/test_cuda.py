@@ -20,7 +20,6 @@ from helpers.sessions import open_session
 from winml_py import (
     BitmapPixelFormat,
     EvaluationError,
-    IllegalCallError,
     ImageContract,
     ImageFeatureValue,
     InvalidArgumentError,
@@ -39,6 +38,7 @@ from winml_py.core.runtime.ort import compile as ort_compile
 from winml_py.core.runtime.providers import cuda, nvidia, probe, tensorrt
 from winml_py.core.runtime.providers.catalogue import native_options
 from winml_py.core.runtime.providers.provider import Target
+from winml_py.errors import IllegalCallError
 
 UINT8 = TensorProto.UINT8
 TENSORRT = tensorrt.TENSORRT.name

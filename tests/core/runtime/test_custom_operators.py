@@ -37,7 +37,6 @@ from winml_py import (
     LearningModelDevice,
     LearningModelSession,
     LearningModelSessionOptions,
-    MissingInputError,
     ModelNotFoundError,
     NotSupportedError,
     OperatorOutput,
@@ -46,6 +45,7 @@ from winml_py import (
     Weights,
     WinMLError,
 )
+from winml_py.errors import MissingInputError
 from winml_py.float16 import convert
 from winml_py.optimize import optimize
 
@@ -636,11 +636,6 @@ def test_an_operator_that_no_node_names_changes_nothing() -> None:
         (lambda: LearningModel.load(chain()[0], operators=[abs]), InvalidArgumentError, "CustomOperator or the path"),
         (lambda: LearningModel.load(chain()[0], operators=[chain()[1]] * 2), InvalidArgumentError, "two functions for"),
         (lambda: LearningModel.load(chain()[0], operators=["no.so"]), ModelNotFoundError, "no library of operators"),
-        (
-            lambda: LearningModel.load_from_file_path("a", object()),
-            InvalidArgumentError,
-            "object provides no operators",
-        ),
     ],
 )
 def test_mistakes_are_refused(make: Callable[[], object], error: type[WinMLError], words: str) -> None:
@@ -652,36 +647,6 @@ def test_a_node_with_more_outputs_than_are_declared_is_refused() -> None:
     whole = data([own("Own", ["x"], ["y", "z"])], [tensor("x", ["n"])], [tensor("y", ["n"])], domains=MY)
     with pytest.raises(InvalidArgumentError, match="node 'node Own' has 2 outputs, and the operator my:Own declares 1"):
         open_free_session(whole, operators=[CustomOperator(abs, "Own", "my", outputs=[FLOATS])])
-
-
-class Provider:
-    """What programs for Windows ML pass when they load a model."""
-
-    def __init__(self, *operators: Any) -> None:
-        self.operators = operators
-
-
-def test_operator_providers(tmp_path: Path) -> None:
-    whole, operator = chain()
-    path = tmp_path / "model.onnx"
-    path.write_bytes(whole)
-    provider = Provider(operator)
-    models = [
-        LearningModel.load_from_file_path(path, provider),
-        LearningModel.load_from_storage_file_async(path, provider).get(),
-        LearningModel.load_from_file_path_with_operator_provider(path, provider),
-        LearningModel.load_from_storage_file_with_operator_provider_async(path, provider).get(),
-        LearningModel.load_async(path, operators=[operator]).get(),
-    ]
-    for load in ("load_from_stream", "load_from_stream_with_operator_provider"):
-        with path.open("rb") as stream:
-            models.append(getattr(LearningModel, load)(stream, provider))
-    for load in ("load_from_stream_async", "load_from_stream_with_operator_provider_async"):
-        with path.open("rb") as stream:
-            models.append(getattr(LearningModel, load)(stream, provider).get())
-    for loaded in models:
-        found = LearningModelSession(loaded).evaluate_features({"x": X}).outputs["y"].to_numpy()
-        np.testing.assert_array_equal(found, np.maximum(1 - X, 0))
 
 
 LIBRARY = """

@@ -17,19 +17,13 @@ import pytest
 from helpers.engines import as_asked_for, conv, noise
 from helpers.models import FLOAT, FLOAT16
 from helpers.paths import ROOT
-from winml_py import (
-    EngineWarning,
-    LearningModel,
-    LearningModelSession,
-    LearningModelSessionOptions,
-    NotSupportedError,
-    Precision,
-)
+from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, NotSupportedError, Precision
 from winml_py.core.base import machine
 from winml_py.core.runtime.cpu import measure
 from winml_py.core.runtime.openvino import compile as openvino_compile
 from winml_py.core.runtime.providers import plugins
 from winml_py.core.runtime.providers.provider import ProviderDevice
+from winml_py.errors import EngineWarning
 
 pytestmark = pytest.mark.one_python
 

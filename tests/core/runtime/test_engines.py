@@ -21,7 +21,6 @@ from helpers.sessions import make_options, open_free_session
 from winml_py import (
     CorruptModelError,
     EvaluationError,
-    IllegalCallError,
     InvalidArgumentError,
     InvalidDeviceError,
     LearningModel,
@@ -41,6 +40,7 @@ from winml_py.core.runtime.providers import plugins
 from winml_py.core.runtime.providers.catalogue import native_options, require_option_keys
 from winml_py.core.runtime.providers.provider import ProviderDevice, Target
 from winml_py.core.runtime.request import CompileRequest, ModelOrigin
+from winml_py.errors import IllegalCallError
 
 pytestmark = pytest.mark.one_python
 

@@ -24,7 +24,6 @@ from winml_py import (
     BitmapPixelFormat,
     ClosedError,
     DeviceLostError,
-    IllegalCallError,
     ImageContract,
     ImageCropMode,
     ImageFeatureValue,
@@ -51,6 +50,7 @@ from winml_py.core.base.winrt_object import inside
 from winml_py.core.runtime.gpu.compile import CONSTRAINTS
 from winml_py.core.runtime.ort import device_memory, recorded
 from winml_py.core.runtime.ort.errors import translate
+from winml_py.errors import IllegalCallError
 from winml_py.inputs.examples import example_value
 
 SMALL = sorted(path.stem for path in MODELS.glob("*.onnx"))

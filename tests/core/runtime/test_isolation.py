@@ -26,7 +26,6 @@ from helpers.paths import MODELS, PICTURES
 from helpers.reference import run_raw
 from helpers.waiting import wait_until
 from winml_py import (
-    EngineWarning,
     Isolation,
     LearningModel,
     LearningModelBinding,
@@ -47,6 +46,7 @@ from winml_py.errors import (
     CorruptModelError,
     DeviceLostError,
     EngineLostError,
+    EngineWarning,
     EvaluationError,
     EvaluationTimeoutError,
     InvalidArgumentError,

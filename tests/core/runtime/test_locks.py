@@ -21,7 +21,6 @@ from helpers.models import FLOAT16, STRING, unary
 from helpers.providers import PROVIDERS, Runtime, device, runtime
 from helpers.sessions import open_session
 from winml_py import (
-    AsyncStatus,
     CanceledError,
     ClosedError,
     EvaluationError,
@@ -34,6 +33,7 @@ from winml_py import (
 )
 from winml_py.core.base.winrt_object import inside
 from winml_py.core.runtime.providers.provider import Provider
+from winml_py.winrt.windows.foundation import AsyncStatus
 
 __all__ = ["runtime"]  # a fixture
 

@@ -568,7 +568,8 @@ def test_placement_and_profile(tmp_path: Path) -> None:
 FORKING = """
 import os, sys
 import numpy as np
-from winml_py import IllegalCallError, LearningModel, LearningModelSession, LearningModelSessionOptions
+from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions
+from winml_py.errors import IllegalCallError
 options = LearningModelSessionOptions()
 options.engine = "openvino"
 model = LearningModel.load(sys.argv[1])

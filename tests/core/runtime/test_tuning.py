@@ -20,16 +20,9 @@ import pytest
 from helpers.models import unary
 from helpers.paths import MODELS, ROOT
 from helpers.sessions import open_session
-from winml_py import (
-    IllegalCallError,
-    InvalidArgumentError,
-    LearningModel,
-    LearningModelSession,
-    LearningModelSessionOptions,
-    StorageNotFoundError,
-    Tuning,
-)
+from winml_py import InvalidArgumentError, LearningModel, LearningModelSession, LearningModelSessionOptions, Tuning
 from winml_py.core.base.winrt_object import inside
+from winml_py.errors import IllegalCallError, StorageNotFoundError
 
 pytestmark = pytest.mark.usefixtures("all_cores")
 

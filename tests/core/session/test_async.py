@@ -16,24 +16,23 @@ from onnx import helper
 from helpers.models import counting_loop, data, tensor, unary
 from helpers.paths import MODELS
 from winml_py import (
-    AsyncOperation,
-    AsyncStatus,
     CanceledError,
     ClosedError,
     CorruptModelError,
     EvaluationTimeoutError,
-    IllegalCallError,
     InvalidArgumentError,
     InvalidBindingError,
     LearningModel,
     LearningModelBinding,
     LearningModelSession,
-    MissingInputError,
     ModelNotFoundError,
     TensorFloat,
 )
 from winml_py.core.base.winrt_object import inside
+from winml_py.errors import IllegalCallError, MissingInputError
+from winml_py.results import AsyncOperation
 from winml_py.testing import FakeDevice
+from winml_py.winrt.windows.foundation import AsyncStatus
 
 pytestmark = pytest.mark.usefixtures("all_cores")
 
@@ -44,15 +43,9 @@ def test_loading_in_every_way() -> None:
     path = MODELS / "digits.onnx"
     whole = path.read_bytes()
 
-    class StorageFile:
-        def __init__(self) -> None:
-            self.path = str(path)
-
     operations = [
         LearningModel.load_async(path),
         LearningModel.load_async(whole),
-        LearningModel.load_from_storage_file_async(StorageFile()),
-        LearningModel.load_from_storage_file_async(path),
         LearningModel.load_from_stream_async(io.BytesIO(whole)),
     ]
 

@@ -26,11 +26,11 @@ from winml_py import (
     LearningModelBinding,
     LearningModelSession,
     LearningModelSessionOptions,
-    ModelDisposedError,
 )
 from winml_py.core.base.winrt_object import inside
 from winml_py.core.runtime.engine import Engine
 from winml_py.core.runtime.request import CompileRequest
+from winml_py.errors import ModelDisposedError
 from winml_py.testing import FakeCompiler, FakeDevice
 
 pytestmark = pytest.mark.usefixtures("all_cores")

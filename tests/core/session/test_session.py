@@ -27,8 +27,6 @@ from winml_py import (
     LearningModelDeviceKind,
     LearningModelSession,
     LearningModelSessionOptions,
-    ModelDisposedError,
-    ModelVersionError,
     NotSupportedError,
     SizeMismatchError,
     TensorKind,
@@ -40,6 +38,7 @@ from winml_py.core.cache import folders
 from winml_py.core.features.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
 from winml_py.core.features.tensor_classes import TENSOR_CLASSES
 from winml_py.core.runtime.ort import saved_graph
+from winml_py.errors import ModelDisposedError, ModelVersionError
 
 SIDES = {"PP-OCRv6_det_small": 64, "PP-OCRv6_rec_small": 48, "ch_ppocr_mobile_v2.0_cls_mobile": 48}
 

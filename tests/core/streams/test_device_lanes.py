@@ -23,10 +23,10 @@ from winml_py import (
     LearningModelDevice,
     LearningModelSession,
     LearningModelSessionOptions,
-    ModelDisposedError,
     SizeMismatchError,
 )
 from winml_py.core.runtime.ort.recorded import RecordedBinding
+from winml_py.errors import ModelDisposedError
 from winml_py.testing import FakeDevice
 
 pytestmark = pytest.mark.usefixtures("all_cores")

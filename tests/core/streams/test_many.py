@@ -14,15 +14,8 @@ from onnx import helper
 from helpers.models import data, tensor, unary
 from helpers.paths import MODELS, PICTURES
 from helpers.sessions import open_session
-from winml_py import (
-    ClosedError,
-    ImageFeatureValue,
-    InvalidArgumentError,
-    InvalidBindingError,
-    MissingInputError,
-    PictureNotFoundError,
-    SizeMismatchError,
-)
+from winml_py import ClosedError, ImageFeatureValue, InvalidArgumentError, InvalidBindingError, SizeMismatchError
+from winml_py.errors import MissingInputError, PictureNotFoundError
 from winml_py.testing import FakeDevice
 
 pytestmark = pytest.mark.usefixtures("all_cores")

@@ -25,11 +25,11 @@ from winml_py import (
     LearningModelPixelRange,
     LearningModelSession,
     PictureError,
-    PictureNotFoundError,
     SoftwareBitmap,
     VideoFrame,
     VideoReader,
 )
+from winml_py.errors import PictureNotFoundError
 
 LEVELS = (10, 60, 110, 160, 210)
 

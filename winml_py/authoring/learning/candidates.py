@@ -8,12 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.base.arrays import Array
+from ...core.base.arrays import Array, Pixels, Size
 from ...core.imaging.bitmap import SoftwareBitmap
 from ...core.imaging.contract import ImageContract
-from ...core.imaging.formats import Pixels
 from ...core.imaging.geometry import Placement
-from ...core.imaging.scaling import ImageScaling, Size
+from ...core.imaging.scaling import ImageScaling
 from ...core.imaging.tensorize import tensorize
 from ...enums import BitmapPixelFormat, ImageCropMode, ImageKernel, TensorKind, TensorLayout
 from ...errors import WinMLError

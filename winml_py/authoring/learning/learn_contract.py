@@ -11,7 +11,7 @@ import numpy as np
 
 from ...core.features.descriptors import ShapedDescriptor
 from ...core.imaging.contract import ImageContract
-from ...core.model.contracts import fits, fitting_inputs
+from ...core.model.contracts import fitting_inputs
 from ...core.model.model import LearningModel
 from ...enums import BitmapPixelFormat, ImageGray, LearningModelPixelRange, TensorLayout
 from ...errors import InvalidArgumentError, NotSupportedError
@@ -179,7 +179,7 @@ def _fit_model(
     turned = replace(colours, layout=other)
     features = [each for each in model.input_features if isinstance(each, ShapedDescriptor)]
     named = [each for each in features if not names or each.name in names]
-    if named and not any(fits(each, colours) for each in named) and any(fits(each, turned) for each in named):
+    if named and not any(each.fits(colours) for each in named) and any(each.fits(turned) for each in named):
         colours = turned
     for feature in fitting_inputs(model.input_features, colours, names):
         sides = _sides_of(feature, colours)

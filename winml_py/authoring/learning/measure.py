@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.base.arrays import Array
+from ...core.base.arrays import Array, Size
 from ...core.imaging.formats import GRAY_WEIGHTS, LUMA_WEIGHTS
 from ...core.imaging.geometry import BitmapBounds
-from ...core.imaging.scaling import Size
 from ...errors import NotSupportedError
 from ..asked import AskedFunction
 from .probes import COLOURS, GRAYS, SIZES, Numbers, plain, ramp

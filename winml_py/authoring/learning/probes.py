@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.base.arrays import Array
-from ...core.imaging.formats import GRAY_WEIGHTS, LUMA_WEIGHTS, Pixels
-from ...core.imaging.scaling import Size
+from ...core.base.arrays import Array, Pixels, Size
+from ...core.imaging.formats import GRAY_WEIGHTS, LUMA_WEIGHTS
 
 SIZES: tuple[Size, ...] = (
     (300, 400), (400, 300), (320, 320), (480, 640), (701, 350), (97, 131), (150, 1000), (900, 200),

@@ -9,11 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.base.arrays import Array
-from ...core.imaging.formats import Pixels
+from ...core.base.arrays import Array, Pixels, Size
 from ...core.imaging.geometry import Placement
 from ...core.imaging.resize import KERNELS, crop, resize
-from ...core.imaging.scaling import Size
 from ...enums import ImageKernel
 from ..asked import Answer, AskedFunction
 from .candidates import Candidate

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from ...core.base.arrays import Size
 from ...core.imaging.geometry import Placement, compute_placement
-from ...core.imaging.scaling import ImageScaling, Size
+from ...core.imaging.scaling import ImageScaling
 from ...enums import ImageAnchor, ImageCropMode, ImageRounding
 from ...errors import WinMLError
 from .measure import Area

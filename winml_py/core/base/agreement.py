@@ -23,10 +23,10 @@ class Agreement(NamedTuple):
     """How two results compare.
 
     Attributes:
-        error: the largest difference, over the largest magnitude of its channel; infinite where types, shapes, words,
-            whole numbers or the places of NaN and infinity differ.
-        top1: the share of the decided rows that keep their largest element. A row is decided where that element leads
-            by more than the tolerance; None where no row is.
+        error: the largest difference, over the largest magnitude of its channel; infinite where nothing can be
+            compared.
+        top1: the share of the decided rows that keep their largest element; None where no row is decided, which is
+            where that element leads by more than the tolerance.
         tolerance: the error that is allowed.
         near_ties: the undecided rows whose largest element changes. They are no disagreement.
     """
@@ -62,12 +62,8 @@ def compare_outputs(expected: Mapping[str, object], actual: Mapping[str, object]
 
 
 def compare_values(expected: object, actual: object, tolerance: float) -> Agreement:
-    """How one output compares: floats by their error and their ranks, other types must be equal.
-
-    Args:
-        expected: an array, a tensor with `to_numpy`, a list or a mapping of such.
-        actual: the same kind of value.
-        tolerance: the error that is allowed.
+    """How one output (an array, a tensor, a list or a mapping of these) compares: floats by their error and their
+    ranks, other types must be equal.
     """
     expected, actual = as_numpy(expected), as_numpy(actual)
     if isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
@@ -102,10 +98,7 @@ ENOUGH = 16
 
 
 def relative_error(expected: Array, actual: Array) -> float:
-    """The largest difference over the largest magnitude of its channel; infinite where NaN or infinity came.
-
-    An output can hold boxes in pixels beside scores up to 1, and errors of the scores would vanish beside the boxes.
-    """
+    """The largest difference over the largest magnitude of its channel; infinite where NaN or infinity came."""
     if expected.shape != actual.shape:
         return float("inf")
     if expected.size == 0:
@@ -136,10 +129,8 @@ def channel_maxima(values: Array) -> Array:
 
 
 def channel_axis(shape: tuple[int, ...]) -> int | None:
-    """The axis along which a result holds different things, or None.
-
-    It is the last of two axes. Of more it is the second or the last, whichever is shorter: positions are many, and
-    frameworks disagree on the order.
+    """The axis of the channels, or None: the last of two; of more the second or the last, whichever is shorter, because
+    positions are many and frameworks disagree on the order.
     """
     if len(shape) < 2:
         return None
@@ -154,10 +145,7 @@ BACKGROUND = 20
 
 
 def compare_top1(expected: Array, actual: Array, tolerance: float) -> tuple[float | None, int]:
-    """`Agreement.top1` and `Agreement.near_ties` of one output.
-
-    A row holds all classes, whatever their magnitude. Its tolerance is a part of its own largest magnitude.
-    """
+    """`Agreement.top1` and `Agreement.near_ties` of one output."""
     if expected.shape != actual.shape or not np.isfinite(expected).all():
         return None, 0
     found = [_compare_rows(expected, actual, axis, tolerance) for axis in _class_axes(expected.shape)]
@@ -166,11 +154,7 @@ def compare_top1(expected: Array, actual: Array, tolerance: float) -> tuple[floa
 
 
 def _class_axes(shape: tuple[int, ...]) -> set[int]:
-    """The axes that may be the one of the classes; none where nothing is ranked, as in pictures of up to four channels.
-
-    It is the only axis, or the only one after the batch that is longer than 1, or the channels'. With positions in a
-    third axis, these may be the classes: frameworks disagree on the order.
-    """
+    """The axes that may be the one of the classes; none where nothing is ranked, as in small pictures."""
     if 0 in shape:
         return set()
     wide = [axis for axis, size in enumerate(shape) if size > 1 and (axis or len(shape) == 1)]
@@ -194,14 +178,8 @@ def _compare_rows(expected: Array, actual: Array, axis: int, tolerance: float) -
 
 
 def as_numpy(value: object) -> Any:
-    """An output as numpy and Python have it.
-
-    Args:
-        value: what stands in the outputs of a result.
-
-    Returns:
-        The array of a tensor or a picture, which may share its memory; a list of arrays for a sequence; all else as
-        it is.
+    """An output as numpy and Python have it: the array of a tensor or a picture, which may share its memory; a list of
+    arrays for a sequence; all else as it is.
     """
     if isinstance(value, list):
         return [as_numpy(element) for element in value]

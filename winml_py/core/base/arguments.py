@@ -19,16 +19,10 @@ E = TypeVar("E", bound=IntEnum)
 
 
 def whole_number(value: object, what: str, least: int = 0, most: int | None = None) -> int:
-    """Returns the value as an int if it is a whole number between two bounds. A bool is not a number here.
-
-    Args:
-        value: what came.
-        what: its name in the message.
-        least: the smallest number that is allowed.
-        most: the largest one; None for no bound.
+    """Returns the value as an int from `least` to `most`; a bool is not a number here.
 
     Raises:
-        InvalidArgumentError: if `value` is not such a number.
+        InvalidArgumentError: if `value` is not such a number; `what` is its name in the message.
     """
     number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
     if number is not None and number >= least and (most is None or number <= most):
@@ -38,22 +32,14 @@ def whole_number(value: object, what: str, least: int = 0, most: int | None = No
 
 
 def seconds_above_zero(value: object, what: str) -> float:
-    """Returns the value if it is a number of seconds above 0 that the system can wait for.
-
-    Raises:
-        InvalidArgumentError: if `value` is not such a number.
-    """
+    """Returns a number of seconds above 0 that the system can wait for; anything else is an InvalidArgumentError."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= threading.TIMEOUT_MAX:
         raise InvalidArgumentError(f"{what} is {value!r}.", hint="It is a number of seconds above 0.")
     return value
 
 
 def require_type(value: object, kind: Any, hint: str) -> None:
-    """Refuses a value that is no instance of a class, or of the first of a union.
-
-    Raises:
-        InvalidArgumentError: if the value is of another class.
-    """
+    """Refuses a value that is no instance of a class, or of the first of a union, with an InvalidArgumentError."""
     if not isinstance(value, kind):
         expected = (get_args(kind) or [kind])[0].__name__
         article = "an" if expected[0] in "AEIO" else "a"
@@ -79,21 +65,15 @@ class Fields:
 
 
 def truth(value: object, what: str, error: type[WinMLError] = InvalidArgumentError) -> bool:
-    """Returns the value if it is True or False.
-
-    Raises:
-        InvalidArgumentError: if `value` is neither; or the error that is passed.
-    """
+    """Returns the value if it is True or False; raises the error otherwise."""
     if isinstance(value, bool):
         return value
     raise error(f"{what} is {value!r}.", hint="It is True or False.")
 
 
 def member(enum: type[E], value: object, what: str, error: type[WinMLError] = InvalidArgumentError) -> E:
-    """The member of an enumeration that a value stands for: the member itself, or its number.
-
-    Raises:
-        InvalidArgumentError: if `value` stands for no member; or the error that is passed.
+    """The member of an enumeration that a value, itself a member or its number, stands for; else the error is
+    raised.
     """
     if type(value) is enum:  # as nearly always; to call the enumeration takes several times as long
         return value
@@ -128,13 +108,12 @@ def read_bytes(stream: Any, what: str, error: type[WinMLError]) -> bytes:
     """All that is left in a stream, from where it stands; it stays open.
 
     Args:
-        stream: an open binary file, or another object whose `read()` gives bytes.
+        stream: an object whose `read()` gives bytes.
         what: its name in messages: "The model stream".
         error: what is raised where it cannot be read.
 
     Raises:
         InvalidArgumentError: it gives something else than bytes.
-        WinMLError: it cannot be read; of the class that is passed.
     """
     try:
         data = stream.read()
@@ -160,10 +139,10 @@ def name_of(source: str | os.PathLike[str] | IO[Any]) -> str:
 
 @contextmanager
 def open_text(source: str | os.PathLike[str] | IO[Any]) -> Iterator[IO[Any]]:
-    """The file at a path, in UTF-8 with or without the mark of Windows; or an open one, which stays open.
+    """The file at a path, in UTF-8 with or without Windows' mark; or an open one, which stays open.
 
     Raises:
-        OSError: the system's, where there is no such file.
+        OSError: there is no such file.
         InvalidArgumentError: neither a path nor an open file.
     """
     if isinstance(source, (str, os.PathLike)):

@@ -19,6 +19,11 @@ T = TypeVar("T")
 Array = np.ndarray[Any, Any]
 """An array of numpy, of any type and shape."""
 
+Pixels = Array
+
+Size = tuple[int, int]
+"""Height and width, in pixels."""
+
 DType = np.dtype[Any]
 """The type of an array's elements."""
 
@@ -30,9 +35,8 @@ _DLPACK_CUDA = 2  # kDLCUDA
 
 
 class MemoryLocation(NamedTuple):
-    """Where memory is: its kind as ONNX Runtime names it ("cuda", "webgpu"), and the number of the device.
-
-    Arrays of equal locations can be bound without a copy.
+    """Where memory is: its kind as ONNX Runtime names it ("cuda", "webgpu"), and the device's number. Arrays of equal
+    locations can be bound without a copy.
     """
 
     kind: str
@@ -82,7 +86,7 @@ class DeviceArray:
         return copy
 
     def write(self, array: Array) -> None:
-        """Writes an array of the host, of this shape and dtype, over the memory.
+        """Writes an array of this shape and dtype over the memory.
 
         Raises:
             IllegalCallError: the memory is another library's, or the process was forked.
@@ -97,8 +101,6 @@ class DeviceArray:
 
     def wait(self) -> None:
         """Waits for what another library has put into a stream before: it may still write this memory, or read it.
-
-        A run reads the memory, or writes it, in a stream of the runtime's own, which knows nothing of that one.
 
         Raises:
             IllegalCallError: no library that can wait for a stream is there.
@@ -149,11 +151,7 @@ class DeviceArray:
 
     @property
     def cuda_interface(self) -> dict[str, Any]:
-        """The dictionary of `__cuda_array_interface__`, version 3.
-
-        Raises:
-            AttributeError: the memory is not CUDA's; so `hasattr` is right for classes that pass this on.
-        """
+        """The dictionary of `__cuda_array_interface__`, version 3; AttributeError where the memory is not CUDA's."""
         if self.location.kind != "cuda" or self.pointer is None:
             raise AttributeError("__cuda_array_interface__")
         return {
@@ -233,12 +231,7 @@ def _from_dlpack(value: object) -> DeviceArray:
 
 
 def _synchronize(owner: Any, number: int) -> None:
-    """Waits for the stream in which a library works on an array: with the library itself, or with CuPy.
-
-    The numbers of streams are those of `__cuda_array_interface__`: 1 and 2 are the device's default ones, others are
-    addresses, and None from version 3 on says that nothing is under way. Before version 3 there is no word of them: as
-    of torch, whose own stream it is then.
-    """
+    """Waits for the stream in which a library works on an array: with the library itself, or with CuPy."""
     library = type(owner).__module__.partition(".")[0]
     facts = getattr(owner, "__cuda_array_interface__", {})
     stream = facts.get("stream")
@@ -273,13 +266,13 @@ def exports_dlpack(value: object) -> bool:
 
 
 def host_array(value: Any, error: type[WinMLError] = InvalidBindingError) -> Array:
-    """A numpy array over the memory of such a value, which it shares and keeps alive.
-
-    Raises:
-        InvalidBindingError: the memory is a device's, or the value does not export it; or the error that is passed.
+    """A numpy array over the memory of such a value, which it shares; the error is raised for a device's memory, or
+    what is not exported.
     """
     try:
-        _require_host(value)
+        kind, number = value.__dlpack_device__()
+        if int(kind) not in _HOST:
+            raise BufferError(f"it is in the memory of a device, number {int(number)} of DLPack's kind {int(kind)}")
         array: Array = np.from_dlpack(value)
     except (BufferError, RuntimeError, ValueError, TypeError, AttributeError) as cause:
         reason = str(cause).rstrip(".")
@@ -287,17 +280,8 @@ def host_array(value: Any, error: type[WinMLError] = InvalidBindingError) -> Arr
     return array if array.flags.writeable else _writable(value, array)
 
 
-def _require_host(value: Any) -> None:
-    kind, number = value.__dlpack_device__()
-    if int(kind) not in _HOST:
-        raise BufferError(f"it is in the memory of a device, number {int(number)} of DLPack's kind {int(kind)}")
-
-
 def _writable(value: object, array: Array) -> Array:
-    """The array that can be written to, where the value gives one over the same memory.
-
-    Before its version 1.0 DLPack did not say what may be written, and numpy makes such arrays read-only.
-    """
+    """The array that can be written to: before version 1.0 of DLPack numpy makes such arrays read-only."""
     shared = value.numpy() if hasattr(value, "numpy") else None
     if isinstance(shared, np.ndarray) and shared.flags.writeable and np.shares_memory(shared, array):
         return shared
@@ -305,7 +289,7 @@ def _writable(value: object, array: Array) -> Array:
 
 
 def _remedy(value: object) -> str:
-    """What to call on the value; the names are torch's, as other libraries lack what stands in the way."""
+    """What to call on the value, by torch's names."""
     if getattr(value, "requires_grad", False):
         return "Bind tensor.detach(), which shares its memory."
     if getattr(value, "is_sparse", False):

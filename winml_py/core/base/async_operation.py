@@ -103,7 +103,7 @@ class AsyncOperation(Generic[T]):
             raise CanceledError("The operation was cancelled.") from None
 
     def wait(self, timeout: float | None = None, /) -> AsyncStatus:
-        """Waits until the operation is done, `timeout` seconds at most, and tells how far it has come."""
+        """Waits until the operation is done, `timeout` seconds at most, and returns the status."""
         from concurrent.futures import wait
 
         self._require_here()

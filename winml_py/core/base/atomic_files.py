@@ -15,11 +15,10 @@ from ...errors import InvalidArgumentError, StorageAccessError, StorageNotFoundE
 
 
 def require_folder(path: str | os.PathLike[str]) -> None:
-    """Refuses a file whose folder does not exist, before time is spent on its contents.
+    """Refuses a file whose folder does not exist, or that is a folder, before time is spent on its contents.
 
     Raises:
-        StorageNotFoundError: there is no such folder.
-        StorageAccessError: the path is that of a folder.
+        StorageNotFoundError, StorageAccessError: as it says.
     """
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
@@ -39,11 +38,7 @@ def is_same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> 
 
 
 def require_another_file(destination: str | os.PathLike[str], source: str | os.PathLike[str]) -> None:
-    """Refuses to write a new model in the place of the one that it is made from.
-
-    Raises:
-        InvalidArgumentError: the two paths lead to one file.
-    """
+    """Refuses, with an InvalidArgumentError, to write a new model in the place of the one that it is made from."""
     if is_same_file(destination, source):
         raise InvalidArgumentError(
             f"{os.fspath(destination)}: This is the model itself, and the new one would replace it.",
@@ -53,11 +48,7 @@ def require_another_file(destination: str | os.PathLike[str], source: str | os.P
 
 @contextmanager
 def written_to(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turns errors of the system, while a file is written, into one that names the file and the reason.
-
-    Raises:
-        StorageAccessError: it cannot be written.
-    """
+    """Turns the system's errors, while a file is written, into a StorageAccessError that names the file."""
     try:
         yield
     except WinMLError:
@@ -73,11 +64,7 @@ WINDOWS_WAITS = (0.01, 0.03, 0.1, 0.3, 0.5)
 def move_into_place(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
     """Renames a file, which takes the place of one that is there; or a folder, which does not.
 
-    Windows refuses that while a program has one of them open; and virus scanners open what is new, for a moment. So it
-    is tried for a second there.
-
-    Raises:
-        OSError: the system refuses.
+    Windows refuses that while a program, a virus scanner say, has one of them open: so it is tried for a second there.
     """
     for seconds in WINDOWS_WAITS if sys.platform == "win32" else ():
         try:
@@ -90,11 +77,7 @@ def move_into_place(source: str | os.PathLike[str], target: str | os.PathLike[st
 
 
 def copy_mode(source: str, target: str) -> None:
-    """Gives a file the mode of another. On Windows that is but "read-only", with which no file is replaced or removed.
-
-    Raises:
-        OSError: the system refuses.
-    """
+    """Gives a file the mode of another; but not "read-only" of Windows, with which no file is replaced or removed."""
     if sys.platform != "win32":
         shutil.copymode(source, target)
 
@@ -103,21 +86,11 @@ def copy_mode(source: str, target: str) -> None:
 def written_whole(path: str, mode: int | None = None) -> Iterator[BinaryIO]:
     """Opens a temporary file beside `path`, which takes its place when the block ends without an error.
 
-    A link is written through, and the file it leads to keeps its mode. A device or a pipe is opened itself: to replace
-    it would remove it from the system.
+    A link is written through. A device or a pipe is opened itself: to replace it would remove it from the system.
 
     Args:
         path: of the file.
-        mode: what the file's mode will be, from its first byte on; None for that of the file that is there, or the
-            umask's.
-
-    Example:
-        >>> import os, tempfile
-        >>> target = os.path.join(tempfile.mkdtemp(), "answer.txt")
-        >>> with written_whole(target) as file:
-        ...     _ = file.write(b"42")
-        >>> os.listdir(os.path.dirname(target))
-        ['answer.txt']
+        mode: of the file, from its first byte on; None for that of the file that is there, or the umask's.
     """
     real = os.path.realpath(path)
     is_there = os.path.exists(real)
@@ -146,10 +119,6 @@ def written_whole(path: str, mode: int | None = None) -> Iterator[BinaryIO]:
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
-    """Writes a file that appears whole or not at all.
-
-    Raises:
-        StorageAccessError: it cannot be written.
-    """
+    """Writes a file that appears whole or not at all; a StorageAccessError where it cannot be written."""
     with written_to(path), written_whole(os.fspath(path)) as file:
         file.write(data)

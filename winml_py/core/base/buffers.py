@@ -12,11 +12,7 @@ from .winrt_object import Closeable
 
 
 def byte_view(buffer: Any) -> memoryview:
-    """The bytes of a C-contiguous buffer, not copied, also where there are none (which `cast` refuses).
-
-    Raises:
-        InvalidArgumentError: if the object offers no C-contiguous buffer.
-    """
+    """The bytes of a C-contiguous buffer, not copied; an InvalidArgumentError where the object offers none."""
     try:
         memory = memoryview(buffer)
         return memory.cast("B") if memory.nbytes else memoryview(b"")
@@ -33,14 +29,7 @@ class ByteArray(np.ndarray[Any, np.dtype[np.uint8]]):
 
 
 class Buffer(ByteArray):
-    """Bytes, of which the first `length` are in use: an array of uint8, so `memoryview(buffer)` works everywhere.
-
-    Example:
-        >>> from winml_py.core.base.buffers import Buffer
-        >>> buffer = Buffer(4)
-        >>> buffer.capacity, buffer.length
-        (4, 0)
-    """
+    """Bytes, of which the first `length` are in use: an array of uint8, so `memoryview(buffer)` works everywhere."""
 
     __slots__ = ("_length",)
     _length: int
@@ -71,11 +60,7 @@ class Buffer(ByteArray):
 
     @property
     def length(self) -> int:
-        """Bytes in use.
-
-        Raises:
-            InvalidArgumentError: on setting more than there is room for.
-        """
+        """Bytes in use."""
         return self._length
 
     @length.setter
@@ -89,11 +74,7 @@ class Buffer(ByteArray):
 
 
 class MemoryBufferReference(ByteArray, Closeable):
-    """Access to memory until it is closed.
-
-    It is an array of the bytes, so `memoryview(reference)` and `np.frombuffer(reference, dtype)` work on every
-    Python: classes written in Python offer buffers of their own from 3.12 on only.
-    """
+    """Access to memory until it is closed: an array of the bytes, so `memoryview(reference)` works on every Python."""
 
     is_closed: bool
     __slots__ = ("is_closed",)
@@ -114,11 +95,7 @@ class MemoryBufferReference(ByteArray, Closeable):
         return 0 if self.is_closed else self.nbytes
 
     def get_buffer(self) -> memoryview:
-        """The memory, as bytes.
-
-        Raises:
-            ClosedError: the reference has been closed.
-        """
+        """The memory, as bytes; a ClosedError once the reference has been closed."""
         if self.is_closed:
             raise ClosedError("The memory buffer reference has been closed.", hint="Create another.")
         return self.data

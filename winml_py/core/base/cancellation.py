@@ -38,11 +38,7 @@ class Stop:
 
     @contextmanager
     def on_request(self, terminate: Callable[[], None]) -> Iterator[None]:
-        """Within the block, a request calls `terminate`; one that came before ends it here.
-
-        Raises:
-            CanceledError: the stop was requested before.
-        """
+        """Within the block, a request calls `terminate`; one that came before raises CanceledError here."""
         with self._lock:
             self.require_not_requested()
             # Both under the lock: a request in between would be seen by neither of them.
@@ -96,11 +92,7 @@ def call_while_held(lock: threading.Lock, seconds: float, function: Callable[[],
 
 @contextmanager
 def held(lock: AbstractContextManager[object], stop: Stop | None) -> Iterator[None]:
-    """Holds a lock within the block. A stop ends the wait for it: another thread may hold it for long.
-
-    Raises:
-        CanceledError: the stop was requested before the lock was free.
-    """
+    """Holds a lock within the block. A stop ends the wait for it with a CanceledError."""
     acquire: Callable[..., bool] | None = getattr(lock, "acquire", None)  # no lock, as on the CPU, has none
     if stop is None or acquire is None:
         with lock:

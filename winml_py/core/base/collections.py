@@ -15,15 +15,7 @@ V = TypeVar("V")
 
 
 class VectorIterator(Iterator[V], Generic[V]):
-    """Python's iterator with the names of WinRT's: it stands at an element, or behind the last.
-
-    Example:
-        >>> iterator = VectorIterator("ab")
-        >>> iterator.current, iterator.move_next(), iterator.current, iterator.move_next()
-        ('a', True, 'b', False)
-        >>> iterator.has_current
-        False
-    """
+    """Python's iterator with the names of WinRT's: it stands at an element, or behind the last."""
 
     __slots__ = ("_elements", "_position")
 
@@ -37,11 +29,7 @@ class VectorIterator(Iterator[V], Generic[V]):
 
     @property
     def current(self) -> V:
-        """The element that it stands at.
-
-        Raises:
-            InvalidArgumentError: if the iterator is at its end (E_BOUNDS).
-        """
+        """The element that it stands at; behind the last an InvalidArgumentError (E_BOUNDS)."""
         if not self.has_current:
             raise InvalidArgumentError("The iterator stands behind the last element.", hresult=E_BOUNDS)
         return self._elements[self._position]
@@ -97,16 +85,7 @@ class MapView(Mapping[str, V], Generic[V]):
 
 
 class NameMap(MapView[V], Generic[V]):
-    """A map from names, found in any case; iteration gives the names as they were written.
-
-    An exact match wins over one in another case. The map is a view for reading: it holds the values,
-    it does not copy them.
-
-    Example:
-        >>> from winml_py import NameMap
-        >>> NameMap({"Author": "me"})["AUTHOR"]
-        'me'
-    """
+    """A map from names, found in any case; iteration gives the names as they were written. An exact match wins."""
 
     __slots__ = ("_folded", "_items")
 
@@ -142,16 +121,7 @@ class NameMap(MapView[V], Generic[V]):
 
 
 class PropertySet(MapView[Any], UserDict[str, Any]):
-    """A dict with WinRT's names for what it can do.
-
-    Example:
-        >>> from winml_py import PropertySet
-        >>> properties = PropertySet()
-        >>> properties.insert("BitmapBounds", [0, 0, 8, 8])
-        False
-        >>> properties["BitmapBounds"]
-        [0, 0, 8, 8]
-    """
+    """A dict with WinRT's names for what it can do."""
 
     def insert(self, key: str, value: object, /) -> bool:
         """Sets a value, and says whether it replaced another."""
@@ -189,11 +159,7 @@ class VectorNames(Sequence[V], Generic[V]):
         return len(self)
 
     def get_at(self, index: int, /) -> V:
-        """WinRT's name for `vector[index]`, without negative indices.
-
-        Raises:
-            InvalidArgumentError: there is no such element.
-        """
+        """WinRT's name for `vector[index]`, without negative indices."""
         if not 0 <= index < len(self):
             raise InvalidArgumentError(f"There is no element {index} of {len(self)}.", hresult=E_BOUNDS)
         return self[index]
@@ -229,10 +195,7 @@ class MapOutput(dict[Any, V], MapView[V]):
 
 
 class VectorView(VectorNames[Any]):
-    """A tensor's elements in row-major order: a read-only copy, given out as Python numbers or strings.
-
-    `np.asarray(view)` gives them as a flat array without another copy.
-    """
+    """A tensor's elements in row-major order: a read-only copy, given out as Python numbers or strings."""
 
     __slots__ = ("_array",)
 

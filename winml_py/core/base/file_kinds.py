@@ -7,12 +7,7 @@ from typing import NamedTuple
 
 
 class FileKind(NamedTuple):
-    """What a file is.
-
-    Attributes:
-        words: what it is, after "This is".
-        hint: what helps somebody who passed it by mistake.
-    """
+    """What a file is, after "This is", and what helps somebody who passed it by mistake."""
 
     words: str
     hint: str
@@ -31,12 +26,7 @@ _STARTS = (
 
 
 def kind_of(head: bytes) -> FileKind | None:
-    """What a file is whose first bytes these are; None where nobody knows.
-
-    Example:
-        >>> kind_of(b"version https://git-lfs.github.com/spec/v1").words
-        'a Git LFS pointer, which stands in for the file in a repository'
-    """
+    """What a file is whose first bytes these are; None where nobody knows."""
     return next((kind for start, kind in _STARTS if head.startswith(start)), None)
 
 

@@ -29,7 +29,7 @@ def control_groups(
     Args:
         controller: what is limited, "cpu" or "memory".
         root: where control groups are mounted.
-        groups_file: the file that says in which groups this process is.
+        groups_file: says in which groups this process is.
     """
     for line in read_group_file(groups_file).splitlines():
         hierarchy, controllers, path = ([*line.split(":", 2), "", ""])[:3]
@@ -94,12 +94,7 @@ def allowed_cores() -> Collection[int]:
 
 
 def cgroup_quota(root: str | Path = CONTROL_GROUPS, groups_file: str | Path = OWN_GROUPS) -> float | None:
-    """How many cores the limit of a container allows this process; None where there is no limit.
-
-    Args:
-        root: where control groups are mounted, version 2 or 1.
-        groups_file: the file that says in which groups this process is.
-    """
+    """How many cores the limit of a container allows this process; None where there is no limit."""
     limits = (_version2(folder) or _version1(folder) for folder in control_groups("cpu", root, groups_file))
     return min((limit for limit in limits if limit is not None), default=None)
 
@@ -132,12 +127,7 @@ def total_memory() -> int:
 
 
 def free_memory(root: str | Path = CONTROL_GROUPS, groups_file: str | Path = OWN_GROUPS) -> int:
-    """Bytes that this process may still take: what the machine has available, and what its control groups grant.
-
-    Args:
-        root: where control groups are mounted, version 2 or 1.
-        groups_file: the file that says in which groups this process is.
-    """
+    """Bytes that this process may still take: what the machine has available, and what its control groups grant."""
     import psutil
 
     granted = [_memory_headroom(folder) for folder in control_groups("memory", root, groups_file)]
@@ -165,10 +155,7 @@ _VENDORS = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD"}
 
 @cache
 def processor_facts() -> dict[str, str]:
-    """What the system says of the first processor, by the keys of Linux's `/proc/cpuinfo`.
-
-    Windows and macOS say less: the model's name and the maker, and Windows also an `identifier` with the family.
-    """
+    """What the system says of the first processor, by the keys of Linux's `/proc/cpuinfo`."""
     if sys.platform == "win32":
         return _facts_of_registry()
     if sys.platform == "darwin":

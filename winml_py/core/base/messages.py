@@ -10,13 +10,7 @@ from typing import Any
 
 
 def type_name(value: object) -> str:
-    """The type of a value with its module, as Python's own errors name it; builtins and our classes go without.
-
-    Example:
-        >>> from decimal import Decimal
-        >>> type_name(Decimal(1)), type_name({1}), type_name(None)
-        ('decimal.Decimal', 'set', 'NoneType')
-    """
+    """The type of a value with its module, as Python's own errors name it; builtins and our classes go without."""
     kind = type(value)
     is_plain = kind.__module__ == "builtins" or kind.__module__.partition(".")[0] == PACKAGE
     return kind.__qualname__ if is_plain else f"{kind.__module__}.{kind.__qualname__}"
@@ -29,11 +23,7 @@ PACKAGE = __name__.partition(".")[0]
 
 
 def warn_caller(warning: Warning) -> None:
-    """Warns, with the first line outside of this package as the place.
-
-    Raises:
-        Warning: the program has made warnings errors.
-    """
+    """Warns, with the first line outside of this package as the place."""
     import inspect  # here, because programs that never warn need not wait for it
 
     frame, level = inspect.currentframe(), 1
@@ -54,12 +44,7 @@ COMMANDS = re.compile(
 
 
 def shown(text: str) -> str:
-    r"""The text with those characters as Python spells them.
-
-    Example:
-        >>> shown("\x1b[31mred")
-        '\\x1b[31mred'
-    """
+    """The text with those characters as Python spells them."""
     return COMMANDS.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
@@ -72,14 +57,7 @@ def shown_in_json(text: str) -> str:
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """The hint of an error about an unknown name: the known name that is most like it, or all of them.
-
-    Example:
-        >>> did_you_mean("batchh", ["batch", "width"])
-        "Did you mean 'batch'?"
-        >>> did_you_mean("n", ["batch", "width"])
-        'Known: batch, width.'
-    """
+    """The hint of an error about an unknown name: the known name that is most like it, or all of them."""
     from difflib import get_close_matches  # here, because only errors need it
 
     spellings = {spelling.casefold(): spelling for spelling in known}

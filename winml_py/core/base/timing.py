@@ -20,10 +20,6 @@ def take_turns(
 
     Returns:
         The seconds of each block, by rounds.
-
-    Example:
-        >>> take_turns([lambda: 2.0, lambda: 1.0], 3)
-        [[2.0, 2.0, 2.0], [1.0, 1.0, 1.0]]
     """
     seconds: list[list[float]] = [[] for _ in blocks]
     for number in range(rounds):
@@ -36,22 +32,13 @@ def take_turns(
 
 
 def median_turn(ones: Sequence[float], others: Sequence[float]) -> tuple[float, float]:
-    """The seconds of both blocks in the round whose ratio is the median: times and a ratio that agree with each other.
-
-    Medians of each block for itself can be of rounds that the machine was disturbed in differently, and then say
-    something else than the ratio.
-
-    Example:
-        >>> median_turn([2.0, 9.0, 3.0], [1.0, 3.0, 2.0])
-        (2.0, 1.0)
+    """The seconds of both blocks in the round whose ratio is the median: times and a ratio that agree with each other,
+    which medians of each block for itself need not.
     """
     pairs = sorted(zip(ones, others, strict=True), key=lambda pair: pair[0] / pair[1])
     return pairs[(len(pairs) - 1) // 2]
 
 
 def median_ratio(ones: Sequence[float], others: Sequence[float]) -> float:
-    """How many times as long the first take as the second: the median of the rounds' ratios.
-
-    A ratio of one round is much steadier than the times that it is made of.
-    """
+    """How many times as long the first take as the second: the median of the rounds' ratios."""
     return statistics.median([one / other for one, other in zip(ones, others, strict=True)])

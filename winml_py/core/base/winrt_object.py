@@ -17,11 +17,7 @@ class Object:
     __slots__ = ()
 
     def as_(self, kind: type[T], /) -> T:
-        """The object itself, if it is of that class.
-
-        Raises:
-            InvalidArgumentError: if the object is of another class (E_NOINTERFACE).
-        """
+        """The object itself, if it is of that class; else an InvalidArgumentError (E_NOINTERFACE)."""
         if not isinstance(self, kind):
             raise InvalidArgumentError(
                 f"A {type(self).__name__} is no {getattr(kind, '__name__', kind)}.", hresult=E_NOINTERFACE

@@ -31,13 +31,17 @@ def read_config(source: Source, names: Sequence[str], list_key: str = "") -> Con
         list_key: the key that a plain list stands for; "" where a list means nothing.
 
     Raises:
-        StorageNotFoundError: there is no such file, or none in the folder.
-        InvalidArgumentError: the file is not a JSON object.
+        StorageNotFoundError: there is no such file.
+        InvalidArgumentError: it is not a JSON object.
     """
     if isinstance(source, Mapping):
         return Config("The config", source)
     if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
-        source = _find_file(os.fspath(source), names)
+        folder = os.fspath(source)
+        existing = next((path for name in names if os.path.exists(path := os.path.join(folder, name))), None)
+        if existing is None:
+            raise StorageNotFoundError(f"{folder}: there is no {' and no '.join(names)} in this folder.")
+        source = existing
     path = name_of(source)
     try:
         with open_text(source) as file:
@@ -53,24 +57,12 @@ def read_config(source: Source, names: Sequence[str], list_key: str = "") -> Con
     return Config(path, values)
 
 
-def _find_file(folder: str, names: Sequence[str]) -> str:
-    paths = [os.path.join(folder, name) for name in names]
-    existing = next((path for path in paths if os.path.exists(path)), None)
-    if existing is None:
-        raise StorageNotFoundError(f"{folder}: there is no {' and no '.join(names)} in this folder.")
-    return existing
-
-
 _LARGEST = 1 << 53
 """Whole numbers from here on are not exact as float64, and no size."""
 
 
 def require_numbers(name: str, key: str, value: object) -> None:
-    """Refuses numbers that JSON can spell and no setting can be, such as 1e400, wherever they are in a value.
-
-    Raises:
-        NotSupportedError: a number that is NaN, infinite or larger than any setting.
-    """
+    """Refuses, with NotSupportedError, numbers that JSON can spell and no setting can be, such as 1e400."""
     if isinstance(value, Mapping):
         for inner, item in value.items():
             require_numbers(name, f"{key}[{inner!r}]", item)

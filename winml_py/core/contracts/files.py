@@ -13,18 +13,27 @@ from .config import Config, Source, error_prefix, read_config
 _KEYS = (*WINDOWS_KEYS, *OUR_KEYS)
 
 
-def read_contract(source: Source) -> ImageContract:
-    """The contract that a file states, of whichever kind it is.
+def read_contract(source: Source, *, use_test_size: bool = False) -> ImageContract:
+    """The contract that a file states.
 
     Args:
-        source: a JSON file whose keys are those of a model's metadata (`json.dump(contract.to_metadata(), file)` writes
-            one); a `preprocessor_config.json` or `processor_config.json` of Hugging Face; a `config.json` of timm; a
-            folder that holds one of these; or what such a file holds.
+        source: a `preprocessor_config.json` or `processor_config.json` of Hugging Face; a `config.json` of timm, or the
+            `pretrained_cfg` in it; or a JSON file with the keys of a model's metadata, as
+            `json.dump(contract.to_metadata(), file)` writes it. The file's path, an open file, a folder that holds one,
+            or what such a file holds.
+        use_test_size: of timm's, take `test_input_size` and `test_crop_pct` where the config states them.
 
     Raises:
         StorageNotFoundError: there is no such file.
-        InvalidArgumentError: it is none of these, has a key that there is not, or a word that means nothing.
-        NotSupportedError: no contract does the same to a picture.
+        InvalidArgumentError: it is none of these, has an unknown key, or a word or number that means nothing.
+        NotSupportedError: the processor, a key or a value is unknown, or no contract does the same to a picture.
+
+    Example:
+        >>> from winml_py import read_contract
+        >>> read_contract({"image_processor_type": "ViTImageProcessor"}).size
+        (224, 224)
+        >>> read_contract({"input_size": (3, 288, 288), "crop_pct": 1.0}).size
+        (288, 288)
     """
     config = read_config(source, (*huggingface.NAMES, timm.NAME))
     values = config.values
@@ -32,7 +41,7 @@ def read_contract(source: Source) -> ImageContract:
         return _from_words(config)
     is_timm = isinstance(values.get("pretrained_cfg"), Mapping) or "input_size" in values
     if is_timm and "image_processor_type" not in values:
-        return timm.contract_of(config)
+        return timm.contract_of(config, use_test_size)
     if values.keys() & {"image_processor_type", "feature_extractor_type", "image_processor"}:
         return huggingface.contract_of(config)
     raise InvalidArgumentError(

@@ -10,18 +10,13 @@ from typing import Any, NamedTuple
 from ...enums import BitmapPixelFormat, ImageKernel, LearningModelPixelRange
 from ..imaging.contract import ImageContract
 from ..imaging.resize import BY_PILLOW_NAME
-from .config import Config, Source, error_prefix, read_config, require_numbers, unsupported
+from .config import Config, error_prefix, require_numbers, unsupported
 from .processor_sizes import RULES, Geometry, ProcessorSettings
 
 NAMES = ("preprocessor_config.json", "processor_config.json")
 
 _NULL_IS_DEFAULT = ("size", "crop_size", "image_mean", "image_std", "pad_size")
 """The keys that mean the processor's default when a config states null for them."""
-
-
-def from_preprocessor_config(source: Source) -> ImageContract:
-    """The contract that a config of Hugging Face's states; see `ImageContract.from_preprocessor_config`."""
-    return contract_of(read_config(source, NAMES))
 
 
 def contract_of(config: Config) -> ImageContract:
@@ -320,7 +315,7 @@ UNLIKE_A_CONTRACT: dict[str, str] = {
     "SegGpt": "it takes two pictures",
     "Siglip2": "it cuts pictures into patches",
     "Swin2SR": "it pads with a mirrored picture",
-    "TimmWrapper": "timm describes these pixels: ImageContract.from_timm reads the config.json beside it",
+    "TimmWrapper": "timm describes these pixels: read_contract reads the config.json beside it",
     "VitMatte": "it takes a map of the foreground as a fourth channel",
     "VitPose": "it turns each person upright, by boxes that come with the picture",
     "ZoeDepth": "it scales with torch, corners aligned",

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from ...enums import ImageAnchor, ImageRounding
 from ...errors import WinMLError
-from ..imaging.scaling import ImageScaling, Size
+from ..base.arrays import Size
+from ..imaging.scaling import ImageScaling
 from .config import unsupported
 
 Geometry = dict[str, Any]

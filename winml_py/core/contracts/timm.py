@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...enums import BitmapPixelFormat, ImageRounding, LearningModelPixelRange
+from ..base.arrays import Size
 from ..imaging.contract import ImageContract
 from ..imaging.resize import BY_PILLOW_NAME
-from ..imaging.scaling import ImageScaling, Size
-from .config import Config, Source, error_prefix, read_config, require_numbers, unsupported
+from ..imaging.scaling import ImageScaling
+from .config import Config, error_prefix, require_numbers, unsupported
 
 NAME = "config.json"
 
@@ -63,18 +64,12 @@ HARMLESS = frozenset(
 _KERNELS = {name.lower(): kernel for name, kernel in BY_PILLOW_NAME.items()}
 
 
-def from_timm(source: Source, use_test_size: bool = False) -> ImageContract:
-    """The contract that a config of timm's states; see `ImageContract.from_timm`."""
-    return contract_of(read_config(source, (NAME,)), use_test_size)
-
-
 def contract_of(config: Config, use_test_size: bool = False) -> ImageContract:
-    """The contract that a config states.
-
-    Raises:
-        NotSupportedError: a key or a value is unknown, or no contract does the same to a picture.
-    """
-    config = _pretrained(config)
+    """The contract that a config states; NotSupportedError where no contract does the same to a picture."""
+    inner = config.values.get("pretrained_cfg", config.values)  # of a config.json; or the config itself
+    if not isinstance(inner, Mapping) or not _DEFAULTS.keys() & inner.keys():
+        raise unsupported(config.name, "there is no pretrained_cfg of timm's in it")
+    config = Config(config.name, inner)
     for key in config.values.keys() - _DEFAULTS.keys() - HARMLESS:
         raise unsupported(config.name, f"{key} is a key that timm's evaluation is not known to read")
     settings = _DEFAULTS | {key: config.values[key] for key in _DEFAULTS if config.values.get(key)}
@@ -96,14 +91,6 @@ def contract_of(config: Config, use_test_size: bool = False) -> ImageContract:
         )
 
 
-def _pretrained(config: Config) -> Config:
-    """The `pretrained_cfg` of a `config.json`, or the config itself."""
-    inner = config.values.get("pretrained_cfg", config.values)
-    if not isinstance(inner, Mapping) or not _DEFAULTS.keys() & inner.keys():
-        raise unsupported(config.name, "there is no pretrained_cfg of timm's in it")
-    return Config(config.name, inner)
-
-
 def _geometry(name: str, settings: Mapping[str, object]) -> dict[str, Any]:
     """Where a picture goes: size, scaling and padding."""
     size, ratio, mode = _size(name, settings["input_size"]), settings["crop_pct"], settings["crop_mode"]
@@ -115,7 +102,11 @@ def _geometry(name: str, settings: Mapping[str, object]) -> dict[str, Any]:
         return {"size": size, "scaling": ImageScaling(height, width, crop_rounding=half)}
     if mode == "border":
         fitted = ImageScaling(height, width, keeps_aspect=True, rounding=half, crop_rounding=half)
-        return {"size": size, "scaling": fitted, "pad": _levels(name, settings["mean"])}
+        mean = settings["mean"]
+        if not isinstance(mean, (list, tuple)) or not all(isinstance(number, (int, float)) for number in mean):
+            raise unsupported(name, f"mean is {mean!r}, and not a number for each channel")
+        pad = tuple(min(max(round(255 * number), 0), 255) for number in mean)
+        return {"size": size, "scaling": fitted, "pad": pad}
     if mode != "center" or height != width:
         raise unsupported(name, f"crop_mode is {mode!r}, and input_size {height}x{width}: center needs a square")
     return {"size": size, "scaling": ImageScaling(crop_ratio=ratio, crop_rounding=half)}
@@ -130,9 +121,3 @@ def _size(name: str, value: object) -> Size:
     ):
         return value[1], value[2]
     raise unsupported(name, f"input_size is {value!r}, and not three channels, height and width")
-
-
-def _levels(name: str, mean: object) -> tuple[int, ...]:
-    if isinstance(mean, (list, tuple)) and all(isinstance(number, (int, float)) for number in mean):
-        return tuple(min(max(round(255 * number), 0), 255) for number in mean)
-    raise unsupported(name, f"mean is {mean!r}, and not a number for each channel")

@@ -1,30 +1,28 @@
 """What Ultralytics' exporter writes into a model's metadata: `task`, `imgsz`, `channels`, `names`.
 
-The values are Python's spelling of what they were. A model is untrusted input, so nothing is evaluated: what does not
-read as the exporter writes it states no contract, and the log says so.
+The values are Python's literals. A model is untrusted input: what does not read as the exporter writes it states no
+contract, and the log says so.
 """
 
 from __future__ import annotations
 
 import ast
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
 from ...enums import BitmapPixelFormat, ImageCropMode, ImageKernel, ImageRounding, LearningModelPixelRange
+from ..base.arguments import is_text
 from ..base.messages import logger
 from ..imaging.contract import ImageContract
 from ..imaging.scaling import ImageScaling
 
 KEYS = frozenset({"imgsz"})
+"""A model that loses them states no contract."""
 
 _DETECTORS = ("detect", "segment", "pose", "obb")
 _LONGEST = 1 << 20
 """Characters of `names` that are read; 1000 classes have some 20,000."""
-
-_TEXT = r"""'[^'\\]*+(?:\\.[^'\\]*+)*+'|"[^"\\]*+(?:\\.[^"\\]*+)*+\""""
-_PAIR = re.compile(rf"\s*+(\d{{1,6}})\s*+:\s*+({_TEXT})\s*+(?:,|$)", re.DOTALL)
 
 
 def contract_of(metadata: Mapping[str, str]) -> ImageContract | None:
@@ -33,8 +31,7 @@ def contract_of(metadata: Mapping[str, str]) -> ImageContract | None:
     Detectors see the whole picture, padded with gray; RT-DETR sees it stretched, and classifiers its middle.
 
     Raises:
-        ValueError: they do not read as the exporter writes them, or no contract does the same.
-        RecursionError: they are lists in lists in lists.
+        ValueError, RecursionError: they do not read as the exporter writes them, or no contract does the same.
     """
     if metadata.get("author") != "Ultralytics":
         return None
@@ -81,25 +78,12 @@ def labels_of(metadata: Mapping[str, str]) -> tuple[str, ...]:
     names = metadata.get("names", "")
     if metadata.get("author") != "Ultralytics" or not names:
         return ()
-    labels = _labels(names.strip()) if len(names) <= _LONGEST else {}
-    if not labels or sorted(labels) != list(range(len(labels))):
+    try:
+        labels = ast.literal_eval(names.strip()) if len(names) <= _LONGEST else None
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        labels = None
+    is_numbered = isinstance(labels, dict) and [*labels] == list(range(len(labels)))
+    if not labels or not is_numbered or not all(map(is_text, labels.values())):
         logger.info("the names of Ultralytics' exporter are not {0: 'name', 1: ...}, and are not used")
         return ()
-    return tuple(labels[index] for index in range(len(labels)))
-
-
-def _labels(text: str) -> dict[int, str]:
-    """The pairs of `{0: 'name', 1: ...}`; none where the text is anything else."""
-    if not (text.startswith("{") and text.endswith("}")):
-        return {}
-    inside, at, labels = text[1:-1], 0, {}
-    while at < len(inside):
-        pair = _PAIR.match(inside, at)
-        if pair is None:
-            return {}
-        try:
-            labels[int(pair[1])] = str(ast.literal_eval(pair[2]))  # a text alone: nothing in it is nested
-        except (ValueError, SyntaxError):  # a line break, or an escape that Python does not know
-            return {}
-        at = pair.end()
-    return labels
+    return tuple(labels.values())

@@ -6,13 +6,14 @@ import numpy as np
 
 from ...enums import Precision, TensorKind
 from ..base.arrays import Array, DeviceArray, DType
-from ..features.descriptors import ShapedDescriptor
-from ..features.pictures import bitmaps_of
+from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
+from ..features.pictures import ImageFeatureValue, PictureFit, bitmaps_of
 from ..features.resolve import DevicePixels, Pictures
 from ..features.tensor import zeros
 from ..features.tensor_classes import TENSOR_CLASSES
 from ..imaging.picture_placement import PicturePlacement
 from ..imaging.tensorize import BatchTensorizer
+from ..model.contracts import MissingContracts
 from .compiled import Compiled
 
 PictureTensor = Array | DeviceArray
@@ -97,9 +98,13 @@ class PictureInputs:
         return TENSOR_CLASSES[descriptor.tensor_kind].dtype
 
 
-def tensor_of(pictures: Pictures) -> Array:
-    """The tensor that pictures become, in memory of its own, for what compares results without a binding."""
-    value, fit = pictures
+def tensor_of(value: ImageFeatureValue, feature: FeatureDescriptor) -> Array:
+    """The tensor that pictures become where they are bound to a feature, for what compares results without a binding.
+
+    Warns, as a bind does, where nothing states a contract.
+    """
+    fit = PictureFit(value, feature)
+    MissingContracts(is_silent=False).tell(Pictures(value, fit))
     tensor = zeros(TENSOR_CLASSES[fit.descriptor.tensor_kind], fit.shape)
     BatchTensorizer().write(bitmaps_of(value, 1), fit.contract, tensor, fit.placements)
     return tensor

@@ -203,11 +203,11 @@ class LearningModelEvaluationResult(Object):
             labels = labels_of(labels)
         return rank_classes(rows[0], n, labels or fitting(self._facts.labels, rows[0]))
 
-    def _repr_html_(self) -> str:
-        from ..features.html import error_html, outputs_html
-
+    def _repr_html_(self) -> str | None:
         if self._error is not None:
-            return error_html(self._error)
+            return None
+        from ..features.html import outputs_html
+
         return outputs_html(self._outputs, self.labels, is_of_picture=bool(self._placements))
 
     def __repr__(self) -> str:

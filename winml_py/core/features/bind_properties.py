@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, TypeVar
 from ...enums import BitmapPixelFormat, LearningModelPixelRange
 from ...errors import InvalidArgumentError, InvalidBindingError
 from ..base.arguments import member, truth
+from ..base.arrays import Size
 from ..base.messages import did_you_mean, type_name
 from ..imaging.contract import ImageContract, size_of
 from ..imaging.geometry import BitmapBounds
-from ..imaging.scaling import Size
 
 E = TypeVar("E", bound=IntEnum)
 
@@ -43,11 +43,8 @@ class BindProperties(NamedTuple):
 
     @classmethod
     def read(cls, properties: Mapping[str, Any] | None, ignores_unknown: bool = False) -> BindProperties:
-        """Reads the properties of a bind. Values of None are ignored, as in Windows ML.
-
-        Args:
-            properties: what a program wrote.
-            ignores_unknown: whether keys that there are not are ignored, as in Windows ML.
+        """Reads the properties of a bind. Values of None are ignored, as in Windows ML; so are unknown keys, if that is
+        asked for.
 
         Raises:
             InvalidBindingError: a value of the wrong type, or an unknown key.
@@ -55,11 +52,9 @@ class BindProperties(NamedTuple):
         if not properties:
             return NO_PROPERTIES
         if not isinstance(properties, Mapping):
-            kinds = {ImageContract: "ImageContract", BitmapPixelFormat: "BitmapPixelFormat"}
-            key = next((key for kind, key in kinds.items() if isinstance(properties, kind)), None)
             raise InvalidBindingError(
                 f"The properties of a bind are a mapping, not {type_name(properties)}.",
-                hint=f'Write {{"{key}": value}}.' if key else 'Write {"BitmapBounds": [0, 0, 224, 224]}, say.',
+                hint='Write {"ImageContract": contract} or {"BitmapBounds": [0, 0, 224, 224]}, say.',
             )
         fields: dict[str, Any] = {}
         for key, value in properties.items():
@@ -75,10 +70,8 @@ class BindProperties(NamedTuple):
         return BindProperties(self.bounds, None, self.pixel_range, self.contract, self.size, self.stays_on_device)
 
     def override(self, contract: ImageContract) -> ImageContract:
-        """The contract with the properties in place of what it says.
-
-        Raises:
-            InvalidBindingError: a format that Windows ML does not take there.
+        """The contract with the properties in place of what it says; raises InvalidBindingError for a format that
+        Windows ML does not take there.
         """
         contract = self.contract or contract
         if self.pixel_range is None and self.pixel_format is None:

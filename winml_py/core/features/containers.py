@@ -138,10 +138,8 @@ def is_buffer(value: Any) -> bool:
 def from_vector(values: Sequence[object], descriptor: TensorFeatureDescriptor) -> Tensor | None:
     """A tensor with a copy of a list's elements, or None where they do not fit the descriptor's kind.
 
-    A list in WinRT is a vector, and takes the descriptor's shape. Lists of lists have a shape of their own.
-
-    Raises:
-        InvalidArgumentError: the shape has more than one free size, or another number of elements.
+    A list in WinRT is a vector, and takes the descriptor's shape, which must have as many elements and at most one free
+    size (else InvalidArgumentError). Lists of lists have a shape of their own.
     """
     tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
     elements, nested_shape = values, None
@@ -157,7 +155,7 @@ def from_vector(values: Sequence[object], descriptor: TensorFeatureDescriptor) -
 
 
 def from_scalar(value: float | str, descriptor: TensorFeatureDescriptor) -> Tensor | None:
-    """A tensor of one element, or None where the feature holds more, or elements of another kind."""
+    """A tensor of one element, or None where the feature holds more, or another kind."""
     tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
     if tensor_class is None or not is_element(value, descriptor.tensor_kind):
         return None
@@ -179,11 +177,7 @@ def from_typed_buffer(buffer: Any, descriptor: TensorFeatureDescriptor) -> Tenso
 
 
 def from_buffers(buffers: Sequence[Any], descriptor: TensorFeatureDescriptor) -> Tensor | None:
-    """A tensor with a copy of several buffers' bytes one after the other, or None for strings.
-
-    Raises:
-        InvalidArgumentError: the bytes are not those of a tensor of the descriptor's shape.
-    """
+    """A tensor with a copy of several buffers' bytes one after the other, or None for strings."""
     tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
     if tensor_class is None or tensor_class.dtype == object:
         return None

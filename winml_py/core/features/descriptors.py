@@ -14,6 +14,8 @@ from ..imaging.contract import ImageContract
 FREE = 0xFFFFFFFF
 """An image descriptor's width or height when the model takes any; WinRT's uint32 for -1."""
 
+_PICTURE_KINDS = {TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.UINT8}
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FeatureDescriptor(Object):
@@ -33,6 +35,13 @@ class FeatureDescriptor(Object):
     def is_required(self) -> bool:
         """True: Windows ML calls every feature that has a name required."""
         return bool(self.name)
+
+    def fits(self, contract: ImageContract) -> bool:
+        """Whether the feature is a tensor of pictures as the contract describes them."""
+        if not isinstance(self, ShapedDescriptor) or len(self.shape) != 4:
+            return False
+        kinds = _PICTURE_KINDS & {contract.tensor_kind or self.tensor_kind}
+        return self.tensor_kind in kinds and self.shape[contract.axes()[0]] == contract.channels
 
     def expects(self) -> str:
         """The type in the words of Windows ML's messages: `Float[1,3,224,224,]`, `Image[224x224]`."""
@@ -122,7 +131,7 @@ class ImageFeatureDescriptor(FeatureDescriptor):
         return f"Image[{width}x{height}]"
 
     def describe(self) -> str:
-        """The type and the contract in a line for people."""
+        """The type in a line for people."""
         return f"{_in_words(self.tensor_kind, self.shape, self.dimension_names)}, {self.contract.describe()}"
 
 
@@ -199,14 +208,7 @@ def _size(shape: tuple[int, ...], axis: int) -> int:
 
 
 def incompatible(kind: type[WinMLError], descriptor: FeatureDescriptor, actual: str, hint: str) -> WinMLError:
-    """The error for a value that does not fit a feature, in the words of Windows ML.
-
-    Args:
-        kind: its class.
-        descriptor: the feature.
-        actual: the type of the value.
-        hint: what to do.
-    """
+    """The error of a class for a value of type `actual` that does not fit a feature, in the words of Windows ML."""
     return kind(
         f"Model variable {descriptor.name}, expects {descriptor.expects()}, but binding was attempted with an "
         f"incompatible type {actual}.",

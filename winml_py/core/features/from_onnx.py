@@ -29,10 +29,8 @@ _IMAGE_ELEMENTS = (TensorKind.FLOAT, TensorKind.FLOAT16)
 
 
 def image_contract(metadata: Mapping[str, str]) -> ImageContract | None:
-    """The contract of a model's images, which its `metadata_props` state; None where nobody can keep to it.
-
-    Windows ML's keys are held to its words: what it does not support makes a plain tensor of an image. A word under one
-    of our keys that nobody knows does the same.
+    """The contract that a model's `metadata_props` state for its images; None where nobody can keep to it: what Windows
+    ML does not support, or an unknown word, makes a plain tensor of an image.
     """
     if metadata.get("Image.ColorSpaceGamma") == "Linear":
         return None
@@ -43,14 +41,8 @@ def image_contract(metadata: Mapping[str, str]) -> ImageContract | None:
 
 
 def describe(info: ValueInfo, metadata: Mapping[str, str]) -> FeatureDescriptor:
-    """The descriptor of one input or output.
-
-    Args:
-        info: the graph's ValueInfo.
-        metadata: the model's `metadata_props`, case-sensitive.
-
-    Raises:
-        NotSupportedError: a type that Windows ML refuses, such as `optional`.
+    """The descriptor of one input or output; NotSupportedError for a type that Windows ML refuses, such as
+    `optional`.
     """
     return _describe(info.type, info.name, info.description, image_contract(metadata))
 

@@ -7,10 +7,10 @@ from html import escape
 
 from ...errors import WinMLError
 from ..base.arrays import Array
-from ..imaging.frame import VideoFrame
 from .descriptors import FeatureDescriptor
-from .pictures import ImageFeatureValue, pictures_html
+from .pictures import pictures_html
 from .ranking import best_of
+from .resolve import as_picture
 from .tensor import Tensor
 
 PREVIEW = 160
@@ -29,13 +29,13 @@ def model_html(name: str, description: str, inputs: Descriptors, outputs: Descri
 
 
 def session_html(name: str, device: str, engine: str, inputs: Descriptors, outputs: Descriptors) -> str:
-    """A session's model, where it runs and on which engine, and the features."""
+    """A session's model, where it runs, and the features."""
     about = f"LearningModelSession <b>{escape(name or '(no name)')}</b> on {escape(device)}: {escape(engine)}"
     return f"<div>{about}{_features(inputs, outputs)}</div>"
 
 
 def outputs_html(outputs: Mapping[str, object], labels: Sequence[str] = (), *, is_of_picture: bool = False) -> str:
-    """The outputs of an evaluation; the labels are the model's. Of a picture, numbers may be boxes or a map of it."""
+    """The outputs of an evaluation; the labels are the model's. A picture's numbers may be boxes, or a map of it."""
     rows = [(escape(name), _value(value, labels)) for name, value in outputs.items()]
     is_plain = all(cell == _text(value) for value, (_, cell) in zip(outputs.values(), rows, strict=True))
     seen = "winml_py.vision: detections(result) of a detector, masks(result) of a segmenter."
@@ -50,11 +50,6 @@ def options_html(settings: Mapping[str, object], defaults: Mapping[str, object])
         for name, value in settings.items()
     ]
     return f"<div>LearningModelSessionOptions{table(('setting', 'value'), rows)}</div>"
-
-
-def error_html(error: Exception) -> str:
-    """What went wrong."""
-    return f"<div>LearningModelEvaluationResult failed: {escape(str(error))}</div>"
 
 
 def _features(inputs: Descriptors, outputs: Descriptors) -> str:
@@ -75,19 +70,12 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _value(value: object, labels: Sequence[str] = ()) -> str:
     try:
-        return _format_value(value, labels)
+        picture = as_picture(value)
+        if picture is not None:
+            return pictures_html(picture, PREVIEW)
+        return _text(value) + (_scores(value.to_numpy(), labels) if isinstance(value, Tensor) else "")
     except WinMLError:  # what was closed, or cannot be read, is shown as text
         return _text(value)
-
-
-def _format_value(value: object, labels: Sequence[str]) -> str:
-    if isinstance(value, ImageFeatureValue):
-        return pictures_html(value, PREVIEW)
-    if isinstance(value, VideoFrame):
-        return pictures_html(ImageFeatureValue([value]), PREVIEW)
-    if isinstance(value, list) and value and isinstance(value[0], VideoFrame):
-        return pictures_html(ImageFeatureValue(value), PREVIEW)
-    return _text(value) + (_scores(value.to_numpy(), labels) if isinstance(value, Tensor) else "")
 
 
 def _text(value: object) -> str:

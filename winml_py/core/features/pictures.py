@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, BinaryIO, TypeGuard
 
 from ...enums import BitmapPixelFormat, LearningModelFeatureKind, TensorKind
 from ...errors import InvalidArgumentError, InvalidBindingError, SizeMismatchError, WinMLError
+from ..base.arrays import Pixels, Size
 from ..base.messages import type_name
 from ..base.winrt_object import Object
 from ..imaging.bitmap import LONGEST, SoftwareBitmap, html_figure
 from ..imaging.codecs import MAX_PIXELS, EncodedPicture, PictureSource
 from ..imaging.contract import ImageContract
-from ..imaging.formats import Pixels
 from ..imaging.frame import VideoFrame
 from ..imaging.geometry import Placement, compute_placement
 from ..imaging.picture_placement import PicturePlacement
-from ..imaging.scaling import Size
 from .bind_properties import NO_PROPERTIES, BindProperties
 from .descriptors import (
     FeatureDescriptor,
@@ -82,9 +81,8 @@ class ImageFeatureValue(Object):
         Args:
             source: the path of the file, its bytes, or an open binary stream, which is read to its end.
             fast_decode: a JPEG much larger than the model is decoded at bind, to a half, a quarter or an eighth of its
-                sides, never to less than twice the model's. Where the model's kernel is antialiased, it is shrunk
-                from there by area: about half the time, and within two levels on average of the exact way. The other
-                kernels skip pixels, and other ones then.
+                sides, never to less than twice the model's: about half the time, and with an antialiased kernel within
+                two levels on average of the exact way.
             max_pixels: how many pixels a file may claim to hold.
 
         Raises:
@@ -121,7 +119,7 @@ class ImageFeatureValue(Object):
         encoded = self._encoded
         if encoded is not None:
             # The frames first: another thread that finds no file any more has to find them.
-            self._frames = (_frame(SoftwareBitmap.from_array(*encoded.decode())),)
+            self._frames = (VideoFrame.create_with_software_bitmap(SoftwareBitmap.from_array(*encoded.decode())),)
             self._encoded = None
         return self._frames
 
@@ -171,7 +169,7 @@ def _require_frames(frames: Iterable[VideoFrame]) -> tuple[VideoFrame, ...]:
 
 
 def bitmaps_of(value: ImageFeatureValue, shrink: float) -> list[SoftwareBitmap]:
-    """The pictures of a value. A JPEG that is not decoded yet is decoded smaller if the caller will shrink it a lot."""
+    """The pictures of a value. A JPEG that is not decoded yet is decoded smaller if the caller shrinks it a lot."""
     encoded = value._encoded  # noqa: SLF001 - users ask for `fast_decode`, and only bind knows the size
     # To a half is the least that a JPEG can be reduced, and twice the wanted size has to be left.
     if encoded is None or shrink < 4:
@@ -180,18 +178,10 @@ def bitmaps_of(value: ImageFeatureValue, shrink: float) -> list[SoftwareBitmap]:
 
 
 def pictures_html(value: ImageFeatureValue, longest: int = LONGEST) -> str:
-    """The pictures of a value as a notebook shows them, eight at most.
-
-    Raises:
-        WinMLError: one is closed, or cannot be decoded.
-    """
+    """The pictures of a value as a notebook shows them, eight at most."""
     shrink = max(map(max, value.sizes)) / longest
     words = repr(value).strip("<>")
     return "".join(html_figure(bitmap.to_pil(), words, longest) for bitmap in bitmaps_of(value, shrink)[:SHOWN])
-
-
-def _frame(bitmap: SoftwareBitmap) -> VideoFrame:
-    return VideoFrame.create_with_software_bitmap(bitmap)
 
 
 # How pictures become a feature's tensor.
@@ -203,11 +193,6 @@ _GRAY, _COLOUR = ImageContract(BitmapPixelFormat.GRAY8), ImageContract(BitmapPix
 
 class PictureFit:
     """How pictures of certain sizes become a feature's tensor. Pictures that follow each other mostly share one.
-
-    Args:
-        value: pictures of these sizes.
-        descriptor: the feature.
-        properties: those of the bind.
 
     Attributes:
         descriptor: the feature.
@@ -231,7 +216,7 @@ class PictureFit:
 
     @cached_property  # only inputs ask: an output is stretched over the bitmaps that are bound to it
     def placements(self) -> list[Placement]:
-        """Where each picture goes in the tensor; raises as the function `placements`."""
+        """Where each picture goes in the tensor."""
         return placements(self.descriptor, self.contract, self._properties, self.sizes)
 
     @cached_property
@@ -294,9 +279,7 @@ def fixed_sides(
     descriptor: ShapedDescriptor, contract: ImageContract, properties: BindProperties = NO_PROPERTIES
 ) -> tuple[int | None, int | None]:
     """Height and width of the tensor, as the bind, the contract or the model fixes them; None where nothing does.
-
-    Raises:
-        InvalidBindingError: the model fixes another.
+    InvalidBindingError where the model fixes another.
     """
     _, rows, columns = contract.axes()
     height, width = descriptor.shape[rows], descriptor.shape[columns]
@@ -320,9 +303,8 @@ def fitting_picture(
     """Checks that a feature takes these pictures, and says how they become its tensor.
 
     Raises:
-        InvalidBindingError: the feature takes no pictures: its image metadata are unsupported, its elements are
-            not those of a picture, or its channels are not those of the contract.
-        SizeMismatchError: the feature's tensor is not of rank 4, or its batch is of another size.
+        InvalidBindingError: it takes no pictures, or none with these channels or elements.
+        SizeMismatchError: its tensor is not of rank 4, or its batch is of another size.
         InvalidArgumentError: it has neither 1 nor 3 channels.
     """
     if not isinstance(descriptor, ShapedDescriptor):
@@ -367,7 +349,7 @@ def _check_picture(value: ImageFeatureValue, descriptor: ShapedDescriptor, prope
         raise incompatible(SizeMismatchError, descriptor, _describe(value), hint)
 
 
-def contract_for_bind(descriptor: ShapedDescriptor, properties: BindProperties) -> ImageContract:
+def contract_for_bind(descriptor: ShapedDescriptor, properties: BindProperties = NO_PROPERTIES) -> ImageContract:
     """What the model's metadata, or Windows ML's rule for tensors, and the properties say of a picture."""
     if isinstance(descriptor, ImageFeatureDescriptor):
         return properties.override(descriptor.contract)
@@ -384,11 +366,7 @@ def takes_picture(descriptor: FeatureDescriptor) -> TypeGuard[ShapedDescriptor]:
 def pixel_format_of(
     sizes: tuple[int, ...], descriptor: FeatureDescriptor, properties: BindProperties
 ) -> BitmapPixelFormat:
-    """How the pixels of an array of these sizes lie.
-
-    Raises:
-        InvalidBindingError: nobody said.
-    """
+    """How the pixels of an array of these sizes lie; InvalidBindingError where nobody said."""
     if properties.pixel_format is not None:
         return properties.pixel_format
     if len(sizes) == 2:

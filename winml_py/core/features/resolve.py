@@ -148,7 +148,7 @@ def resolve(
         before: how the pictures that were bound before became the tensor; taken again where it is the same.
 
     Raises:
-        InvalidBindingError: nothing that can be bound, a value that does not fit, or pixels whose order nobody said.
+        InvalidBindingError: a value that does not fit, or pixels whose order nobody said.
         SizeMismatchError: a tensor of another shape, or pictures for a tensor that holds none.
         InvalidArgumentError: a list that does not fill the descriptor's shape.
     """
@@ -190,12 +190,7 @@ def _resolve_cuda(array: DeviceArray, descriptor: FeatureDescriptor, properties:
 def _feature_value(
     value: Any, descriptor: FeatureDescriptor, properties: BindProperties
 ) -> tuple[FeatureValue, BindProperties]:
-    """The feature value for what a caller binds, and the properties that are left for it.
-
-    Raises:
-        InvalidBindingError: nothing that can be bound, or pixels whose order nobody said.
-        InvalidArgumentError: a list that does not fill the descriptor's shape.
-    """
+    """The feature value for what a caller binds, and the properties that are left for it."""
     feature_value: FeatureValue | None
     if isinstance(value, np.ndarray):
         # Bytes for an image are pixels, unless they have its four dimensions. Such an array uses up the pixel format:
@@ -297,12 +292,7 @@ def _hint(value: object, descriptor: FeatureDescriptor) -> str:
 
 
 def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
-    """Refuses a tensor that does not fit, by the table of Windows ML's `FeatureCompatibility.h`.
-
-    Raises:
-        InvalidBindingError: the feature is no tensor, or one of another element type.
-        SizeMismatchError: another shape.
-    """
+    """Refuses a tensor that does not fit, by the table of Windows ML's `FeatureCompatibility.h`."""
 
     def mismatch(kind: type[WinMLError], hint: str) -> WinMLError:  # the words are put together for errors alone
         return incompatible(kind, descriptor, spell_tensor(value.tensor_kind, tuple(value.shape)), hint)

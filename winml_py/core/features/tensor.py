@@ -68,16 +68,14 @@ class Tensor(Closeable, Object):
             return cls._over(None, None)
         return cls._over(None, _sizes(shape, free=None))
 
-    create2 = create  # pywinrt 3's name
-
     @classmethod
     def create_from_array(cls, shape: Iterable[int], data: object, /) -> Self:
         """A tensor with a copy of `data`.
 
         Args:
             shape: the sizes; one may be -1 and is taken from the number of elements.
-            data: an array of `view_dtype` of any shape, or a sequence of Python values, in row-major order.
-                Fewer elements than the shape holds are filled up with zeros, as in Windows ML (not for float16).
+            data: an array of `view_dtype` of any shape, or a sequence of Python values, in row-major order. Fewer
+                elements than the shape holds are filled up with zeros, as in Windows ML (not for float16).
 
         Raises:
             InvalidArgumentError: more elements than the shape holds, or of another type.
@@ -115,8 +113,8 @@ class Tensor(Closeable, Object):
 
         Args:
             shape: the sizes; one may be -1 and is taken from the buffer's size.
-            buffer: any C-contiguous buffer: `bytearray`, `array.array`, `memoryview`, a numpy array.
-                Its bytes are taken as elements of `dtype`.
+            buffer: any C-contiguous buffer: `bytearray`, `memoryview`, a numpy array. Its bytes are elements of
+                `dtype`.
 
         Raises:
             InvalidArgumentError: its size is not that of the shape.
@@ -157,7 +155,6 @@ class Tensor(Closeable, Object):
 
     @classmethod
     def _elements(cls, data: object) -> Array:
-        """The data as a flat array of `dtype`."""
         if hasattr(data, "dtype") and data.dtype not in (cls.view_dtype, cls.dtype):
             raise InvalidArgumentError(
                 f"{cls.__name__} takes {cls.view_dtype.name} elements, not {data.dtype}.",
@@ -168,7 +165,7 @@ class Tensor(Closeable, Object):
                 if not hasattr(data, "dtype"):
                     cls._require_numbers(np.asarray(data))
                     data = np.asarray(data, cls.view_dtype)
-                return cls._store(np.asarray(data).reshape(-1))
+                return np.asarray(data).reshape(-1).astype(cls.dtype, copy=False)
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidArgumentError(
                 f"{cls.__name__} takes {cls.view_dtype.name} elements: {error}.", hint="Pass a flat list or an array."
@@ -181,11 +178,6 @@ class Tensor(Closeable, Object):
         fits = {"f": "iuf", "i": "iu", "u": "iu", "b": "b"}[expected]
         if natural.size and actual not in fits:
             raise TypeError(f"{natural.dtype.name} elements came")
-
-    @classmethod
-    def _store(cls, elements: Array) -> Array:
-        """From `view_dtype` to `dtype`; where they are one size, the bits are kept."""
-        return elements.astype(cls.dtype, copy=False)
 
     @property
     def kind(self) -> LearningModelFeatureKind:
@@ -204,7 +196,7 @@ class Tensor(Closeable, Object):
 
     @property
     def is_on_device(self) -> bool:
-        """Whether the numbers are in a GPU's memory: an output that was bound with `DisableTensorCpuSync`, or what
+        """Whether the numbers are in a GPU's memory: an output bound with `DisableTensorCpuSync`, or what
         `LearningModelSession.upload` gave. Such a tensor is bound to sessions on that GPU without a copy.
         """
         return self._inside.device_array is not None
@@ -226,13 +218,11 @@ class Tensor(Closeable, Object):
         """Writes new numbers into the tensor's memory, which stays where it is: recorded work of a GPU reads it there.
 
         Args:
-            data: an array of the tensor's shape, and of `dtype`.
+            data: an array of the tensor's shape and `dtype`.
 
         Raises:
-            InvalidArgumentError: the array has another dtype.
-            SizeMismatchError: it has another shape.
-            IllegalCallError: the tensor is closed, or a placeholder without a shape; or its memory is read-only, or
-                another library's.
+            InvalidArgumentError, SizeMismatchError: another dtype, or another shape.
+            IllegalCallError: the tensor is closed, or its memory is read-only or another library's.
         """
         array, device_array = type(self).from_numpy(data).to_numpy(), self._inside.device_array
         memory = self._inside.memory() if device_array is None else None
@@ -251,22 +241,14 @@ class Tensor(Closeable, Object):
 
     def get_as_vector_view(self) -> VectorView:
         """A copy of the elements, in row-major order and as `view_dtype`; raises as `to_numpy`."""
-        return VectorView(self._view(self.to_numpy()))
-
-    @classmethod
-    def _view(cls, array: Array) -> Array:
-        """A copy as `view_dtype`."""
-        return array.astype(cls.view_dtype)
+        return VectorView(self.to_numpy().astype(self.view_dtype))
 
     def get_buffer(self) -> memoryview:
         """The tensor's memory, writable where the array is, in row-major order; raises as `to_numpy`."""
         return self.to_numpy().data
 
     def create_reference(self) -> MemoryBufferReference:
-        """WinRT's way to the memory. While a reference is open, the tensor cannot be bound; `get_buffer` is simpler.
-
-        Of a closed tensor it gives a reference that is closed already.
-        """
+        """WinRT's way to the memory. While a reference is open, the tensor cannot be bound; `get_buffer` is simpler."""
         if self._inside.is_closed:
             return MemoryBufferReference(None)
         reference = MemoryBufferReference(self.get_buffer())
@@ -393,9 +375,7 @@ _lock = threading.Lock()
 
 
 class TensorStorage:
-    """The memory of a tensor: the host's, a device's, or none yet.
-
-    The evaluation that a tensor is bound to as an output talks to its storage; users see the tensor alone.
+    """The memory of a tensor: the host's, a device's, or none yet. Users see the tensor alone.
 
     Attributes:
         owner: the tensor's class.
@@ -403,8 +383,7 @@ class TensorStorage:
         shape: the sizes; None for a placeholder that has none yet.
         device_array: the memory, where it is a device's.
         is_closed: whether the tensor has been closed.
-        is_invalid: whether the last evaluation that was to write the memory has failed: it may be half written, or hold
-            the numbers of an earlier one.
+        is_invalid: whether the last evaluation that was to write the memory has failed.
     """
 
     __slots__ = ("_references", "array", "device_array", "is_closed", "is_invalid", "owner", "shape")
@@ -427,11 +406,7 @@ class TensorStorage:
         return self.array is None and self.device_array is None
 
     def memory(self) -> Array:
-        """The host's array, made of zeros for a placeholder; of a device's memory a copy.
-
-        Raises:
-            IllegalCallError: the tensor is closed, or a placeholder without a shape.
-        """
+        """The host's array, made of zeros for a placeholder; of a device's memory a copy."""
         array, device_array = self.array, self.device_array
         self.require_open()  # after the look at the array, for another thread may close it in between
         if device_array is not None:
@@ -474,11 +449,7 @@ class TensorStorage:
         self.array = self.device_array = None
 
     def require_valid(self) -> None:
-        """Refuses a tensor that a failed evaluation was to write.
-
-        Raises:
-            IllegalCallError: if an evaluation failed that was to write it, and none has succeeded since.
-        """
+        """Refuses, with IllegalCallError, a tensor that a failed evaluation was to write."""
         if self.is_invalid:
             raise IllegalCallError(
                 f"This {self.owner.__name__} is an output of an evaluation that failed or was stopped; its data are "
@@ -487,11 +458,7 @@ class TensorStorage:
             )
 
     def require_open(self) -> None:
-        """Refuses a tensor that has been closed.
-
-        Raises:
-            IllegalCallError: if the tensor has been closed.
-        """
+        """Refuses, with IllegalCallError, a tensor that has been closed."""
         if self.is_closed:
             raise IllegalCallError(
                 f"This {self.owner.__name__} has been closed.", hint="Keep it open while it is bound or read."
@@ -499,11 +466,7 @@ class TensorStorage:
 
 
 def zeros(owner: type[Any], sizes: tuple[int, ...]) -> Array:
-    """A new array of zeros; of empty strings, where the elements are strings.
-
-    Raises:
-        InvalidArgumentError: if the array does not fit into memory.
-    """
+    """A new array of zeros, or of empty strings; InvalidArgumentError where it does not fit into memory."""
     try:
         return np.full(sizes, "", object) if owner.dtype == object else np.zeros(sizes, owner.dtype)
     except (ValueError, MemoryError) as error:

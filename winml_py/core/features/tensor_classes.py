@@ -36,13 +36,7 @@ class TensorFloat16Bit(Tensor):
 
     @classmethod
     def from_numpy(cls, array: Array, /) -> Self:
-        """A tensor over an array of halves, or with a copy of an array of float32, rounded half to even.
-
-        What is too large for a half becomes infinite, as everywhere in numpy.
-
-        Raises:
-            InvalidArgumentError: an array of another type.
-        """
+        """A tensor over an array of halves, or with a copy of an array of float32, rounded half to even."""
         elements = np.asarray(array)
         if elements.dtype == np.float32:
             return cls.create_from_array(elements.shape, elements)

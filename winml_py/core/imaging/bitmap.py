@@ -13,11 +13,12 @@ import numpy as np
 from ...enums import BitmapAlphaMode, BitmapBufferAccessMode, BitmapPixelFormat
 from ...errors import ClosedError, IllegalCallError, InvalidArgumentError
 from ..base.arguments import member
+from ..base.arrays import Pixels
 from ..base.buffers import Buffer, MemoryBufferReference, byte_view
 from ..base.messages import type_name
 from ..base.winrt_object import Closeable, Object
 from . import codecs
-from .formats import Layout, Pixels, convert, convert_alpha, layout_of, require_even
+from .formats import Layout, convert, convert_alpha, layout_of, require_even
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -345,7 +346,8 @@ class BitmapBuffer(Closeable):
     In spite of its name, that method does not keep others from using the bitmap.
 
     Example:
-        >>> from winml_py import BitmapBufferAccessMode, BitmapPixelFormat, SoftwareBitmap
+        >>> from winml_py import BitmapPixelFormat, SoftwareBitmap
+        >>> from winml_py.winrt.windows.graphics.imaging import BitmapBufferAccessMode
         >>> bitmap = SoftwareBitmap(BitmapPixelFormat.BGRA8, 4, 2)
         >>> with bitmap.lock_buffer(BitmapBufferAccessMode.WRITE) as buffer:
         ...     memoryview(buffer.create_reference())[0] = 255

@@ -15,11 +15,12 @@ import numpy as np
 from ...enums import BitmapPixelFormat
 from ...errors import InvalidArgumentError, PictureError, PictureNotFoundError, WinMLError
 from ..base.arguments import is_stream, read_bytes
+from ..base.arrays import Pixels
 from ..base.atomic_files import written_whole
 from ..base.file_kinds import PICTURE, kind_of_file, missing_file_hint
 from ..base.messages import type_name
 from .colour_profiles import WIDE_GRAY, WITHOUT_RANGE, has_foreign_colours, in_srgb
-from .formats import Pixels, convert, layout_of, to_eight_bits
+from .formats import convert, layout_of, to_eight_bits
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..base.arrays import Pixels
 from ..base.messages import logger
-from .formats import Pixels
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,9 +21,9 @@ from ...enums import (
     TensorLayout,
 )
 from ...errors import InvalidArgumentError
-from ..base.arguments import Fields, JsonSource, member, truth
-from ..base.arrays import Array, DType
-from .scaling import ImageScaling, Size
+from ..base.arguments import Fields, member, truth
+from ..base.arrays import Array, DType, Size
+from .scaling import ImageScaling
 
 Floats = tuple[float, ...]
 
@@ -226,49 +224,6 @@ class ImageContract(Fields):
             (0.26862954, 0.26130258, 0.27577711),
         )
 
-    @staticmethod
-    def from_preprocessor_config(source: JsonSource) -> ImageContract:
-        """The contract that Hugging Face's image processor keeps to.
-
-        Args:
-            source: a `preprocessor_config.json` or `processor_config.json`: its path, an open file, the folder that
-                holds one, or what such a file holds.
-
-        Raises:
-            StorageNotFoundError: there is no such file.
-            InvalidArgumentError: it is not JSON, or a number in it means nothing.
-            NotSupportedError: the processor, a key or a value is unknown, or no contract does the same to a picture.
-
-        Example:
-            >>> from winml_py import ImageContract
-            >>> ImageContract.from_preprocessor_config({"image_processor_type": "ViTImageProcessor"}).size
-            (224, 224)
-        """
-        contract: ImageContract = _reader("huggingface").from_preprocessor_config(source)
-        return contract
-
-    @staticmethod
-    def from_timm(source: JsonSource, *, use_test_size: bool = False) -> ImageContract:
-        """The contract that timm's evaluation keeps to.
-
-        Args:
-            source: a `config.json` with a `pretrained_cfg`: its path, an open file, the folder that holds it, what such
-                a file holds, or the `pretrained_cfg` itself.
-            use_test_size: take `test_input_size` and `test_crop_pct`, where the config states them.
-
-        Raises:
-            StorageNotFoundError: there is no such file.
-            InvalidArgumentError: it is not JSON, or a number in it means nothing.
-            NotSupportedError: a key or a value is unknown, or no contract does the same to a picture.
-
-        Example:
-            >>> from winml_py import ImageContract
-            >>> ImageContract.from_timm({"input_size": (3, 288, 288), "crop_pct": 1.0}).size
-            (288, 288)
-        """
-        contract: ImageContract = _reader("timm").from_timm(source, use_test_size)
-        return contract
-
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, str]) -> ImageContract:
         """The contract that a model's `metadata_props` state; fields that they leave out have their default.
@@ -368,11 +323,6 @@ class ImageContract(Fields):
         return self.mean or (0.0,) * self.channels, self.std or (1.0,) * self.channels
 
 
-def _reader(name: str) -> ModuleType:
-    """A module of the room `contracts`, which stands above this one: it is loaded by its name, when it is needed."""
-    return importlib.import_module(f"winml_py.core.contracts.{name}")
-
-
 @cache
 def _numbers_of(pixel_range: LearningModelPixelRange, mean: Floats, std: Floats, dtype: DType) -> Array:
     scale, shift = SCALE_AND_SHIFT[pixel_range]
@@ -393,14 +343,6 @@ def pad_levels(contract: ImageContract) -> tuple[int, ...]:
 def has_gray_padding(contract: ImageContract) -> bool:
     """Whether the padding is a level of gray, which needs one plane and not three."""
     return len(set(contract.pad)) == 1
-
-
-def contract_changes(before: Mapping[str, str], now: Mapping[str, str], when: str) -> Iterator[str]:
-    """What metadata state of pictures that they did not state before, in sentences."""
-    for key in METADATA_FIELDS:
-        old, new = before.get(key, "nothing"), now.get(key, "nothing")
-        if old != new and key != "Image.DataType":  # which a model of bytes adds
-            yield f"{key} was {old} when {when}, and is {new}."
 
 
 def _channel_order(pixel_format: BitmapPixelFormat) -> BitmapPixelFormat:

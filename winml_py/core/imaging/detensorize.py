@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from ...enums import BitmapPixelFormat, TensorLayout
-from ..base.arrays import Array
+from ..base.arrays import Array, Pixels
 from .bitmap import SoftwareBitmap
 from .contract import SCALE_AND_SHIFT, ImageContract
-from .formats import INTERLEAVED_FORMATS, Pixels, Scratch, convert, gray_of, layout_of
+from .formats import INTERLEAVED_FORMATS, Scratch, convert, gray_of, layout_of
 from .resize import resize
 
 
-def to_bytes(numbers: Array, contract: ImageContract, channel: int, out: Pixels, scratch: Scratch) -> None:
+def to_bytes(
+    numbers: Array, contract: ImageContract, channel: int, out: Pixels, scratch: Scratch | None = None
+) -> None:
     """The bytes that one channel's numbers stand for: scale * (v * std + mean + shift), half to even, 0 to 255.
 
     NaN becomes 0. Windows ML rounds half up in the last few columns of a picture; we use one rule.
@@ -25,7 +27,7 @@ def to_bytes(numbers: Array, contract: ImageContract, channel: int, out: Pixels,
         scratch: memory to reuse.
     """
     scale, shift = SCALE_AND_SHIFT[contract.pixel_range]
-    values = scratch.get("values", numbers.shape, np.float32)
+    values = (scratch or Scratch()).get("values", numbers.shape, np.float32)
     np.copyto(values, numbers)
     if contract.std:
         values *= np.float32(contract.std[channel])

@@ -9,9 +9,7 @@ import numpy as np
 
 from ...enums import BitmapAlphaMode, BitmapPixelFormat
 from ...errors import InvalidArgumentError
-from ..base.arrays import Array
-
-Pixels = Array
+from ..base.arrays import Array, Pixels
 
 
 class Layout(NamedTuple):

@@ -15,8 +15,8 @@ import numpy as np
 
 from ...enums import ImageCropMode
 from ...errors import InvalidBindingError
-from ..base.arrays import choose, larger, single, smaller
-from .scaling import ImageScaling, Size
+from ..base.arrays import Size, choose, larger, single, smaller
+from .scaling import ImageScaling
 
 MOST_PIXELS = 1 << 28
 """What a picture may be scaled to; of a long thin one, most is cropped afterwards."""

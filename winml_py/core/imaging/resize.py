@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...enums import ImageKernel
-from .formats import Pixels, to_eight_bits
+from ..base.arrays import Pixels
+from .formats import to_eight_bits
 from .geometry import BitmapBounds
 
 

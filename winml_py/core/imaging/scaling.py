@@ -11,10 +11,7 @@ from typing import Any
 from ...enums import ImageAnchor, ImageRounding
 from ...errors import InvalidArgumentError
 from ..base.arguments import Fields, member, truth
-from ..base.arrays import choose, larger, smaller
-
-Size = tuple[int, int]
-"""Height and width, in pixels."""
+from ..base.arrays import Size, choose, larger, smaller
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ from functools import cache, lru_cache
 import numpy as np
 
 from ...enums import BitmapPixelFormat, ImageGray, TensorLayout
-from ..base.arrays import Array, DType
+from ..base.arrays import Array, DType, Pixels
 from ..base.child_process import shared_pool
 from ..base.machine import usable_cores
 from .bitmap import SoftwareBitmap
 from .contract import ImageContract, has_gray_padding
-from .formats import VIDEO_FORMATS, Pixels, Scratch, gray_of, layout_of, to_interleaved, video_to_bgr
+from .formats import VIDEO_FORMATS, Scratch, gray_of, layout_of, to_interleaved, video_to_bgr
 from .geometry import Placement
 from .resize import crop, resize
 

@@ -19,10 +19,10 @@ from ...errors import (
     SizeMismatchError,
     StorageAccessError,
 )
+from ..base.arrays import Pixels
 from ..base.atomic_files import copy_mode, move_into_place, require_folder, written_to
 from ..base.winrt_object import Closeable
 from .bitmap import SoftwareBitmap
-from .formats import Pixels
 from .frame import VideoFrame
 
 

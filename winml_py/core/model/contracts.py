@@ -5,13 +5,14 @@ they fit, and the warning where there is none.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Set
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Set
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
-from ...enums import BitmapPixelFormat, LearningModelPixelRange, TensorKind
-from ...errors import InvalidArgumentError, NotBoundError, WinMLError
+from ...enums import BitmapPixelFormat, LearningModelPixelRange
+from ...errors import InvalidArgumentError, MissingContractWarning, NotBoundError, WinMLError
+from ..base.arrays import Size
 from ..base.messages import did_you_mean, logger, warn_caller
 from ..contracts import paddleocr, ultralytics
 from ..features.bind_properties import NO_PROPERTIES, BindProperties
@@ -25,7 +26,6 @@ from ..features.descriptors import (
 )
 from ..features.resolve import Bindable, DevicePixels, Pictures
 from ..imaging.contract import OUR_KEYS, WINDOWS_KEYS, ImageContract
-from ..imaging.scaling import Size
 
 
 class AttachedContracts(MutableMapping[str, ImageContract]):
@@ -47,7 +47,7 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
         self._attached: dict[str, ImageContract] = {}
 
     def __setitem__(self, name: str, contract: ImageContract | None) -> None:
-        """Attaches a contract to an input, in place of one before it; None takes it away.
+        """Attaches a contract to an input, in place of one before it; None removes it.
 
         Raises:
             InvalidArgumentError: the model has no such input, or the contract does not fit it.
@@ -63,10 +63,11 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
             raise InvalidArgumentError(
                 f"The contract of {name} is {contract!r}.", hint="Write ImageContract.imagenet(), or make one."
             )
-        if not fits(feature, contract):
+        if not feature.fits(contract):
             raise InvalidArgumentError(
                 f"The input {name} is {spell_type(feature)}, and the contract is of {contract.pixel_format.name} "
-                f"pictures in {contract.layout.name}{_spell_kind(contract)}.",
+                f"pictures in {contract.layout.name}"
+                + ("." if contract.tensor_kind is None else f", for {spell_kind(contract.tensor_kind)}."),
                 hint=_misfit_hint([feature], contract),
             )
         self._attached[name] = contract
@@ -97,7 +98,7 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
         return f"AttachedContracts({self._attached!r}" + (f"; the model states {stated!r})" if stated else ")")
 
     def get(self, name: str, default: object = None, /) -> Any:
-        """The contract that is attached to an input, or the default; without the words of an error."""
+        """The contract that is attached to an input, or the default."""
         return self._attached.get(name, default)
 
     def applied(self, feature: FeatureDescriptor) -> FeatureDescriptor:
@@ -132,11 +133,7 @@ class LiveFeatures(Mapping[str, FeatureDescriptor]):
         return len(self._features)
 
 
-def _spell_kind(contract: ImageContract) -> str:
-    return "" if contract.tensor_kind is None else f", for {spell_kind(contract.tensor_kind)}"
-
-
-# MissingContractWarning: a picture was bound where nothing states how pictures become numbers.
+# A picture was bound where nothing states how pictures become numbers.
 
 
 _ORDERS = {
@@ -151,22 +148,8 @@ _RANGES = {
 }
 
 
-class MissingContractWarning(UserWarning):
-    """A picture was bound to an input, and neither the bind, the program nor the model states a contract for it; or the
-    model's contract was learned, and never tried on a picture that large.
-
-    Without a contract, the picture becomes numbers by Windows ML's rule, which few models were trained with. The
-    warning comes once for each input of a model. `winml_py.winrt` does not warn, as Windows ML does not.
-    """
-
-
 class MissingContracts:
-    """Warns of the inputs of one model.
-
-    Args:
-        is_silent: whether it never warns.
-        metadata: the model's, which may hold the evidence of a contract that was learned.
-    """
+    """Warns of the inputs of one model, whose metadata may hold the evidence of a contract that was learned."""
 
     def __init__(self, is_silent: bool, metadata: Mapping[str, str] = MappingProxyType({})) -> None:
         self._is_silent = is_silent
@@ -174,11 +157,7 @@ class MissingContracts:
         self._proven = None if is_silent else _read_proof(metadata)
 
     def tell(self, value: Bindable, properties: BindProperties = NO_PROPERTIES) -> None:
-        """Warns of a picture that was bound to an input without a contract, the first time.
-
-        Raises:
-            MissingContractWarning: the program has made warnings errors.
-        """
+        """Warns of a picture that was bound to an input without a contract, the first time."""
         if self._is_silent or not isinstance(value, (Pictures, DevicePixels)):
             return
         name = value.descriptor.name
@@ -242,60 +221,22 @@ def _message(name: str, contract: ImageContract, properties: BindProperties) -> 
     )
 
 
-# What an exporter wrote into a model about its pictures and classes, in words of its own. A new exporter has a file in
-# `core/contracts/`, and a place in `EXPORTERS`.
-
-
-T = TypeVar("T")
-
-
-class Exporter(Protocol):
-    """What the file of an exporter offers.
-
-    Metadata are untrusted input: where they do not read as the exporter writes them, its functions may raise ValueError
-    or RecursionError, and then state nothing.
-
-    Attributes:
-        KEYS: keys of the metadata that its contract is stated by: a model that loses them states none.
-    """
-
-    KEYS: frozenset[str]
-
-    def contract_of(self, metadata: Mapping[str, str]) -> ImageContract | None:
-        """How the exporter's own code turns a picture into the model's tensor; None where the metadata do not say."""
-
-    def labels_of(self, metadata: Mapping[str, str]) -> tuple[str, ...]:
-        """The names of the classes in their order; none where the metadata do not say."""
-
-
-EXPORTERS: tuple[Exporter, ...] = (ultralytics, paddleocr)
+# What an exporter wrote into a model. A new exporter has a file in `core/contracts/`, and a place in these functions.
+# Metadata are untrusted: what does not read as the exporter writes it states nothing.
 
 
 def exporters_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
-    """The names of the classes, by the first exporter that finds them in a model's metadata; none where none does."""
-    return _first_statement([exporter.labels_of for exporter in EXPORTERS], metadata) or ()
+    """The names of the classes, where an exporter wrote them; else none."""
+    return ultralytics.labels_of(metadata) or paddleocr.labels_of(metadata)
 
 
 def exporters_contract(metadata: Mapping[str, str]) -> ImageContract | None:
-    """How pictures become tensors, by the first exporter that says so in a model's metadata; None where none does."""
-    return _first_statement([exporter.contract_of for exporter in EXPORTERS], metadata)
-
-
-def _first_statement(readers: Iterable[Callable[[Mapping[str, str]], T]], metadata: Mapping[str, str]) -> T | None:
-    for reader in readers:
-        try:
-            statement = reader(metadata)
-        except (ValueError, RecursionError) as error:
-            logger.info("the metadata are not read by %s: %s", reader.__module__, error)
-            continue
-        if statement:
-            return statement
-    return None
-
-
-def stated_contract(features: Iterable[FeatureDescriptor]) -> ImageContract | None:
-    """The contract of the first input that takes pictures: metadata state one for all of them; None where none does."""
-    return next((one.contract for one in features if isinstance(one, ImageFeatureDescriptor)), None)
+    """How pictures become tensors, where an exporter says so; else None."""
+    try:
+        return ultralytics.contract_of(metadata)
+    except (ValueError, RecursionError) as error:
+        logger.info("the metadata of Ultralytics' exporter are not used: %s", error)
+        return None
 
 
 def with_exporters_contract(feature: FeatureDescriptor, metadata: Mapping[str, str]) -> FeatureDescriptor:
@@ -304,36 +245,21 @@ def with_exporters_contract(feature: FeatureDescriptor, metadata: Mapping[str, s
     Windows ML's keys and ours come first, where the input is denoted an image.
     """
     contract = exporters_contract(metadata)
-    if contract is None or not isinstance(feature, ShapedDescriptor) or not fits(feature, contract):
+    if contract is None or not isinstance(feature, ShapedDescriptor) or not feature.fits(contract):
         return feature
     is_denoted = not isinstance(feature, TensorFeatureDescriptor) or feature.unsupported_image_metadata
     if is_denoted and not metadata.keys().isdisjoint((*WINDOWS_KEYS, *OUR_KEYS)):
         return feature
     _, rows, columns = contract.axes()
     sides = feature.shape[rows], feature.shape[columns]
-    if contract.size is not None and not _leaves_room(sides, contract.size):
+    fixed = [(side, stated) for side, stated in zip(sides, contract.size or sides, strict=True) if side != -1]
+    if contract.size is not None and (len(fixed) == 2 or any(side != stated for side, stated in fixed)):
         # The size is that of the export. Where it contradicts the model, every bind would be refused.
         contract = replace(contract, size=None)
     return as_image(feature, contract)
 
 
-def _leaves_room(sides: tuple[int, ...], size: tuple[int, int]) -> bool:
-    """Whether the model leaves a side free, and fixes none to another size."""
-    return -1 in sides and all(side in (-1, fixed_side) for side, fixed_side in zip(sides, size, strict=True))
-
-
 # Which features an image contract fits, and such a feature as an image.
-
-
-_KINDS = {TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.UINT8}
-
-
-def fits(feature: FeatureDescriptor, contract: ImageContract) -> bool:
-    """Whether a feature is a tensor of pictures as the contract describes them."""
-    if not isinstance(feature, ShapedDescriptor) or len(feature.shape) != 4:
-        return False
-    kinds = _KINDS & {contract.tensor_kind or feature.tensor_kind}
-    return feature.tensor_kind in kinds and feature.shape[contract.axes()[0]] == contract.channels
 
 
 def as_image(feature: FeatureDescriptor, contract: ImageContract) -> ImageFeatureDescriptor:
@@ -354,10 +280,8 @@ def spell_type(feature: FeatureDescriptor) -> str:
 def fitting_inputs(
     features: Iterable[FeatureDescriptor], contract: ImageContract, names: Set[str] = frozenset()
 ) -> list[ShapedDescriptor]:
-    """The inputs that a contract fits, or those that are named.
-
-    Raises:
-        InvalidArgumentError: none fits, or a named one does not.
+    """The inputs that a contract fits, or those that are named; InvalidArgumentError where none fits, or a named one
+    does not.
     """
     input_names = {feature.name for feature in features}
     if names - input_names:
@@ -366,7 +290,7 @@ def fitting_inputs(
             hint=f"Its inputs: {', '.join(input_names)}.",
         )
     tensors = (feature for feature in features if isinstance(feature, ShapedDescriptor))
-    fitting = [tensor for tensor in tensors if tensor.name in (names or input_names) and fits(tensor, contract)]
+    fitting = [tensor for tensor in tensors if tensor.name in (names or input_names) and tensor.fits(contract)]
     if not fitting or len(fitting) < len(names):
         raise InvalidArgumentError(
             f"No input is a tensor of a {contract.pixel_format.name} picture in {contract.layout.name}: "
@@ -378,13 +302,9 @@ def fitting_inputs(
 
 
 def _misfit_hint(features: Iterable[FeatureDescriptor], contract: ImageContract) -> str:
-    """What to do about a contract that fits none of the features."""
     tensors = [feature for feature in features if isinstance(feature, ShapedDescriptor) and len(feature.shape) == 4]
     if contract.channels == 3 and any(feature.shape[contract.axes()[0]] == 1 for feature in tensors):
-        return (
-            "The model takes gray pictures, of one channel: leave out the preset, which is for colour, or state "
-            "ImageContract(BitmapPixelFormat.GRAY8); `winml-py contract --set pixel_format=gray8` writes it."
-        )
+        return "The model takes gray pictures: state ImageContract(BitmapPixelFormat.GRAY8), --set pixel_format=gray8."
     return (
         "A picture's tensor has four dimensions, of which one is the channels. Where one has them in another order or "
         "number, say so: layout and pixel_format of an ImageContract, or --set layout=... of `winml-py contract`; "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Self, cast
@@ -22,7 +21,7 @@ from ..onnx_file.header import Header
 from ..onnx_file.source import BytesSource, FileSource, ModelSource, PackedFile, packed, reopen
 from ..runtime.pool import EnginePool
 from .contracts import AttachedContracts, MissingContracts, exporters_labels, with_exporters_contract
-from .operators import ModelOperators, OperatorProvider, Operators
+from .operators import ModelOperators, Operators
 
 _NO_OPERATORS = ModelOperators()
 
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from ..features.descriptors import AnyFeature
-    from ..runtime.device import LearningModelDevice
-    from .known_answers import ModelCheck
 
     Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | ModelProto
     """What a model is loaded from."""
@@ -101,24 +98,14 @@ class LearningModel(Closeable, Object):
         return cls._from_stream(cast(BinaryIO, source), model_operators)
 
     @classmethod
-    def load_from_file_path(
-        cls, file_path: str | os.PathLike[str], operator_provider: OperatorProvider | None = None, /
-    ) -> Self:
-        """Loads a model from its file; raises as `load` does.
-
-        Args:
-            file_path: the path of an .onnx file.
-            operator_provider: has an attribute `operators`, as `load` takes them; or None.
-        """
-        return cls._from_file(file_path, ModelOperators.from_provider(operator_provider))
+    def load_from_file_path(cls, file_path: str | os.PathLike[str], /) -> Self:
+        """Loads a model from the path of an .onnx file; raises as `load` does."""
+        return cls._from_file(file_path, _NO_OPERATORS)
 
     @classmethod
-    def load_from_stream(cls, stream: BinaryIO, operator_provider: OperatorProvider | None = None, /) -> Self:
-        """Loads a model from an open binary stream, read into memory to its end; raises as `load` does.
-
-        Whatever has a `read()` that gives bytes is a stream. The operator provider is that of `load_from_file_path`.
-        """
-        return cls._from_stream(stream, ModelOperators.from_provider(operator_provider))
+    def load_from_stream(cls, stream: BinaryIO, /) -> Self:
+        """Loads a model from an open binary stream, read into memory to its end; raises as `load` does."""
+        return cls._from_stream(stream, _NO_OPERATORS)
 
     @classmethod
     def _from_file(cls, file_path: str | os.PathLike[str], operators: ModelOperators) -> Self:
@@ -139,28 +126,13 @@ class LearningModel(Closeable, Object):
 
     @classmethod
     def load_async(cls, source: Source, *, operators: Operators = ()) -> AsyncOperation[Self]:
-        """Starts `load` in a thread; what it raises is raised by the operation."""
+        """Starts `load` in a thread; the operation raises what `load` raises."""
         return AsyncOperation(lambda _: cls.load(source, operators=operators))
 
     @classmethod
-    def load_from_storage_file_async(
-        cls, file: Any, operator_provider: OperatorProvider | None = None, /
-    ) -> AsyncOperation[Self]:
-        """Starts loading from a file: a path, or an object whose `path` is one, as WinRT's `StorageFile`."""
-        return AsyncOperation(lambda _: cls.load_from_file_path(getattr(file, "path", file), operator_provider))
-
-    @classmethod
-    def load_from_stream_async(
-        cls, stream: BinaryIO, operator_provider: OperatorProvider | None = None, /
-    ) -> AsyncOperation[Self]:
-        """Starts loading from a binary stream."""
-        return AsyncOperation(lambda _: cls.load_from_stream(stream, operator_provider))
-
-    # pywinrt 3's names
-    load_from_file_path_with_operator_provider = load_from_file_path
-    load_from_stream_with_operator_provider = load_from_stream
-    load_from_storage_file_with_operator_provider_async = load_from_storage_file_async
-    load_from_stream_with_operator_provider_async = load_from_stream_async
+    def load_from_stream_async(cls, stream: BinaryIO, /) -> AsyncOperation[Self]:
+        """Starts `load_from_stream` in a thread."""
+        return AsyncOperation(lambda _: cls.load_from_stream(stream))
 
     @property
     def author(self) -> str:
@@ -268,40 +240,9 @@ class LearningModel(Closeable, Object):
 
     close = dispose
 
-    def check(self, device: LearningModelDevice | None = None, *, engine: str | None = None) -> ModelCheck:
-        """Evaluates the samples that the model carries, and compares the results with the answers that are known.
-
-        Args:
-            device: where; the CPU by default.
-            engine: as `LearningModelSessionOptions.engine`.
-
-        Raises:
-            InvalidArgumentError: the model carries no samples, or they cannot be read.
-            WinMLError: no session of the model can be made there.
-
-        Example:
-            >>> import os, tempfile
-            >>> from winml_py import LearningModel
-            >>> from winml_py.authoring import write_samples
-            >>> target = os.path.join(tempfile.mkdtemp(), "digits.onnx")
-            >>> _ = write_samples("models/digits.onnx", target, ["samples/pictures/seven.png"])
-            >>> LearningModel.load(target).check().is_right
-            True
-        """
-        # By its name: sessions are made of models, and here a model makes one.
-        checking = importlib.import_module("winml_py.core.session.check")
-        found: ModelCheck = checking.check_model(self, device, engine)
-        return found
-
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles the path of the model's file with a digest of its contents, or the bytes where it has no file.
-
-        Attached contracts and operators go with it. The process that unpickles it must find the same contents under
-        the path.
-
-        Raises:
-            ModelDisposedError: the model has been disposed of.
-            CorruptModelError: the file has changed since it was loaded.
+        """Pickles the path of the model's file with a digest of its contents, or the bytes where it has no file;
+        attached contracts and operators go with it.
         """
         content = self._inside
         state = type(self), packed(content.open()), content.operators, dict(content.contracts), self.name
@@ -378,10 +319,8 @@ class ModelContent:
         return self._source is None
 
     def open(self) -> ModelSource:
-        """The source, for a session that is about to be compiled.
-
-        Raises:
-            ModelDisposedError: the model has been disposed of.
+        """The source, for a session that is about to be compiled; ModelDisposedError where the model has been disposed
+        of.
         """
         source = self._source
         if source is None:
@@ -391,7 +330,7 @@ class ModelContent:
         return source
 
     def dispose(self) -> None:
-        """Lets go of the bytes. Twice is harmless."""
+        """Lets go of the bytes."""
         self._source = None
 
 
@@ -405,11 +344,7 @@ def is_model_proto(value: object) -> bool:
 
 
 def serialize_proto(model: Any) -> bytes:
-    """A `ModelProto` as the bytes of its file.
-
-    Raises:
-        InvalidArgumentError: it is larger than such a file can be, 2 GB.
-    """
+    """A `ModelProto` as the bytes of its file; InvalidArgumentError where it is larger than 2 GB."""
     from google.protobuf.message import EncodeError
 
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ...errors import InvalidArgumentError, ModelNotFoundError
 from ..base.messages import type_name
@@ -14,25 +14,8 @@ Operators = Iterable[CustomOperator | str | os.PathLike[str]]
 """Python functions, and the paths of shared libraries that ONNX Runtime loads."""
 
 
-class OperatorProvider(Protocol):
-    """What Windows ML calls `ILearningModelOperatorProvider`.
-
-    Attributes:
-        operators: those that it provides: `CustomOperator` objects, and paths of shared libraries.
-    """
-
-    @property
-    def operators(self) -> Operators:
-        """Those that it provides."""
-
-
 class ModelOperators(NamedTuple):
-    """Operators, sorted.
-
-    Attributes:
-        functions: those in Python.
-        libraries: the absolute paths of shared libraries.
-    """
+    """Operators, sorted: functions in Python, and the absolute paths of shared libraries."""
 
     functions: tuple[CustomOperator, ...] = ()
     libraries: tuple[str, ...] = ()
@@ -62,23 +45,6 @@ class ModelOperators(NamedTuple):
                 raise InvalidArgumentError(f"There are two functions for the operator {name}.", hint="Pass one.")
         paths = [operator for operator in items if not isinstance(operator, CustomOperator)]
         return cls(tuple(functions), tuple(map(_library, paths)))
-
-    @classmethod
-    def from_provider(cls, provider: OperatorProvider | None) -> ModelOperators:
-        """Those of an operator provider.
-
-        Raises:
-            InvalidArgumentError: if the provider has no `operators`.
-        """
-        if provider is None:
-            return cls()
-        operators = getattr(provider, "operators", None)
-        if operators is None:
-            raise InvalidArgumentError(
-                f"{type_name(provider)} provides no operators.",
-                hint="Give it an attribute `operators`: a list of CustomOperator and of paths of shared libraries.",
-            )
-        return cls.of(operators)
 
 
 def _library(path: object) -> str:

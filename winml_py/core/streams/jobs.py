@@ -35,7 +35,7 @@ from ..features.resolve import as_picture, is_pil_image
 from ..features.tensor import Tensor, over
 from ..imaging.contract import ImageContract
 from ..imaging.frame import VideoFrame
-from ..model.contracts import fits, spell_type
+from ..model.contracts import spell_type
 from ..runtime.device import LearningModelDevice
 from .file_values import read_value
 from .sources import Item
@@ -180,7 +180,7 @@ def require_fitting(contract: ImageContract, inputs: Mapping[str, FeatureDescrip
         raise InvalidArgumentError(
             f"The contract is {contract!r}.", hint="Write ImageContract.imagenet(), say, or make one."
         )
-    fitting = frozenset(name for name, feature in inputs.items() if fits(feature, contract))
+    fitting = frozenset(name for name, feature in inputs.items() if feature.fits(contract))
     if not fitting:
         are = "; ".join(f"{name} is {spell_type(feature)}" for name, feature in inputs.items())
         raise InvalidArgumentError(

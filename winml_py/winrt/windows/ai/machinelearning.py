@@ -1,5 +1,12 @@
 """Windows.AI.MachineLearning: the classes of `winml_py`, with Windows ML's silence."""
 
+from __future__ import annotations
+
+import os
+from typing import Any, BinaryIO, Self
+
+from ....core.base.async_operation import AsyncOperation
+from ....core.base.messages import type_name
 from ....core.base.winrt_object import Object as _Object
 from ....core.evaluation.evaluation import LearningModelBinding as LearningModelBinding
 from ....core.evaluation.result import LearningModelEvaluationResult as LearningModelEvaluationResult
@@ -24,6 +31,7 @@ from ....core.features.tensor_classes import TensorUInt16Bit as TensorUInt16Bit
 from ....core.features.tensor_classes import TensorUInt32Bit as TensorUInt32Bit
 from ....core.features.tensor_classes import TensorUInt64Bit as TensorUInt64Bit
 from ....core.model.model import LearningModel as _LearningModel
+from ....core.model.operators import ModelOperators
 from ....core.model.operators import Operators as _Operators
 from ....core.runtime.device import LearningModelDevice as LearningModelDevice
 from ....core.session.options import LearningModelSessionOptions as LearningModelSessionOptions
@@ -32,6 +40,29 @@ from ....enums import LearningModelDeviceKind as LearningModelDeviceKind
 from ....enums import LearningModelFeatureKind as LearningModelFeatureKind
 from ....enums import LearningModelPixelRange as LearningModelPixelRange
 from ....enums import TensorKind as TensorKind
+from ....errors import InvalidArgumentError
+
+
+class ILearningModelOperatorProvider(_Object):
+    """Provides operators of the program's own, to `load_from_file_path` and the other ways to load.
+
+    Derive from it, and set `operators`: `winml_py.CustomOperator` objects, and paths of shared libraries. Windows ML
+    asks the native side of the interface for a registry of COM objects; here an operator is a Python function.
+    """
+
+    operators: _Operators = ()
+
+
+def _operators_of(provider: ILearningModelOperatorProvider | None) -> ModelOperators:
+    if provider is None:
+        return ModelOperators()
+    operators = getattr(provider, "operators", None)
+    if operators is None:
+        raise InvalidArgumentError(
+            f"{type_name(provider)} provides no operators.",
+            hint="Give it an attribute `operators`: a list of CustomOperator and of paths of shared libraries.",
+        )
+    return ModelOperators.of(operators)
 
 
 class LearningModel(_LearningModel):
@@ -43,15 +74,39 @@ class LearningModel(_LearningModel):
 
     _is_silent = True
 
+    @classmethod
+    def load_from_file_path(
+        cls, file_path: str | os.PathLike[str], operator_provider: ILearningModelOperatorProvider | None = None, /
+    ) -> Self:
+        """Loads a model from the path of an .onnx file."""
+        return cls._from_file(file_path, _operators_of(operator_provider))
 
-class ILearningModelOperatorProvider(_Object):
-    """Provides operators of the program's own, to `load_from_file_path` and the other ways to load.
+    @classmethod
+    def load_from_stream(
+        cls, stream: BinaryIO, operator_provider: ILearningModelOperatorProvider | None = None, /
+    ) -> Self:
+        """Loads a model from a stream, read to its end."""
+        return cls._from_stream(stream, _operators_of(operator_provider))
 
-    Derive from it, and set `operators`: `winml_py.CustomOperator` objects, and paths of shared libraries. Windows ML
-    asks the native side of the interface for a registry of COM objects; here an operator is a Python function.
-    """
+    @classmethod
+    def load_from_storage_file_async(
+        cls, file: Any, operator_provider: ILearningModelOperatorProvider | None = None, /
+    ) -> AsyncOperation[Self]:
+        """Starts loading from a `StorageFile`, or from a path."""
+        return AsyncOperation(lambda _: cls.load_from_file_path(getattr(file, "path", file), operator_provider))
 
-    operators: _Operators = ()
+    @classmethod
+    def load_from_stream_async(
+        cls, stream: BinaryIO, operator_provider: ILearningModelOperatorProvider | None = None, /
+    ) -> AsyncOperation[Self]:
+        """Starts loading from a stream."""
+        return AsyncOperation(lambda _: cls.load_from_stream(stream, operator_provider))
+
+    # pywinrt 3's names
+    load_from_file_path_with_operator_provider = load_from_file_path
+    load_from_stream_with_operator_provider = load_from_stream
+    load_from_storage_file_with_operator_provider_async = load_from_storage_file_async
+    load_from_stream_with_operator_provider_async = load_from_stream_async
 
 
 ILearningModelFeatureDescriptor = _FeatureDescriptor

@@ -16,13 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from ...enums import BitmapPixelFormat, Precision
-from ...errors import InvalidArgumentError
-from ..base.arrays import Array
-from ..base.messages import Facts
-from ..features.pictures import ImageFeatureValue
-from ..features.ranking import have_order, is_row
-from ..imaging.formats import Pixels
+from ..core.base.arrays import Array, Pixels
+from ..core.base.messages import Facts
+from ..core.features.pictures import ImageFeatureValue
+from ..core.features.ranking import have_order, is_row
+from ..enums import BitmapPixelFormat
+from ..errors import InvalidArgumentError
 
 KEY = "winml_py.samples"
 """Of the metadata: the samples, in JSON."""
@@ -49,15 +48,9 @@ LARGEST_LEAD = 2.0
 
 @dataclass(frozen=True)
 class KnownInput:
-    """A value of one input: exactly one of four kinds.
-
-    Attributes:
-        png: a picture, as the bytes of a PNG.
-        array: numbers or texts.
-        entries: a map.
-        seed: of a value that is made up, the same on every machine.
-        shape: of a made-up value; height and width of a picture.
-        dtype: of a made-up value; "picture" for a picture.
+    """A value of one input: a picture (`png`, its bytes), an array, a map (`entries`), or a value that is made up, the
+    same on every machine, of a `seed`, a `shape` (of a picture height and width) and a `dtype` ("picture" for a
+    picture).
     """
 
     png: bytes | None = None
@@ -152,8 +145,7 @@ class KnownOutput:
     Attributes:
         name: the output's; of a list or a map, with the place in it.
         shape: its sizes.
-        kind: "float", or "exact" for whole numbers, booleans and texts, which must be equal; "byte" for whole numbers
-            of eight bits, which may be one off: they are rounded.
+        kind: "float"; "byte" for whole numbers of eight bits, which may be one off; or "exact".
         positions: in the flattened output.
         values: what stands there.
         scales: the largest magnitude in the channel of each position: differences are shares of it.
@@ -210,14 +202,8 @@ class KnownOutput:
         return {**vars(self), "values": values}
 
     def compare(self, came: Array, floor: float) -> tuple[float, str]:
-        """How far an output is from this one.
-
-        Args:
-            came: the output.
-            floor: a tolerance that is allowed in any case.
-
-        Returns:
-            The largest difference, as a share; and what is wrong with it, or "".
+        """How far an output is from this one: the largest difference, as a share, and what is wrong with it, or "". The
+        tolerance is at least `floor`.
         """
         if came.shape != self.shape:
             made, wanted = ("x".join(map(str, shape)) or "one number" for shape in (came.shape, self.shape))
@@ -241,12 +227,7 @@ class KnownOutput:
         return error, f"{self.name}: {changed}" if changed and self.lead >= tolerance else ""
 
     def note(self, came: Array, floor: float) -> str:
-        """What to say of an output that `compare` finds right: that another class is the best, or "".
-
-        Args:
-            came: the output.
-            floor: a tolerance that is allowed in any case.
-        """
+        """What to say of an output that `compare` finds right: that another class is the best, or ""."""
         changed, allowed = self._changed_best(came), max(self.tolerance, floor)
         return f"{self.name}: {changed}; it led by {self.lead:.2%}, and {allowed:.2%} is allowed" if changed else ""
 
@@ -308,66 +289,8 @@ class KnownAnswer:
         return f"{inputs}; {self.answer}" if self.answer else inputs
 
 
-@dataclass(frozen=True)
-class AnswerCheck:
-    """Whether a model gives the answer of a sample.
-
-    Attributes:
-        sample: what it is, and its answer, in words.
-        problems: what differs, in words; empty where all is right.
-        largest_difference: of a number, as a share of the largest one of its channel.
-        notes: what is right and worth knowing, in words: another best class, which led by less than is allowed.
-    """
-
-    sample: str
-    problems: tuple[str, ...]
-    largest_difference: float
-    notes: tuple[str, ...] = ()
-
-    @property
-    def is_right(self) -> bool:
-        """Whether nothing differs."""
-        return not self.problems
-
-
-@dataclass(frozen=True)
-class ModelCheck:
-    """What `LearningModel.check` found.
-
-    Attributes:
-        device: where the model was evaluated.
-        engine: by which provider.
-        precision: in which arithmetic: half precision may be 2 % away.
-        answers: of each sample.
-    """
-
-    device: str
-    engine: str
-    precision: Precision
-    answers: tuple[AnswerCheck, ...]
-
-    @property
-    def is_right(self) -> bool:
-        """Whether every sample has its answer."""
-        return all(answer.is_right for answer in self.answers)
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """What differs, in words, of all samples."""
-        return tuple(problem for answer in self.answers for problem in answer.problems)
-
-    @property
-    def largest_difference(self) -> float:
-        """Of all samples."""
-        return max((answer.largest_difference for answer in self.answers), default=0.0)
-
-
 def read_answers(metadata: Mapping[str, str]) -> tuple[KnownAnswer, ...]:
-    """The samples that a model carries; none where it carries none.
-
-    Raises:
-        InvalidArgumentError: what stands under the key cannot be read, or is of a later version.
-    """
+    """The samples that a model carries; InvalidArgumentError where they cannot be read, or are of a later version."""
     text = metadata.get(KEY)
     if text is None:
         return ()
@@ -399,11 +322,7 @@ def _read_answer(facts: Facts) -> KnownAnswer:
 
 
 def answers_to_metadata(answers: Sequence[KnownAnswer]) -> dict[str, str]:
-    """The entry of the metadata that states samples; none where there are none.
-
-    Raises:
-        InvalidArgumentError: they are too large.
-    """
+    """The entry of the metadata that states samples; InvalidArgumentError where they are too large."""
     if not answers:
         return {}
     samples = [
@@ -426,11 +345,7 @@ def answers_to_metadata(answers: Sequence[KnownAnswer]) -> dict[str, str]:
 
 
 def _shape(sizes: object) -> tuple[int, ...]:
-    """Sizes of an array.
-
-    Raises:
-        TypeError, ValueError: they are none.
-    """
+    """Sizes of an array; a TypeError or ValueError where they are none."""
     if not isinstance(sizes, list) or len(sizes) > MAX_DIMENSIONS:
         raise ValueError("a shape that is none")
     shape = tuple(int(size) for size in sizes)
@@ -440,11 +355,7 @@ def _shape(sizes: object) -> tuple[int, ...]:
 
 
 def _value(value: object) -> object:
-    """A number, a truth or a text of an output.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """A number, a truth or a text of an output; a ValueError where it is none."""
     if isinstance(value, str) and len(value) <= LONGEST_TEXT:
         return value
     if isinstance(value, (bool, int, float)) and abs(value) <= 1 << 64:
@@ -460,11 +371,7 @@ _TYPES = {"bool", "float16", "float32", "float64"} | {
 
 
 def _dtype(name: object) -> np.dtype[Any]:
-    """A type of numbers by its name, little end first.
-
-    Raises:
-        TypeError, ValueError: it is none.
-    """
+    """A type of numbers by its name, little end first; a ValueError where it is none."""
     if name not in _TYPES:  # numpy would read other texts as records, and as Python
         raise ValueError("a type that is none")
     return np.dtype(str(name)).newbyteorder("<")

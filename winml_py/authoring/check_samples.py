@@ -1,0 +1,167 @@
+"""Whether a model gives the answers that are known of its samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.base.agreement import HALF_TOLERANCE
+from ..core.base.arrays import Array
+from ..core.model.model import LearningModel
+from ..core.runtime.device import LearningModelDevice
+from ..core.session.options import LearningModelSessionOptions
+from ..core.session.session import LearningModelSession
+from ..enums import Precision
+from ..errors import InvalidArgumentError, WinMLError
+from ..inputs.model import evaluate_by
+from .known_answers import KnownAnswer, read_answers
+
+
+@dataclass(frozen=True)
+class AnswerCheck:
+    """Whether a model gives the answer of a sample.
+
+    Attributes:
+        sample: what it is, and its answer, in words.
+        problems: what differs, in words; empty where all is right.
+        largest_difference: of a number, as a share of the largest one of its channel.
+        notes: what is right and worth knowing, in words: another best class, which led by less than is allowed.
+    """
+
+    sample: str
+    problems: tuple[str, ...]
+    largest_difference: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_right(self) -> bool:
+        """Whether nothing differs."""
+        return not self.problems
+
+
+@dataclass(frozen=True)
+class ModelCheck:
+    """What `check_samples` found.
+
+    Attributes:
+        device: where the model was evaluated.
+        engine: by which provider.
+        precision: in which arithmetic: half precision may be 2 % away.
+        answers: of each sample.
+    """
+
+    device: str
+    engine: str
+    precision: Precision
+    answers: tuple[AnswerCheck, ...]
+
+    @property
+    def is_right(self) -> bool:
+        """Whether every sample has its answer."""
+        return all(answer.is_right for answer in self.answers)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What differs, in words, of all samples."""
+        return tuple(problem for answer in self.answers for problem in answer.problems)
+
+    @property
+    def largest_difference(self) -> float:
+        """Of all samples."""
+        return max((answer.largest_difference for answer in self.answers), default=0.0)
+
+
+def check_samples(
+    model: LearningModel, device: LearningModelDevice | None = None, *, engine: str | None = None
+) -> ModelCheck:
+    """Evaluates the samples that a model carries, and compares the results with the answers that are known.
+
+    Args:
+        model: the model; `write_samples` writes samples into one.
+        device: where; the CPU by default.
+        engine: as `LearningModelSessionOptions.engine`.
+
+    Raises:
+        InvalidArgumentError: the model carries no samples, or they cannot be read.
+        WinMLError: no session of the model can be made there.
+
+    Example:
+        >>> import os, tempfile
+        >>> from winml_py import LearningModel
+        >>> from winml_py.authoring import check_samples, write_samples
+        >>> target = os.path.join(tempfile.mkdtemp(), "digits.onnx")
+        >>> _ = write_samples("models/digits.onnx", target, ["samples/pictures/seven.png"])
+        >>> check_samples(LearningModel.load(target)).is_right
+        True
+    """
+    options = LearningModelSessionOptions()
+    options.engine = engine
+    options.batch_size_override = 0  # an array of a sample may be a batch
+    answers = require_answers(model)
+    with LearningModelSession(model, device, options) as session:
+        return check_session(session, answers)
+
+
+def require_answers(model: LearningModel) -> tuple[KnownAnswer, ...]:
+    """The samples that a model carries; InvalidArgumentError where it carries none."""
+    answers = read_answers(model.metadata)
+    if not answers:
+        raise InvalidArgumentError(
+            "The model carries no samples whose answers are known.",
+            hint="Write some: winml-py contract MODEL --sample PICTURE --output NEW.",
+        )
+    return answers
+
+
+def check_session(session: LearningModelSession, answers: Sequence[KnownAnswer]) -> ModelCheck:
+    """Evaluates samples with a session, and says what differs."""
+    checks = tuple(_check(session, known) for known in answers)
+    return ModelCheck(session.device.name, session.engine, session.precision, checks)
+
+
+def _check(session: LearningModelSession, known: KnownAnswer) -> AnswerCheck:
+    """Evaluates a sample with a session. Half precision has a larger tolerance."""
+    sample, names = str(known), {feature.name for feature in session.model.input_features}
+    if names != known.inputs.keys():
+        told = f"the sample was taken of a model with the inputs {', '.join(known.inputs)}"
+        return AnswerCheck(sample, (told,), math.inf)
+    try:
+        came = outputs_as_arrays(session, {name: value.value() for name, value in known.inputs.items()})
+    except WinMLError as error:
+        return AnswerCheck(sample, (f"it cannot be evaluated: {error}",), math.inf)
+    floor = HALF_TOLERANCE if session.precision is Precision.HALF else 0.0
+    problems, notes, largest = list[str](), list[str](), 0.0
+    for output in known.outputs:
+        if output.name in came:
+            difference, told = output.compare(came[output.name], floor)
+            notes += filter(None, [] if told else [output.note(came[output.name], floor)])
+        else:
+            difference, told = math.inf, f"there is no output {output.name} any more"
+        largest = max(largest, difference)
+        problems += [told] if told else []
+    return AnswerCheck(sample, tuple(problems), largest, tuple(notes))
+
+
+def outputs_as_arrays(session: LearningModelSession, inputs: Mapping[str, object]) -> dict[str, Array]:
+    """Evaluates once. Outputs that are lists and maps become an array for each place in them."""
+    return {name: array for key, value in evaluate_by(session, inputs).items() for name, array in _arrays(key, value)}
+
+
+KEYS = ", keys"
+"""What follows a map's name in the name of its keys."""
+
+
+def _arrays(name: str, value: Any) -> Iterator[tuple[str, Array]]:
+    if isinstance(value, list):
+        for index, element in enumerate(value):
+            yield from _arrays(f"{name}[{index}]", element)
+    elif isinstance(value, Mapping):
+        keys = sorted(value)
+        yield name, np.array([value[key] for key in keys])
+        yield f"{name}{KEYS}", np.array(keys, object)
+    else:
+        yield name, np.asarray(value)

@@ -1,0 +1,21 @@
+"""Classes of what calls give, for annotations: programs receive them, and make none themselves."""
+
+from .core.base.async_operation import AsyncOperation
+from .core.features.ranking import Prediction
+from .core.imaging.picture_placement import PicturePlacement
+from .core.imaging.video_writer import Framed
+from .core.model.contracts import AttachedContracts
+from .core.runtime.engine import Candidate, Explanation, PlacedNode
+from .core.streams.stream import EvaluationStream
+
+__all__ = [
+    "AsyncOperation",
+    "AttachedContracts",
+    "Candidate",
+    "EvaluationStream",
+    "Explanation",
+    "Framed",
+    "PicturePlacement",
+    "PlacedNode",
+    "Prediction",
+]
