@@ -54,11 +54,17 @@ def ways(data: bytes) -> dict[str, Callable[[], Any]]:
     unbound.bind(name, value)
     raw_binding.bind_input(name, "cpu", 0, value.dtype, value.shape, value.ctypes.data)
     raw_binding.bind_output(output, "cpu", 0, np.float32, raw_target.shape, raw_target.ctypes.data)
+
+    def bind_and_evaluate() -> Any:
+        unbound.bind(name, value)
+        return session.evaluate(unbound).outputs[output]
+
     calls: dict[str, Callable[[], Any]] = {
         "raw run": lambda: raw.run(None, {name: value})[0],
         "raw run_with_iobinding": lambda: raw.run_with_iobinding(raw_binding),
         "evaluate, all bound": lambda: session.evaluate(binding).outputs[output],
         "evaluate, output unbound": lambda: session.evaluate(unbound).outputs[output],
+        "bind and evaluate": bind_and_evaluate,
         "evaluate_features": lambda: session.evaluate_features({name: value}).outputs[output],
     }
     for way, call in calls.items():

@@ -8,18 +8,9 @@ from typing import Any
 
 from .core.base.cancellation import Stop
 from .core.runtime.device import LearningModelDevice
-from .core.runtime.engine import (
-    Engine,
-    EngineBinding,
-    EngineOptions,
-    Explanation,
-    HeldValues,
-    HostEngine,
-    PlacedNode,
-    Value,
-)
+from .core.runtime.engine import Engine, EngineOptions, Explanation, HostEngine, PlacedNode
 from .core.runtime.request import CompileRequest
-from .core.runtime.runs import fill
+from .core.runtime.runs import Bound, Value, fill
 from .enums import Precision
 from .errors import ClosedError, EvaluationError, InvalidBindingError
 
@@ -82,9 +73,19 @@ class FakeEngine(HostEngine):
         self.options = options
         self.function: Function | None = function
 
-    def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
-        """A new, empty binding."""
-        return _FakeBinding(self)
+    def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Value]:
+        """Calls the function with the inputs."""
+        if stop is not None:
+            stop.require_not_requested()
+        function = self.function
+        if function is None:
+            raise ClosedError("The fake engine has been closed.")
+        inputs: dict[str, Any] = {**bound.inputs}
+        try:
+            outputs = dict(function(inputs))
+        except (ClosedError, InvalidBindingError) as error:  # from an engine, they say that nothing was written
+            raise EvaluationError(f"The function of the fake device raised {type(error).__name__}: {error}") from error
+        return fill(bound.outputs, outputs)
 
     def placement(self) -> list[PlacedNode]:
         """No nodes."""
@@ -97,21 +98,3 @@ class FakeEngine(HostEngine):
     def close(self) -> None:
         """Lets go of the function."""
         self.function = None
-
-
-class _FakeBinding(HeldValues):
-    def __init__(self, engine: FakeEngine) -> None:
-        self._engine = engine
-        super().__init__()
-
-    def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
-        if stop is not None:
-            stop.require_not_requested()
-        function = self._engine.function
-        if function is None:
-            raise ClosedError("The fake engine has been closed.")
-        try:
-            outputs = dict(function(self.inputs))
-        except (ClosedError, InvalidBindingError) as error:  # from an engine, they say that nothing was written
-            raise EvaluationError(f"The function of the fake device raised {type(error).__name__}: {error}") from error
-        return fill(self.outputs, outputs)

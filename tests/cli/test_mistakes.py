@@ -270,9 +270,9 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "run digits.onnx seven.png --engine cuda",
         6,
-        "There is no engine CUDAExecutionProvider on the CPU; there are …. Leave the engine out; or name a GPU, "
-        "which brings its own: --device gpu, or LearningModelDevice.find('gpu'). `winml-py devices` lists what there "
-        "is.",
+        "There is no engine CUDAExecutionProvider on the CPU; there are …. pip install 'winml-py[openvino]' brings "
+        "OpenVINO. For an engine of a GPU, name the GPU and no engine: LearningModelDevice.find('gpu'). "
+        "`winml-py doctor` says more.",
     ),
     (
         "convert digits.onnx --output digits.onnx --float16",

@@ -13,9 +13,9 @@ from winml_py import LearningModelDevice, Precision
 from winml_py.core.base.arrays import DeviceArray, MemoryLocation
 from winml_py.core.runtime.engine import EngineOptions, Explanation, PlacedNode
 from winml_py.core.runtime.providers import cuda
-from winml_py.core.runtime.providers.catalogue import UNLOCKED
 from winml_py.core.runtime.providers.provider import ProviderDevice
 from winml_py.core.runtime.request import CompileRequest
+from winml_py.core.runtime.runs import UNLOCKED, Bound, Kept
 
 CUDA = cuda.CUDA.name
 CARD = MemoryLocation("cuda")
@@ -69,59 +69,31 @@ class _Engine:
     location = CARD
     explanation = Explanation(CUDA, Precision.FLOAT32, "a stand-in")
 
-    run_once = None
-
     def __init__(self, fake: FakeCudaDevice, request: CompileRequest) -> None:
         self.fake, self.options = fake, EngineOptions(1)
         self.session = onnxruntime.InferenceSession(request.model, providers=["CPUExecutionProvider"])
 
-    @property
-    def device(self) -> Any:
-        return self
-
     def upload(self, array: np.ndarray[Any, Any]) -> DeviceArray:
         raise NotImplementedError
 
-    def bind(self, lock: AbstractContextManager[object]) -> Any:
-        return _Binding(self)
+    def run(self, bound: Bound, stop: Any = None) -> Mapping[str, Any]:
+        self.fake.inputs += [value for value in bound.inputs.values() if isinstance(value, DeviceArray)]
+        feed = {n: v.to_numpy() if isinstance(v, DeviceArray) else v for n, v in bound.inputs.items()}
+        names = [output.name for output in self.session.get_outputs()]
+        fresh: dict[str, Any] = dict(zip(names, self.session.run(names, feed), strict=True))
+        for name, array in bound.outputs.items():
+            if isinstance(array, Kept):
+                card = OnCard(fresh[name])
+                memory = card.memory
+                pointer = memory.ctypes.data
+                fresh[name] = DeviceArray(CARD, memory.shape, memory.dtype, card.get, pointer=pointer, owner=card)
+            else:
+                memory = array.owner.memory if isinstance(array, DeviceArray) else array
+                memory[...] = fresh.pop(name)
+        return fresh
 
     def placement(self) -> list[PlacedNode]:
         return []
 
     def close(self) -> None:
         pass
-
-
-class _Binding:
-    def __init__(self, engine: _Engine) -> None:
-        self.engine = engine
-        self.inputs: dict[str, Any] = {}
-        self.outputs: dict[str, Any] = {}
-        self.kept: set[str] = set()
-
-    def set_input(self, name: str, value: Any) -> None:
-        self.inputs[name] = value
-        if isinstance(value, DeviceArray):
-            self.engine.fake.inputs.append(value)
-
-    def set_output(self, name: str, array: Any) -> None:
-        self.outputs[name] = array
-        self.kept.discard(name)
-
-    def keep_output(self, name: str) -> None:
-        self.outputs.pop(name, None)
-        self.kept.add(name)
-
-    def run(self, stop: Any = None) -> Mapping[str, Any]:
-        feed = {n: v.to_numpy() if isinstance(v, DeviceArray) else v for n, v in self.inputs.items()}
-        names = [output.name for output in self.engine.session.get_outputs()]
-        fresh: dict[str, Any] = dict(zip(names, self.engine.session.run(names, feed), strict=True))
-        for name, array in self.outputs.items():
-            if array is not None:
-                memory = array.owner.memory if isinstance(array, DeviceArray) else array
-                memory[...] = fresh.pop(name)
-        for name in self.kept:
-            card = OnCard(fresh[name])
-            pointer = card.memory.ctypes.data
-            fresh[name] = DeviceArray(CARD, card.memory.shape, card.memory.dtype, card.get, pointer=pointer, owner=card)
-        return fresh

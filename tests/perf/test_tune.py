@@ -217,7 +217,7 @@ def test_on_a_cpu_memory_and_graphs_are_tried(monkeypatch: pytest.MonkeyPatch) -
     changes = tried(tune(DIGITS))
     levels = {f"graph optimisation {level}" for level in ("layout", "extended", "basic")}
     memory = {"no prepacked weights", "no memory arena", "arena shrinkage", "no memory pattern"}
-    assert levels | memory | {"no spinning", "parallel execution", "dynamic block base 4"} <= set(changes)
+    assert levels | memory | {"no spinning", "parallel execution"} <= set(changes)
     assert not any("cudnn" in change or "recorded" in change for change in changes)
 
 
@@ -459,7 +459,7 @@ def test_options_come_back_from_a_file(tmp_path: Path) -> None:
     options.provider_options = {"device_id": 1}
     options.graph_capture, options.allow_cpu_fallback = False, False
     options.close_model_on_session_creation, options.profiling = True, True
-    options.weights, options.tuning = Weights.PRIVATE, Tuning(memory_arena=False, dynamic_block_base=4)
+    options.weights, options.tuning = Weights.PRIVATE, Tuning(memory_arena=False, prepacking=False)
     options.save(tmp_path / "options.json")
     back = LearningModelSessionOptions.load(tmp_path / "options.json")
     assert back.to_dict() == options.to_dict()

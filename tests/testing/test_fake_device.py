@@ -10,11 +10,11 @@ from winml_py import (
     ClosedError,
     EvaluationError,
     LearningModel,
-    LearningModelBinding,
     LearningModelSession,
     TensorFloat,
 )
 from winml_py.core.base.winrt_object import inside
+from winml_py.core.runtime.runs import Bound
 from winml_py.testing import FakeDevice
 
 
@@ -41,10 +41,10 @@ def test_each_device_has_engines_of_its_own() -> None:
 
 def test_it_closes_like_a_real_one() -> None:
     session = LearningModelSession(LearningModel.load(unary()), FakeDevice(lambda inputs: {"y": inputs["x"]}))
-    native = inside(LearningModelBinding(session)).engine_binding
+    engine = inside(session).engine
     session.close()
     with pytest.raises(ClosedError):
-        native.run()
+        engine.run(Bound({"x": np.zeros(1, np.float32)}))
 
 
 def test_a_function_that_gives_nonsense_is_told() -> None:

@@ -16,7 +16,6 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +32,7 @@ from winml_py.core.runtime.openvino.compile import compile_model
 from winml_py.core.runtime.providers.openvino import OPENVINO_PACKAGE
 from winml_py.core.runtime.providers.provider import ProviderDevice, Target
 from winml_py.core.runtime.request import CompileRequest
+from winml_py.core.runtime.runs import Bound
 
 CPU = Target(ProviderDevice(OPENVINO_PACKAGE.name, OPENVINO_PACKAGE.package, "", 0, "cpu", "", ""))
 
@@ -53,10 +53,7 @@ def compared(case: Case) -> str:
         options.intra_op_num_threads = 1
         raw = onnxruntime.InferenceSession(case.model, options)
         expected = {end.name: value for end, value in zip(raw.get_outputs(), raw.run(None, inputs), strict=True)}
-        binding = compile_model(CompileRequest(case.model, EngineOptions(1)), CPU).bind(nullcontext())
-        for name, value in inputs.items():
-            binding.set_input(name, np.array(value, order="C"))
-        came = binding.run()
+        came = compile_model(CompileRequest(case.model, EngineOptions(1)), CPU).run(Bound(inputs))
     except Exception as error:  # whatever either of them raises
         return "refused" if error else ""
     for name, value in expected.items():

@@ -30,19 +30,19 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
-    "lines of code": 28_740,
-    "lines of code in core/": 15_090,
-    "lines of docstrings": 8_030,
+    "lines of code": 28_341,
+    "lines of code in core/": 14_713,
+    "lines of docstrings": 7_915,
     "files": 289,
     "names in __all__": 69,
     "options of commands": 85,
-    "words of docs": 37_514,
-    "lines of code of tests": 41_155,
-    "binding classes of engines": 11,
-    "files from bind of a JPEG to the engine": 26,
-    "files of evaluate_features": 7,
+    "words of docs": 37_596,
+    "lines of code of tests": 41_005,
+    "binding classes of engines": 3,
+    "files from bind of a JPEG to the engine": 24,
+    "files of evaluate_features": 8,
     "modules in a circle": 0,
-    "inner names that capabilities use": 118,
+    "inner names that capabilities use": 116,
 }
 """`--check` fails above these. A change that needs more raises its line, and says what it needs it for."""
 
@@ -140,6 +140,13 @@ def inner_names(sources: list[Source], modules: set[str], public: set[str]) -> s
     return {each for each in found if each.rpartition(".")[2] not in public}
 
 
+def runs_for_an_engine(node: ast.ClassDef) -> bool:
+    """Whether a class runs a `Bound`, and is no engine: what an engine keeps in `Bound.natives`, say."""
+    methods = {each.name: each.args.args for each in node.body if isinstance(each, ast.FunctionDef)}
+    bound = [ast.unparse(each.annotation) for each in methods.get("run", [])[1:2] if each.annotation is not None]
+    return bound == ["Bound"] and "explanation" not in methods and "placement" not in methods
+
+
 WAY = """
 import pathlib, sys, tempfile
 import numpy as np
@@ -150,10 +157,17 @@ fresh = LearningModelSession(session.model)
 binding = LearningModelBinding(session)
 picture = pathlib.Path(tempfile.mkdtemp()) / "picture.jpg"
 Image.new("RGB", (40, 30)).save(picture)
+engine = session._inside.engine
+run = engine.run
+def run_last(*arguments):  # the way ends here
+    outputs = run(*arguments)
+    sys.setprofile(None)
+    return outputs
+engine.run = run_last
 def evaluate_jpeg():
     binding.bind("image", ImageFeatureValue.load(picture))
     session.evaluate(binding)
-fresh = LearningModelSession(session.model)
+    del engine.run
 def evaluate_features():
     for _ in range(2):  # the first evaluation may be another than the later ones
         fresh.evaluate_features({"image": np.zeros((1, 1, 28, 28), np.float32)})
@@ -191,8 +205,7 @@ def figures() -> dict[str, Any]:
         f"{source.name}.{node.name}"
         for source in sources
         for node in ast.walk(source.tree)
-        if isinstance(node, ast.ClassDef)
-        and "set_input" in {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
+        if isinstance(node, ast.ClassDef) and runs_for_an_engine(node)
     ]
     in_circles = circles(graph)
     returned = re.findall(r'"(\w+)"', (PACKAGE / "results.py").read_text(encoding="utf-8"))

@@ -15,7 +15,7 @@ from ..core.features.tensor import Tensor, over
 from ..core.features.tensor_classes import CLASSES_BY_DTYPE
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
-from ..core.runtime.engine import RunOnce
+from ..core.runtime.runs import Bound
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError, WinMLError
@@ -75,8 +75,7 @@ class CompiledOperator(Closeable):
         self._binding: LearningModelBinding | None = None
         self._compiled = inside(self._session)
         # Elsewhere the session keeps watch over a device that may be lost.
-        is_cpu = self._session.device.hardware == "cpu"
-        self._run_once: RunOnce | None = self._compiled.engine.run_once if is_cpu else None
+        self._is_on_cpu = self._session.device.hardware == "cpu"
 
     def _refuse(self, error: WinMLError) -> WinMLError:
         types = ", ".join(map(describe_type, self._kinds)) or "no input"
@@ -161,23 +160,16 @@ class CompiledOperator(Closeable):
         Returns:
             Arrays; tensors, where an input is one, which stay on the device where an input is there.
         """
-        self._compiled.require_open()  # a forked process must not use its parent's engine
+        engine = self._compiled.require_open()  # a forked process must not use its parent's engine
         pairs = dict(zip(self._names, values, strict=False))
         if None in self._kinds:
             pairs = {name: value for name, value in pairs.items() if value is not None}
         tensors = [value for value in values if isinstance(value, Tensor)]
-        run_once = self._run_once
-        if run_once is None or tensors:
-            return self._result(self._with_tensors(run_once, pairs, tensors))
-        return self._result(run_once(pairs, self._compiled.lock))
-
-    def _with_tensors(
-        self, run_once: RunOnce | None, pairs: dict[str, Any], tensors: Sequence[Tensor]
-    ) -> dict[str, Any]:
-        if run_once is None or any(inside(tensor).device_array is not None for tensor in tensors):
-            return self._evaluate(pairs, tensors)
+        if not self._is_on_cpu or any(inside(tensor).device_array is not None for tensor in tensors):
+            return self._result(self._evaluate(pairs, tensors))
         arrays = {name: value.to_numpy() if isinstance(value, Tensor) else value for name, value in pairs.items()}
-        return {name: _as_tensor(value) for name, value in run_once(arrays, self._compiled.lock).items()}
+        outputs = engine.run(Bound(arrays, lock=self._compiled.lock))
+        return self._result({name: _as_tensor(value) for name, value in outputs.items()} if tensors else outputs)
 
     def _evaluate(self, pairs: Mapping[str, Any], tensors: Sequence[Tensor]) -> dict[str, Any]:
         binding = LearningModelBinding(self._session)
@@ -201,7 +193,7 @@ class CompiledOperator(Closeable):
 
     def dispose(self) -> None:
         """Frees the compiled operator. Twice is harmless."""
-        self._binding, self._run_once = None, None
+        self._binding = None
         self._session.close()
         self._model.dispose()
 

@@ -33,8 +33,7 @@ class Change(NamedTuple):
 def changes_for(device: LearningModelDevice, tries_batches: bool) -> Iterator[Change]:
     """What is worth trying on a device.
 
-    Left out is what makes no difference there: threads on a GPU, where one of them submits the work; and
-    `denormals_as_zero`, which the first session of a process decides for all of them.
+    Left out is what makes no difference there: threads on a GPU, where one of them submits the work.
     """
     yield from _on_cpu() if device.hardware == "cpu" else _on_gpu(provider_of(device.provider))
     if tries_batches:
@@ -60,7 +59,6 @@ def _on_cpu() -> Iterator[Change]:
         "no memory arena": {"memory_arena": False},
         "arena shrinkage": {"memory_arena": True, "arena_shrinkage": True},
         "no memory pattern": {"memory_pattern": False},
-        "dynamic block base 4": {"dynamic_block_base": 4},
     }
     yield from (Change(words, {"tuning": tuning}) for words, tuning in tunings.items())
 

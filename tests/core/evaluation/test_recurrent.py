@@ -239,12 +239,12 @@ def test_the_engine_is_given_the_callers_arrays_again_once_they_are_apart() -> N
     for name, array in (("state", state), ("next", state), ("x", x)):
         binding.bind(name, array)
     session.evaluate(binding)
-    native = binding._inside.engine_binding
-    assert list(native._inputs._copies) == ["state"]  # type: ignore[attr-defined]
+    (native,) = binding._inside._values.natives.values()
+    assert [value is state for value, _ in native._inputs.copies] == [True]
     binding.bind("next", other)
     state[:] = 5  # seen by the next run, as that of any bound array
     session.evaluate(binding)
-    assert native._inputs._copies == {}  # type: ignore[attr-defined]
+    assert native._inputs.copies == []
     np.testing.assert_array_equal(other, x + 5)
     np.testing.assert_array_equal(state, np.float32(5))
 

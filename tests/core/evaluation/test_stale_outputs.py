@@ -31,7 +31,6 @@ from winml_py import (
     WinMLError,
 )
 from winml_py.core.base.buffers import Buffer
-from winml_py.core.base.winrt_object import inside
 from winml_py.errors import IllegalCallError, MissingInputError
 from winml_py.testing import FakeDevice
 
@@ -347,28 +346,6 @@ def test_a_tensor_that_the_next_session_reads() -> None:
     two.bind("x", np.array(1, np.float32))
     fail(first, one)
     assert second.evaluate(two).outputs["y"].to_numpy() == -1
-
-
-def test_a_value_that_the_engine_refuses_leaves_the_tensor_before_it_looked_after(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """It stays bound: where its own evaluation fails afterwards, a run must not read it."""
-    session = looking_up()
-    state = TensorFloat.create_from_array([], [0])
-    writer = bound(session, state)
-    reader = LearningModelBinding(LearningModelSession(LearningModel.load(unary("Neg", []))))
-    reader.bind("x", state)
-
-    def refuse(name: str, value: object) -> None:
-        raise EvaluationError("The engine refuses it.")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(inside(reader).engine_binding, "set_input", refuse)
-        with pytest.raises(EvaluationError, match="refuses"):
-            reader.bind("x", np.float32(5))
-    fail(session, writer)
-    with pytest.raises(IllegalCallError, match="invalid"):
-        reader._session.evaluate(reader)  # type: ignore[attr-defined]
 
 
 def test_an_output_that_cannot_be_spoiled_hides_neither_the_error_nor_the_others(

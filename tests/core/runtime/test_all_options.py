@@ -117,8 +117,6 @@ ROWS = [
     tuned("shared_arena", True, lambda made: made.entry("session.use_env_allocators") == "1"),
     tuned("memory_pattern", False, lambda made: not made.native.native.enable_mem_pattern),
     tuned("prepacking", False, lambda made: made.entry("session.disable_prepacking") == "1"),
-    tuned("dynamic_block_base", 4, lambda made: made.entry("session.dynamic_block_base") == "4"),
-    tuned("denormals_as_zero", True, lambda made: made.entry("session.set_denormal_as_zero") == "1"),
     Row("session_config", {"ep.any": 1}, lambda made: made.entry("ep.any") == "1"),
     Row("run_config", {"ep.any": 1}, lambda made: made.run_entries.get("ep.any") == "1"),
     Row("log_severity", "info", lambda made: made.native.native.log_severity_level == 1),
@@ -200,11 +198,7 @@ def test_every_option_has_a_row() -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("row", ROWS, ids=name_of)
-def test_it_is_applied_or_refused_or_told(
-    runtime: Runtime, monkeypatch: pytest.MonkeyPatch, engine: str, row: Row
-) -> None:
-    if row.option == "tuning.denormals_as_zero":  # as in a process whose first session this is
-        monkeypatch.setattr("winml_py.core.runtime.ort.compile.flushes_denormals", lambda: True)
+def test_it_is_applied_or_refused_or_told(runtime: Runtime, engine: str, row: Row) -> None:
     attribute, _, name = row.option.partition(".")
     try:
         made = make(runtime, engine, {attribute_of(row): row.value})

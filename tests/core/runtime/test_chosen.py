@@ -6,7 +6,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,19 +14,17 @@ import pytest
 
 from winml_py import CanceledError, ClosedError, EvaluationError, Precision, SizeMismatchError
 from winml_py.core.base.cancellation import Stop
-from winml_py.core.runtime.cpu.chosen import ChosenEngine, Decision, Shapes
-from winml_py.core.runtime.engine import EngineBinding, EngineOptions, Explanation, HeldValues, PlacedNode
-from winml_py.core.runtime.runs import fill, require_open
+from winml_py.core.runtime.cpu.chosen import ChosenEngine
+from winml_py.core.runtime.cpu.decision import Decision, Shapes
+from winml_py.core.runtime.engine import EngineOptions, Explanation, HostEngine, PlacedNode
+from winml_py.core.runtime.runs import Bound, fill, require_open
 from winml_py.errors import EngineWarning, IllegalCallError
 
-UNLOCKED = nullcontext()
 
-
-class Plain:
+class Plain(HostEngine):
     """An engine that computes y from x with a function, and counts."""
 
     options = EngineOptions(1)
-    device = run_once = None
 
     def __init__(self, name: str, function: Callable[[np.ndarray], np.ndarray]) -> None:
         self.explanation = Explanation(name, Precision.FLOAT32, "as asked for")
@@ -35,9 +33,16 @@ class Plain:
         self.inside: Callable[[Stop | None], object] = lambda stop: None
         self.lock = threading.Lock()
 
-    def bind(self, lock: Any) -> EngineBinding:
+    def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Any]:
         require_open(self if self.is_open else None)
-        return _PlainBinding(self)
+        with self.lock:
+            self.runs += 1
+        self.inside(stop)
+        x: Any = bound.inputs["x"]
+        y: Any = bound.outputs.get("y")
+        if y is not None:
+            y[...] = -1  # an engine may write before it has read
+        return fill(bound.outputs, {"y": self.function(x)})
 
     def placement(self) -> list[PlacedNode]:
         return [PlacedNode("y", "Function", self.explanation.engine)]
@@ -47,26 +52,6 @@ class Plain:
 
     def close(self) -> None:
         self.is_open = False
-
-
-class _PlainBinding(HeldValues):
-    def __init__(self, engine: Plain) -> None:
-        super().__init__()
-        self._engine = engine
-
-    def set_input(self, name: str, value: Any) -> None:
-        require_open(self._engine if self._engine.is_open else None)
-        super().set_input(name, value)
-
-    def run(self, stop: Stop | None = None) -> Mapping[str, Any]:
-        engine = require_open(self._engine if self._engine.is_open else None)
-        with engine.lock:
-            engine.runs += 1
-        engine.inside(stop)
-        x = self.inputs["x"]
-        if self.outputs.get("y") is not None:
-            self.outputs["y"][...] = -1  # an engine may write before it has read
-        return fill(self.outputs, {"y": engine.function(x)})
 
 
 class Choices:
@@ -140,9 +125,7 @@ def chosen(rival: Plain | None) -> tuple[ChosenEngine, Choices]:
 
 
 def evaluate(engine: ChosenEngine, *numbers: float, stop: Stop | None = None) -> list[float]:
-    binding = engine.bind(UNLOCKED)
-    binding.set_input("x", np.float32(numbers))
-    result: list[float] = binding.run(stop)["y"].tolist()
+    result: list[float] = engine.run(Bound({"x": np.float32(numbers)}), stop)["y"].tolist()
     return result
 
 
@@ -169,13 +152,12 @@ def test_the_evaluations_1_2_4_8_and_16_are_checked_and_then_the_reference_is_cl
 def test_where_they_differ_the_references_numbers_are_the_answer_and_it_stays() -> None:
     rival = double_below(4)
     engine, choices = chosen(rival)
-    binding, x, y = engine.bind(UNLOCKED), np.float32([0]), np.float32([0])
-    binding.set_input("x", x)
-    binding.set_output("y", y)
+    x, y = np.float32([0]), np.float32([0])
+    bound = Bound({"x": x}, {"y": y})
     with told() as warned:
         for number in (1, 2, 3, 5, 6):
             x[:] = number
-            assert binding.run() == {}
+            assert engine.run(bound) == {}
             assert y.tolist() == [number * 2]
     assert [text[:75] for text in warned] == [
         "rival in bfloat16 gave another answer than reference on an input of the pro"
@@ -187,8 +169,8 @@ def test_where_they_differ_the_references_numbers_are_the_answer_and_it_stays() 
     assert evaluate(engine, 100) == [200]
     x[:] = 9
     other = np.float32([0])
-    binding.set_output("y", other)
-    binding.run()
+    bound.set_output("y", other)
+    engine.run(bound)
     assert other.tolist() == [18]
 
 
@@ -209,11 +191,8 @@ def test_the_reference_runs_first_because_outputs_may_lie_over_inputs() -> None:
         rival.inside = lambda stop, order=order: order.append("rival")
         state = np.float32([7])
         rival.function = lambda x, function=rival.function: function(np.float32([7]))  # ours keep such arrays apart
-        binding = engine.bind(UNLOCKED)
-        binding.set_input("x", state)
-        binding.set_output("y", state)
         with told() as warned:
-            binding.run()
+            engine.run(Bound({"x": state}, {"y": state}))
         assert state.tolist() == [14]
         assert order == ["reference", "rival"]
         assert len(warned) == texts
@@ -255,11 +234,8 @@ def test_what_the_reference_refuses_is_its_error_and_no_other_engine_sees_it() -
 
 def test_memory_that_does_not_fit_is_no_wrong_answer() -> None:
     engine, choices = chosen(doubling())
-    binding = engine.bind(UNLOCKED)
-    binding.set_input("x", np.float32([1, 2]))
-    binding.set_output("y", np.zeros(3, np.float32))
     with pytest.raises(SizeMismatchError):
-        binding.run()
+        engine.run(Bound({"x": np.float32([1, 2])}, {"y": np.zeros(3, np.float32)}))
     assert choices.refused == []
     assert evaluate(engine, 1) == [2]
     assert engine.explanation.engine == "rival"
@@ -408,23 +384,6 @@ def test_the_shapes_of_an_engine_that_is_named_are_not_checked() -> None:
     assert choices.reference.runs == 2
 
 
-def test_evaluations_without_a_binding_are_chosen_checked_and_counted() -> None:
-    rival = double_below(4)
-    engine, choices = chosen(rival)
-    came = []
-    with told() as warned:
-        for number in (1, 2, 3, 5):
-            came.append(engine.run_once({"x": np.float32([number])}, UNLOCKED)["y"].item())
-    assert came == [2, 4, 6, 10]
-    assert choices.reference.runs == 3
-    assert len(warned) == 1
-
-    engine, choices = chosen(None)
-    evaluate(engine, 1)
-    assert engine.run_once({"x": np.float32([3])}, UNLOCKED)["y"].tolist() == [6]
-    assert choices.trusted == 0
-
-
 def test_eight_threads_make_the_checks_once() -> None:
     for _ in range(5):
         rival = doubling()
@@ -443,17 +402,16 @@ def test_a_thread_whose_rival_is_closed_meanwhile_goes_on_with_the_reference() -
         engine, _ = chosen(double_below(4))
         for _ in range(3):
             evaluate(engine, 1)
-        bindings = [engine.bind(UNLOCKED) for _ in range(8)]
         barrier = threading.Barrier(8)
 
-        def run(binding: EngineBinding, barrier: threading.Barrier = barrier) -> float:
+        def run(_: int, engine: ChosenEngine = engine, barrier: threading.Barrier = barrier) -> float:
+            bound = Bound({"x": np.float32([5])})
             barrier.wait(10)
-            binding.set_input("x", np.float32([5]))
-            binding.run()
-            return float(binding.run()["y"].item())
+            engine.run(bound)
+            return float(engine.run(bound)["y"].item())
 
         with told() as warned, ThreadPoolExecutor(8) as pool:
-            came = list(pool.map(run, bindings))
+            came = list(pool.map(run, range(8)))
         assert set(came) <= {0, 10}  # 0 only where it was before the check
         assert len(warned) == 1
         assert evaluate(engine, 5) == [10]
@@ -469,12 +427,10 @@ def test_nothing_is_placed_before_the_first_evaluation() -> None:
 def test_closing() -> None:
     rival = doubling()
     engine, choices = chosen(rival)
-    early = engine.bind(UNLOCKED)
-    early.set_input("x", np.float32([1]))
-    early.run()
+    evaluate(engine, 1)
     engine.close()
     assert (rival.is_open, choices.reference.is_open) == (False, False)
-    for ask in (early.run, lambda: engine.bind(UNLOCKED), engine.placement):
+    for ask in (lambda: evaluate(engine, 1), engine.placement):
         with pytest.raises(ClosedError):
             ask()
     engine.close()

@@ -229,13 +229,13 @@ def order(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     cupy = types.SimpleNamespace(cuda=types.SimpleNamespace(ExternalStream=Stream, Device=device))
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    run = cuda_helpers._Binding.run
+    run = cuda_helpers._Engine.run
 
-    def noted(self: Any, stop: Any = None) -> Any:
+    def noted(*arguments: Any) -> Any:
         happened.append("run")
-        return run(self, stop)
+        return run(*arguments)
 
-    monkeypatch.setattr(cuda_helpers._Binding, "run", noted)
+    monkeypatch.setattr(cuda_helpers._Engine, "run", noted)
     return happened
 
 

@@ -18,6 +18,7 @@ from winml_py.core.base.arrays import DeviceArray, MemoryLocation
 from winml_py.core.runtime.ort import device_binding
 from winml_py.core.runtime.ort.device_binding import DeviceBinding
 from winml_py.core.runtime.ort.device_memory import DeviceMemory, RecordedGraph, Recording
+from winml_py.core.runtime.runs import Bound, Kept
 
 HERE = MemoryLocation("cpu", 0)
 
@@ -38,12 +39,14 @@ class Lock:
 
 def made(
     monkeypatch: pytest.MonkeyPatch, model: bytes, on_host: tuple[str, ...] = (), waits_unlocked: bool = False
-) -> tuple[DeviceBinding, Lock]:
+) -> tuple[DeviceBinding, Bound, Lock]:
     monkeypatch.setattr(device_binding, "host_inputs", lambda _: frozenset(on_host))
     provider: Any = SimpleNamespace(memory="cpu", has_addresses=True, waits_unlocked=waits_unlocked)
     lock = Lock()
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    return DeviceBinding(session, DeviceMemory(provider, 0), lock, Recording.NONE), lock
+    with lock:
+        binding = DeviceBinding(session, DeviceMemory(provider, 0), lock, Recording.NONE)
+    return binding, Bound(lock=lock), lock
 
 
 def two() -> bytes:
@@ -59,46 +62,46 @@ A, B = np.float32([1, 2]), np.float32([10, 20])
 def test_arrays_of_the_host_go_up_and_come_down(
     monkeypatch: pytest.MonkeyPatch, on_host: tuple[str, ...], waits_unlocked: bool
 ) -> None:
-    binding, lock = made(monkeypatch, two(), on_host, waits_unlocked)
+    binding, bound, lock = made(monkeypatch, two(), on_host, waits_unlocked)
     a, target = A.copy(), np.zeros(2, np.float32)
-    binding.set_input("a", a)
-    binding.set_input("b", B)
-    fresh = binding.run()
+    bound.set_input("a", a)
+    bound.set_input("b", B)
+    fresh = binding.run(bound)
     assert {name: value.tolist() for name, value in fresh.items()} == {"y": [-1, -2], "z": [11, 22]}
     a[:] = 5  # by reference
-    binding.set_output("z", target)
-    again = binding.run()
+    bound.set_output("z", target)
+    again = binding.run(bound)
     assert {name: value.tolist() for name, value in again.items()} == {"y": [-5, -5]}
     assert target.tolist() == [15, 25]
     assert fresh["y"].tolist() == [-1, -2]  # a copy
-    binding.set_input("a", A)  # of one shape: the copy there is written again
-    assert binding.run()["y"].tolist() == [-1, -2]
+    bound.set_input("a", A)  # of one shape: the copy there is written again
+    assert binding.run(bound)["y"].tolist() == [-1, -2]
     assert target.tolist() == [11, 22]
-    binding.set_output("z", None)
-    assert set(binding.run()) == {"y", "z"}
+    bound.set_output("z", None)
+    assert set(binding.run(bound)) == {"y", "z"}
     assert lock.times > 8
     assert not lock.lock.locked()
 
 
 def test_what_stays_there_is_written_again_while_it_is_bound_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    binding, _ = made(monkeypatch, two())
+    binding, bound, _ = made(monkeypatch, two())
     a = A.copy()
-    binding.set_input("a", a)
-    binding.set_input("b", B)
-    binding.keep_output("y")
-    kept = binding.run()["y"]
+    bound.set_input("a", a)
+    bound.set_input("b", B)
+    bound.set_output("y", Kept())
+    kept = binding.run(bound)["y"]
     assert isinstance(kept, DeviceArray)
     assert (kept.location, kept.shape, kept.dtype) == (HERE, (2,), np.float32)
     assert kept.to_numpy().tolist() == [-1, -2]
     a[:] = 7
-    assert binding.run()["y"] is kept
+    assert binding.run(bound)["y"] is kept
     assert kept.to_numpy().tolist() == [-7, -7]
-    binding.keep_output("y")  # bound anew: other memory
-    other = binding.run()["y"]
+    bound.set_output("y", Kept())  # bound anew: other memory
+    other = binding.run(bound)["y"]
     assert other.pointer != kept.pointer
-    binding.set_output("y", None)
+    bound.set_output("y", None)
     a[:] = 8
-    assert binding.run()["y"].tolist() == [-8, -8]
+    assert binding.run(bound)["y"].tolist() == [-8, -8]
     assert (kept.to_numpy().tolist(), other.to_numpy().tolist()) == ([-7, -7], [-7, -7])
 
 
@@ -109,71 +112,71 @@ def test_memory_there_is_bound_where_it_is(monkeypatch: pytest.MonkeyPatch) -> N
         for memory in (source, target)
     ]
     for on_host in ((), ("a", "b")):
-        binding, _ = made(monkeypatch, two(), on_host)
-        binding.set_input("a", there[0])
-        binding.set_input("b", B)
-        binding.set_output("z", there[1])
-        assert set(binding.run()) == {"y"}
+        binding, bound, _ = made(monkeypatch, two(), on_host)
+        bound.set_input("a", there[0])
+        bound.set_input("b", B)
+        bound.set_output("z", there[1])
+        assert set(binding.run(bound)) == {"y"}
         assert target.tolist() == [11, 22]
         source[:] = 3
-        assert binding.run()["y"].tolist() == [-3, -3]
+        assert binding.run(bound)["y"].tolist() == [-3, -3]
         assert target.tolist() == [13, 23]
         source[:] = A
-        binding.set_output("z", None)
+        bound.set_output("z", None)
         target[:] = 0
-        assert binding.run()["z"].tolist() == [11, 22]
+        assert binding.run(bound)["z"].tolist() == [11, 22]
         assert target.tolist() == [0, 0]
 
 
 def test_an_output_of_free_size_gets_new_memory_in_each_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    binding, _ = made(monkeypatch, unary("Neg", ["n"]))
-    binding.set_input("x", A)
-    binding.keep_output("y")
-    first, second = binding.run()["y"], binding.run()["y"]
+    binding, bound, _ = made(monkeypatch, unary("Neg", ["n"]))
+    bound.set_input("x", A)
+    bound.set_output("y", Kept())
+    first, second = binding.run(bound)["y"], binding.run(bound)["y"]
     assert first.pointer != second.pointer
-    binding.set_input("x", np.float32([1, 2, 3]))
-    assert binding.run()["y"].to_numpy().tolist() == [-1, -2, -3]
+    bound.set_input("x", np.float32([1, 2, 3]))
+    assert binding.run(bound)["y"].to_numpy().tolist() == [-1, -2, -3]
     assert first.to_numpy().tolist() == second.to_numpy().tolist() == [-1, -2]
     target = np.zeros(2, np.float32)
-    binding.set_output("y", target)
+    bound.set_output("y", target)
     with pytest.raises(SizeMismatchError, match=r"y was bound to memory of shape \(2,\), and the model gave \(3,\)"):
-        binding.run()
-    binding.set_input("x", A)
-    assert binding.run() == {}
+        binding.run(bound)
+    bound.set_input("x", A)
+    assert binding.run(bound) == {}
     assert target.tolist() == [-1, -2]
 
 
-def test_a_wrong_shape_is_told_at_bind_where_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    binding, _ = made(monkeypatch, two())
+def test_a_wrong_shape_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    binding, bound, _ = made(monkeypatch, two())
+    bound.set_input("b", B)
+    bound.set_input("a", A)
+    bound.set_output("y", np.zeros(3, np.float32))
     with pytest.raises(SizeMismatchError, match=r"y was bound to memory of shape \(3,\), and the model gave \(2,\)"):
-        binding.set_output("y", np.zeros(3, np.float32))
+        binding.run(bound)
+    bound.set_input("a", np.zeros(0, np.float32))
     with pytest.raises(SizeMismatchError, match=r"An array of shape \(0,\) has no elements"):
-        binding.set_input("a", np.zeros(0, np.float32))
+        binding.run(bound)
+    bound.set_input("a", A)
+    bound.set_output("y", None)
+    assert binding.run(bound)["y"].tolist() == [-1, -2]
 
 
 def test_closed_and_forked(monkeypatch: pytest.MonkeyPatch) -> None:
-    binding, _ = made(monkeypatch, two())
+    binding, bound, _ = made(monkeypatch, two())
     for name, value in (("a", A), ("b", B)):
-        binding.set_input(name, value)
-    uses = (
-        binding.run,
-        lambda: binding.set_input("a", A),
-        lambda: binding.set_output("y", None),
-        lambda: binding.keep_output("y"),
-    )
-    assert set(binding.run()) == {"y", "z"}
+        bound.set_input(name, value)
+    assert set(binding.run(bound)) == {"y", "z"}
     for _ in range(2):
         binding.close()
-        for use in uses:
-            with pytest.raises(ClosedError):
-                use()
+        with pytest.raises(ClosedError):
+            binding.run(bound)
 
 
 def test_a_binding_that_nobody_holds_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     forgotten: list[Any] = []
     gc.collect()
     monkeypatch.setattr(RecordedGraph, "forget", lambda _, session: forgotten.append(session))
-    binding, lock = made(monkeypatch, two())
+    binding, _, lock = made(monkeypatch, two())
     before = lock.times
     del binding
     gc.collect()
@@ -181,10 +184,10 @@ def test_a_binding_that_nobody_holds_is_closed(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_runtimes_errors_become_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    binding, lock = made(monkeypatch, unary("Neg", [2]))
-    binding.set_input("x", np.zeros(3, np.float32))
+    binding, bound, lock = made(monkeypatch, unary("Neg", [2]))
+    bound.set_input("x", np.zeros(3, np.float32))
     with pytest.raises(SizeMismatchError, match="The input x was compiled for other dimensions"):
-        binding.run()
+        binding.run(bound)
     assert not lock.lock.locked()
 
 
@@ -263,18 +266,18 @@ def test_a_graph_is_forgotten_where_an_input_moves(before: Any, after: DeviceArr
 
 def test_a_close_while_the_device_works_loses_no_output(monkeypatch: pytest.MonkeyPatch) -> None:
     """The run was submitted: what is bound gets its numbers, and not those of the run before."""
-    binding, _ = made(monkeypatch, two(), waits_unlocked=True)
+    binding, bound, _ = made(monkeypatch, two(), waits_unlocked=True)
     target, a = np.zeros(2, np.float32), A.copy()
-    binding.set_input("a", a)
-    binding.set_input("b", B)
-    binding.set_output("z", target)
-    binding.run()
+    bound.set_input("a", a)
+    bound.set_input("b", B)
+    bound.set_output("z", target)
+    binding.run(bound)
     assert target.tolist() == [11, 22]
     native = binding._native[1]  # type: ignore[index]
     monkeypatch.setattr(native, "synchronize_outputs", binding.close)
     a[:] = 5
-    fresh = binding.run()
+    fresh = binding.run(bound)
     assert {name: value.tolist() for name, value in fresh.items()} == {"y": [-5, -5]}
     assert target.tolist() == [15, 25]
     with pytest.raises(ClosedError):
-        binding.run()
+        binding.run(bound)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
 import sys
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime as ort
 import pytest
 from onnx import helper
 
@@ -19,6 +22,7 @@ from helpers.models import FLOAT16, STRING, data, tensor, unary
 from helpers.paths import MODELS
 from helpers.sessions import make_options, open_free_session
 from winml_py import (
+    ClosedError,
     CorruptModelError,
     EvaluationError,
     InvalidArgumentError,
@@ -36,10 +40,12 @@ from winml_py.core.onnx_file.source import FileSource
 from winml_py.core.runtime.cpu import choice, decision, measure
 from winml_py.core.runtime.engine import Candidate, EngineOptions, Tuning
 from winml_py.core.runtime.openvino import compile as openvino_compile
+from winml_py.core.runtime.ort.engine import HostBinding
 from winml_py.core.runtime.providers import plugins
 from winml_py.core.runtime.providers.catalogue import native_options, require_option_keys
 from winml_py.core.runtime.providers.provider import ProviderDevice, Target
 from winml_py.core.runtime.request import CompileRequest, ModelOrigin
+from winml_py.core.runtime.runs import Bound
 from winml_py.errors import IllegalCallError
 
 pytestmark = pytest.mark.one_python
@@ -178,10 +184,10 @@ def test_the_first_evaluation_decides(
     undecided = open_free_session(conv(batch=batch), engine="auto", intra_op_num_threads=1)
     binding = LearningModelBinding(undecided)
     binding.bind("x", noise(batch=2))
-    native = inside(binding).engine_binding
+    engine = inside(undecided).engine
     undecided.close()
     with pytest.raises(OSError, match="closed"):
-        native.run()
+        engine.run(Bound({"x": noise(batch=2)}))
 
 
 def test_another_engine_takes_no_tuning_of_onnxruntimes(openvino: ProviderDevice) -> None:
@@ -388,6 +394,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch:
 MANY = """
 import sys
 from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions
+from winml_py.core.runtime.runs import Bound
 import numpy as np
 options = LearningModelSessionOptions()
 options.engine = "auto"
@@ -485,3 +492,25 @@ def test_no_other_engine_is_tried_on_what_onnxruntimes_kernels_refuse(
 def test_the_cpu_records_nothing() -> None:
     with pytest.raises(NotSupportedError, match="recorded by GPUs alone"):
         open_free_session(conv(), graph_capture=True)
+
+
+def test_a_binding_keeps_what_the_engine_writes_and_reads_and_nothing_else() -> None:
+    binding, bound = HostBinding(ort.InferenceSession(unary("Neg", [2]), providers=["CPUExecutionProvider"])), Bound()
+    source, target = np.float32([1, 2]), np.zeros(2, np.float32)
+    kept = [weakref.ref(source), weakref.ref(target)]
+    bound.set_input("x", source)
+    bound.set_output("y", target)
+    del source, target
+    gc.collect()
+    assert [array() is not None for array in kept] == [True, True]
+    assert binding.run(bound, None) == {}
+    assert kept[1]().tolist() == [-1, -2]  # type: ignore[union-attr]
+    bound.set_output("y", None)
+    assert binding.run(bound, None)["y"].tolist() == [-1, -2]
+    gc.collect()
+    assert [array() is not None for array in kept] == [True, False]
+    bound.inputs.clear()
+    binding.close()
+    assert kept[0]() is None
+    with pytest.raises(ClosedError):
+        binding.run(bound, None)

@@ -21,6 +21,7 @@ from winml_py import (
     CorruptModelError,
     LearningModelBinding,
 )
+from winml_py.core.base.cancellation import Stop
 from winml_py.core.onnx_file.header import read_header
 from winml_py.core.onnx_file.nodes import read_graph
 from winml_py.core.runtime.cpu import measure
@@ -31,6 +32,7 @@ from winml_py.core.runtime.providers import plugins
 from winml_py.core.runtime.providers.openvino import OPENVINO
 from winml_py.core.runtime.providers.provider import ProviderDevice, Target
 from winml_py.core.runtime.request import CompileRequest
+from winml_py.core.runtime.runs import Bound
 
 node = helper.make_node
 BOOL, DOUBLE, UINT8 = TensorProto.BOOL, TensorProto.DOUBLE, TensorProto.UINT8
@@ -178,20 +180,10 @@ class Blind(OrtEngine):
     runs = 0
     closed = 0
 
-    def bind(self, *lock: Any) -> Any:
-        binding = super().bind(*lock)
-        original_set, original_run = binding.set_input, binding.run
-
-        bound: dict[str, Any] = {}
-
-        def run(stop: Any = None) -> Any:
-            Blind.runs += 1
-            for name, value in bound.items():
-                original_set(name, np.nan_to_num(value))
-            return original_run(stop)
-
-        vars(binding).update(set_input=bound.__setitem__, run=run)
-        return binding
+    def run(self, bound: Bound, stop: Stop | None = None) -> Any:
+        Blind.runs += 1
+        inputs: Any = bound.inputs
+        return super().run(Bound({name: np.nan_to_num(value) for name, value in inputs.items()}, bound.outputs), stop)
 
     def close(self) -> None:
         Blind.closed += 1

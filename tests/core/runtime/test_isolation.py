@@ -184,9 +184,10 @@ class TestTheSameAnswers:
         "kind",
         ["float64", "float16", "bool", "int8", "uint64"],
     )
-    def test_number_types(self, kind: str) -> None:
+    @pytest.mark.parametrize("numbers", [[0, 1, 1], [1]], ids=str)
+    def test_number_types(self, kind: str, numbers: list[int]) -> None:
         element = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
-        x = np.array([0, 1, 1], kind)
+        x = np.array(numbers, kind)
         with isolated(models.unary("Identity", element=element)) as session:
             for _ in range(3):
                 came = session.evaluate_features({"x": x}).outputs["y"].to_numpy()

@@ -10,7 +10,8 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,6 @@ from winml_py import (
     CanceledError,
     ClosedError,
     CorruptModelError,
-    EvaluationError,
     EvaluationTimeoutError,
     InvalidArgumentError,
     LearningModel,
@@ -47,6 +47,7 @@ from winml_py.core.runtime.cpu import measure
 from winml_py.core.runtime.openvino import compile as compiling
 from winml_py.core.runtime.openvino import engine as module
 from winml_py.core.runtime.openvino.package import translate
+from winml_py.core.runtime.runs import Bound
 
 pytestmark = [pytest.mark.usefixtures("openvino"), pytest.mark.one_python]
 
@@ -130,11 +131,10 @@ def test_arrays_are_bound_by_reference(shape: Any) -> None:
 def test_an_array_of_any_memory_order_is_read_by_its_indices(engine: str) -> None:
     x = np.arange(12, dtype=np.float32).reshape(4, 3)[::2].copy("F")
     opened = open_free_session(relu(), engine=engine)
-    binding = opened._inside.engine.bind(nullcontext())
-    binding.set_input("x", x)
-    np.testing.assert_array_equal(binding.run()["y"], [[0, 1, 2], [6, 7, 8]])
+    evaluate = partial(opened._inside.engine.run, Bound({"x": x}))
+    np.testing.assert_array_equal(evaluate()["y"], [[0, 1, 2], [6, 7, 8]])
     x[1] = 5
-    np.testing.assert_array_equal(binding.run()["y"], [[0, 1, 2], [5, 5, 5]])
+    np.testing.assert_array_equal(evaluate()["y"], [[0, 1, 2], [5, 5, 5]])
 
 
 def test_an_operator_on_the_fastest_engine_takes_any_memory_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,17 +148,17 @@ def test_an_operator_on_the_fastest_engine_takes_any_memory_order(monkeypatch: p
 def test_an_output_of_fixed_shape_is_written_where_it_is_bound() -> None:
     """Not copied there: the engine's own tensor is the array's memory."""
     opened = open_free_session(relu(), engine="openvino")
-    binding = opened._inside.engine.bind(threading.Lock())
+    engine: Any = opened._inside.engine
     x, y = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
-    binding.set_input("x", x)
-    binding.set_output("y", y)
-    assert binding.run() == {}
+    bound = Bound({"x": x}, {"y": y})
+    assert engine.run(bound) == {}
     np.testing.assert_array_equal(y, x)
-    assert np.shares_memory(binding._native[1].get_output_tensor(0).data, y)  # type: ignore[attr-defined]
-    assert np.shares_memory(binding._native[1].get_input_tensor(0).data, x)  # type: ignore[attr-defined]
-    binding.set_output("y", None)
+    request = bound.natives[engine]._native[1]
+    assert np.shares_memory(request.get_output_tensor(0).data, y)
+    assert np.shares_memory(request.get_input_tensor(0).data, x)
+    bound.set_output("y", None)
     x[:] = 5
-    np.testing.assert_array_equal(binding.run()["y"], x)
+    np.testing.assert_array_equal(engine.run(bound)["y"], x)
     np.testing.assert_array_equal(y, np.ones((2, 3)))  # bound no more
 
 
@@ -499,7 +499,7 @@ def test_closing_during_a_run() -> None:
     except ClosedError:  # it had not begun
         assert not out.any()
     with pytest.raises(ClosedError):
-        compiled.bind(threading.Lock())
+        compiled.run(Bound(feeds))
     with pytest.raises(ClosedError):
         opened.evaluate(binding)
 
@@ -508,12 +508,10 @@ def test_closing_in_the_middle_of_a_run_keeps_what_is_bound(monkeypatch: pytest.
     """The run goes on to its end with the memory that was bound: a read-only input, and an output of free size."""
     opened = open_free_session(relu(("n", 3)), engine="openvino")
     engine = opened._inside.engine
-    binding = engine.bind(threading.Lock())
     x, y = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
     view = x.view()
     view.flags.writeable = False
-    binding.set_input("x", view)
-    binding.set_output("y", y)
+    bound = Bound({"x": view}, {"y": y})
     del view
     run = module._run
 
@@ -522,25 +520,10 @@ def test_closing_in_the_middle_of_a_run_keeps_what_is_bound(monkeypatch: pytest.
         run(*arguments)
 
     monkeypatch.setattr(module, "_run", run_late)
-    assert binding.run() == {}
+    assert engine.run(bound) == {}
     np.testing.assert_array_equal(y, x)
     with pytest.raises(ClosedError):
-        binding.run()
-
-
-def test_a_bind_that_fails_leaves_the_one_before() -> None:
-    opened = open_free_session(relu(), engine="openvino")
-    binding = opened._inside.engine.bind(threading.Lock())
-    x, y = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
-    x.flags.writeable = False
-    binding.set_input("x", x)
-    binding.set_output("y", y)
-    with pytest.raises(EvaluationError, match="incompatible"):
-        binding.set_input("x", np.zeros((3, 3), np.float32))
-    with pytest.raises(EvaluationError, match="OpenVINO says"):
-        binding.set_output("y", np.zeros((2, 3), np.float64))
-    assert binding.run() == {}
-    np.testing.assert_array_equal(y, x)
+        engine.run(bound)
 
 
 def test_sessions_of_one_model_share_what_is_compiled() -> None:

@@ -19,6 +19,7 @@ from winml_py.core.runtime.providers import catalogue, plugins, probe
 from winml_py.core.runtime.providers import openvino as openvino_provider
 from winml_py.core.runtime.providers.provider import Provider, ProviderDevice, Target
 from winml_py.core.runtime.request import CompileRequest
+from winml_py.core.runtime.runs import UNLOCKED
 
 NAME = "AbacusExecutionProvider"
 DEVICE = ProviderDevice(NAME, "onnxruntime-ep-abacus", "lib.so", 3, "gpu", "Abacus 9000", "ACME", float16=True)
@@ -59,8 +60,8 @@ def test_its_lock(monkeypatch: pytest.MonkeyPatch, is_shared: bool) -> None:
     compiler = DeviceCompiler(DEVICE)
     assert (compiler.session_lock() is compiler.session_lock()) is is_shared
     assert (catalogue.device_lock(DEVICE) is compiler.session_lock()) is is_shared
-    assert (catalogue.device_lock(DEVICE) is catalogue.UNLOCKED) is not is_shared
-    assert catalogue.device_lock(None) is catalogue.UNLOCKED
+    assert (catalogue.device_lock(DEVICE) is UNLOCKED) is not is_shared
+    assert catalogue.device_lock(None) is UNLOCKED
 
 
 @pytest.mark.parametrize("records_unasked", [True, False])
@@ -95,10 +96,9 @@ def test_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     session: Any = Session()
     target = Target(DEVICE, half=True)
     engine = OrtDeviceEngine(session, EngineOptions(1), target, DEVICE, Recording.NONE)
-    assert engine.device is engine
     assert str(engine.location) == "beads:3"
     assert engine.explanation[:2] == (NAME, Precision.HALF)
-    assert OrtEngine(session, EngineOptions(1), target).device is None
+    assert OrtEngine(session, EngineOptions(1), target).location is None
     engine.close()
 
 
@@ -125,12 +125,12 @@ def test_the_engine_of_a_provider_with_memory_is_one_of_a_device(monkeypatch: py
     for memory in ("", "beads"):
         register(monkeypatch, memory=memory, options=options)
         engine = compiling.compile_model(CompileRequest(unary("Neg", [2]), EngineOptions(1)), Target(DEVICE))
-        assert (engine.device is engine) is bool(memory)
+        assert (engine.location is not None) is bool(memory)
         engine.close()
     assert given == [{"beads": "1", "half": "False"}] * 2
     register(monkeypatch, memory="beads")
     words = compiling.compile_model(CompileRequest(unary("Identity", [2], 8), EngineOptions(1)), Target(DEVICE))
-    assert words.device is None  # strings have no address there
+    assert words.location is None  # strings have no address there
     words.close()
 
 

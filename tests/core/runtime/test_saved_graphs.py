@@ -189,11 +189,11 @@ def test_denormals_that_count_as_0_leave_nothing_behind(tmp_path: Path) -> None:
     code = """
 import sys
 import numpy as np
-from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, Tuning
+from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions
 from winml_py.core.cache import folders
 for flushes in sys.argv[2:]:
     options = LearningModelSessionOptions()
-    options.tuning = Tuning(denormals_as_zero=flushes == "yes")
+    options.session_config = {"session.set_denormal_as_zero": "1"} if flushes == "yes" else {}
     session = LearningModelSession(LearningModel.load(sys.argv[1]), None, options)
 result = session.evaluate_features({"x": np.ones((1, 2300), np.float32)})
 print(len(folders.entries()), result.outputs["y"].to_numpy()[0, 0])

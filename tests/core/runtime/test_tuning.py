@@ -6,18 +6,14 @@ import dataclasses
 import gc
 import json
 import re
-import subprocess
-import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 
-from helpers.models import unary
 from helpers.paths import MODELS, ROOT
 from helpers.sessions import open_session
 from winml_py import InvalidArgumentError, LearningModel, LearningModelSession, LearningModelSessionOptions, Tuning
@@ -35,13 +31,11 @@ CHANGED: dict[str, Any] = {
     "shared_arena": True,
     "memory_pattern": False,
     "prepacking": False,
-    "dynamic_block_base": 4,
-    "denormals_as_zero": True,
 }
 
 
-TOGETHER = [name for name in CHANGED if name not in ("arena_shrinkage", "shared_arena", "denormals_as_zero")]
-"""What can be set at the same time; the first session of a process decides how denormals count, see below."""
+TOGETHER = [name for name in CHANGED if name not in ("arena_shrinkage", "shared_arena")]
+"""What can be set at the same time."""
 
 
 def test_every_setting_is_tried_below() -> None:
@@ -49,9 +43,7 @@ def test_every_setting_is_tried_below() -> None:
     assert all(getattr(Tuning(), name) != value for name, value in CHANGED.items())
 
 
-@pytest.mark.parametrize(
-    "names", [*([name] for name in CHANGED if name != "denormals_as_zero"), TOGETHER], ids="-".join
-)
+@pytest.mark.parametrize("names", [*([name] for name in CHANGED), TOGETHER], ids="-".join)
 def test_results_stay_the_same(names: list[str]) -> None:
     image = np.random.default_rng(0).random((1, 1, 28, 28), np.float32)
     tuned = open_session(MODELS / "digits.onnx", tuning=Tuning(**{name: CHANGED[name] for name in names}))
@@ -87,61 +79,6 @@ def test_sessions_of_one_arena_are_right_from_eight_threads() -> None:
         list(pool.map(work, range(8)))
 
 
-def test_settings_reach_the_runtime() -> None:
-    opened = open_session(MODELS / "digits.onnx", tuning=Tuning(**{name: CHANGED[name] for name in TOGETHER}))
-    native = inside(opened).engine._session.get_session_options()  # type: ignore[attr-defined]
-    assert native.execution_mode == onnxruntime.ExecutionMode.ORT_PARALLEL
-    assert native.inter_op_num_threads == 2
-    assert native.graph_optimization_level == onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    assert not native.enable_cpu_mem_arena
-    assert not native.enable_mem_pattern
-    entries = {
-        "session.disable_prepacking": "1",
-        "session.dynamic_block_base": "4",
-    }
-    assert {key: native.get_session_config_entry(key) for key in entries} == entries
-
-
-DENORMALS = """
-import sys
-import numpy as np
-from concurrent.futures import ThreadPoolExecutor
-from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, NotSupportedError, Tuning
-model = LearningModel.load(sys.argv[1])
-tiny = np.full(3, 1e-40, np.float32)
-for word in sys.argv[2:]:
-    options = LearningModelSessionOptions()
-    options.tuning = Tuning(denormals_as_zero=word == "zero")
-    try:
-        session = LearningModelSession(model, None, options)
-    except NotSupportedError as error:
-        print("refused" if "the first session of a process" in str(error) else error)
-        continue
-    evaluate = lambda: session.evaluate_features({"x": tiny}).outputs["y"].to_numpy()
-    with ThreadPoolExecutor(1) as pool:
-        values = [evaluate(), pool.submit(evaluate).result()]
-    print(*(value.any() for value in values))
-"""
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["zero", "zero"], ["False False", "False False"]),
-        (["kept", "zero"], ["True True", "refused"]),
-        (["zero", "kept"], ["False False", "False False"]),
-    ],
-)
-def test_the_first_session_of_a_process_decides_how_denormals_count(
-    tmp_path: Path, words: list[str], expected: list[str]
-) -> None:
-    (tmp_path / "m.onnx").write_bytes(unary("Neg", [3]))
-    done = subprocess.run(
-        [sys.executable, "-c", DENORMALS, tmp_path / "m.onnx", *words], check=True, capture_output=True, text=True
-    )
-    assert done.stdout.splitlines() == expected
-
-
 @pytest.mark.parametrize("level", ["none", "basic", "extended", "layout", "all"])
 def test_every_level_is_one_of_the_runtimes(level: str) -> None:
     opened = open_session(MODELS / "digits.onnx", tuning=Tuning(graph_optimization=level))
@@ -167,7 +104,6 @@ def test_sessions_of_equal_tuning_share_an_engine() -> None:
         {"graph_optimization": 99},
         {"inter_op_num_threads": -1},
         {"inter_op_num_threads": 5000},
-        {"dynamic_block_base": True},
         {"memory_arena": 1},
         {"prepacking": "no"},
         {"arena_shrinkage": True, "memory_arena": False},

@@ -155,6 +155,8 @@ def test_the_same_numbers_and_errors(session: LearningModelSession, x: Array, ou
     errors = set()
     if x.shape[1] != 3 and session.engine == "openvino":
         return  # OpenVINO checks no sizes: it reads memory that is not the model's, and may end the process
+    if not len(x) and session.device.hardware == "gpu":
+        return  # a GPU has no memory for an array without elements, and says so
     for road in ROADS:
         given = x.copy() if output == "in place" else x
         y = {"allocated": None, "bound": np.full((len(x), 3), 7, np.float32), "in place": given}[output]

@@ -17,6 +17,7 @@ from helpers.corpus import LIGHT, OURS, SHIPPED
 from helpers.models import FLOAT, INT64, data, model, tensor, unary
 from helpers.paths import MODELS
 from winml_py import (
+    CanceledError,
     CorruptModelError,
     EvaluationError,
     InvalidArgumentError,
@@ -32,12 +33,14 @@ from winml_py import (
     TensorKind,
     WinMLError,
 )
+from winml_py.core.base.cancellation import Stop
 from winml_py.core.base.machine import usable_cores
 from winml_py.core.base.winrt_object import inside
 from winml_py.core.cache import folders
 from winml_py.core.features.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
 from winml_py.core.features.tensor_classes import TENSOR_CLASSES
 from winml_py.core.runtime.ort import saved_graph
+from winml_py.core.runtime.runs import Bound
 from winml_py.errors import ModelDisposedError, ModelVersionError
 
 SIDES = {"PP-OCRv6_det_small": 64, "PP-OCRv6_rec_small": 48, "ch_ppocr_mobile_v2.0_cls_mobile": 48}
@@ -279,12 +282,21 @@ def test_an_error_that_is_kept_keeps_no_engine() -> None:
     native = native_session(session)
     binding = LearningModelBinding(session)
     binding.bind("x", np.ones(2, np.float32))
-    inside(binding).engine_binding.set_output("y", np.ones(3, np.float32))
+    inside(binding)._values.set_output("y", np.ones(3, np.float32))
     with pytest.raises(SizeMismatchError) as info:
         session.evaluate(binding)
+    inside(binding)._values.set_output("y", None)
+    inside(binding)._values.set_input("x", np.ones(3, np.float32))
+    stopped = Stop()
+    stopped.request()
+    with pytest.raises(CanceledError) as cancelled:
+        inside(binding).run(stopped)
+    with pytest.raises(SizeMismatchError) as fed:
+        inside(session).engine.run(Bound({"x": np.ones(3, np.float32)}))
     session.close()
     assert native() is None
-    assert info.value.__cause__ is None
+    for kept in (info, cancelled, fed):
+        assert (kept.value.__cause__, kept.value.__context__) == (None, None)
 
 
 # What a model cannot do, in words that help

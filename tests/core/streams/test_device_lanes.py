@@ -25,7 +25,7 @@ from winml_py import (
     LearningModelSessionOptions,
     SizeMismatchError,
 )
-from winml_py.core.runtime.ort.recorded import RecordedBinding
+from winml_py.core.runtime.ort.engine import OrtDeviceEngine
 from winml_py.errors import ModelDisposedError
 from winml_py.testing import FakeDevice
 
@@ -254,8 +254,8 @@ def test_the_software_gpu_beside_the_cpu(
 ) -> None:
     """Results are those of raw ONNX Runtime on the CPU, in order, and both devices have a part in them."""
     runs: list[int] = []
-    run = RecordedBinding.run
-    monkeypatch.setattr(RecordedBinding, "run", lambda *arguments: runs.append(1) or run(*arguments))
+    run = OrtDeviceEngine.run
+    monkeypatch.setattr(OrtDeviceEngine, "run", lambda *arguments: runs.append(1) or run(*arguments))
     path = MODELS / "digits_batch.onnx"
     session = LearningModelSession(LearningModel.load(path))
     raw = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])

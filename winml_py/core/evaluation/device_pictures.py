@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,9 @@ from ..imaging.geometry import Placement
 from ..imaging.resize import KERNELS, crop, resize, scales_height_first
 from ..imaging.tensorize import channel_order, gray_table
 from ..onnx_file.expressions import Expression, GraphWriter, onnx_type, round_to_levels, weighted_sum
-from ..runtime.engine import DeviceEngine, DeviceEngineBinding, Engine, EngineOptions
+from ..runtime.engine import Engine, EngineOptions
 from ..runtime.request import CompileRequest, ModelFeatures
+from ..runtime.runs import Bound, Kept
 
 if TYPE_CHECKING:
     import onnx
@@ -36,27 +37,22 @@ class DevicePictures:
 
     def __init__(self, compile_model: Callable[[CompileRequest], Engine], lock: AbstractContextManager[object]) -> None:
         self._compile_model, self._lock = compile_model, lock
-        self._engines: dict[GraphKey, DeviceEngine] = {}
+        self._engines: dict[GraphKey, Engine] = {}
         self._compiling = threading.Lock()
 
-    def bind(self, key: GraphKey) -> DeviceEngineBinding:
-        """A binding of the model for `key`, whose output stays on the device."""
+    def run(self, key: GraphKey, bound: Bound) -> Mapping[str, Any]:
+        """Runs the model for `key`."""
         with self._compiling:
             if key not in self._engines:
                 options = EngineOptions(1, graph_capture=False)
                 request = CompileRequest(tensorize_graph(key), options, ModelFeatures(has_only_numbers=True))
-                # The session's own engine has memory there that can be bound: so has this one.
-                compiled = self._compile_model(request).device
-                assert compiled is not None
-                self._engines[key] = compiled
+                self._engines[key] = self._compile_model(request)
             engine = self._engines[key]
-        binding = engine.bind(self._lock)
-        binding.keep_output("tensor")
-        return binding
+        return engine.run(bound)
 
     def tensorizer(self) -> DeviceTensorizer:
         """The tensorizer of one binding."""
-        return DeviceTensorizer(self)
+        return DeviceTensorizer(self, self._lock)
 
     def close(self) -> None:
         """Frees the models."""
@@ -69,9 +65,9 @@ class DevicePictures:
 class DeviceTensorizer:
     """Puts one binding's pictures into the device's memory. For one thread at a time."""
 
-    def __init__(self, pictures: DevicePictures) -> None:
-        self._pictures = pictures
-        self._bindings: dict[GraphKey, DeviceEngineBinding] = {}
+    def __init__(self, pictures: DevicePictures, lock: AbstractContextManager[object]) -> None:
+        self._pictures, self._lock = pictures, lock
+        self._bound: dict[GraphKey, Bound] = {}
 
     def write(
         self,
@@ -121,21 +117,18 @@ class DeviceTensorizer:
     ) -> DeviceArray:
         """Tensorizes pixels, pictures x height x width x channels, of the host or on the device; see `write`."""
         key = GraphKey.of(contract, source, placement, dtype == np.float16)
-        binding = self._bindings.get(key)
-        if binding is None:
-            binding = self._bindings[key] = self._pictures.bind(key)
-        binding.set_input("pixels", pixels)
+        bound = self._bound.setdefault(key, Bound(lock=self._lock))
+        bound.set_input("pixels", pixels)
         if key.is_scaled:
             for name, value in scaling_inputs(placement, contract).items():
-                binding.set_input(name, value)
+                bound.set_input(name, value)
         if key.has_padding:
-            binding.set_input("padding", padding(placement, contract))
-        if before is not None and (before.shape, before.dtype) == (shape, dtype):
-            binding.set_output("tensor", before)
-            binding.run()
-            return before
-        binding.keep_output("tensor")
-        return cast(DeviceArray, binding.run()["tensor"])  # because it was kept
+            bound.set_input("padding", padding(placement, contract))
+        is_written_again = before is not None and (before.shape, before.dtype) == (shape, dtype)
+        bound.set_output("tensor", before if is_written_again else Kept())
+        fresh = self._pictures.run(key, bound)
+        tensor: DeviceArray = fresh.get("tensor", before)
+        return tensor
 
 
 # A contract as an ONNX graph, so that a GPU crops, scales and tensorizes pictures itself.

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
+import numpy as np
+
+from ...enums import Precision
 from ...errors import (
     ClosedError,
     DeviceLostError,
@@ -15,6 +18,7 @@ from ...errors import (
     InvalidBindingError,
     MissingInputError,
     NotBoundError,
+    NotSupportedError,
 )
 from ..base.arrays import Array, DeviceArray, MemoryLocation
 from ..base.cancellation import Stop, held
@@ -38,10 +42,9 @@ from ..features.resolve import (
 from ..features.tensor import Tensor, TensorStorage
 from ..features.tensor_classes import TensorString, as_half
 from ..imaging.picture_placement import PicturePlacement
-from ..runtime.engine import DeviceEngineBinding
+from ..runtime.runs import Bound, Kept
 from .compiled import Compiled
 from .outputs import (
-    CastOutput,
     ImageOutput,
     OutputSlot,
     TensorOutput,
@@ -50,7 +53,7 @@ from .outputs import (
     slot_for_container,
     writable_array,
 )
-from .picture_inputs import PictureInputs, PictureTensor
+from .picture_inputs import PictureInputs
 
 if TYPE_CHECKING:
     from ..features.resolve import BoundValue
@@ -157,17 +160,16 @@ class Evaluation:
     Attributes:
         compiled: what it runs on.
         bound: the caller's own objects, by the names of features.
-        engine_binding: the engine's own binding.
     """
 
     def __init__(self, compiled: Compiled) -> None:
+        compiled.require_open()
         self.compiled = compiled
         self._lock = threading.Lock()
         self._reset()
 
     def _reset(self) -> None:
-        # Only a binding on a device is given arrays of one: `_require_here` sees to that.
-        self.engine_binding = cast(DeviceEngineBinding, self.compiled.engine.bind(self.compiled.lock))
+        self._values = Bound(lock=self.compiled.lock)
         self._pictures: PictureInputs | None = None
         # The tensors among the inputs, which another evaluation may write.
         self._bound_tensors: dict[str, TensorStorage] = {}
@@ -176,7 +178,7 @@ class Evaluation:
         self._fits: dict[str, PictureFit] = {}
         self.bound: dict[str, Any] = {}
         self._is_checked = True
-        self._missing = set(self.compiled.inputs)
+        self._missing = set(self.compiled.input_names)
         self._slots: dict[str, OutputSlot] = {
             name: UnboundOutput(feature) for name, feature in self.compiled.outputs.items()
         }
@@ -197,17 +199,24 @@ class Evaluation:
     def forget(self) -> None:
         """Unbinds everything, for other values to come: what is not bound again is missing, or a new object.
 
-        The engine's binding and the memory of pictures are kept, because making them anew costs more than most runs.
+        What the engine keeps and the memory of pictures stay, because making them again costs more than most runs.
         """
         with self._lock:
-            for name in self.bound.keys() & self._slots.keys() - self.compiled.inputs.keys():
-                self.engine_binding.set_output(name, None)
+            for name in list(self._values.outputs):
+                self._values.set_output(name, None)
+            for name in self.bound.keys() & self._slots.keys():
                 self._slots[name] = UnboundOutput(self.compiled.outputs[name])
-            self._missing = set(self.compiled.inputs)
+            self._missing = set(self.compiled.input_names)
             self._bound_tensors, self.bound, self._shared_arrays = {}, {}, {}
 
     def bind(self, name: str, value: object, properties: BindProperties = NO_PROPERTIES) -> None:
         """Binds a value to the input or output of a name; raises as `Compiled.find`, `bind_input` and `bind_output`."""
+        plain = self.compiled.plain.get(name) if type(value) is np.ndarray and properties is NO_PROPERTIES else None
+        if plain is not None and plain.takes(value):  # type: ignore[arg-type]  # as nearly always
+            self.compiled.require_open()
+            with self._lock:
+                self._set_array(name, value, value)
+            return
         descriptor, is_input = self.compiled.find(name)
         bind = self.bind_input if is_input else self.bind_output
         bind(descriptor, value, properties)
@@ -215,74 +224,80 @@ class Evaluation:
     def bind_input(self, descriptor: FeatureDescriptor, value: object, properties: BindProperties) -> None:
         """Binds a value to an input; raises as `check_input` does, and where the session is closed."""
         self.compiled.require_open()  # before a picture is decoded, and before the lock, as in `clear`
-        bindable = check_input(value, descriptor, properties, self.compiled.location, self._fits.get(descriptor.name))
+        bindable = check_input(value, descriptor, properties, self.compiled, self._fits.get(descriptor.name))
         self.set_input(descriptor, value, bindable)
         self.compiled.missing_contracts.tell(bindable, properties)  # without the lock: it calls what the program says
 
     def set_input(self, descriptor: FeatureDescriptor, value: object, bindable: Bindable) -> None:
         """Binds what `check_input` found in a value."""
-        with self._lock:
-            try:
-                self._set_input(descriptor, bindable)
-            except DeviceLostError as error:  # a picture is tensorized there
-                self.compiled.lose(error)
-                raise
-            # Only now: where the engine refuses a value, the one before stays bound, and its tensor is looked after.
-            self._bound_tensors.pop(descriptor.name, None)
-            self._note_array(descriptor.name, bindable.array if isinstance(bindable, DeviceTensor) else None)
-            self._missing.discard(descriptor.name)
-            self.bound[descriptor.name] = value
-            if isinstance(value, Tensor):
-                self._bound_tensors[descriptor.name] = inside(value)
-
-    def _note_array(self, name: str, array: object) -> None:
-        """Notes an array on the device that is bound, if it is another library's."""
-        self._shared_arrays.pop(name, None)
-        if isinstance(array, DeviceArray) and array.handle is None:
-            self._shared_arrays[name] = array
-
-    def _set_input(self, descriptor: FeatureDescriptor, value: Bindable) -> None:
         name = descriptor.name
-        if isinstance(value, Pictures):
-            self._set_picture(name, self.pictures.write(value))
-            self._fits[name] = value.fit
-            return
-        if isinstance(value, DevicePixels):
-            self._set_picture(name, self.pictures.write_pixels(value))
-            return
-        if isinstance(value, Container):
-            self.engine_binding.set_input(name, value.converted)
-        elif isinstance(value, DeviceTensor):
-            self.engine_binding.set_input(name, value.array)
-        else:
-            self._set_tensor(descriptor, value)
+        with self._lock:
+            if isinstance(bindable, (Pictures, DevicePixels)):
+                self._write_pictures(bindable)
+                self._bound_tensors.pop(name, None)
+                self._shared_arrays.pop(name, None)
+                self._missing.discard(name)
+                self.bound[name] = value
+                return
+            if isinstance(bindable, Container):
+                read: Any = bindable.converted
+            elif isinstance(bindable, DeviceTensor):
+                read = bindable.array
+            else:
+                tensor = bindable.tensor
+                read = (as_half(tensor, descriptor) if bindable.is_cast else tensor).to_numpy()
+                if isinstance(tensor, TensorString):  # strings have no common memory that a later write could reach
+                    read = read.copy()
+            self._set_array(name, value, read)
+            if isinstance(value, Tensor):
+                self._bound_tensors[name] = inside(value)
+
+    def _set_array(self, name: str, value: object, read: Any) -> None:
+        self._values.set_input(name, read)
+        self._missing.discard(name)
+        self.bound[name] = value
+        if self._bound_tensors:
+            self._bound_tensors.pop(name, None)
+        if self._shared_arrays or isinstance(read, DeviceArray):
+            self._note_array(name, read)
         # The memory of the picture before is no longer what the engine reads. Kept, the next picture would be written
         # there and not be bound.
         if self._pictures is not None:
             self._pictures.forget(name)
 
-    def _set_tensor(self, descriptor: FeatureDescriptor, value: HostTensor) -> None:
-        tensor = value.tensor
-        array = (as_half(tensor, descriptor) if value.is_cast else tensor).to_numpy()
-        # Strings have no common memory that a later write could reach: they are copied now.
-        self.engine_binding.set_input(descriptor.name, array.copy() if isinstance(tensor, TensorString) else array)
-
-    def _set_picture(self, name: str, tensor: PictureTensor) -> None:
+    def _write_pictures(self, bindable: Pictures | DevicePixels) -> None:
+        name = bindable.descriptor.name
+        try:
+            if isinstance(bindable, Pictures):
+                tensor = self.pictures.write(bindable)
+                self._fits[name] = bindable.fit
+            else:
+                tensor = self.pictures.write_pixels(bindable)
+        except DeviceLostError as error:  # a picture is tensorized there
+            self.compiled.lose(error)
+            raise
         # A picture of the same size is written over the one before, in memory that the engine reads already.
         if self.pictures.tensors.get(name) is not tensor:
-            self.engine_binding.set_input(name, tensor)
+            self._values.set_input(name, tensor)
             self.pictures.tensors[name] = tensor
+
+    def _note_array(self, name: str, array: object) -> None:
+        """Notes an array on the device that is bound, if it is another library's."""
+        if isinstance(array, DeviceArray) and array.handle is None:
+            self._shared_arrays[name] = array
+        else:
+            self._shared_arrays.pop(name, None)
 
     def bind_output(self, descriptor: FeatureDescriptor, bound: object, properties: BindProperties) -> None:
         """Binds what an output is to be written into; raises as `check_output`, and where the session is closed."""
         self.compiled.require_open()
-        self.set_output(descriptor, bound, check_output(bound, descriptor, properties, self.compiled.location))
+        self.set_output(descriptor, bound, check_output(bound, descriptor, properties, self.compiled))
 
     def set_output(self, descriptor: FeatureDescriptor, bound: object, checked: CheckedOutput) -> None:
         """Binds what `check_output` found in a value."""
         name = descriptor.name
         with self._lock:
-            checked.set(self.engine_binding, name)
+            self._values.set_output(name, checked.memory)
             self._note_array(name, checked.memory)
             self._slots[name] = checked.slot
             self.bound[name] = bound
@@ -296,6 +311,7 @@ class Evaluation:
             IllegalCallError: an input is a tensor that another evaluation was to write, and that failed.
             WinMLError: what the engine raises.
         """
+        engine = self.compiled.require_open()  # before the lock, as in `clear`
         with self._lock if stop is None else held(self._lock, stop):
             if self._missing:
                 raise self._missing_inputs()
@@ -309,7 +325,7 @@ class Evaluation:
             has_begun = True
             try:
                 try:
-                    fresh = self.engine_binding.run(stop)
+                    fresh = engine.run(self._values, stop)
                 except (ClosedError, InvalidBindingError):  # these it raises before it writes anything
                     has_begun = False
                     raise
@@ -357,7 +373,7 @@ class Evaluation:
         return MissingInputError(f"Missing Input: {expected}.", hint="Bind every input before evaluate().")
 
 
-def bind_at_once(compiled: Compiled, features: Mapping[str, object]) -> Evaluation:
+def bind_features(compiled: Compiled, features: Mapping[str, object]) -> Evaluation:
     """An evaluation of values by the names of inputs and outputs.
 
     Raises:
@@ -365,9 +381,10 @@ def bind_at_once(compiled: Compiled, features: Mapping[str, object]) -> Evaluati
     """
     evaluation = Evaluation(compiled)
     for name, value in features.items():
-        descriptor, is_input = compiled.find(name)
-        if is_input and is_picture_file(value, descriptor):
-            value = ImageFeatureValue.load(value)
+        if type(value) is not np.ndarray and isinstance(value, (str, bytes, os.PathLike)):
+            descriptor, is_input = compiled.find(name)
+            if is_input and is_picture_file(value, descriptor):
+                value = ImageFeatureValue.load(value)
         evaluation.bind(name, value)
     return evaluation
 
@@ -384,10 +401,10 @@ def check_input(
     value: object,
     descriptor: FeatureDescriptor,
     properties: BindProperties,
-    location: MemoryLocation | None,
+    compiled: Compiled,
     before: PictureFit | None = None,
 ) -> Bindable:
-    """What a caller binds to an input of a session that runs at a location.
+    """What a caller binds to an input of a session.
 
     Raises:
         InvalidBindingError: a tensor without data, or in the memory of another device.
@@ -399,9 +416,9 @@ def check_input(
     elif isinstance(bindable, (DeviceTensor, DevicePixels)):
         if isinstance(value, Tensor):
             inside(value).require_valid()
-        _require_here(bindable.array, descriptor.name, location)
+        _require_here(bindable.array, descriptor.name, compiled.location)
     elif isinstance(bindable, Pictures):
-        bindable.fit.placements  # noqa: B018 - it is asked for its errors
+        _ = bindable.fit.placements  # computed here, for the errors of a bind
     return bindable
 
 
@@ -425,32 +442,24 @@ def _require_here(array: DeviceArray, name: str, location: MemoryLocation | None
 
 
 class CheckedOutput(NamedTuple):
-    """What happens to an output, and the memory that the engine writes it to: None is the engine's own.
+    """What happens to an output, and what the engine is told: None leaves the memory to it.
 
     Attributes:
         slot: receives the output.
-        memory: the host's or the device's; None where the engine allocates it.
-        stays_on_device: whether it is left in the device's memory.
+        memory: the host's or the device's, or `Kept`.
     """
 
     slot: OutputSlot
-    memory: Array | DeviceArray | None = None
-    stays_on_device: bool = False
-
-    def set(self, binding: DeviceEngineBinding, name: str) -> None:
-        """Binds the memory to the engine's output of that name."""
-        if self.stays_on_device:
-            binding.keep_output(name)
-        else:
-            binding.set_output(name, self.memory)
+    memory: Array | DeviceArray | Kept | None = None
 
 
 def check_output(
-    bound: object, descriptor: FeatureDescriptor, properties: BindProperties, location: MemoryLocation | None
+    bound: object, descriptor: FeatureDescriptor, properties: BindProperties, compiled: Compiled
 ) -> CheckedOutput:
-    """What a caller binds to an output of a session that runs at a location.
+    """What a caller binds to an output of a session.
 
     Raises:
+        NotSupportedError: memory on the device for float16 numbers, which are computed in float32.
         WinMLError: as `resolve` does, and where it cannot be written in place.
     """
     slot = slot_for_container(bound, descriptor)
@@ -458,11 +467,21 @@ def check_output(
         return CheckedOutput(slot)
     value = resolve(bound, descriptor, properties)
     if isinstance(value, DeviceTensor):
-        _require_here(value.array, descriptor.name, location)
+        _require_here(value.array, descriptor.name, compiled.location)
+        if value.array.dtype == np.float16 and compiled.engine.explanation.precision is Precision.FLOAT32:
+            raise NotSupportedError(
+                f"The output {descriptor.name} is computed in float32, and cannot be written to float16 memory on the "
+                "device.",
+                hint="Bind a tensor without memory, or make the session with another precision.",
+            )
         return CheckedOutput(TensorOutput(bound, value.tensor, value.array), value.array)
     if isinstance(value, HostTensor):
-        is_kept = properties.stays_on_device and isinstance(bound, Tensor) and location is not None
-        return _keep_output(bound, value.tensor, descriptor) if is_kept else _host_memory(bound, value, descriptor)
+        if properties.stays_on_device and isinstance(bound, Tensor) and compiled.location is not None:
+            check_tensor(value.tensor, descriptor)  # nothing is cast there
+            return CheckedOutput(TensorOutput(bound, value.tensor), Kept())
+        array = writable_array(bound, value.tensor)
+        slot = TensorOutput(bound, value.tensor, array, value.is_cast)
+        return CheckedOutput(slot, None if value.is_cast else array)
     if isinstance(value, Pictures) and not is_pil_image(bound):
         return CheckedOutput(ImageOutput(bound, value.value, value.contract, descriptor))
     what = "a Pillow image" if is_pil_image(bound) else type_name(bound)
@@ -470,15 +489,3 @@ def check_output(
         f"The model variable {descriptor.name} is an output, and {what} cannot be written in place.",
         hint="Bind a tensor, an array, a VideoFrame, a dict or a list; or leave it unbound: results have to_pil().",
     )
-
-
-def _keep_output(bound: object, tensor: Tensor, descriptor: FeatureDescriptor) -> CheckedOutput:
-    check_tensor(tensor, descriptor)  # nothing is cast there
-    return CheckedOutput(TensorOutput(bound, tensor), stays_on_device=True)
-
-
-def _host_memory(bound: object, value: HostTensor, descriptor: FeatureDescriptor) -> CheckedOutput:
-    array = writable_array(bound, value.tensor)
-    if value.is_cast:
-        return CheckedOutput(CastOutput(bound, value.tensor, array, descriptor))
-    return CheckedOutput(TensorOutput(bound, value.tensor, array), array)

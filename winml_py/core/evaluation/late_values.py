@@ -4,33 +4,55 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..base.cancellation import Stop, held
 from ..base.machine import usable_cores
 from ..features.bind_properties import NO_PROPERTIES
 from ..features.descriptors import FeatureDescriptor
 from ..features.pictures import ImageFeatureValue
-from ..features.resolve import as_picture, is_pil_image
+from ..features.resolve import Bindable, as_picture, is_pil_image
 from .compiled import Compiled
-from .evaluation import Evaluation, check_input, check_output, is_picture_file
-
-Bind = Callable[[Evaluation], None]
+from .evaluation import CheckedOutput, Evaluation, check_input, check_output, is_picture_file
 
 
-def check_features(compiled: Compiled, features: Mapping[str, object]) -> list[Bind]:
-    """What binds each value later.
+class LateValue(NamedTuple):
+    """A value that is bound in a thread.
+
+    Attributes:
+        descriptor: the feature.
+        value: the caller's.
+        checked: what it was found to be; None of a picture that must be decoded to find it out.
+    """
+
+    descriptor: FeatureDescriptor
+    value: object
+    checked: Bindable | CheckedOutput | None
+
+
+def check_features(compiled: Compiled, features: Mapping[str, object]) -> list[LateValue]:
+    """What is to be bound later.
 
     Raises:
         WinMLError: as a bind does, where no picture must be decoded to find it out.
     """
     compiled.require_open()
-    return [_check_feature(compiled, *compiled.find(name), value) for name, value in features.items()]
+    values = []
+    for name, value in features.items():
+        descriptor, is_input = compiled.find(name)
+        checked: Bindable | CheckedOutput | None = None
+        if not is_input:
+            checked = check_output(value, descriptor, NO_PROPERTIES, compiled)
+        elif not is_picture_file(value, descriptor) and not _has_pillow(value):
+            checked = check_input(value, descriptor, NO_PROPERTIES, compiled)
+            compiled.missing_contracts.tell(checked, NO_PROPERTIES)
+        values.append(LateValue(descriptor, value, checked))
+    return values
 
 
-def bind_later(compiled: Compiled, binds: Iterable[Bind], stop: Stop) -> Evaluation:
+def bind_later(compiled: Compiled, values: Iterable[LateValue], stop: Stop) -> Evaluation:
     """An evaluation with the values.
 
     No more threads do this at once than there are cores: more would decode no faster, hold a picture each, and keep an
@@ -42,23 +64,17 @@ def bind_later(compiled: Compiled, binds: Iterable[Bind], stop: Stop) -> Evaluat
     """
     evaluation = Evaluation(compiled)
     with held(_core_slots(os.getpid()), stop):
-        for bind in binds:
+        for descriptor, value, checked in values:
             stop.require_not_requested()
-            bind(evaluation)
+            if isinstance(checked, CheckedOutput):
+                evaluation.set_output(descriptor, value, checked)
+            elif checked is not None:
+                evaluation.set_input(descriptor, value, checked)
+            else:
+                is_file = is_picture_file(value, descriptor)
+                picture = ImageFeatureValue.load(value) if is_file else _convert_picture(value)  # type: ignore[arg-type]
+                evaluation.bind_input(descriptor, picture, NO_PROPERTIES)
     return evaluation
-
-
-def _check_feature(compiled: Compiled, descriptor: FeatureDescriptor, is_input: bool, value: object) -> Bind:
-    if not is_input:
-        output = check_output(value, descriptor, NO_PROPERTIES, compiled.location)
-        return lambda evaluation: evaluation.set_output(descriptor, value, output)
-    if is_picture_file(value, descriptor):
-        return lambda evaluation: evaluation.bind_input(descriptor, ImageFeatureValue.load(value), NO_PROPERTIES)
-    if _has_pillow(value):
-        return lambda evaluation: evaluation.bind_input(descriptor, _convert_picture(value), NO_PROPERTIES)
-    bindable = check_input(value, descriptor, NO_PROPERTIES, compiled.location)
-    compiled.missing_contracts.tell(bindable, NO_PROPERTIES)
-    return lambda evaluation: evaluation.set_input(descriptor, value, bindable)
 
 
 def _has_pillow(value: object) -> bool:

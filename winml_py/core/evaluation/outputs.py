@@ -30,7 +30,7 @@ from ..imaging.contract import ImageContract
 from ..imaging.detensorize import detensorize
 from ..imaging.formats import Scratch
 from ..imaging.frame import VideoFrame
-from ..runtime.engine import Value
+from ..runtime.runs import Value
 
 
 class OutputSlot(Protocol):
@@ -53,10 +53,10 @@ class UnboundOutput:
     """An output nobody bound: a new object after every run."""
 
     memory: Array | None = None
+    _scratch: Scratch | None = None  # pictures alone need it
 
     def __init__(self, descriptor: FeatureDescriptor) -> None:
         self._descriptor = descriptor
-        self._scratch: Scratch | None = None  # pictures alone need it
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Wraps the engine's value, or turns it into pictures."""
@@ -154,10 +154,15 @@ class BuffersOutput:
 
 
 class TensorOutput:
-    """An output bound to a tensor: the engine writes into its memory, or a placeholder takes the engine's."""
+    """An output bound to a tensor: the engine writes into its memory, or a placeholder takes the engine's.
 
-    def __init__(self, bound: object, tensor: Tensor, memory: Array | DeviceArray | None = None) -> None:
-        self._bound, self._storage, self._target = bound, inside(tensor), memory
+    With `is_cast`, the output is a float16 picture and the tensor float32: it gets the numbers cast.
+    """
+
+    def __init__(
+        self, bound: object, tensor: Tensor, memory: Array | DeviceArray | None = None, is_cast: bool = False
+    ) -> None:
+        self._bound, self._storage, self._target, self._is_cast = bound, inside(tensor), memory, is_cast
         self.memory = memory if isinstance(memory, np.ndarray) else None
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
@@ -165,6 +170,17 @@ class TensorOutput:
         storage = self._storage
         if value is None:
             storage.require_open()
+        elif self._is_cast and isinstance(value, np.ndarray):
+            storage.require_open()
+            if self.memory is None:
+                storage.adopt(value.astype(np.float32))
+            elif self.memory.shape == value.shape:
+                np.copyto(self.memory, value)
+            else:
+                raise SizeMismatchError(
+                    f"Memory of shape {self.memory.shape} is bound to an output of shape {value.shape}.",
+                    hint="Bind TensorFloat.create(), which takes any shape.",
+                )
         elif isinstance(value, (np.ndarray, DeviceArray)):
             storage.adopt(value)
         storage.is_invalid = False
@@ -175,36 +191,6 @@ class TensorOutput:
         self._storage.is_invalid = True
         if not isinstance(self._bound, Tensor) and self._target is not None:
             spoil(self._target)
-
-
-class CastOutput:
-    """A float16 picture bound to a float32 tensor, which gets the numbers cast."""
-
-    def __init__(self, bound: object, tensor: Tensor, memory: Array | None, descriptor: FeatureDescriptor) -> None:
-        self._bound, self._storage, self.memory = bound, inside(tensor), memory
-        self._descriptor = descriptor
-
-    def receive(self, value: Value | DeviceArray | None) -> Any:
-        """Copies the numbers into the tensor's memory, or gives it some."""
-        array = _array(value, self._descriptor)
-        self._storage.require_open()
-        self._storage.is_invalid = False
-        if self.memory is None:
-            self._storage.adopt(array.astype(np.float32))
-            return self._bound
-        if self.memory.shape != array.shape:
-            raise SizeMismatchError(
-                f"Memory of shape {self.memory.shape} is bound to an output of shape {array.shape}.",
-                hint="Bind TensorFloat.create(), which takes any shape.",
-            )
-        np.copyto(self.memory, array)
-        return self._bound
-
-    def invalidate(self) -> None:
-        """A tensor says by itself that it is invalid; an array cannot, and is filled."""
-        self._storage.is_invalid = True
-        if not isinstance(self._bound, Tensor) and self.memory is not None:
-            spoil(self.memory)
 
 
 class ImageOutput:

@@ -1,11 +1,10 @@
-"""What a runtime, or a test's stand-in for one, has to offer: engines, bindings that run them, how they are set, and
-why one was taken.
+"""What a runtime, or a substitute for one in a test, has to offer: engines, what they run on, how they are set, and why
+one was taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Protocol
 
@@ -15,6 +14,7 @@ from ..base.arguments import Fields, truth, whole_number
 from ..base.arrays import Array, DeviceArray, MemoryLocation
 from ..base.cancellation import Stop
 from ..onnx_file.source import Skeleton
+from .runs import Bound
 
 EXECUTION_MODES = ("sequential", "parallel")
 GRAPH_OPTIMIZATIONS = ("none", "basic", "extended", "layout", "all")
@@ -23,8 +23,6 @@ LOG_SEVERITIES = ("verbose", "info", "warning", "error", "fatal")
 
 MAX_THREADS = 1024
 """More than any machine this runs on has cores; a mistyped number must not start a million threads."""
-
-MAX_BLOCK_BASE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +47,6 @@ class Tuning(Fields):
             that run in turns. It grows to what runs at the same time need, and is kept as long as the process lives.
         memory_pattern: whether memory is planned ahead where shapes repeat. Switch it off where they hardly do.
         prepacking: whether weights are rearranged for speed when a session is made, which costs a copy of them.
-        dynamic_block_base: 4, say, cuts an operator's work into blocks that shrink towards its end, so that threads
-            that were disturbed do not hold up the others: steadier times on a busy machine. 0 is off.
-        denormals_as_zero: whether numbers below 1e-38 count as 0: for models, such as recurrent ones, whose values fade
-            away and whose time goes up when they do. The first session of a process decides it for good, for the thread
-            that makes it and those that start from there: where another came first, the setting is refused.
 
     Raises:
         InvalidArgumentError: a word or a number that means nothing.
@@ -72,15 +65,12 @@ class Tuning(Fields):
     shared_arena: bool = False
     memory_pattern: bool = True
     prepacking: bool = True
-    dynamic_block_base: int = 0
-    denormals_as_zero: bool = False
 
     def __post_init__(self) -> None:
         for name, words in (("execution_mode", EXECUTION_MODES), ("graph_optimization", GRAPH_OPTIMIZATIONS)):
             if getattr(self, name) not in words:
                 raise InvalidArgumentError(f"{name} is {getattr(self, name)!r}.", hint=f"It is {', '.join(words)}.")
         whole_number(self.inter_op_num_threads, "inter_op_num_threads", most=MAX_THREADS)
-        whole_number(self.dynamic_block_base, "dynamic_block_base", most=MAX_BLOCK_BASE)
         for field in fields(self):
             if field.type == "bool":
                 truth(getattr(self, field.name), field.name)
@@ -125,10 +115,6 @@ class Isolation(Fields):
 
 ONNXRUNTIME = "onnxruntime"
 """The engine that runs a model where none is named: the runtime's own CPU provider, or the provider of the device."""
-
-
-Value = Array | list[Any] | dict[Any, Any]
-"""A tensor (strings as an array of objects), a sequence or a map, as it goes into and comes out of an engine."""
 
 
 class EngineOptions(NamedTuple):
@@ -181,74 +167,8 @@ class PlacedNode(NamedTuple):
     provider: str
 
 
-class EngineBinding(Protocol):
-    """One set of bound inputs and outputs. Not safe to share between threads while it runs."""
-
-    def set_input(self, name: str, value: Value) -> None:
-        """Binds an input. Arrays are C-contiguous and bound by reference: the binding keeps them alive.
-
-        Strings, maps and sequences have no address to bind, so an engine copies them in each run.
-        """
-
-    def set_output(self, name: str, array: Array | None) -> None:
-        """Binds an output to memory, or with None to memory that the engine allocates in each run."""
-
-    def run(self, stop: Stop | None = None) -> Mapping[str, Any]:
-        """Runs the model on what is bound.
-
-        Args:
-            stop: lets another thread end the run; this costs some microseconds.
-
-        Returns:
-            The outputs that are not bound to memory, fresh in each run, each a `Value`; the caller owns them.
-
-        Raises:
-            ClosedError: the engine has been closed; nothing has been written to bound memory.
-            InvalidBindingError: what is bound overlaps on a device that needs it apart; nothing has been written.
-            CanceledError: the run was stopped.
-            DeviceLostError: the device is gone, and the engine with it.
-            WinMLError: the run failed.
-        """
-
-
-class HeldValues:
-    """The part of a binding that keeps values until the run, for engines that are given them in each run."""
-
-    def __init__(self) -> None:
-        self.inputs: dict[str, Value] = {}
-        self.outputs: dict[str, Array | None] = {}
-
-    def set_input(self, name: str, value: Value) -> None:
-        """Binds an input; see `EngineBinding`."""
-        self.inputs[name] = value
-
-    def set_output(self, name: str, array: Array | None) -> None:
-        """Binds an output; see `EngineBinding`."""
-        self.outputs[name] = array
-
-
-class DeviceEngineBinding(EngineBinding, Protocol):
-    """A binding that also takes, and gives, memory at its engine's `location`."""
-
-    def set_input(self, name: str, value: Value | DeviceArray) -> None:
-        """Binds an input. Arrays of the host are bound by reference, and so copied to the device by each run."""
-
-    def set_output(self, name: str, array: Array | DeviceArray | None) -> None:
-        """Binds an output to memory of the host or of the device, or with None to none."""
-
-    def keep_output(self, name: str) -> None:
-        """Leaves an output in the device's memory: `run` then gives it as a `DeviceArray`.
-
-        The next run writes the same memory again, where the output's shape is fixed.
-        """
-
-
-RunOnce = Callable[[Mapping[str, Value], AbstractContextManager[object]], dict[str, Any]]
-"""Runs a model on inputs by name, under the session's lock. Gives all outputs; nothing is kept."""
-
-
 class Engine(Protocol):
-    """A compiled model, with inputs and outputs in the host's memory.
+    """A compiled model.
 
     Attributes:
         options: what it was compiled with.
@@ -260,26 +180,36 @@ class Engine(Protocol):
     explanation: Explanation
 
     @property
-    def device(self) -> DeviceEngine | None:
-        """This engine, where memory of its device can be bound; None where it takes the host's alone."""
-
-    @property
-    def run_once(self) -> RunOnce | None:
-        """Runs the model without a binding, which costs less where there is a single run; safe from any thread.
-
-        None where the engine cannot. It raises ClosedError where the engine has been closed, and what a run raises.
-        """
+    def location(self) -> MemoryLocation | None:
+        """Where the memory of its device is, which can be bound; None where it takes the host's alone."""
 
     @property
     def is_lost(self) -> bool:
         """Whether what it ran in has gone, so that no run can succeed any more."""
 
-    def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
-        """A new, empty binding; every output is bound to memory that the engine allocates.
+    def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Any]:
+        """Runs the model on what is bound. Threads may run different `Bound`s at the same time.
+
+        The first run may copy what is bound; later ones go by address, where the engine can. What was bound anew is
+        found by its identity.
 
         Args:
-            lock: the session's, which an engine on a GPU holds while it talks to the device.
+            bound: all inputs, and memory for outputs.
+            stop: lets another thread end the run, the wait for the lock included; this costs some microseconds.
+
+        Returns:
+            The outputs that are not bound to memory, by name: a `Value` each, or a `DeviceArray` where `Kept` is bound.
+
+        Raises:
+            ClosedError: the engine has been closed; nothing has been written to bound memory.
+            InvalidBindingError: what is bound overlaps on a device that needs it apart; nothing has been written.
+            CanceledError: the run was stopped.
+            DeviceLostError: the device is gone, and the engine with it.
+            WinMLError: the run failed.
         """
+
+    def upload(self, array: Array) -> DeviceArray:
+        """A copy of a C-contiguous array at its `location`; the caller holds the session's lock."""
 
     def placement(self) -> list[PlacedNode]:
         """Which provider runs which node."""
@@ -292,38 +222,18 @@ class Engine(Protocol):
 
 
 class HostEngine:
-    """The part of an engine that takes the host's memory alone, and runs only what is bound."""
+    """The part of an engine that takes the host's memory alone, in this process."""
 
-    @property
-    def device(self) -> DeviceEngine | None:
-        """None: there is no memory of a device."""
-        return None
-
-    @property
-    def run_once(self) -> RunOnce | None:
-        """None: it runs what is bound."""
-        return None
+    location: MemoryLocation | None = None
 
     @property
     def is_lost(self) -> bool:
         """False: it runs in this process."""
         return False
 
-
-class DeviceEngine(Engine, Protocol):
-    """An engine on a device whose memory can be bound.
-
-    Attributes:
-        location: where that memory is.
-    """
-
-    location: MemoryLocation
-
-    def bind(self, lock: AbstractContextManager[object]) -> DeviceEngineBinding:
-        """A new, empty binding, which takes memory of the device too."""
-
     def upload(self, array: Array) -> DeviceArray:
-        """A copy of a C-contiguous array in the device's memory."""
+        """Sessions ask for the `location` first."""
+        raise AssertionError("there is no memory of a device")
 
 
 EngineInput = str | bytes | Skeleton

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ...enums import TensorKind, Weights
 from ...errors import InvalidArgumentError, NotSupportedError
 from ..base.cancellation import Stop
+from ..base.collections import Vector
 from ..base.messages import did_you_mean
 from ..base.winrt_object import inside
 from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
 from ..model.model import LearningModel
-from ..onnx_file.header import Dimension, Header, TensorType
+from ..onnx_file.header import Header, TensorType
 from ..onnx_file.source import FileSource, ModelSource
 from ..runtime.device import LearningModelDevice
 from ..runtime.engine import EngineOptions, Isolation
@@ -77,31 +79,90 @@ def _is_numeric(feature: FeatureDescriptor) -> bool:
 
 
 def _are_known(model: LearningModel, sizes: dict[str, tuple[int, ...]]) -> bool:
-    """Whether every input has a rank, and every output too."""
     have_rank = all(getattr(feature, "has_rank", True) for feature in model.output_features)
     return have_rank and all(feature.name in sizes for feature in model.input_features)
 
 
 def _sizes(model: LearningModel, header: Header, options: EngineOptions) -> dict[str, tuple[int, ...]]:
     """The shape of each tensor that goes in, with what the options override; -1 where a size stays free."""
-    overrides = dict(options.dimensions)
-    names = {feature.name for feature in model.input_features}
-    shapes = dict(options.shapes)
     sizes = {
-        info.name: tuple(_size(dimension, overrides, options.batch_size) for dimension in info.type.dimensions)
-        for info in header.inputs
-        if info.name in names and isinstance(info.type, TensorType) and info.type.dimensions is not None
+        feature.name: tuple(feature.shape)
+        for feature in override_features(inside(model).inputs, options)
+        if isinstance(feature, ShapedDescriptor) and getattr(feature, "has_rank", True)
     }
-    # -1 is a free size, so the larger one is the one that is stated; `override_features` refuses what contradicts.
-    return {name: tuple(map(max, size, shapes.get(name, size))) for name, size in sizes.items()}
+    if options.batch_size is None:
+        return sizes
+    for info in header.inputs:  # which alone says what a dimension is denoted as
+        if info.name in sizes and isinstance(info.type, TensorType):
+            pairs = zip(sizes[info.name], info.type.dimensions or (), strict=True)
+            is_batch = [(size, size < 0 and dimension.denotation == "DATA_BATCH") for size, dimension in pairs]
+            sizes[info.name] = tuple(options.batch_size if is_free else size for size, is_free in is_batch)
+    return sizes
 
 
-def _size(dimension: Dimension, overrides: dict[str, int], batch_size: int | None) -> int:
-    if dimension.value is not None and dimension.value >= 0:
-        return dimension.value
-    if batch_size is not None and dimension.denotation == "DATA_BATCH":
-        return batch_size
-    return overrides.get(dimension.name, -1)
+# The model's features with the sizes that session options override.
+
+
+def override_features(features: Iterable[FeatureDescriptor], options: EngineOptions) -> list[FeatureDescriptor]:
+    """The features, with the named dimensions and the shapes that the options fix.
+
+    Raises:
+        InvalidArgumentError: a shape for an input that the model does not have, or one that contradicts it.
+    """
+    features = list(features)
+    shapes, names = dict(options.shapes), [feature.name for feature in features]
+    for name in shapes:
+        if name not in names:
+            raise InvalidArgumentError(
+                f"The options override the shape of {name!r}, and the model has no such input.",
+                hint=f"Its inputs: {', '.join(names)}.",
+            )
+    return [_override_feature(feature, dict(options.dimensions), shapes.get(feature.name)) for feature in features]
+
+
+def _override_feature(
+    feature: FeatureDescriptor, dimensions: dict[str, int], override: tuple[int, ...] | None
+) -> FeatureDescriptor:
+    if not isinstance(feature, ShapedDescriptor):
+        if override is not None:
+            raise InvalidArgumentError(f"The input {feature.name} is no tensor, and its shape cannot be overridden.")
+        return feature
+    named = feature.dimension_names or ("",) * len(feature.shape)
+    pairs = zip(feature.shape, named, strict=True)
+    shape = tuple(dimensions.get(name, -1) if size < 0 else size for size, name in pairs)
+    if override is not None:
+        shape = _combine_shapes(feature, shape, override)
+    return feature if shape == feature.shape else replace(feature, shape=Vector(shape))
+
+
+def _combine_shapes(feature: ShapedDescriptor, shape: tuple[int, ...], override: tuple[int, ...]) -> tuple[int, ...]:
+    fits = len(override) == len(shape) and all(
+        -1 in pair or len(set(pair)) == 1 for pair in zip(shape, override, strict=True)
+    )
+    if not fits:
+        raise InvalidArgumentError(
+            f"The options override the shape of {feature.name} with {list(override)}, and the model says "
+            f"{list(feature.shape)}.",
+            hint="Give one size for each dimension, and -1 where the model's stays.",
+        )
+    # A free size is -1, so the larger one of a pair is the one that is stated. Pairs that contradict each other are
+    # refused above.
+    return tuple(max(pair) for pair in zip(shape, override, strict=True))
+
+
+def with_dimensions(features: Iterable[FeatureDescriptor], options: EngineOptions) -> EngineOptions:
+    """The options, with overrides of the named dimensions among those that they fix by position.
+
+    Raises:
+        InvalidArgumentError: as `override_features` does.
+    """
+    dimensions = dict(options.dimensions)
+    features = list(features)
+    for before, after in zip(features, override_features(features, options), strict=True):
+        if isinstance(before, ShapedDescriptor):
+            fixed = zip(before.dimension_names, before.shape, getattr(after, "shape", ()), strict=False)
+            dimensions |= {name: size for name, free, size in fixed if name and free < 0 <= size}
+    return options._replace(dimensions=tuple(sorted(dimensions.items())))
 
 
 # The names of a model's dimensions that options override.

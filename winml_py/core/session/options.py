@@ -426,7 +426,6 @@ def read_options(source: str | os.PathLike[str] | IO[Any]) -> dict[str, Any]:
 
 
 def _not_options(source: str | os.PathLike[str] | IO[Any], error: Exception) -> InvalidArgumentError:
-    """The error for a file whose contents are no session options."""
     return InvalidArgumentError(
         f"{name_of(source)}: It holds no session options: {error}.",
         hint="Write it with options.save(path), or `winml-py tune`.",

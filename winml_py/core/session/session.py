@@ -16,8 +16,8 @@ from ..base.cancellation import Stop
 from ..base.collections import PropertySet
 from ..base.messages import type_name
 from ..base.winrt_object import Closeable, inside
-from ..evaluation.compiled import Compiled, CompiledModel, with_dimensions
-from ..evaluation.evaluation import Evaluation, LearningModelBinding, bind_at_once
+from ..evaluation.compiled import Compiled, CompiledModel
+from ..evaluation.evaluation import Evaluation, LearningModelBinding, bind_features
 from ..evaluation.late_values import bind_later, check_features
 from ..evaluation.result import LearningModelEvaluationResult, ModelFacts
 from ..features.containers import as_tensor
@@ -27,7 +27,7 @@ from ..model.model import LearningModel
 from ..runtime.device import LearningModelDevice
 from ..runtime.engine import Engine, EngineOptions, Explanation, PlacedNode
 from ..runtime.request import Compiler, CompileRequest
-from .compile_request import compile_request, isolate, require_known_dimensions
+from .compile_request import compile_request, isolate, override_features, require_known_dimensions, with_dimensions
 from .options import LearningModelSessionOptions, engine_options
 
 if TYPE_CHECKING:
@@ -77,21 +77,8 @@ class LearningModelSession(Closeable, CompiledModel):
         /,
         device: LearningModelDevice | None = None,
         options: LearningModelSessionOptions | None = None,
-    ) -> None:
-        self._open(model, device, options, None)
-
-    if not TYPE_CHECKING:  # checkers find the wrong name themselves
-
-        def __getattr__(self, name: str) -> None:
-            hint = " Write session.evaluate_features({name: value}).outputs." if name == "run" else ""
-            raise AttributeError(f"A LearningModelSession has no {name!r}.{hint}", name=name, obj=self)
-
-    def _open(
-        self,
-        model: LearningModel,
-        device: LearningModelDevice | None,
-        options: LearningModelSessionOptions | None,
-        stop: Stop | None,
+        *,
+        _stop: Stop | None = None,
     ) -> None:
         require_type(model, LearningModel, "Load it first: LearningModel.load(path).")
         is_options = isinstance(device, LearningModelSessionOptions)
@@ -108,10 +95,16 @@ class LearningModelSession(Closeable, CompiledModel):
         content = inside(model)
         if options is not None and not content.is_silent:
             require_known_dimensions(options, content.header)
-        self._inside = self._compile(engine_options(options), stop)
+        self._inside = self._compile(engine_options(options), _stop)
         self._options = self._inside.engine.options
         if options is not None and options.close_model_on_session_creation:
             model.dispose()
+
+    if not TYPE_CHECKING:  # checkers find the wrong name themselves
+
+        def __getattr__(self, name: str) -> None:
+            hint = " Write session.evaluate_features({name: value}).outputs." if name == "run" else ""
+            raise AttributeError(f"A LearningModelSession has no {name!r}.{hint}", name=name, obj=self)
 
     @classmethod
     def create_async(
@@ -125,13 +118,7 @@ class LearningModelSession(Closeable, CompiledModel):
 
         Cancelling the task that awaits it, or the operation, stops the compilation as soon as ONNX Runtime looks.
         """
-
-        def make(stop: Stop) -> LearningModelSession:
-            session = cls.__new__(cls)
-            session._open(model, device, options, stop)  # noqa: SLF001 - its own
-            return session
-
-        return AsyncOperation(make)
+        return AsyncOperation(lambda stop: cls(model, device, options, _stop=stop))
 
     def _compile(self, options: EngineOptions, stop: Stop | None) -> Compiled:
         model, compiler = self._model, inside(self._device)
@@ -148,8 +135,8 @@ class LearningModelSession(Closeable, CompiledModel):
             ),
             stop,
         )
-        lock = compiler.session_lock()
-        return Compiled(model, lease, lock, self._device.name, compiler.compile)
+        features = override_features(content.inputs, options)
+        return Compiled(model, features, lease, compiler.session_lock(), self._device.name, compiler.compile)
 
     @property
     def model(self) -> LearningModel:
@@ -231,8 +218,8 @@ class LearningModelSession(Closeable, CompiledModel):
             InvalidDeviceError: the session's device has no memory of its own.
             InvalidBindingError: the value is no array of a type that tensors have.
         """
-        engine = self._inside.engine.device
-        if engine is None:
+        engine = self._inside.engine
+        if engine.location is None:
             raise InvalidDeviceError(
                 f"The session runs on {self._device.name}, which has no memory of its own.",
                 hint="Bind the array itself.",
@@ -294,6 +281,7 @@ class LearningModelSession(Closeable, CompiledModel):
             ClosedError: the session has been closed. Everything else is raised by the operation.
         """
         evaluation = self._evaluation_of(binding)
+        self._inside.require_open()
         return AsyncOperation(lambda stop: self._run(evaluation, correlation_id, stop))
 
     def evaluate_features(
@@ -301,8 +289,7 @@ class LearningModelSession(Closeable, CompiledModel):
     ) -> LearningModelEvaluationResult:
         """Evaluates values by name: of all inputs, and of outputs that are to be written in place.
 
-        Nothing is kept for the next call: what is not passed is missing, and each result has memory of its own. Arrays
-        that fit a model of tensors exactly are not bound, and cost little more than the run; other values are bound.
+        Nothing is kept for the next call: what is not passed is missing, and each result has separate memory.
 
         Args:
             features: values by the names of inputs and outputs, each as `LearningModelBinding.bind` takes it. For an
@@ -316,15 +303,8 @@ class LearningModelSession(Closeable, CompiledModel):
             WinMLError: as `LearningModelBinding.bind` and `evaluate` do.
         """
         _require_text(correlation_id)
-        compiled = self._inside
-        # A property may ask for debug output, which shows what is bound; here nothing is.
-        if compiled.plain_arrays is not None and type(features) is dict and not self._properties and timeout is None:
-            run_once = compiled.engine.run_once  # there is one: see `Compiled`
-            outputs = compiled.plain_arrays.evaluate(run_once, features) if run_once is not None else None
-            if outputs is not None:
-                return LearningModelEvaluationResult(correlation_id, outputs, facts=self._facts)
         self._require_mapping(features)
-        return self._run_limited(bind_at_once(compiled, features), correlation_id, timeout)
+        return self._run_limited(bind_features(self._inside, features), correlation_id, timeout)
 
     def evaluate_features_async(
         self, features: Mapping[str, object], correlation_id: str = "", /
@@ -350,8 +330,8 @@ class LearningModelSession(Closeable, CompiledModel):
             7
         """
         self._require_mapping(features)
-        binds = check_features(self._inside, features)
-        return AsyncOperation(lambda stop: self._run(bind_later(self._inside, binds, stop), correlation_id, stop))
+        values = check_features(self._inside, features)
+        return AsyncOperation(lambda stop: self._run(bind_later(self._inside, values, stop), correlation_id, stop))
 
     def evaluate_many(
         self,
@@ -449,7 +429,7 @@ class LearningModelSession(Closeable, CompiledModel):
         return "closed" if compiled.is_closed else "lost" if compiled.is_lost else ""
 
     def _require_mapping(self, features: object) -> None:
-        if not isinstance(features, Mapping):
+        if not isinstance(features, (dict, Mapping)):  # the first is quick to ask
             name = next((feature.name for feature in self.model.input_features), "name")
             raise InvalidArgumentError(
                 f"Expected a dict of input names and values, got {type_name(features)}.",
@@ -457,8 +437,6 @@ class LearningModelSession(Closeable, CompiledModel):
             )
 
     def _evaluation_of(self, binding: LearningModelBinding) -> Evaluation:
-        """The inside of a binding, which must be this session's."""
-        self._inside.require_open()
         require_type(binding, LearningModelBinding, "For a dict, call session.evaluate_features({name: value}).")
         evaluation = inside(binding)
         if evaluation.compiled is not self._inside:

@@ -84,7 +84,6 @@ class Setting(Generic[T, S]):
         return self.check(value)
 
     def _match_word(self, word: object, words: Mapping[str, Any]) -> str:
-        """The word in the spelling of the known ones."""
         spelling = word.lower() if isinstance(word, str) else word
         if not isinstance(spelling, str) or spelling not in words:
             raise InvalidArgumentError(f"{self.key} has no {word!r}.", hint=did_you_mean(word, words))

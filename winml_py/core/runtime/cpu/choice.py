@@ -16,9 +16,10 @@ from ....errors import EngineWarning, InvalidDeviceError, NotSupportedError
 from ...base.messages import warn_caller
 from ..engine import ONNXRUNTIME, Engine, EngineOptions
 from ..providers import plugins
-from ..providers.catalogue import UNLOCKED, full_name, provider_of, require_option_keys
+from ..providers.catalogue import full_name, provider_of, require_option_keys
 from ..providers.provider import CPU_NAME, ProviderDevice, Target, short
 from ..request import CompileRequest
+from ..runs import UNLOCKED
 from .chosen import ChosenEngine
 from .compile import compile_cached
 from .decision import CpuChoice, memory_of, refusal, shortage
@@ -167,7 +168,6 @@ def _name_of_tuning(options: EngineOptions) -> str:
 
 
 def _ignores_tuning(device: ProviderDevice, options: EngineOptions) -> bool:
-    """Whether settings of ONNX Runtime's are asked for, and the engine is none of its providers."""
     return bool(provider_of(device.provider).package and _name_of_tuning(options))
 
 
@@ -185,19 +185,9 @@ def _find_engine(name: str) -> ProviderDevice:
         if device.engine == short(name):
             return device
     provider_names = dict.fromkeys(device.provider for device in devices)
+    problems = f"{plugins.problems()}. " if plugins.problems() else ""
     raise InvalidDeviceError(
         f"There is no engine {full_name(name)} on the CPU; there are {', '.join([ONNXRUNTIME, *provider_names])}.",
-        hint=_engine_hint(full_name(name)),
+        hint=f"{problems}pip install 'winml-py[openvino]' brings OpenVINO. For an engine of a GPU, name the GPU and no "
+        "engine: LearningModelDevice.find('gpu'). `winml-py doctor` says more.",
     )
-
-
-def _engine_hint(provider: str) -> str:
-    problems = plugins.problems()
-    if not provider_of(provider).exact_operators:  # it computes on no CPU
-        return (
-            "Leave the engine out; or name a GPU, which brings its own: --device gpu, or "
-            "LearningModelDevice.find('gpu'). `winml-py devices` lists what there is."
-        )
-    if problems:
-        return f"{problems}; `winml-py doctor` says more."
-    return "pip install 'winml-py[openvino]' brings OpenVINO; `winml-py doctor` says more."

@@ -8,9 +8,9 @@ right on numbers around 0. So the first evaluation decides, and later ones check
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,9 +19,10 @@ from ....errors import CanceledError, ClosedError, EngineWarning, IllegalCallErr
 from ...base.arrays import Array
 from ...base.cancellation import Stop, held
 from ...base.messages import warn_caller
-from ..engine import Engine, EngineBinding, EngineOptions, Explanation, HeldValues, PlacedNode, Value
+from ..engine import Engine, EngineOptions, Explanation, HostEngine, PlacedNode
 from ..request import Inputs
-from ..runs import bind_engine, fill, require_open
+from ..runs import Bound, fill, require_open
+from .decision import CpuChoice, Shapes
 
 UNDECIDED = Explanation("undecided", Precision.AUTO, "the first evaluation decides, on its inputs")
 
@@ -32,9 +33,6 @@ whether sizes fit, and write over memory that is not its own."""
 
 MOST_SHAPES = 4096
 """Shapes that are kept in mind; where more come, those are checked each time."""
-
-Shapes = tuple[tuple[int, ...], ...]
-"""The shapes of a model's inputs, in the order of their names."""
 
 
 class Check(NamedTuple):
@@ -49,52 +47,7 @@ class Check(NamedTuple):
     is_counted: bool
 
 
-class Decision(NamedTuple):
-    """What was found out about a model on some inputs.
-
-    Attributes:
-        rival: the engine to take; None keeps the reference.
-        explanation: why.
-        checked: the shapes that this process has checked that engine on, where it has made all checks; else None.
-    """
-
-    rival: Engine | None
-    explanation: Explanation
-    checked: set[Shapes] | None = None
-
-
-class Choice(Protocol):
-    """Decides, and remembers what the checks find."""
-
-    is_guarded: bool
-    """Whether inputs that hold NaN or infinity go to the reference: other engines lose them in Relu, MaxPool and
-    Softmax, and answer as if nothing had happened."""
-
-    def compile_reference(self) -> Engine:
-        """The engine whose answers are right, compiled."""
-
-    def decide(self, reference: Engine, inputs: Inputs, stop: Stop | None) -> Decision:
-        """Chooses an engine for such inputs.
-
-        Raises:
-            CanceledError: the stop was requested.
-            WinMLError: the reference refuses the inputs.
-        """
-
-    def problem_of(self, explanation: Explanation, expected: Mapping[str, object], actual: Mapping[str, object]) -> str:
-        """Why an engine's answer is not the reference's, in words; "" where they agree."""
-
-    def without_reference(self, explanation: Explanation) -> Explanation:
-        """The same once the reference's memory is given back."""
-
-    def trust(self, explanation: Explanation, checked: set[Shapes]) -> None:
-        """Remembers, in this process, that all checks agreed; the set grows with the shapes that are checked later."""
-
-    def refuse(self, explanation: Explanation, problem: str) -> Explanation:
-        """Remembers for the model that the answers differ; explains why the reference runs it."""
-
-
-class ChosenEngine:
+class ChosenEngine(HostEngine):
     """Stands for the reference until the first run, whose inputs decide; then for the engine that was chosen.
 
     The reference stays open until the last check: in each, it runs first, and where the answers differ, its own is the
@@ -108,7 +61,7 @@ class ChosenEngine:
         WinMLError: the reference cannot be compiled.
     """
 
-    def __init__(self, options: EngineOptions, choice: Choice) -> None:
+    def __init__(self, options: EngineOptions, choice: CpuChoice) -> None:
         self.options, self.explanation = options, UNDECIDED
         self.choice = choice
         self.rival: Engine | None = None
@@ -122,32 +75,55 @@ class ChosenEngine:
         # Inputs came that the rival must not get, such as NaN. More may come: each would compile the reference anew.
         self._keeps_reference = False
 
-    @property
-    def is_lost(self) -> bool:
-        """False: it runs in this process."""
-        return False
-
-    @property
-    def device(self) -> None:
-        """None: it takes the host's memory alone."""
-        return None
-
-    def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
-        """A new, empty binding."""
+    def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Any]:
+        """Runs the model; see `Engine`. Looks at the inputs in each run, for arrays are bound by reference."""
         self._require_open()
-        return _ChosenBinding(self, lock)
+        reference = self._reference
+        if self._is_decided and self.rival is None and reference is not None:
+            return reference.run(bound, stop)  # the reference was kept: nothing is checked any more
+        arrays = {name: value for name, value in bound.inputs.items() if isinstance(value, np.ndarray)}
+        if self.choice.is_guarded and not all(map(_is_finite, arrays.values())):
+            return self._run_reference(bound, stop)
+        self.settle(arrays, stop)
+        rival = self.rival
+        if rival is None:
+            return self._run_reference(bound, stop)
+        shapes = tuple(arrays[name].shape for name in sorted(arrays))
+        try:
+            check = self.next_check(shapes)
+            return rival.run(bound, stop) if check is None else self._run_checked(rival, check, bound, stop)
+        except ClosedError:
+            if self.rival is rival:
+                raise
+            return self._run_reference(bound, stop)  # another thread's check closed it before this run began
 
-    def run_once(self, inputs: Mapping[str, Value], lock: AbstractContextManager[object]) -> dict[str, Any]:
-        """Runs the model on inputs that are not bound first; see `Engine`."""
-        if self._is_decided and self.rival is None and self._reference is not None:
-            # Once the reference was kept, no evaluation is checked any more, so nothing here has to look at the inputs.
-            run_once = self._reference.run_once
-            if run_once is not None:
-                return run_once(inputs, lock)
-        binding = self.bind(lock)
-        for name, value in inputs.items():
-            binding.set_input(name, value)
-        return dict(binding.run())
+    def _run_reference(self, bound: Bound, stop: Stop | None) -> Mapping[str, Any]:
+        with self.reference(is_needed_again=True) as reference:
+            return reference.run(bound, stop)
+
+    def _run_checked(self, rival: Engine, check: Check, bound: Bound, stop: Stop | None) -> Mapping[str, Any]:
+        """Runs both. The reference goes first, into arrays of its own: what is bound as output may lie over inputs."""
+        try:
+            with self.reference(is_needed_again=self.has_made_all_checks) as reference:
+                expected = dict(reference.run(Bound(bound.inputs), stop))
+            try:
+                fresh = rival.run(bound, stop)
+                problem = self.choice.problem_of(self.explanation, expected, {**fresh, **bound.outputs})
+            # None of these says that the engine is wrong: a size that does not match is that of the caller's own
+            # output.
+            except (CanceledError, ClosedError, SizeMismatchError):
+                raise
+            except WinMLError as error:
+                problem = f"it failed: {error}"
+        except BaseException:
+            self.put_off(check)
+            raise
+        if not problem:
+            self.pass_check(rival, check)
+            return fresh
+        remaining = fill(bound.outputs, expected)
+        self.refuse(rival, problem)
+        return remaining
 
     def placement(self) -> list[PlacedNode]:
         """Which provider runs which node."""
@@ -293,89 +269,6 @@ class ChosenEngine:
         for engine in engines:
             if engine is not None:
                 engine.close()
-
-
-class _ChosenBinding(HeldValues):
-    """Keeps what is bound, for whichever engine a run goes to."""
-
-    def __init__(self, engine: ChosenEngine, lock: AbstractContextManager[object]) -> None:
-        super().__init__()
-        self._engine, self._lock = engine, lock
-        self._natives: dict[bool, tuple[Engine, EngineBinding]] = {}  # by whether it is the reference's
-
-    def set_input(self, name: str, value: Value) -> None:
-        """Binds an input; see `EngineBinding`."""
-        super().set_input(name, value)
-        self._pass_on(lambda native: native.set_input(name, value))
-
-    def set_output(self, name: str, array: Array | None) -> None:
-        """Binds an output; see `EngineBinding`."""
-        super().set_output(name, array)
-        self._pass_on(lambda native: native.set_output(name, array))
-
-    def _pass_on(self, change: Callable[[EngineBinding], None]) -> None:
-        for kind, (_, native) in list(self._natives.items()):
-            try:
-                change(native)
-            except ClosedError:  # its engine is not the model's any more
-                del self._natives[kind]
-
-    def run(self, stop: Stop | None = None) -> Mapping[str, Any]:
-        """Looks at the inputs in each run, for arrays are bound by reference."""
-        engine = self._engine
-        arrays = {name: value for name, value in self.inputs.items() if isinstance(value, np.ndarray)}
-        if engine.choice.is_guarded and not all(map(_is_finite, arrays.values())):
-            return self._run_reference(stop)
-        engine.settle(arrays, stop)
-        rival = engine.rival
-        if rival is None:
-            return self._run_reference(stop)
-        shapes = tuple(arrays[name].shape for name in sorted(arrays))
-        try:
-            check = engine.next_check(shapes)
-            return self._bind_to(rival, False).run(stop) if check is None else self._run_checked(rival, check, stop)
-        except ClosedError:
-            if engine.rival is rival:
-                raise
-            return self._run_reference(stop)  # another thread's check closed it before this run began
-
-    def _run_reference(self, stop: Stop | None) -> Mapping[str, Any]:
-        with self._engine.reference(is_needed_again=True) as reference:
-            return self._bind_to(reference, True).run(stop)
-
-    def _bind_to(self, engine: Engine, is_reference: bool) -> EngineBinding:
-        """The engine's own binding of what is bound here, made once."""
-        entry = self._natives.get(is_reference)
-        if entry is None or entry[0] is not engine:
-            entry = engine, bind_engine(engine, self._lock, self.inputs, self.outputs)
-            self._natives[is_reference] = entry
-        return entry[1]
-
-    def _run_checked(self, rival: Engine, check: Check, stop: Stop | None) -> Mapping[str, Any]:
-        """Runs both. The reference goes first, into arrays of its own: what is bound as output may lie over inputs."""
-        engine = self._engine
-        try:
-            with engine.reference(is_needed_again=engine.has_made_all_checks) as reference:
-                expected = dict(bind_engine(reference, self._lock, self.inputs, {}).run(stop))
-            try:
-                fresh = self._bind_to(rival, False).run(stop)
-                actual = {**fresh} | {name: array for name, array in self.outputs.items() if array is not None}
-                problem = engine.choice.problem_of(engine.explanation, expected, actual)
-            # None of these says that the engine is wrong: a size that does not match is that of the caller's own
-            # output.
-            except (CanceledError, ClosedError, SizeMismatchError):
-                raise
-            except WinMLError as error:
-                problem = f"it failed: {error}"
-        except BaseException:
-            engine.put_off(check)
-            raise
-        if not problem:
-            engine.pass_check(rival, check)
-            return fresh
-        remaining = fill(self.outputs, expected)
-        engine.refuse(rival, problem)
-        return remaining
 
 
 def _is_finite(array: Array) -> bool:

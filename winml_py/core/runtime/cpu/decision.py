@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,20 +25,41 @@ from ..providers import plugins
 from ..providers.catalogue import provider_of
 from ..providers.provider import Target, short
 from ..request import CompileRequest, Inputs
-from .chosen import Decision, Shapes
 from .compile import compile_cached
 from .measure import compare
+
+Shapes = tuple[tuple[int, ...], ...]
+"""The shapes of a model's inputs, in the order of their names."""
+
+
+class Decision(NamedTuple):
+    """What was found out about a model on some inputs.
+
+    Attributes:
+        rival: the engine to take; None keeps the reference.
+        explanation: why.
+        checked: the shapes that this process has checked that engine on, where it has made all checks; else None.
+    """
+
+    rival: Engine | None
+    explanation: Explanation
+    checked: set[Shapes] | None = None
+
 
 _trusted: dict[str, set[Shapes]] = {}
 """Models and engines, by `_trust_key`, that all checks of this process agreed on, and the shapes that were checked."""
 
 
 class CpuChoice:
-    """Chooses among targets of a model; see `chosen.Choice`.
+    """Chooses among targets of a model for a `ChosenEngine`, and remembers what its checks find.
 
     Args:
         request: the model.
         targets: the reference, and its rivals.
+
+    Attributes:
+        is_guarded: whether inputs that hold NaN or infinity go to the reference: other engines lose them in Relu,
+            MaxPool and Softmax, and answer as if nothing had happened.
     """
 
     def __init__(self, request: CompileRequest, targets: list[Target]) -> None:
@@ -48,7 +69,7 @@ class CpuChoice:
         self.is_guarded = targets[0].device is None
 
     def compile_reference(self) -> Engine:
-        """See `chosen.Choice`. A file that has changed since the session was made is refused."""
+        """The engine whose answers are right. A file that has changed since the session was made is refused."""
         request = self._reopened_request(None) if self._is_compiled else self._request
         self._is_compiled = True
         return compile_cached(request, self._targets[0])
@@ -58,7 +79,12 @@ class CpuChoice:
         return replace(self._request, model=model, stop=stop)
 
     def decide(self, reference: Engine, inputs: Inputs, stop: Stop | None) -> Decision:
-        """See `chosen.Choice`. What was the fastest on such inputs before is taken; else they are timed."""
+        """Takes the engine that was the fastest on such inputs before; else times them.
+
+        Raises:
+            CanceledError: the stop was requested.
+            WinMLError: the reference refuses the inputs.
+        """
         request = self._reopened_request(stop)
         shapes = {name: (str(array.dtype), array.shape) for name, array in inputs.items()}
         # A profile changes nothing about who is the fastest, and the engines that are compared stand in the key
@@ -131,21 +157,21 @@ class CpuChoice:
         return next(target for target in self._targets if (*target.spelling, target.half_type) == spelling)
 
     def without_reference(self, explanation: Explanation) -> Explanation:
-        """See `chosen.Choice`."""
+        """The same once the reference's memory is given back."""
         return explanation._replace(memory=memory_of(self._request, self._target_of(explanation)))
 
     def problem_of(self, explanation: Explanation, expected: Mapping[str, object], actual: Mapping[str, object]) -> str:
-        """See `chosen.Choice`."""
+        """Why an engine's answer is not the reference's; "" where they agree."""
         tolerance = HALF_TOLERANCE if explanation.precision is Precision.HALF else FLOAT_TOLERANCE
         agreement = compare_outputs(expected, actual, tolerance)
         return "" if agreement.is_good else str(agreement)
 
     def trust(self, explanation: Explanation, checked: set[Shapes]) -> None:
-        """See `chosen.Choice`."""
+        """Remembers, in this process, that all checks agreed; the set grows with shapes that are checked later."""
         _trusted[_trust_key(self._request, self._target_of(explanation))] = checked
 
     def refuse(self, explanation: Explanation, problem: str) -> Explanation:
-        """See `chosen.Choice`."""
+        """Remembers for the model that the answers differ; explains why the reference runs it."""
         target, (reference, *_) = self._target_of(explanation), self._targets
         _remember_refusal(self._request, target, problem)
         words = f"{_describe_target(target)} gave another answer on an input of the program's: {problem}"

@@ -169,7 +169,6 @@ def _is_exact_cast(source: Kind, target: Kind) -> bool:
 
 
 def _infer_output(node: onnx.NodeProto, inputs: list[ValueFacts]) -> ValueFacts:
-    """What is known of a node's outputs."""
     operator = node.op_type
     if operator == "Constant":
         return _constant_value(node)
@@ -298,7 +297,6 @@ _ARITHMETIC: dict[str, Callable[..., Range]] = {
 
 
 def _constant(tensor: onnx.TensorProto) -> ValueFacts:
-    """What is known of a constant."""
     kind = _ELEMENTS.get(tensor.data_type, Kind.OTHER)
     if kind is Kind.COUNT:
         from onnx import numpy_helper

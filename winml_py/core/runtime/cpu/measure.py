@@ -12,11 +12,10 @@ from typing import Any
 from ....errors import CanceledError, WinMLError
 from ...base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outputs
 from ...base.timing import median_ratio, take_turns
-from ..engine import Candidate, Engine, EngineBinding
-from ..providers.catalogue import UNLOCKED
+from ..engine import Candidate, Engine
 from ..providers.provider import Target
 from ..request import CompileRequest, Inputs
-from ..runs import bind_engine
+from ..runs import Bound
 from .compile import compile_model
 
 TIE = 0.01
@@ -83,24 +82,24 @@ def compare(request: CompileRequest, reference: Engine, targets: Sequence[Target
             memory that is not theirs: they are not tried on such inputs.
     """
     first = Contender(targets[0], reference)
-    bindings = {first: bind_engine(reference, UNLOCKED, inputs)}
-    expected = bindings[first].run(request.stop)
+    bound = Bound(inputs)  # one for all: each engine keeps what it binds under its own name
+    runs = {first: partial(reference.run, bound)}
+    expected = reference.run(bound, request.stop)
     contenders = [first, *map(Contender, targets[1:])]
     try:
         for contender in contenders[1:]:
             request.require_not_stopped()
             try:
                 contender.engine = compile_model(request, contender.target)
-                binding = bind_engine(contender.engine, UNLOCKED, inputs)
-                _judge(contender, expected, binding.run(request.stop))
+                _judge(contender, expected, contender.engine.run(bound, request.stop))
             except CanceledError:
                 raise
             except WinMLError as error:
                 contender.drop(str(error))
             if contender.engine is not None:
-                bindings[contender] = binding
-        if len(bindings) > 1:
-            _settle(_times(bindings, request.require_not_stopped))
+                runs[contender] = partial(contender.engine.run, bound)
+        if len(runs) > 1:
+            _settle(_times(runs, request.require_not_stopped))
     except BaseException:
         for contender in contenders:
             contender.drop("the comparison was ended")
@@ -118,18 +117,18 @@ def _judge(contender: Contender, expected: Outputs, outputs: Outputs) -> None:
 
 
 def _times(
-    bindings: Mapping[Contender, EngineBinding], require_not_stopped: Callable[[], None]
+    runs: Mapping[Contender, Callable[[], object]], require_not_stopped: Callable[[], None]
 ) -> dict[Contender, float]:
     """Milliseconds: the first's median, and for the others that times the median of their shares of it in the rounds.
 
     It goes on until it is clear which of them are faster than the first.
     """
-    rivals, started = list(bindings), time.perf_counter()
+    rivals, started = list(runs), time.perf_counter()
 
     def block(rival: Contender) -> float:
         require_not_stopped()
         time.sleep(REST_SECONDS)  # the threads of the one before spin for a while, and would disturb this one
-        return _block(bindings[rival])
+        return _block(runs[rival])
 
     def is_enough(seconds: Sequence[Sequence[float]]) -> bool:
         first, *others = seconds
@@ -143,17 +142,16 @@ def _times(
 
 
 def _is_clear(shares: Sequence[float]) -> bool:
-    """Whether the median of these shares will stay on its side of a tie."""
     wins = sum(share < 1 - TIE for share in shares)
     return abs(2 * wins - len(shares)) >= LEAD
 
 
-def _block(binding: EngineBinding) -> float:
+def _block(run: Callable[[], object]) -> float:
     """Seconds an evaluation, after one that wakes the engine's threads."""
-    binding.run()
+    run()
     count, started = 0, time.perf_counter()
     while count == 0 or time.perf_counter() - started < BLOCK_SECONDS:
-        binding.run()
+        run()
         count += 1
     return (time.perf_counter() - started) / count
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,21 +17,10 @@ from ...base.cancellation import Stop
 from ...base.messages import type_name
 from ...onnx_file.header import external_locations
 from ...onnx_file.source import Skeleton
-from ..engine import (
-    ONNXRUNTIME,
-    Engine,
-    EngineBinding,
-    EngineInput,
-    EngineOptions,
-    Explanation,
-    HeldValues,
-    HostEngine,
-    PlacedNode,
-    Value,
-)
+from ..engine import ONNXRUNTIME, Engine, EngineInput, EngineOptions, Explanation, HostEngine, PlacedNode
 from ..ort.schemas import infer_outputs
 from ..request import CompileRequest
-from ..runs import fill, require_open
+from ..runs import Bound, Value, fill, require_open
 from .operator import CustomOperator, OperatorOutput, declared_types
 from .split import CustomNode, GraphPart, constant_names, split_model
 
@@ -109,7 +97,6 @@ def _parse(skeleton: Skeleton) -> onnx.ModelProto:
 
 
 def _part_model(model: onnx.ModelProto, part: GraphPart, types: Mapping[str, onnx.TypeProto]) -> onnx.ModelProto:
-    """A model of the nodes of a part, with the weights that they use."""
     from onnx import helper
 
     inputs = [_input(name, types[name]) for name in part.inputs]
@@ -203,7 +190,7 @@ CompiledStep = tuple[GraphPart, Engine] | CustomNode
 
 
 class CustomEngine(HostEngine):
-    """Runs compiled parts and functions by turns. Threads may run bindings of it at the same time.
+    """Runs compiled parts and functions by turns.
 
     Args:
         steps: what runs, in order.
@@ -225,17 +212,29 @@ class CustomEngine(HostEngine):
         self._steps: Sequence[CompiledStep] | None = steps
         self._constants, self._outputs = constants, outputs
 
-    def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
-        """A new, empty binding, with one of each part."""
-        steps = [
-            _Function(step) if isinstance(step, CustomNode) else _PartRun(step[0], step[1].bind(lock))
-            for step in require_open(self._steps)
-        ]
-        return _CustomBinding(self, steps, self._constants, self._outputs)
-
-    def require_open(self) -> None:
-        """Refuses an engine that has been closed; its parts refuse that by themselves, and functions have none."""
-        require_open(self._steps)
+    def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Value]:
+        """Runs the model; see `Engine`. A stop reaches parts as they run, and functions before they begin."""
+        steps = require_open(self._steps)
+        parts = bound.natives.setdefault(self, {})  # what each part runs on, by its place
+        values: dict[str, Any] = {**self._constants, **bound.inputs}
+        for place, step in enumerate(steps):
+            require_open(self._steps)  # parts refuse by themselves to run when they are closed, and functions do not
+            if stop is not None:
+                stop.require_not_requested()
+            if isinstance(step, CustomNode):
+                _call_function(step, values)
+                continue
+            part, engine = step
+            part_bound = parts.setdefault(place, Bound(lock=bound.lock))
+            for name in part.inputs:
+                part_bound.set_input(name, values[name])
+            values.update(engine.run(part_bound, stop))
+        if stop is not None:
+            stop.require_not_requested()
+        # A function may give its input, or the same array each time: the caller gets copies.
+        fresh = {name: values[name] for name in self._outputs}
+        fresh = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in fresh.items()}
+        return fill(bound.outputs, fresh)
 
     def placement(self) -> list[PlacedNode]:
         """Which provider runs which node; functions are in Python."""
@@ -268,65 +267,44 @@ def _explain(engines: Sequence[Engine], steps: Sequence[CompiledStep]) -> Explan
     return first._replace(reason=f"{first.reason}; {reason}")
 
 
-class _PartRun:
-    """One part of a binding."""
+def _call_function(node: CustomNode, values: dict[str, Any]) -> None:
+    """Calls the function of a node: takes its inputs from the values, and adds its outputs.
 
-    def __init__(self, part: GraphPart, binding: EngineBinding) -> None:
-        self._part, self._binding = part, binding
-
-    def run(self, values: dict[str, Any], stop: Stop | None) -> None:
-        """Takes its inputs from the values, and adds its outputs."""
-        for name in self._part.inputs:
-            self._binding.set_input(name, values[name])
-        values.update(self._binding.run(stop))
-
-
-class _Function:
-    """The call of one function."""
-
-    def __init__(self, node: CustomNode) -> None:
-        self._node = node
-
-    def run(self, values: dict[str, Any], stop: Stop | None) -> None:
-        """Takes its inputs from the values, and adds its outputs.
-
-        Raises:
-            EvaluationError: the function raised, which is the cause; or it gave what it does not declare.
-        """
-        node = self._node
-        inputs = [_read_only(values[name]) if name else None for name in node.inputs]
-        while inputs and inputs[-1] is None:
-            inputs.pop()
-        try:
-            returned = node.operator.function(*inputs, **node.attributes)
-        except Exception as error:
-            raise EvaluationError(
-                f"The operator {node.operator} of the node {node.name!r} raised {_describe_error(error)}.",
-                hint="The error's __cause__ is what the function raised.",
-            ) from error
-        results = list(returned) if isinstance(returned, (tuple, list)) else [returned]
-        if len(results) not in (len(node.outputs), len(node.operator.outputs)):
-            raise EvaluationError(
-                f"The operator {node.operator} of the node {node.name!r} gave {len(results)} outputs, and declares "
-                f"{len(node.operator.outputs)}.",
-                hint="Return an array, or a tuple of arrays.",
-            )
-        for name, result, declared in zip(node.outputs, results, node.operator.outputs, strict=False):
-            if name:
-                values[name] = self._check_output(result, OperatorOutput(*declared), name)
-
-    def _check_output(self, result: object, declared: OperatorOutput, name: str) -> Array:
+    Raises:
+        EvaluationError: the function raised, which is the cause; or it gave what it does not declare.
+    """
+    inputs = [_read_only(values[name]) if name else None for name in node.inputs]
+    while inputs and inputs[-1] is None:
+        inputs.pop()
+    try:
+        returned = node.operator.function(*inputs, **node.attributes)
+    except Exception as error:
+        raise EvaluationError(
+            f"The operator {node.operator} of the node {node.name!r} raised {_describe_error(error)}.",
+            hint="The error's __cause__ is what the function raised.",
+        ) from error
+    results = list(returned) if isinstance(returned, (tuple, list)) else [returned]
+    if len(results) not in (len(node.outputs), len(node.operator.outputs)):
+        raise EvaluationError(
+            f"The operator {node.operator} of the node {node.name!r} gave {len(results)} outputs, and declares "
+            f"{len(node.operator.outputs)}.",
+            hint="Return an array, or a tuple of arrays.",
+        )
+    for name, result, spec in zip(node.outputs, results, node.operator.outputs, strict=False):
+        if not name:
+            continue
+        declared = OperatorOutput(*spec)
         array = np.asarray(result, order="C")
         # Engines take strings as arrays of objects, and numbers C-contiguous.
         array = array.astype(object) if array.dtype.kind == "U" else array
         if array.dtype != declared.dtype or declared.rank not in (None, array.ndim):
             rank = "any rank" if declared.rank is None else f"rank {declared.rank}"
             raise EvaluationError(
-                f"The operator {self._node.operator} gave {array.dtype} of rank {array.ndim} as {name!r}, and declares "
+                f"The operator {node.operator} gave {array.dtype} of rank {array.ndim} as {name!r}, and declares "
                 f"{declared.dtype} of {rank}.",
                 hint="Correct the function, or the outputs of its CustomOperator.",
             )
-        return array
+        values[name] = array
 
 
 def _describe_error(error: Exception) -> str:
@@ -342,34 +320,3 @@ def _read_only(value: Value) -> Value:
     view = value.view()
     view.flags.writeable = False
     return view
-
-
-class _CustomBinding(HeldValues):
-    """Values, and a binding of each part."""
-
-    def __init__(
-        self,
-        engine: CustomEngine,
-        steps: Sequence[_PartRun | _Function],
-        constants: Mapping[str, Array],
-        outputs: Sequence[str],
-    ) -> None:
-        super().__init__()
-        self._engine, self._steps, self._constants, self._outputs = engine, steps, constants, outputs
-
-    def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
-        """Runs the parts and the functions. A stop reaches parts as they run, and functions before they begin."""
-        self._engine.require_open()
-        values: dict[str, Any] = {**self._constants, **self.inputs}
-        for step in self._steps:
-            if stop is not None:
-                stop.require_not_requested()
-            step.run(values, stop)
-        if stop is not None:
-            stop.require_not_requested()
-        return fill(self.outputs, {name: self._own_copy(name, values) for name in self._outputs})
-
-    def _own_copy(self, name: str, values: Mapping[str, Any]) -> Value:
-        """An output that nobody else has: a function may give its input, or the same array each time."""
-        value: Value = values[name]
-        return value.copy() if isinstance(value, np.ndarray) else value

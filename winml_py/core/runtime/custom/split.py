@@ -105,7 +105,6 @@ class GraphNode(NamedTuple):
 
 
 def _needs(node: onnx.NodeProto) -> set[str]:
-    """The names of the values that a node takes, those among them that only its subgraphs use."""
     from onnx import NodeProto
 
     names = set(node.input)
@@ -117,7 +116,6 @@ def _needs(node: onnx.NodeProto) -> set[str]:
 
 
 def _graphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
-    """The graphs in its attributes, and those in them."""
     from onnx import GraphProto
 
     direct = [graph for item in node.attribute for graph in ([item.g] if item.HasField("g") else item.graphs)]

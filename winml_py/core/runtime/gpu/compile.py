@@ -6,32 +6,22 @@ import re
 from collections.abc import Hashable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ....enums import Precision
 from ....errors import InvalidDeviceError, NotSupportedError, WinMLError
-from ...base.arrays import Array, DeviceArray
+from ...base.arrays import DeviceArray
 from ...base.cancellation import Stop
 from ...onnx_file.source import Skeleton
-from ..engine import (
-    ONNXRUNTIME,
-    DeviceEngine,
-    DeviceEngineBinding,
-    Engine,
-    EngineBinding,
-    EngineOptions,
-    Explanation,
-    HostEngine,
-    PlacedNode,
-)
+from ..engine import ONNXRUNTIME, Engine, EngineOptions, Explanation
 from ..ort.device_memory import Recording
 from ..ort.engine import RECORDED, OrtDeviceEngine, OrtEngine
 from ..providers.catalogue import provider_of, require_option_keys, session_lock
 from ..providers.provider import Provider, ProviderDevice, Target, short
 from ..request import CompileRequest
-from ..runs import fill
+from ..runs import Bound, fill
 from .float32_graph import as_float32
 from .kept import compile_kept
 
@@ -74,8 +64,6 @@ class DeviceCompiler:
         engine.explanation = Explanation(*target.spelling, "; ".join(filter(None, (reason, recorded))))
         if not is_float32:
             return engine
-        if isinstance(engine, OrtDeviceEngine):
-            return Float32DeviceEngine(engine, request.features.float16_features)
         return Float32Engine(engine, request.features.float16_features)
 
     def _precision(self, request: CompileRequest) -> tuple[str, bool]:
@@ -133,8 +121,8 @@ class DeviceCompiler:
 #
 # The constraints are those of the runtime's guide to CUDA graphs; WebGPU's recording has the same. Two of them hold by
 # construction: inputs are copied to the address they had (`DeviceBinding`), and a session's lock keeps threads apart,
-# for engines that record are not shared. The others are checked here, when the model is compiled, or when a tensor of
-# the device is bound (`RecordedGraph`).
+# for engines that record are not shared. The others are checked here, when the model is compiled, or by the run that
+# a tensor of the device is bound for (`RecordedGraph`).
 
 
 CONSTRAINTS = {
@@ -198,8 +186,8 @@ def _graph(request: CompileRequest) -> onnx.GraphProto:
 # An engine that computes a float16 model in float32, behind the float16 inputs and outputs that the model declares.
 
 
-class Float32Engine(HostEngine):
-    """Casts at the edges: what is bound stays float16. All but `bind` is the engine's own.
+class Float32Engine:
+    """Casts at the edges: what is bound stays float16. All but `run` is the engine's own.
 
     Args:
         engine: compiled from the float32 model.
@@ -207,8 +195,10 @@ class Float32Engine(HostEngine):
     """
 
     def __init__(self, engine: OrtEngine, names: frozenset[str]) -> None:
-        self.options = engine.options
+        self.options, self.location, self.is_lost = engine.options, engine.location, engine.is_lost
         self._engine, self._names = engine, names
+        self.upload, self.placement = engine.upload, engine.placement
+        self.end_profiling, self.close = engine.end_profiling, engine.close
 
     @property
     def explanation(self) -> Explanation:
@@ -219,86 +209,33 @@ class Float32Engine(HostEngine):
     def explanation(self, explanation: Explanation) -> None:
         self._engine.explanation = explanation
 
-    def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
-        """A new, empty binding."""
-        return _Float32Binding(cast(DeviceEngineBinding, self._engine.bind(lock)), self._names)
-
-    def placement(self) -> list[PlacedNode]:
-        """Which provider runs which node."""
-        return self._engine.placement()
-
-    def end_profiling(self) -> bytes:
-        """The trace since the engine was made."""
-        return self._engine.end_profiling()
-
-    def close(self) -> None:
-        """Frees the compiled model. Twice is harmless."""
-        self._engine.close()
-
-
-class Float32DeviceEngine(Float32Engine):
-    """The same on a device whose memory can be bound."""
-
-    def __init__(self, engine: OrtDeviceEngine, names: frozenset[str]) -> None:
-        super().__init__(engine, names)
-        self._on_device, self.location = engine, engine.location
-
-    @property
-    def device(self) -> DeviceEngine:
-        """The engine itself."""
-        return self
-
-    def bind(self, lock: AbstractContextManager[object]) -> DeviceEngineBinding:
-        """A new, empty binding; it takes tensors of the device, too."""
-        return _Float32Binding(self._on_device.bind(lock), self._names)
-
-    def upload(self, array: Array) -> DeviceArray:
-        """A copy of a C-contiguous array in the device's memory."""
-        return self._on_device.upload(array)
-
-
-class _Float32Binding:
-    def __init__(self, native: DeviceEngineBinding, names: frozenset[str]) -> None:
-        self._native, self._names = native, names
-        self._inputs: dict[str, tuple[Array | DeviceArray, Array]] = {}
-        self._outputs: dict[str, Array] = {}
-
-    def set_input(self, name: str, value: Any) -> None:
-        self._inputs.pop(name, None)
-        if name in self._names and getattr(value, "dtype", None) == np.float16:
-            wide = _host(value).astype(np.float32)
-            self._inputs[name] = value, wide
-            value = wide
-        self._native.set_input(name, value)
-
-    def set_output(self, name: str, array: Array | DeviceArray | None) -> None:
-        self._outputs.pop(name, None)
-        if isinstance(array, DeviceArray) and array.dtype == np.float16:
-            raise NotSupportedError(
-                f"The output {name} is computed in float32, and cannot be written to float16 memory on the device.",
-                hint="Bind a tensor without memory, or make the session with another precision.",
-            )
-        if isinstance(array, np.ndarray) and name in self._names:
-            self._outputs[name] = array
-            array = None
-        self._native.set_output(name, array)
-
-    def keep_output(self, name: str) -> None:
-        if name in self._names:  # on the device it is of another type
-            self.set_output(name, None)
-        else:
-            self._native.keep_output(name)
-
-    def run(self, stop: Stop | None = None) -> Mapping[str, Any]:
-        for value, wide in self._inputs.values():  # bound by reference: it may have changed since
-            np.copyto(wide, _host(value))
-        fresh = dict(self._native.run(stop))
+    def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Any]:
+        """Runs the model; see `Engine`. In float32, float16 outputs are the host's alone."""
+        inner: Bound | None = bound.natives.get(self)
+        if inner is None or inner.version != bound.version:
+            inner = bound.natives[self] = self._renew(inner or Bound(lock=bound.lock), bound)
+        for name in self._names & inner.inputs.keys():  # bound by reference: it may have changed since
+            value, wide = bound.inputs[name], inner.inputs[name]
+            if wide is not value:
+                np.copyto(wide, value.to_numpy() if isinstance(value, DeviceArray) else value)  # type: ignore[arg-type]
+        fresh = dict(self._engine.run(inner, stop))
         with np.errstate(over="ignore"):  # what leaves float16 is infinite there, as on a device that has it
             for name in self._names & fresh.keys():
                 if isinstance(fresh[name], np.ndarray):
                     fresh[name] = fresh[name].astype(np.float16)
-            return fill(self._outputs, fresh)
+            return fill({name: bound.outputs[name] for name in self._names & bound.outputs.keys()}, fresh)
 
-
-def _host(value: Array | DeviceArray) -> Array:
-    return value.to_numpy() if isinstance(value, DeviceArray) else value
+    def _renew(self, inner: Bound, bound: Bound) -> Bound:
+        """The same in float32, for the engine."""
+        for name, value in bound.inputs.items():
+            if name in self._names and getattr(value, "dtype", None) == np.float16:
+                inner.inputs[name] = np.zeros(value.shape, np.float32)  # type: ignore[union-attr]
+            else:
+                inner.inputs[name] = value
+        inner.outputs = {
+            name: memory
+            for name, memory in bound.outputs.items()
+            if name not in self._names or isinstance(memory, DeviceArray)
+        }
+        inner.version = bound.version
+        return inner

@@ -58,7 +58,6 @@ def as_float32(model: str | bytes | Skeleton) -> bytes:
 
 
 def _load(model: str | bytes | Skeleton) -> onnx.ModelProto:
-    """A model with all its weights."""
     import onnx
 
     skeleton = model if isinstance(model, Skeleton) else Skeleton(model)
@@ -72,7 +71,6 @@ def _load(model: str | bytes | Skeleton) -> onnx.ModelProto:
 
 
 def _fill(proto: onnx.ModelProto, files: Mapping[str, bytes]) -> None:
-    """Puts weights whose files are in memory into the model."""
     from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
     for weight in filter(uses_external_data, proto.graph.initializer):

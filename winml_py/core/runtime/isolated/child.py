@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any
 from ....errors import EngineWarning
 from ...base.cancellation import Stop
 from ...base.child_process import open_connection
-from ..engine import Engine, EngineBinding, Isolation, PlacedNode, Value
+from ..engine import Engine, Isolation, PlacedNode
 from ..request import Compiler, CompileRequest
-from ..runs import bind_engine
+from ..runs import Bound, Value
 from . import system, wire
 
 if TYPE_CHECKING:
@@ -74,9 +74,9 @@ class Lane:
         self._server, self._connection, self._is_first = server, connection, is_first
         self._todo = SimpleQueue[Callable[[], object] | None]()
         self._stop = Stop()
-        self._memory = mmap.mmap(-1, 1)  # as on the other side
-        self._bound: object = None
-        self._binding: EngineBinding | None = None
+        self._memory: mmap.mmap | bytearray = bytearray()  # none, as on the other side
+        self._bound = Bound()
+        self._places: object = None  # of the arrays that are bound
         self._fresh: Mapping[str, Any] = {}
         self._end = 0
 
@@ -97,7 +97,7 @@ class Lane:
                     self._stop.request()
                 elif message.startswith(wire.MEMORY):
                     self._memory = system.receive_memory(self._connection, int(message.removeprefix(wire.MEMORY)))
-                    self._bound = None
+                    self._places = None
                 elif message == wire.LANE:
                     lane = Lane(self._server, open_connection(reduction.recv_handle(self._connection)))
                     self._todo.put(lane.start)
@@ -150,15 +150,15 @@ class Lane:
         stop: Stop | None,
     ) -> Any:
         """Runs the engine on inputs in shared memory, which ends at `end`, and on other values; see `fetch`."""
-        if self._binding is None or self._bound != (inputs, outputs):
-            self._bound = None
+        if self._places != (inputs, outputs):
+            self._places = None
             arrays = {place[0]: wire.view(self._memory, place) for place in inputs}
             targets = {place[0]: wire.view(self._memory, place) for place in outputs}
-            self._binding = bind_engine(self._server.engine, self._server.lock, arrays, targets)
-            self._bound, self._end = (inputs, outputs), end
+            self._bound, self._end = Bound(arrays, targets, self._server.lock), end
+            self._places = (inputs, outputs)
         for name, value in values.items():
-            self._binding.set_input(name, value)
-        self._fresh = self._binding.run(stop)
+            self._bound.set_input(name, value)
+        self._fresh = self._server.engine.run(self._bound, stop)
         return self.fetch(None)
 
     def fetch(self, _: Stop | None) -> Any:

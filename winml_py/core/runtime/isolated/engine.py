@@ -8,7 +8,7 @@ import pickle
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
@@ -18,14 +18,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ....errors import EngineLostError, EngineWarning, EvaluationError, NotSupportedError, WinMLError
-from ...base.arrays import Array
 from ...base.cancellation import Stop, call_while_held
 from ...base.child_process import ChildProcess, is_available, watch_forks
 from ...base.messages import warn_caller
-from ..engine import Engine, EngineBinding, EngineOptions, HeldValues, HostEngine, Isolation, PlacedNode, Value
-from ..providers.catalogue import UNLOCKED
+from ..engine import Engine, EngineOptions, HostEngine, Isolation, PlacedNode
 from ..request import Compiler, CompileRequest
-from ..runs import ended_by, require_open
+from ..runs import UNLOCKED, Bound, ended_by, require_open
 from . import child, system, wire
 
 if TYPE_CHECKING:
@@ -125,34 +123,10 @@ class IsolatedEngine(HostEngine):
         """Whether the process has ended."""
         return self._loss is not None or not self._home.is_alive
 
-    def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
-        """A new, empty binding."""
-        self._require_process()
-        return _IsolatedBinding(self)
-
-    @property
-    def run_once(self) -> Any:
-        """Runs the model on inputs that are not bound first; see `Engine`."""
-        return lambda inputs, _: self.evaluate(inputs, {})
-
-    def evaluate(
-        self, inputs: Mapping[str, Value], outputs: Mapping[str, Array], stop: Stop | None = None
-    ) -> dict[str, Any]:
-        """Runs the model.
-
-        Args:
-            inputs: by name.
-            outputs: memory that outputs are written to, by name.
-            stop: lets another thread end the run.
-
-        Returns:
-            The other outputs, which the caller owns.
-
-        Raises:
-            ClosedError: the engine has been closed.
-            EngineLostError: the process ended.
-            WinMLError: what the engine there raises.
-        """
+    def run(self, bound: Bound, stop: Stop | None = None) -> dict[str, Any]:
+        """Runs the model; see `Engine`."""
+        inputs: Any = bound.inputs  # a session without a location binds the host's memory alone
+        outputs: Any = bound.outputs
         with self._lane() as lane:
             arrays, values = wire.split(inputs)
             given, end = wire.place(arrays.items())
@@ -330,19 +304,6 @@ class IsolatedEngine(HostEngine):
             ) from error
 
 
-class _IsolatedBinding(HeldValues):
-    """Values, which each run sends to the process."""
-
-    def __init__(self, engine: IsolatedEngine) -> None:
-        super().__init__()
-        self._engine = engine
-
-    def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
-        """Runs the model; see `EngineBinding`."""
-        outputs = {name: array for name, array in self.outputs.items() if array is not None}
-        return self._engine.evaluate(self.inputs, outputs, stop)
-
-
 class _Lane:
     """A connection to two threads of the process, and memory that both sides see. For one run at a time.
 
@@ -352,7 +313,7 @@ class _Lane:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self.memory = mmap.mmap(-1, 1)  # until there is some that both sides see
+        self.memory: mmap.mmap | bytearray = bytearray()  # none, until there is some that both sides see
         self.is_in_step = True
 
     def read_outputs(self, facts: Any) -> tuple[int, dict[str, Any]]:

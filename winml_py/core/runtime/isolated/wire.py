@@ -17,7 +17,8 @@ from ....enums import Precision
 from ....errors import EvaluationError, WinMLError
 from ...base.arrays import Array
 from ...base.messages import type_name
-from ..engine import Candidate, Explanation, Value
+from ..engine import Candidate, Explanation
+from ..runs import Value
 
 STOPPABLE, STOP, MEMORY, LANE = b"stoppable", b"stop", b"memory", b"lane"
 """Messages of the session beside calls, which are pickles: the next call may be stopped; stop it; here is shared memory
@@ -45,7 +46,7 @@ def place(arrays: Iterable[tuple[str, Array]], end: int = 0) -> tuple[list[Place
     return places, end
 
 
-def view(memory: mmap.mmap, place: Place) -> Array:
+def view(memory: mmap.mmap | bytearray, place: Place) -> Array:
     """The array at a place in shared memory.
 
     Raises:

@@ -1,4 +1,4 @@
-"""A model that OpenVINO compiled, as an engine: its bindings, and the trace of its nodes."""
+"""A model that OpenVINO compiled, as an engine: what it binds, and the trace of its nodes."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ....enums import Precision
 from ....errors import IllegalCallError
 from ...base import child_process
 from ...base.arrays import Array
 from ...base.cancellation import Stop
-from ..engine import EngineBinding, EngineOptions, Explanation, HostEngine, PlacedNode, Value
+from ..engine import EngineOptions, Explanation, HostEngine, PlacedNode
 from ..providers.provider import Target
 from ..request import CompileRequest
-from ..runs import BoundInputs, ended_by, fill, require_open, trim_heap
+from ..runs import Bound, InputAddresses, Value, call, ended_by, fill, require_open, trim_heap
 from .package import tensor_for, tensor_over, translate, translated
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ _NO_NODES = ("Input", "Output", "Const")
 class OpenVinoEngine(HostEngine):
     """A compiled model whose inputs and outputs are in the host's memory.
 
-    Its bindings may run at the same time, each in its own thread. It closes them when it is closed: every one drops the
-    compiled model, a run in flight holds the last reference, and memory goes when that run returns.
+    It closes its bindings when it is closed: every one drops the compiled model, a run in flight holds the last
+    reference, and memory goes when that run returns.
 
     Args:
         compiled: the model.
@@ -60,14 +61,24 @@ class OpenVinoEngine(HostEngine):
         self._lock = threading.Lock()  # of the set alone; runs do not take it
         child_process.watch_forks(self)
 
-    def bind(self, lock: AbstractContextManager[object]) -> EngineBinding:
-        """A new, empty binding, which has an infer request of its own."""
-        binding = OpenVinoBinding(require_open(self._compiled), *self._names, self._trace)
-        with self._lock:
-            self._bindings.add(binding)
-        if self._compiled is None:  # closed by another thread meanwhile
-            binding.close()
-        return binding
+    def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Value]:
+        """Runs the model; see `Engine`. Each `Bound` has a separate infer request, so threads run at the same time."""
+        try:
+            return call(self._run, translate, bound, stop)
+        finally:
+            if self._compiled is None:  # closed meanwhile: this was the last run in flight
+                trim_heap()
+
+    def _run(self, bound: Bound, stop: Stop | None) -> Mapping[str, Value]:
+        compiled, binding = require_open(self._compiled), bound.natives.get(self)
+        if binding is None:
+            binding = bound.natives[self] = OpenVinoBinding(compiled, *self._names, self._trace)
+            with self._lock:
+                self._bindings.add(binding)
+            if self._compiled is None:  # closed by another thread meanwhile
+                binding.close()
+        made: OpenVinoBinding = binding
+        return made.run(bound, stop)
 
     def placement(self) -> list[PlacedNode]:
         """The nodes of the optimised graph, all of which OpenVINO runs."""
@@ -120,11 +131,11 @@ def _threads(compiled: openvino.CompiledModel, options: EngineOptions) -> str:
     return f"{streams} call{'s' * (streams > 1)} at once on {threads} thread{'s' * (threads > 1)}{fewer}"
 
 
-# A binding of OpenVINO: an infer request, and the arrays that it reads and writes in place.
+# What OpenVINO keeps of a `Bound`: an infer request, and the arrays that it reads and writes in place.
 
 
 class OpenVinoBinding:
-    """Tensors of numbers, bound by address.
+    """The infer request of a `Bound`.
 
     Three kinds of arrays are copied in each run: inputs that cannot be written, for OpenVINO takes none; inputs that an
     output is written over; and outputs of free size, whose memory OpenVINO chooses when it knows the size.
@@ -137,82 +148,57 @@ class OpenVinoBinding:
         outputs: Sequence[str],
         trace: Trace | None = None,
     ) -> None:
-        with translated():
-            request = compiled.create_infer_request()
-        self._native: tuple[openvino.CompiledModel, openvino.InferRequest] | None = (compiled, request)
-        self._trace = trace
+        self._native: tuple[openvino.CompiledModel, openvino.InferRequest] | None
+        self._native = (compiled, compiled.create_infer_request())
+        self._trace, self._version = trace, -1
         self._input_numbers, self._output_numbers = (
             port_numbers(compiled.inputs, inputs),
             port_numbers(compiled.outputs, outputs),
         )
-        self._inputs = BoundInputs(takes_read_only=False)  # OpenVINO's tensors do not keep their arrays alive
+        self._inputs = InputAddresses(takes_read_only=False)  # OpenVINO's tensors do not keep their arrays alive
         self._in_place: dict[str, Array] = {}
-        self._copied: dict[str, Array | None] = {}
-        self._may_overlap = False
 
-    def set_input(self, name: str, value: Any) -> None:
-        """Binds an input, an array; see `EngineBinding`."""
-        _, request = require_open(self._native)
-        self._inputs.set(name, value, partial(self._bind_input, request))
-        self._may_overlap = self._may_overlap or bool(self._in_place)
+    def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Value]:
+        """Runs the model; see `Engine`."""
+        compiled, request = require_open(self._native)
+        inputs, in_place = self._inputs, self._in_place  # close() lets go of them at any moment
+        if bound.version != self._version:
+            self._renew(compiled, request, bound)
+        inputs.refresh()
+        if self._trace is None:
+            _run(request, stop)
+        else:
+            self._trace.record(request, partial(_run, request, stop))
+        fresh = {
+            name: request.get_output_tensor(number).data.copy()
+            for name, number in self._output_numbers.items()
+            if name not in in_place
+        }
+        return fill({name: array for name, array in bound.outputs.items() if name not in in_place}, fresh)
 
-    def _bind_input(self, request: openvino.InferRequest, name: str, array: Array) -> None:
-        with translated():
+    def _renew(self, compiled: openvino.CompiledModel, request: openvino.InferRequest, bound: Bound) -> None:
+        for name, number in self._output_numbers.items():
+            memory, port = bound.outputs.get(name), compiled.outputs[number]
+            if not (
+                isinstance(memory, np.ndarray) and port.partial_shape.is_static and tuple(port.shape) == memory.shape
+            ):
+                # With memory of its own, from which the result is copied. Else it would go on writing the caller's.
+                if self._in_place.pop(name, None) is not None:
+                    request.set_output_tensor(number, tensor_for(port))
+            elif self._in_place.get(name) is not memory:
+                request.set_output_tensor(number, tensor_over(memory))
+                self._in_place[name] = memory
+
+        def bind(name: str, array: Array) -> None:
             request.set_input_tensor(self._input_numbers[name], tensor_over(array))
 
-    def set_output(self, name: str, array: Array | None) -> None:
-        """Binds an output; see `EngineBinding`."""
-        compiled, request = require_open(self._native)
-        number = self._output_numbers[name]
-        port = compiled.outputs[number]
-        if array is not None and port.partial_shape.is_static and tuple(port.shape) == array.shape:
-            with translated():
-                request.set_output_tensor(number, tensor_over(array))
-            self._in_place[name] = array
-            self._copied.pop(name, None)
-            self._may_overlap = True
-            return
-        # Otherwise the request would go on writing into the caller's array. With memory of its own, the run's result is
-        # copied out.
-        if name in self._in_place:
-            with translated():
-                request.set_output_tensor(number, tensor_for(port))
-            del self._in_place[name]
-            self._may_overlap = True
-        self._copied[name] = array
-
-    def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
-        """Runs the model; see `EngineBinding`."""
-        # First of all: close() lets go of them at any moment, and the run uses their memory to its end.
-        inputs, in_place, copied = self._inputs, self._in_place, self._copied
-        compiled, request = require_open(self._native)
-        if self._may_overlap:
-            inputs.prevent_overlap(in_place.values(), partial(self._bind_input, request))
-            self._may_overlap = False
-        try:
-            inputs.refresh()
-            if self._trace is None:
-                _run(request, stop)
-            else:
-                self._trace.record(request, partial(_run, request, stop))
-            fresh = {
-                name: request.get_output_tensor(number).data.copy()
-                for name, number in self._output_numbers.items()
-                if name not in in_place
-            }
-            return fill(copied, fresh)
-        except Exception as error:
-            failure = translate(error)
-        finally:
-            del compiled, request, inputs, in_place, copied  # an error that somebody keeps must not keep the model
-            if self._native is None:  # closed meanwhile: this was the last run in flight
-                trim_heap()
-        raise failure  # out here, where OpenVINO's own error and its frames are gone
+        self._inputs.renew(bound.inputs, self._in_place.values(), bind)
+        self._version = bound.version
 
     def close(self) -> None:
         """Lets go of the request and the bound memory."""
         self._native = None
-        self._inputs, self._in_place, self._copied = BoundInputs(), {}, {}
+        self._inputs, self._in_place = InputAddresses(), {}
 
 
 def port_numbers(ports: Sequence[openvino.ConstOutput | openvino.Output], names: Sequence[str]) -> dict[str, int]:

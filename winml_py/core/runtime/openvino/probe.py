@@ -9,11 +9,11 @@ from ....errors import NotSupportedError
 from ...base import machine
 from ...base.messages import Facts
 from ..engine import EngineOptions
-from ..providers.catalogue import UNLOCKED
 from ..providers.openvino import OPENVINO_PACKAGE
 from ..providers.probe import first_line, small_model
 from ..providers.provider import ProviderDevice, Target
 from ..request import CompileRequest
+from ..runs import Bound
 from .compile import compile_model
 from .package import core
 
@@ -55,9 +55,6 @@ def _problem_of(target: Target) -> str:
     """Runs y = relu(x w), with numbers that every type holds; what went wrong, or ""."""
     x, y = np.arange(-8, 8, dtype=np.float32).reshape(4, 4), np.zeros((4, 4), np.float32)
     options = EngineOptions(1, weights=Weights.PRIVATE)
-    binding = compile_model(CompileRequest(small_model(False), options), target).bind(UNLOCKED)
-    binding.set_input("x", x)
-    binding.set_output("y", y)
-    binding.run()
+    compile_model(CompileRequest(small_model(False), options), target).run(Bound({"x": x}, {"y": y}))
     expected = np.maximum(x * 2, 0)
     return "" if np.array_equal(y, expected) else f"it computed {y.tolist()}, not {expected.tolist()}"

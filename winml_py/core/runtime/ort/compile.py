@@ -22,7 +22,6 @@ from .engine import OrtDeviceEngine, OrtEngine, are_numeric
 from .errors import translated
 from .session_options import (
     Saving,
-    flushes_denormals,
     place_weights,
     register_libraries,
     require_tuning,
@@ -99,12 +98,6 @@ def compile_model(
     if target.provider not in session.get_providers():
         raise InvalidDeviceError(
             f"ONNX Runtime left {target.provider} out without a word.", hint="Run `winml-py doctor`: it says why."
-        )
-    if options.tuning.denormals_as_zero and not flushes_denormals():
-        raise NotSupportedError(
-            "denormals_as_zero is decided by the first session of a process, for the thread that makes it and those "
-            "that it starts; here another session came first, or this thread did.",
-            hint='Make the session with it first of all, or in a process of its own: options.isolation = "process".',
         )
     # Only tensors of numbers have an address. Other values go through the host, on a device as well.
     if target.device and provider_of(target.provider).memory and are_numeric(session):

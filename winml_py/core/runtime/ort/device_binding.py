@@ -13,7 +13,7 @@ import numpy as np
 from ....errors import InvalidBindingError
 from ...base.arrays import Array, DeviceArray
 from ...base.cancellation import Stop, held
-from ..runs import require_open, trim_heap, wrong_output_shape
+from ..runs import Bound, Kept, call, require_open, wrong_output_shape
 from .device_memory import (
     DeviceMemory,
     RecordedGraph,
@@ -24,7 +24,7 @@ from .device_memory import (
     is_fixed,
     outputs_of,
 )
-from .errors import translate, translated
+from .errors import translate
 from .session_options import RunConfig, stoppable
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class _Input(NamedTuple):
 
     Attributes:
         value: the caller's array, or tensor on the device.
-        copy: the same on the other side, if it is read there: renewed by each run.
+        copy: the same on the other side, if it is read there: written again by each run.
     """
 
     value: Array | DeviceArray
@@ -44,13 +44,13 @@ class _Input(NamedTuple):
 
 
 class DeviceBinding:
-    """Inputs and outputs in the memory of a device.
+    """The native I/O binding of a `Bound` whose values are in the memory of a device, or go there.
 
     The host's arrays are copied up by each run, since they are bound by reference. Inputs and outputs of fixed shape
     keep their addresses, as recorded work demands.
 
     Args:
-        session: the compiled model.
+        session: the compiled model. The caller holds the lock.
         memory: its device's.
         lock: the session's, held while the device is talked to.
         recording: whether work is recorded.
@@ -71,69 +71,20 @@ class DeviceBinding:
         self._memory, self._lock, self._config = memory, lock, config
         # Where a run is waited for without the lock, other threads may submit theirs meanwhile.
         self._waits_unlocked = memory.provider.waits_unlocked
+        self._version = -1
         self._inputs: dict[str, _Input] = {}
         self._outputs: dict[str, DeviceOutput] = {}
-        self._native: tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding] | None = None
         self._on_host = host_inputs(session)
-        self._may_overlap = False
-        with lock:
-            native = session.io_binding()
-            self._native = (session, native)
-            are_fixed = all(map(is_fixed, session.get_inputs()))
-            self._graph = RecordedGraph(recording, are_fixed and all(map(is_fixed, session.get_outputs())))
-            for end in session.get_outputs():  # in graph order, which is the order they come back in
-                output = self._outputs[end.name] = DeviceOutput(end, memory, are_fixed and is_fixed(end))
-                output.bind(native)
+        native = session.io_binding()
+        self._native: tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding] | None = (session, native)
+        are_fixed = all(map(is_fixed, session.get_inputs()))
+        self._graph = RecordedGraph(recording, are_fixed and all(map(is_fixed, session.get_outputs())))
+        for end in session.get_outputs():  # in graph order, which is the order they come back in
+            output = self._outputs[end.name] = DeviceOutput(end, memory, are_fixed and is_fixed(end))
+            output.bind(native)
 
-    def set_input(self, name: str, value: Any) -> None:
-        """Binds an input: an array of the host, or one on the device.
-
-        What the session reads on the host (sizes, and inputs of nodes that run there) stays on the host.
-        """
-        session, native = require_open(self._native)
-        self._may_overlap = self._may_overlap or isinstance(value, DeviceArray)
-        with self._lock, translated():
-            before = self._inputs.get(name)
-            if name in self._on_host:
-                self._bind_on_host(native, name, value)
-            elif isinstance(value, DeviceArray):
-                # First, because it may refuse the tensor: then the one before stays bound.
-                self._graph.input_moves(session, name, before.value if before else None, value)
-                self._inputs[name] = _Input(value)
-                bind_device_input(native, name, value)
-            elif before is not None and before.copy is not None and before.value.shape == value.shape:
-                # The copy keeps its address, which a recorded graph reads. The next run sends the new numbers there.
-                self._inputs[name] = _Input(value, before.copy)
-            else:
-                # A new copy has another address, and a recorded graph would go on reading the old one.
-                self._graph.forget(session)
-                copy = self._memory.upload(value)
-                self._inputs[name] = _Input(value, copy)
-                native.bind_ortvalue_input(name, copy)
-
-    def _bind_on_host(self, native: onnxruntime.IOBinding, name: str, value: Array | DeviceArray) -> None:
-        array = value.to_numpy() if isinstance(value, DeviceArray) else value
-        native.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
-        self._inputs[name] = _Input(value, array)  # the native binding does not keep the array alive
-
-    def set_output(self, name: str, array: Array | DeviceArray | None) -> None:
-        """Binds an output to the host's memory, to the device's, or to none."""
-        self._may_overlap = True
-        with self._lock, translated():
-            session, native = require_open(self._native)
-            self._outputs[name].set_target(native, array, partial(self._graph.forget, session))
-
-    def keep_output(self, name: str) -> None:
-        """Leaves an output in the device's memory."""
-        self._may_overlap = True
-        with self._lock, translated():
-            session, native = require_open(self._native)
-            self._outputs[name].keep(native, partial(self._graph.forget, session))
-
-    def run(self, stop: Stop | None = None) -> Mapping[str, Any]:
-        """Runs the model; see `DeviceEngineBinding`."""
-        if self._may_overlap:
-            self._require_no_overlap()
+    def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Any]:
+        """Runs the model; see `Engine`."""
         running = None  # nothing until the lock is held: one who is stopped while he waits need not wait to let go
         # close() lets go of these at any moment after the lock is given back, and the run reads and writes their memory
         # to its end. What it writes must also reach what was bound when it was submitted.
@@ -143,15 +94,13 @@ class DeviceBinding:
             with stoppable(stop or Stop(), self._config) as run_options:
                 with held(self._lock, stop):
                     running = require_open(self._native)
-                    self._submit(*running, run_options)
+                    call(self._submit, translate, bound, *running, run_options)
                     used.append(self._inputs)
                     destinations = {name: output.destination for name, output in self._outputs.items()}
                 if self._waits_unlocked:
                     running[1].synchronize_outputs()
             with self._lock:
-                return self._receive(*running, destinations)
-        except Exception as error:  # the runtime raises classes that have no common base
-            failure = translate(error)
+                return call(self._receive, translate, *running, destinations)
         finally:
             # If the binding was closed meanwhile, this is the last reference. Memory of a device is freed under the
             # lock, too.
@@ -160,15 +109,61 @@ class DeviceBinding:
                     running = None
                     used.clear()
                     destinations.clear()
-            if self._native is None:
-                trim_heap()
-        raise failure
+
+    def _submit(
+        self,
+        bound: Bound,
+        session: onnxruntime.InferenceSession,
+        native: onnxruntime.IOBinding,
+        run_options: onnxruntime.RunOptions,
+    ) -> None:
+        if bound.version != self._version:
+            for name, value in bound.inputs.items():
+                if name not in self._inputs or self._inputs[name].value is not value:
+                    self._set_input(session, native, name, value)
+            for name, output in self._outputs.items():
+                output.renew_target(native, bound.outputs.get(name), partial(self._graph.forget, session))
+            self._require_no_overlap()
+            self._version = bound.version
+        self._graph.prepare(run_options, lambda: self._is_right(session, self._host_inputs()))
+        if self._waits_unlocked:
+            # The call then returns when the work is submitted, and `run` waits for the device without the lock.
+            run_options.add_run_config_entry("disable_synchronize_execution_providers", "1")
+        self._send_inputs(native)
+        session.run_with_iobinding(native, run_options)
+
+    def _set_input(
+        self, session: onnxruntime.InferenceSession, native: onnxruntime.IOBinding, name: str, value: Any
+    ) -> None:
+        """Binds an input: an array of the host, or one on the device.
+
+        What the session reads on the host (sizes, and inputs of nodes that run there) stays on the host.
+        """
+        before = self._inputs.get(name)
+        if name in self._on_host:
+            self._bind_on_host(native, name, value)
+        elif isinstance(value, DeviceArray):
+            # First, because it may refuse the tensor: then the one before stays bound.
+            self._graph.input_moves(session, name, before.value if before else None, value)
+            self._inputs[name] = _Input(value)
+            bind_device_input(native, name, value)
+        elif before is not None and before.copy is not None and before.value.shape == value.shape:
+            # The copy keeps its address, which a recorded graph reads. The run sends the new numbers there.
+            self._inputs[name] = _Input(value, before.copy)
+        else:
+            # A new copy has another address, and a recorded graph would go on reading the old one.
+            self._graph.forget(session)
+            copy = self._memory.upload(value)
+            self._inputs[name] = _Input(value, copy)
+            native.bind_ortvalue_input(name, copy)
+
+    def _bind_on_host(self, native: onnxruntime.IOBinding, name: str, value: Array | DeviceArray) -> None:
+        array = value.to_numpy() if isinstance(value, DeviceArray) else value
+        native.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
+        self._inputs[name] = _Input(value, array)  # the native binding does not keep the array alive
 
     def _require_no_overlap(self) -> None:
-        """Refuses an output that would be written over an input: the device writes before it has read all.
-
-        At the run, and not at the bind, where the two may just be swapping their tensors.
-        """
+        """Refuses an output that would be written over an input: the device writes before it has read all."""
         for input_name, (value, _) in self._inputs.items():
             for name, output in self._outputs.items():
                 if isinstance(value, DeviceArray) and input_name not in self._on_host and output.writes_over(value):
@@ -176,20 +171,6 @@ class DeviceBinding:
                         f"The input {input_name} and the output {name} are bound to the same memory of the device.",
                         hint="Bind two tensors, and swap them after each run.",
                     )
-        self._may_overlap = False
-
-    def _submit(
-        self,
-        session: onnxruntime.InferenceSession,
-        native: onnxruntime.IOBinding,
-        run_options: onnxruntime.RunOptions,
-    ) -> None:
-        self._graph.prepare(run_options, lambda: self._is_right(session, self._host_inputs()))
-        if self._waits_unlocked:
-            # The call then returns when the work is submitted, and `run` waits for the device without the lock.
-            run_options.add_run_config_entry("disable_synchronize_execution_providers", "1")
-        self._send_inputs(native)
-        session.run_with_iobinding(native, run_options)
 
     def _host_inputs(self) -> dict[str, Array]:
         bound = {name: value for name, (value, _) in self._inputs.items()}
@@ -243,16 +224,8 @@ class DeviceBinding:
 # One output of a device binding: where the next run writes it, and what becomes of it then.
 
 
-class Destination(NamedTuple):
-    """Where a run leaves an output.
-
-    Attributes:
-        target: the memory that is bound to it; None for none.
-        is_kept: whether it stays in the device's memory.
-    """
-
-    target: Array | DeviceArray | None
-    is_kept: bool
+Destination = Array | DeviceArray | Kept | None
+"""What is bound to an output; None is nothing."""
 
 
 class DeviceOutput:
@@ -272,59 +245,53 @@ class DeviceOutput:
         self._fixed = memory.allocate(end) if is_fixed else None
         # over the fixed memory: a run gave it out, and the caller may hold it
         self._fixed_array: DeviceArray | None = None
-        self.destination = Destination(None, False)
+        self.destination: Destination = None
 
     def bind(self, native: onnxruntime.IOBinding) -> None:
         """Tells the runtime where the next run writes."""
         name = self._end.name
-        if isinstance(self.destination.target, DeviceArray):
-            bind_device_output(native, name, self.destination.target)
+        if isinstance(self.destination, DeviceArray):
+            bind_device_output(native, name, self.destination)
         elif self._fixed is not None:
             native.bind_ortvalue_output(name, self._fixed)
         else:
             native.bind_output(name, *self._memory.location)
 
-    def set_target(
-        self, native: onnxruntime.IOBinding, array: Array | DeviceArray | None, forget: Callable[[], None]
+    def renew_target(
+        self, native: onnxruntime.IOBinding, bound: Array | DeviceArray | Kept | None, forget: Callable[[], None]
     ) -> None:
-        """Sets where the output goes: to memory of the host or of the device, or with None to neither.
+        """Sets where the output goes: to memory of the host or of the device, or to neither.
 
-        With None, each run gives a new copy in the host's memory; the device's memory stays the same where it is fixed.
-        Memory that the caller was given is not written again: the output gets new memory, or the caller's tensor
-        would change although it is no longer bound.
+        With `Kept` it stays in the device's memory. With None, each run gives a new copy in the host's memory. Memory
+        that the caller was given is not written again for something else that is bound: the output gets new memory, or
+        the caller's tensor would change although it is no longer bound.
 
         Args:
             native: the runtime's binding.
-            array: the memory.
+            bound: what is bound.
             forget: lets go of a recorded graph; called before the output is bound to another address of the device,
                 because the runtime refuses to bind anew what a graph still writes to.
 
         Raises:
             SizeMismatchError: the array has another shape than the output.
         """
-        if isinstance(array, np.ndarray) and self._fixed is not None and tuple(self._fixed.shape()) != array.shape:
-            raise wrong_output_shape(self._end.name, array.shape, tuple(self._fixed.shape()))
-        is_moved = (
-            self._fixed_array is not None
-            or isinstance(array, DeviceArray)
-            or isinstance(self.destination.target, DeviceArray)
-        )
+        before = self.destination
+        if bound is before:
+            return
+        if isinstance(bound, np.ndarray) and self._fixed is not None and tuple(self._fixed.shape()) != bound.shape:
+            raise wrong_output_shape(self._end.name, bound.shape, tuple(self._fixed.shape()))
+        is_moved = self._fixed_array is not None or isinstance(bound, DeviceArray) or isinstance(before, DeviceArray)
         if is_moved:
             forget()
-        if self._fixed_array is not None and not isinstance(array, DeviceArray):
+        if self._fixed_array is not None and not isinstance(bound, DeviceArray):
             self._fixed_array, self._fixed = None, self._memory.allocate(self._end)
-        self.destination = Destination(array, False)
+        self.destination = bound
         if is_moved:
             self.bind(native)
 
-    def keep(self, native: onnxruntime.IOBinding, forget: Callable[[], None]) -> None:
-        """Leaves the output in the device's memory; see `set_target`."""
-        self.set_target(native, None, forget)
-        self.destination = Destination(None, True)
-
     def writes_over(self, array: DeviceArray) -> bool:
         """Whether the next run writes this output into an array's memory."""
-        memory = self.destination.target if isinstance(self.destination.target, DeviceArray) else self._fixed_array
+        memory = self.destination if isinstance(self.destination, DeviceArray) else self._fixed_array
         if memory is None:
             return False
         is_one = memory.handle is not None and memory.handle is array.handle
@@ -338,27 +305,26 @@ class DeviceOutput:
         lock: AbstractContextManager[object],
     ) -> Array | DeviceArray | None:
         """What a run gives to its caller; None where it was written to the memory that is bound."""
-        target = destination.target
-        if isinstance(target, DeviceArray):
+        if isinstance(destination, DeviceArray):
             return None
-        if destination.is_kept:
+        if isinstance(destination, Kept):
             array = self._fixed_array or self._memory.array(value, session, lock)
             if self._fixed is not None:
                 self._fixed_array = array
             return array
-        if target is None:
+        if destination is None:
             return np.array(value.numpy())
-        if target.shape != tuple(value.shape()):
-            raise wrong_output_shape(self._end.name, target.shape, tuple(value.shape()))
-        np.copyto(target, value.numpy())
+        if destination.shape != tuple(value.shape()):
+            raise wrong_output_shape(self._end.name, destination.shape, tuple(value.shape()))
+        np.copyto(destination, value.numpy())
         return None
 
     def renew(self, native: onnxruntime.IOBinding) -> None:
         """Asks the runtime for new memory, where it allocates it, or the next run would write the caller's."""
-        if self._fixed is None and not isinstance(self.destination.target, DeviceArray):
+        if self._fixed is None and not isinstance(self.destination, DeviceArray):
             self.bind(native)
 
     def close(self) -> None:
         """Lets go of all memory."""
         self._fixed = self._fixed_array = None
-        self.destination = Destination(None, False)
+        self.destination = None

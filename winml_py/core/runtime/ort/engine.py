@@ -1,4 +1,4 @@
-"""A compiled model of ONNX Runtime as an engine, and its binding of the host's memory."""
+"""A compiled model of ONNX Runtime as an engine, and what it binds of the host's memory."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,160 +14,80 @@ from ....errors import IllegalCallError, NotSupportedError
 from ...base import child_process
 from ...base.arrays import Array, DeviceArray
 from ...base.cancellation import Stop, held
-from ..engine import (
-    DeviceEngine,
-    DeviceEngineBinding,
-    EngineBinding,
-    EngineOptions,
-    Explanation,
-    HeldValues,
-    PlacedNode,
-    Value,
-)
-from ..providers.catalogue import UNLOCKED, device_lock, provider_of
+from ..engine import EngineOptions, Explanation, HostEngine, PlacedNode
+from ..providers.catalogue import device_lock, provider_of
 from ..providers.provider import ProviderDevice, Target
-from ..runs import BoundInputs, fill, require_open, trim_heap
+from ..runs import UNLOCKED, Bound, InputAddresses, Value, call, fill, require_open, trim_heap
 from .device_binding import DeviceBinding
 from .device_memory import DeviceMemory, Recording, host_inputs, is_fixed
 from .errors import translate, translated
-from .recorded import RecordedBinding, RecordedRuns
+from .recorded import RecordedRuns
 from .session_options import RunConfig, stoppable
 
 if TYPE_CHECKING:
     import onnxruntime
 
+NEVER_RUN = object()
 
-class IoBinding:
-    """Tensors of numbers, bound by address: what runs nearly every model."""
 
-    def __init__(self, session: onnxruntime.InferenceSession, config: RunConfig) -> None:
-        self._config = config
+class HostBinding:
+    """The native I/O binding of a `Bound` whose values are tensors of numbers in the host's memory."""
+
+    def __init__(self, session: onnxruntime.InferenceSession) -> None:
         native = session.io_binding()
         # The native binding must go before its session, and a tuple drops its last item first.
         self._native: tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding] | None = (session, native)
-        self._inputs = BoundInputs()
-        self._in_place: dict[str, Array] = {}  # the memory of outputs
-        self._may_overlap = False
-        self._allocated: dict[str, int] = {}
-        for index, output in enumerate(session.get_outputs()):
+        self._inputs = InputAddresses()
+        self._version = -1
+        for output in session.get_outputs():
             native.bind_output(output.name, "cpu")  # in graph order, which is the order they come back in
-            self._allocated[output.name] = index
-        self._indices = dict(self._allocated)
-        # An input that is an output as well comes out at the address where it went in, which is the caller's.
-        self._passed_through = {end.name for end in session.get_inputs()} & set(self._indices)
+        self._indices = {output.name: index for index, output in enumerate(session.get_outputs())}
+        self._allocated = dict(self._indices)
+        self._outputs: dict[str, Array] = {}
 
-    def set_input(self, name: str, value: Any) -> None:
-        """Binds an input, an array; see `EngineBinding`."""
-        self._inputs.set(name, value, partial(_bind_input, require_open(self._native)[1]))
-        self._may_overlap = self._may_overlap or bool(self._in_place)
-
-    def set_output(self, name: str, array: Array | None) -> None:
-        """Binds an output; see `EngineBinding`."""
-        native = require_open(self._native)[1]
-        if array is None:
-            native.bind_output(name, "cpu")
-            self._in_place.pop(name, None)
-            self._allocated[name] = self._indices[name]
-        else:
-            native.bind_output(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
-            self._in_place[name] = array
-            self._allocated.pop(name, None)
-        self._may_overlap = True
-
-    def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
-        """Runs the model; see `EngineBinding`."""
-        # First of all: close() lets go of them at any moment, and the run uses their memory to its end.
-        inputs, in_place = self._inputs, self._in_place
+    def run(self, bound: Bound, run_options: onnxruntime.RunOptions | None) -> dict[str, Value]:
+        """Runs the model; gives the outputs that the runtime allocated, in its memory."""
         session, native = require_open(self._native)
-        if self._may_overlap:
-            inputs.prevent_overlap(in_place.values(), partial(_bind_input, native))
-            self._may_overlap = False
-        try:
+        inputs = self._inputs  # close() lets go of its copies at any moment
+        if bound.version != self._version:
+            self._renew(native, bound)
+        if inputs.copies:
             inputs.refresh()
-            # A new RunOptions for each call nearly doubles the time of a model of 30 microseconds. So it is made only
-            # where a run can be stopped, or is configured.
-            if stop is None and not self._config:
-                session.run_with_iobinding(native)
-            else:
-                with stoppable(stop or Stop(), self._config) as run_options:
-                    session.run_with_iobinding(native, run_options)
-            if not self._allocated:
-                return {}
-            values = native.get_outputs()
-            fresh = {name: values[index].numpy() for name, index in self._allocated.items()}
-            fresh |= {name: fresh[name].copy() for name in self._passed_through}
-            for name in fresh:  # the runtime reuses what it allocated: the next run would write over the caller's
+        # A new RunOptions for each call nearly doubles the time of a model of 30 microseconds. So it is made only where
+        # a run can be stopped, or is configured.
+        session.run_with_iobinding(native, run_options)
+        if not self._allocated:
+            return {}
+        values = native.get_outputs()
+        fresh = {name: values[index].numpy() for name, index in self._allocated.items()}
+        for name in fresh:  # the runtime reuses what it allocated: the next run would write over the caller's
+            native.bind_output(name, "cpu")
+        return fresh
+
+    def _renew(self, native: onnxruntime.IOBinding, bound: Bound) -> None:
+        for name, index in self._indices.items():
+            memory: Any = bound.outputs.get(name)
+            if memory is self._outputs.get(name):
+                continue
+            if memory is None:
                 native.bind_output(name, "cpu")
-            return fresh
-        except Exception as error:  # the runtime raises classes that have no common base
-            failure = translate(error)
-        finally:
-            del session, native, inputs, in_place  # an error that somebody keeps must not keep the session
-            if self._native is None:  # closed meanwhile: this was the last run in flight
-                trim_heap()
-        raise failure  # out here, where the runtime's own error and its frames are gone
+                del self._outputs[name]
+                self._allocated[name] = index
+            else:
+                native.bind_output(name, "cpu", 0, memory.dtype, memory.shape, memory.ctypes.data)
+                self._outputs[name] = memory
+                self._allocated.pop(name, None)
+
+        def bind(name: str, array: Array) -> None:
+            native.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
+
+        self._inputs.renew(bound.inputs, self._outputs.values(), bind)
+        self._version = bound.version
 
     def close(self) -> None:
-        """Lets go of the native session, the bound memory and the native binding."""
+        """Lets go of the native session and binding, and of the bound memory."""
         self._native = None
-        self._inputs, self._in_place = BoundInputs(), {}
-
-
-def _bind_input(native: onnxruntime.IOBinding, name: str, value: Array) -> None:
-    native.bind_input(name, "cpu", 0, value.dtype, value.shape, value.ctypes.data)
-
-
-class LockedIoBinding(IoBinding):
-    """Tensors of a device whose memory is not bound: each run copies them there and back, under the session's lock."""
-
-    def __init__(
-        self,
-        session: onnxruntime.InferenceSession,
-        config: RunConfig,
-        lock: AbstractContextManager[object],
-    ) -> None:
-        super().__init__(session, config)
-        self._lock = lock
-
-    def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
-        """Runs the model; see `EngineBinding`."""
-        with held(self._lock, stop):
-            return super().run(stop)
-
-
-class FeedBinding(HeldValues):
-    """Strings, maps and sequences, which have no address to bind: copied in and out by each run."""
-
-    def __init__(
-        self,
-        session: onnxruntime.InferenceSession,
-        config: RunConfig,
-        lock: AbstractContextManager[object],
-    ) -> None:
-        self._config, self._lock = config, lock
-        self._session: onnxruntime.InferenceSession | None = session
-        self._names = [output.name for output in session.get_outputs()]
-        super().__init__()
-
-    def run(self, stop: Stop | None = None) -> Mapping[str, Value]:
-        """Runs the model; see `EngineBinding`."""
-        session = require_open(self._session)
-        try:
-            with translated(), held(self._lock, stop), stoppable(stop or Stop(), self._config) as run_options:
-                values = session.run(self._names, self.inputs, run_options)
-        finally:
-            del session  # see IoBinding.run
-            if self._session is None:
-                trim_heap()
-        return fill(self.outputs, dict(zip(self._names, values, strict=True)))
-
-    def close(self) -> None:
-        """Lets go of the native session and the bound memory."""
-        self._session = None
-        self.inputs, self.outputs = {}, {}
-
-
-B = TypeVar("B", IoBinding, FeedBinding, DeviceBinding, RecordedBinding)
+        self._inputs, self._outputs = InputAddresses(), {}
 
 
 def are_numeric(session: onnxruntime.InferenceSession) -> bool:
@@ -178,11 +96,11 @@ def are_numeric(session: onnxruntime.InferenceSession) -> bool:
     return all(kind.startswith("tensor(") and kind != "tensor(string)" for kind in kinds)
 
 
-class OrtEngine:
+class OrtEngine(HostEngine):
     """A compiled model whose inputs and outputs are in the host's memory.
 
-    Its bindings may run at the same time, each in its own thread. It closes them when it is closed: every one drops the
-    native session, a run in flight holds the last reference, and memory goes when that run returns.
+    It closes its bindings when it is closed: every one drops the native session, a run in flight holds the last
+    reference, and memory goes when that run returns.
     """
 
     def __init__(
@@ -196,7 +114,7 @@ class OrtEngine:
         self.options, self._config = options, config
         self.explanation = Explanation(*target.spelling, "as asked for")
         self._session: onnxruntime.InferenceSession | None = session
-        self._bindings: weakref.WeakSet[IoBinding | FeedBinding | DeviceBinding | RecordedBinding] = weakref.WeakSet()
+        self._bindings: weakref.WeakSet[HostBinding | DeviceBinding] = weakref.WeakSet()
         self._lock = threading.Lock()  # of the set alone; runs do not take it
         self._profile: bytes | None = None
         self._trace = trace  # where the runtime writes its profile, which goes with it
@@ -206,55 +124,48 @@ class OrtEngine:
         self._passed_through = {end.name for end in session.get_inputs()} & set(self._outputs)
         child_process.watch_forks(self)
 
-    @property
-    def is_lost(self) -> bool:
-        """False: it runs in this process."""
-        return False
-
-    @property
-    def device(self) -> DeviceEngine | None:
-        """None: it takes the host's memory alone."""
-        return None
-
-    def bind(self, lock: AbstractContextManager[object] = UNLOCKED) -> EngineBinding:
-        """A new, empty binding."""
-        session = require_open(self._session)
-        if not self._are_numeric:
-            return self._close_with_this(FeedBinding(session, self._config, lock))
-        if lock is UNLOCKED:
-            return self._close_with_this(IoBinding(session, self._config))
-        return self._close_with_this(LockedIoBinding(session, self._config, lock))
-
-    def run_once(self, inputs: Mapping[str, Value], lock: AbstractContextManager[object] = UNLOCKED) -> dict[str, Any]:
-        """Runs the model on inputs that are not bound first; see `Engine`."""
-        session = require_open(self._session)
+    def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Any]:
+        """Runs the model; see `Engine`."""
         try:
-            with lock:
-                # As in `IoBinding.run`: options for the run are made only where they are needed.
-                if not self._config:
-                    values = session.run(self._outputs, inputs)
-                else:
-                    with stoppable(Stop(), self._config) as run_options:
-                        values = session.run(self._outputs, inputs, run_options)
-            fresh = dict(zip(self._outputs, values, strict=True))
-            # Before 1.31, an input that is an output as well comes out in the memory where it went in.
-            return fresh | {
-                name: fresh[name].copy() for name in self._passed_through if isinstance(fresh[name], np.ndarray)
-            }
-        except Exception as error:  # see IoBinding.run, where the runtime raises this class alone, with the same words
-            failure = translate(RuntimeError(str(error)))
+            return call(self._run, translate, bound, stop)
         finally:
-            del session  # an error that somebody keeps must not keep the session
-            if self._session is None:
+            if self._session is None:  # closed meanwhile: this was the last run in flight
                 trim_heap()
-        raise failure
 
-    def _close_with_this(self, binding: B) -> B:
+    def _run(self, bound: Bound, stop: Stop | None) -> Mapping[str, Any]:
+        if bound.lock is UNLOCKED and stop is None and not self._config:
+            return self._run_on_host(bound, None)
+        with stoppable(stop or Stop(), self._config) as run_options, held(bound.lock, stop):
+            return call(self._run_on_host, translate, bound, run_options)
+
+    def _run_on_host(self, bound: Bound, run_options: onnxruntime.RunOptions | None) -> dict[str, Any]:
+        binding = bound.natives.get(self, NEVER_RUN)
+        if isinstance(binding, HostBinding):
+            fresh = binding.run(bound, run_options)
+        elif not self._are_numeric:  # strings, maps and sequences have no address to bind
+            values = require_open(self._session).run(self._outputs, bound.inputs, run_options)
+            fresh = fill(bound.outputs, dict(zip(self._outputs, values, strict=True)))
+        elif binding is NEVER_RUN and not bound.outputs:  # to feed the values once costs less than to bind them
+            session, bound.natives[self] = require_open(self._session), None
+            try:
+                values = session.run(self._outputs, bound.inputs, run_options)
+            except Exception as error:  # of other classes than those of a bound run, with the same words
+                raise RuntimeError(str(error)) from None
+            fresh = dict(zip(self._outputs, values, strict=True))
+        else:
+            made = bound.natives[self] = HostBinding(require_open(self._session))
+            self._close_with_this(made)
+            fresh = made.run(bound, run_options)
+        for name in self._passed_through:  # such an output comes out where the input went in, in the caller's memory
+            if isinstance(fresh.get(name), np.ndarray):
+                fresh[name] = fresh[name].copy()
+        return fresh
+
+    def _close_with_this(self, binding: HostBinding | DeviceBinding) -> None:
         with self._lock:
             self._bindings.add(binding)
         if self._session is None:  # closed by another thread meanwhile
             binding.close()
-        return binding
 
     def placement(self) -> list[PlacedNode]:
         """Which provider runs which node of the optimised graph."""
@@ -318,30 +229,42 @@ class OrtDeviceEngine(OrtEngine):
         self._recording = recording
         self._recorded = RecordedRuns(self._memory, recording is Recording.DEMANDED, self._tell_unrecorded)
 
-    @property
-    def device(self) -> DeviceEngine:
-        """The engine itself."""
-        return self
+    def _run(self, bound: Bound, stop: Stop | None) -> Mapping[str, Any]:
+        """Arrays of the host repeat the engine's recordings, where it records.
 
-    def bind(self, lock: AbstractContextManager[object] = UNLOCKED) -> DeviceEngineBinding:
-        """A new, empty binding."""
-        session = require_open(self._session)
-        if self._recording is Recording.NONE:
-            return self._close_with_this(self._bind_on_device(session, lock))
-        make = partial(self._bind_on_device, session, lock)
-        return self._close_with_this(RecordedBinding(session, self._recorded, make, lock, self._config))
+        Tensors on the device have addresses of their own, and so a recording of their own: a `DeviceBinding` makes it.
+        """
+        is_on_device = any(isinstance(value, DeviceArray) for value in bound.inputs.values()) or any(
+            not isinstance(memory, np.ndarray) for memory in bound.outputs.values()
+        )
+        if is_on_device or self._recording is Recording.NONE:
+            with held(bound.lock, stop):
+                binding = call(self._device_binding, translate, bound)
+            return binding.run(bound, stop)
+        with held(bound.lock, stop):
+            return call(self._repeat, translate, bound, stop)
 
-    def _bind_on_device(
-        self, session: onnxruntime.InferenceSession, lock: AbstractContextManager[object]
-    ) -> DeviceBinding:
-        ends = (*session.get_inputs(), *session.get_outputs())
-        if self._recording is Recording.DEMANDED and not all(map(is_fixed, ends)):
-            raise NotSupportedError(
-                "A tensor on the device is bound, and the work of a model with free sizes is recorded for the host's "
-                "arrays alone (constraint fixed-shapes).",
-                hint="Override the free sizes in the options, or set options.graph_capture = None.",
-            )
-        return DeviceBinding(session, self._memory, lock, self._recording, self._config, self._recorded.require_right)
+    def _repeat(self, bound: Bound, stop: Stop | None) -> dict[str, Any]:
+        inputs: Any = bound.inputs
+        outputs: Any = bound.outputs
+        return self._recorded.run(require_open(self._session), inputs, outputs, self._config, stop)
+
+    def _device_binding(self, bound: Bound) -> DeviceBinding:
+        session, binding = require_open(self._session), bound.natives.get(self)
+        if binding is None:
+            ends = (*session.get_inputs(), *session.get_outputs())
+            if self._recording is Recording.DEMANDED and not all(map(is_fixed, ends)):
+                raise NotSupportedError(
+                    "A tensor on the device is bound, and the work of a model with free sizes is recorded for the "
+                    "host's arrays alone (constraint fixed-shapes).",
+                    hint="Override the free sizes in the options, or set options.graph_capture = None.",
+                )
+            is_right = self._recorded.require_right
+            binding = DeviceBinding(session, self._memory, bound.lock, self._recording, self._config, is_right)
+            bound.natives[self] = binding
+            self._close_with_this(binding)
+        made: DeviceBinding = binding
+        return made
 
     def _tell_unrecorded(self, constraint: str) -> None:
         """Has `explain()` say that recordings were tried, and are not used."""

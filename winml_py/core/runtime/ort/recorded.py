@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ....errors import NotSupportedError
 from ...base.agreement import FLOAT_TOLERANCE, compare_outputs
-from ...base.arrays import Array, DeviceArray
-from ...base.cancellation import Stop, held
-from ..runs import require_open, trim_heap, wrong_output_shape
-from .device_binding import DeviceBinding
-from .device_memory import NO_GRAPH, DeviceMemory, new_graph_id, outputs_of, require_elements
-from .errors import translate
+from ...base.arrays import Array
+from ...base.cancellation import Stop
+from ..runs import wrong_output_shape
+from .device_memory import NO_GRAPH, DeviceMemory, new_graph_id, outputs_of
 from .session_options import RunConfig, stoppable
 
 if TYPE_CHECKING:
@@ -56,7 +53,7 @@ class RecordedRuns:
         self,
         session: onnxruntime.InferenceSession,
         inputs: Mapping[str, Array],
-        targets: Mapping[str, Array | None],
+        targets: Mapping[str, Array],
         config: RunConfig,
         stop: Stop | None,
     ) -> dict[str, Array]:
@@ -68,33 +65,25 @@ class RecordedRuns:
         """
         shapes = tuple(sorted((name, value.shape) for name, value in inputs.items()))
         recorded = self._runs.pop(shapes, None) or _RecordedRun(session, self._memory, inputs)
-        values: Mapping[str, onnxruntime.OrtValue] = {}
         try:
-            try:
-                is_right = recorded.run(session, inputs, config, stop, self._is_right is not False)
-            except BaseException:
-                recorded.release(session)  # who knows what has been recorded
-                raise
-            if self._is_closed:
-                recorded.release(session)
-            else:
-                self._runs[shapes] = recorded
-            self._judge(session, is_right)
-            if len(self._runs) > MOST_RECORDINGS:
-                self._runs.popitem(last=False)[1].release(session)
-            fresh, values = {}, recorded.outputs
-            for name, value in values.items():
-                target = targets.get(name)
-                if target is None:
-                    fresh[name] = np.array(value.numpy())
-                elif target.shape != tuple(value.shape()):
-                    raise wrong_output_shape(name, target.shape, tuple(value.shape()))
-                else:
-                    np.copyto(target, value.numpy())
-            return fresh
-        finally:
-            # An error that somebody keeps must not keep these: they go under the lock.
-            del session, recorded, values
+            is_right = recorded.run(session, inputs, config, stop, self._is_right is not False)
+        except BaseException:
+            recorded.release(session)  # who knows what has been recorded
+            raise
+        if self._is_closed:
+            recorded.release(session)
+        else:
+            self._runs[shapes] = recorded
+        self._judge(session, is_right)
+        if len(self._runs) > MOST_RECORDINGS:
+            self._runs.popitem(last=False)[1].release(session)
+        fresh = {name: np.array(value.numpy()) for name, value in recorded.outputs.items() if name not in targets}
+        for name, target in targets.items():
+            value = recorded.outputs[name]
+            if target.shape != tuple(value.shape()):
+                raise wrong_output_shape(name, target.shape, tuple(value.shape()))
+            np.copyto(target, value.numpy())
+        return fresh
 
     def require_right(self, session: onnxruntime.InferenceSession, inputs: Mapping[str, Array]) -> bool:
         """Whether a recording over other memory will do: one is tried here, once in the engine's life.
@@ -150,7 +139,6 @@ class _RecordedRun:
         self.outputs: dict[str, onnxruntime.OrtValue] = {}
         """In memory that the next run writes again."""
         self._id, self._count = NO_GRAPH, 0
-        del session  # the frame of an error would keep it
 
     def run(
         self,
@@ -163,24 +151,21 @@ class _RecordedRun:
         """Fills the outputs, by the recording where there is one; gives whether that is right, if it was compared."""
         self._count += 1
         is_new = self._count == 2 and may_record
-        try:
-            if is_new:
-                self._id = new_graph_id()
-                zeros = {name: np.zeros_like(value) for name, value in inputs.items()}
-                self._run_once(session, zeros, config, stop, self._id)
-            is_compared = self._id != NO_GRAPH and (is_new or self._count in _COMPARED_AT)
-            self._run_once(session, inputs, config, stop, self._id)
-            if not is_compared:
-                return None
-            came = {name: np.array(value.numpy()) for name, value in self.outputs.items()}
-            self._run_once(session, inputs, config, stop, NO_GRAPH)
-            expected = {name: value.numpy() for name, value in self.outputs.items()}
-            is_right = compare_outputs(expected, came, FLOAT_TOLERANCE).is_good
-            if not is_right:
-                self.release(session)
-            return is_right
-        finally:
-            del session
+        if is_new:
+            self._id = new_graph_id()
+            zeros = {name: np.zeros_like(value) for name, value in inputs.items()}
+            self._run_once(session, zeros, config, stop, self._id)
+        is_compared = self._id != NO_GRAPH and (is_new or self._count in _COMPARED_AT)
+        self._run_once(session, inputs, config, stop, self._id)
+        if not is_compared:
+            return None
+        came = {name: np.array(value.numpy()) for name, value in self.outputs.items()}
+        self._run_once(session, inputs, config, stop, NO_GRAPH)
+        expected = {name: value.numpy() for name, value in self.outputs.items()}
+        is_right = compare_outputs(expected, came, FLOAT_TOLERANCE).is_good
+        if not is_right:
+            self.release(session)
+        return is_right
 
     def _run_once(
         self,
@@ -190,113 +175,18 @@ class _RecordedRun:
         stop: Stop | None,
         number: int,
     ) -> None:
-        try:
-            for name, copy in self._copies.items():
-                copy.update_inplace(inputs[name])
-            with stoppable(stop or Stop(), (*config, ("gpu_graph_id", str(number)))) as options:
-                session.run_with_iobinding(self._native, options)
-            if not self.outputs:
-                names = [end.name for end in session.get_outputs()]
-                self.outputs = dict(zip(names, outputs_of(self._native), strict=True))
-                for name, value in self.outputs.items():
-                    self._native.bind_ortvalue_output(name, value)
-        finally:
-            del session
+        for name, copy in self._copies.items():
+            copy.update_inplace(inputs[name])
+        with stoppable(stop or Stop(), (*config, ("gpu_graph_id", str(number)))) as options:
+            session.run_with_iobinding(self._native, options)
+        if not self.outputs:
+            names = [end.name for end in session.get_outputs()]
+            self.outputs = dict(zip(names, outputs_of(self._native), strict=True))
+            for name, value in self.outputs.items():
+                self._native.bind_ortvalue_output(name, value)
 
     def release(self, session: onnxruntime.InferenceSession) -> None:
         """Has the runtime let go of the recording, which it would keep, and this memory, for the session's life."""
         if self._id != NO_GRAPH:
             session.release_captured_graph(self._id)
             self._id = NO_GRAPH
-
-
-class RecordedBinding:
-    """A binding of an engine that records: arrays of the host repeat the engine's recordings.
-
-    Tensors on the device have addresses of their own, and so a recording of their own: a `DeviceBinding` makes it, from
-    the moment that the first of them is bound.
-
-    Args:
-        session: the compiled model.
-        runs: the engine's recordings.
-        make: makes the binding for tensors on the device; raises where the options demand a recording, and there can be
-            none of such tensors.
-        lock: the session's.
-        config: of runs.
-    """
-
-    def __init__(
-        self,
-        session: onnxruntime.InferenceSession,
-        runs: RecordedRuns,
-        make: Callable[[], DeviceBinding],
-        lock: AbstractContextManager[object],
-        config: RunConfig,
-    ) -> None:
-        self._session: onnxruntime.InferenceSession | None = session
-        self._runs, self._make, self._lock, self._config = runs, make, lock, config
-        self._inputs: dict[str, Any] = {}
-        self._outputs: dict[str, Array | DeviceArray | None] = {}
-        self._kept: set[str] = set()
-        self._own: DeviceBinding | None = None
-
-    def set_input(self, name: str, value: Any) -> None:
-        """Binds an input: an array of the host, or one on the device."""
-        require_open(self._session)
-        if isinstance(value, DeviceArray) or self._own is not None:
-            self._on_device().set_input(name, value)
-        else:
-            require_elements(value)
-        self._inputs[name] = value
-
-    def set_output(self, name: str, array: Array | DeviceArray | None) -> None:
-        """Binds an output to the host's memory, to the device's, or to none."""
-        require_open(self._session)
-        if isinstance(array, DeviceArray) or self._own is not None:
-            self._on_device().set_output(name, array)
-        self._outputs[name] = array
-        self._kept.discard(name)
-
-    def keep_output(self, name: str) -> None:
-        """Leaves an output in the device's memory."""
-        self._on_device().keep_output(name)
-        self._kept.add(name)
-
-    def _on_device(self) -> DeviceBinding:
-        if self._own is None:
-            own = self._make()
-            for name, value in self._inputs.items():
-                own.set_input(name, value)
-            for name, array in self._outputs.items():
-                own.set_output(name, array)
-            self._own = own
-        return self._own
-
-    def run(self, stop: Stop | None = None) -> Mapping[str, Any]:
-        """Runs the model; see `DeviceEngineBinding`."""
-        bound = (*self._inputs.values(), *self._outputs.values())
-        if self._own is not None and (self._kept or any(isinstance(value, DeviceArray) for value in bound)):
-            return self._own.run(stop)
-        session = None
-        try:
-            with held(self._lock, stop):
-                session = require_open(self._session)
-                inputs: Any = self._inputs
-                outputs: Any = self._outputs
-                try:
-                    return self._runs.run(session, inputs, outputs, self._config, stop)
-                finally:
-                    session = None  # under the lock: after `close` this was the last reference
-        except Exception as error:  # the runtime raises classes that have no common base
-            failure = translate(error)
-        finally:
-            if self._session is None:
-                trim_heap()
-        raise failure
-
-    def close(self) -> None:
-        """Lets go of the native session and the bound memory."""
-        self._session = None
-        self._inputs, self._outputs = {}, {}
-        if self._own is not None:
-            self._own.close()

@@ -60,7 +60,7 @@ def _is_wanted(request: CompileRequest) -> bool:
     which may change the graph.
     """
     options = request.options
-    is_own = options.tuning.denormals_as_zero or flushes_denormals() or bool(options.session_config)
+    is_own = flushes_denormals() or bool(options.session_config)
     return request.origin.mappable_weights >= MAPPED_FROM and not is_own
 
 

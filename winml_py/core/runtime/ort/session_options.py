@@ -125,10 +125,6 @@ def _tune(native: onnxruntime.SessionOptions, tuning: Tuning, level: str) -> Non
         native.add_session_config_entry("session.use_env_allocators", "1")
     if not tuning.prepacking:
         native.add_session_config_entry("session.disable_prepacking", "1")
-    if tuning.dynamic_block_base:
-        native.add_session_config_entry("session.dynamic_block_base", str(tuning.dynamic_block_base))
-    if tuning.denormals_as_zero:
-        native.add_session_config_entry("session.set_denormal_as_zero", "1")
 
 
 def _make_shared_arena() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 
 from ....errors import InvalidArgumentError
 from ...base.messages import did_you_mean
 from ..engine import EngineOptions
+from ..runs import UNLOCKED
 from .amd import MIGRAPHX
 from .coreml import COREML
 from .cuda import CUDA
@@ -25,9 +26,6 @@ AZURE = Provider("AzureExecutionProvider", built_in_devices=tuple)
 
 _GPUS = [CUDA, TENSORRT, TENSORRT_RTX, OPENVINO, WEBGPU, DIRECTML, COREML, MIGRAPHX, QNN]
 PROVIDERS = {provider.name: provider for provider in [CPU, AZURE, OPENVINO_PACKAGE, *_GPUS]}
-
-UNLOCKED = nullcontext()
-"""The lock of a device that needs none."""
 
 _device_locks: dict[ProviderDevice, threading.RLock] = {}
 _lock = threading.Lock()
