@@ -176,11 +176,6 @@ def turned(image: Image.Image) -> Array:
     return stretched(image.transpose(Image.Transpose.ROTATE_90))
 
 
-def content_sized(image: Image.Image) -> Array:
-    """Crops what is black around the picture."""
-    return stretched(image.crop(image.getbbox() or (0, 0, *image.size)).crop(image.convert("L").getbbox()))
-
-
 def bright_sized(image: Image.Image) -> Array:
     """A larger tensor for bright pictures of many levels."""
     side = 128 if len(np.unique(np.asarray(image))) > 250 and np.asarray(image).std() < 60 else 64

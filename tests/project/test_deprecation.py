@@ -12,7 +12,7 @@ import re
 import pytest
 
 from helpers.paths import ROOT
-from tools.public_names import FILE, Names, deprecated_names, names_of, present_names
+from tools.public_names import FILE, Names, deprecated_names, present_names
 
 
 def gone_too_early(released: Names, now: Names, deprecated: set[str]) -> list[str]:
@@ -67,26 +67,3 @@ def test_the_table_is_read() -> None:
     head = "### Deprecated names\n\n| name | deprecated in | removed not before | use |\n| --- | --- | --- | --- |\n"
     row = "| `winml_py.old(x)` | 0.2 | 0.3 | `winml_py.new` |\n\n## Behaviour\n\n| a | b | c | d |\n"
     assert deprecated_names(head + row) == {"winml_py.old(x)"}
-
-
-def test_members_and_parameters_are_names() -> None:
-    class Thing:
-        """One.
-
-        Args:
-            size: a number.
-
-        Attributes:
-            told: a text.
-        """
-
-        def __init__(self, size: int, hidden: int = 0) -> None: ...
-
-        def do(self, *things: int, fast: bool) -> None: ...
-
-        @classmethod
-        def make(cls, path: str, /) -> None: ...
-
-    Thing.__module__ = Thing.do.__module__ = "winml_py.stand_in"
-    found = set(names_of("T", Thing, set()))
-    assert found == {"T", "T(size)", "T.told", "T.do", "T.do(fast)", "T.make"}

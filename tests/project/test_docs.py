@@ -132,13 +132,6 @@ def test_every_task_has_a_picture_a_command_a_program_and_help(page: Path) -> No
     assert f"{Path(picture).name})]({page.relative_to(DOCS).as_posix()})" in (DOCS / "index.md").read_text()
 
 
-def test_the_pictures_of_tasks_are_small() -> None:
-    sizes = [path.stat().st_size for path in TASK_PICTURES]
-    assert len(sizes) == len(TASKS)
-    assert max(sizes) <= 40_000
-    assert sum(sizes) <= 400_000
-
-
 @pytest.mark.skipif(importlib.util.find_spec("rapidocr") is None, reason="rapidocr is not installed")
 def test_the_pictures_of_tasks_are_what_the_programs_make(tmp_path: Path) -> None:
     script = DOCS / "_static" / "make_pictures.py"
@@ -165,12 +158,6 @@ def test_every_page_is_on_the_site() -> None:
 def test_docstring_examples(name: str, checkout: Path) -> None:
     result = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
     assert result.failed == 0
-
-
-def test_there_are_docstring_examples() -> None:
-    finder = doctest.DocTestFinder(exclude_empty=True)
-    count = sum(bool(test.examples) for name in MODULES for test in finder.find(importlib.import_module(name)))
-    assert count >= 12
 
 
 def test_ci_calls_the_two_lines_of_the_readme() -> None:
@@ -442,16 +429,6 @@ class TestSite:
                 assert place.is_file(), f"{path.name}: {link}"
                 if place in pages:
                     assert unquote(anchor) in pages[place].anchors, f"{path.name}: {link}"
-
-    def test_the_names_in_the_reference_are_links(self, site: Path) -> None:
-        links = Page(site / "api" / "index.html").links
-        table = (DOCS / "api" / "index.md").read_text()
-        for name in re.findall(r"`(\w+)`", "".join(line for line in table.splitlines() if line.startswith("| ["))):
-            assert [link for link in links if re.search(rf"#winml_py\.(\w+\.)?{name}$", link)], name
-
-    def test_it_has_an_icon(self, site: Path) -> None:
-        icons = [link for link in Page(site / "index.html").loaded if link.endswith("icon.svg")]
-        assert len(icons) >= 2  # of the window, and above the contents
 
     def test_it_asks_the_network_for_nothing(self, site: Path) -> None:
         for path in site.rglob("*.html"):

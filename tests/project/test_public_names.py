@@ -30,19 +30,3 @@ def test_the_stub_imports_what_it_names() -> None:
     capabilities = {alias.asname for node in imports if not node.module for alias in node.names}
     assert capabilities == winml_py._MODULES
     assert imported == set(NAMES) - {"__version__"}
-
-
-def test_the_names_of_vision_are_these() -> None:
-    from winml_py import vision
-
-    assert vision.__all__ == [
-        "Detection",
-        "DetectionLayout",
-        "Detections",
-        "Segmentation",
-        "classes",
-        "cosine_similarity",
-        "detections",
-        "embedding",
-        "masks",
-    ]

@@ -115,6 +115,7 @@ def test_rows_without_any(tmp_path: Path) -> None:
     [
         (b"", "must name the columns"),
         (b"a,a\n1,2\n", "must name the columns"),
+        (b"1,2\n3,4\n", "holds numbers"),
         (b"a,b\n1,2\n3\n", "near line 3 has 1 cells, and 2 have names"),
         (b"a,b\n1,\xff\n", "utf-8"),
         (b'a,b\n1,"2\n', "unexpected end"),

@@ -60,10 +60,6 @@ PUBLISHED: dict[str, Config] = {
     "microsoft/swin-tiny-patch4-window7-224": {
         **OLD, **IMAGENET, "feature_extractor_type": "ViTFeatureExtractor", "resample": 3, "size": 224
     },
-    "facebook/deit-base-patch16-224": {
-        **OLD, **IMAGENET, "feature_extractor_type": "DeiTFeatureExtractor",
-        "crop_size": 224, "do_center_crop": True, "resample": 3, "size": 256,
-    },
     "microsoft/beit-base-patch16-224": {
         **OLD, **HALF, "feature_extractor_type": "BeitFeatureExtractor",
         "crop_size": 224, "do_center_crop": False, "reduce_labels": False, "resample": 2, "size": 224,
@@ -72,29 +68,13 @@ PUBLISHED: dict[str, Config] = {
         **OLD, **IMAGENET, "feature_extractor_type": "ConvNextFeatureExtractor",
         "crop_pct": 0.875, "resample": 3, "size": 224,
     },
-    "facebook/convnext-base-384": {
-        **OLD, **IMAGENET, "feature_extractor_type": "ConvNextFeatureExtractor",
-        "crop_pct": None, "resample": 3, "size": 384,
-    },
-    "microsoft/resnet-50": {
-        **OLD, **IMAGENET, "feature_extractor_type": "ConvNextFeatureExtractor",
-        "crop_pct": 0.875, "resample": 3, "size": 224,
-    },
     "openai/clip-vit-base-patch32": {
         **OLD, **CLIP, "feature_extractor_type": "CLIPFeatureExtractor",
         "crop_size": 224, "do_center_crop": True, "resample": 3, "size": 224,
     },
-    "openai/clip-vit-large-patch14-336": {
-        **OLD, **CLIP, "feature_extractor_type": "CLIPFeatureExtractor",
-        "crop_size": 336, "do_center_crop": True, "resample": 3, "size": 336,
-    },
     "google/siglip-base-patch16-224": {
         **DONE, **HALF, "image_processor_type": "SiglipImageProcessor", "processor_class": "SiglipProcessor",
         "resample": 3, "size": square(224),
-    },
-    "Salesforce/blip-image-captioning-base": {
-        **DONE, **CLIP, "image_processor_type": "BlipImageProcessor", "do_pad": None,
-        "processor_class": "BlipProcessor", "resample": 3, "size": square(384), "do_convert_rgb": True,
     },
     "google/bit-50": {
         **DONE, **HALF, "image_processor_type": "BitImageProcessor", "crop_size": square(448),
@@ -109,10 +89,6 @@ PUBLISHED: dict[str, Config] = {
         "do_center_crop": False, "image_mean": [0.485, 0.456, 0.406],
         "image_std": [0.47853944, 0.4732864, 0.47434163], "include_top": True, "resample": 0,
         "rescale_offset": False, "size": square(224),
-    },
-    "google/mobilenet_v1_1.0_224": {
-        **DONE, **HALF, "image_processor_type": "MobileNetV1ImageProcessor", "crop_size": square(224),
-        "do_center_crop": True, "resample": 2, "size": {"shortest_edge": 256},
     },
     "google/mobilenet_v2_1.0_224": {
         **DONE, **HALF, "image_processor_type": "MobileNetV2ImageProcessor", "crop_size": square(224),
@@ -129,9 +105,6 @@ PUBLISHED: dict[str, Config] = {
     "sail/poolformer_s12": {
         **OLD, **IMAGENET, "feature_extractor_type": "PoolFormerFeatureExtractor", "crop_pct": 0.9,
         "do_center_crop": True, "crop_size": 224, "resample": 3, "size": 224,
-    },
-    "Zetatech/pvt-tiny-224": {
-        **DONE, **IMAGENET, "image_processor_type": "PvtImageProcessor", "resample": 2, "size": square(224)
     },
     "nvidia/segformer-b0-finetuned-ade-512-512": {
         **OLD, **IMAGENET, "feature_extractor_type": "SegformerFeatureExtractor", "reduce_labels": True,
@@ -151,14 +124,6 @@ PUBLISHED: dict[str, Config] = {
     },
     "facebook/detr-resnet-50": {
         **OLD, **IMAGENET, "feature_extractor_type": "DetrFeatureExtractor", "format": "coco_detection",
-        "max_size": 1333, "size": 800,
-    },
-    "microsoft/conditional-detr-resnet-50": {
-        **OLD, **IMAGENET, "feature_extractor_type": "ConditionalDetrFeatureExtractor", "format": "coco_detection",
-        "max_size": 1333, "size": 800,
-    },
-    "SenseTime/deformable-detr": {
-        **OLD, **IMAGENET, "feature_extractor_type": "DeformableDetrFeatureExtractor", "format": "coco_detection",
         "max_size": 1333, "size": 800,
     },
     "IDEA-Research/grounding-dino-tiny": {
@@ -204,10 +169,6 @@ PUBLISHED: dict[str, Config] = {
         **OLD, **CLIP, "feature_extractor_type": "ChineseCLIPFeatureExtractor", "crop_size": square(224),
         "do_center_crop": False, "resample": 3, "size": square(224),
     },
-    "google/owlvit-base-patch32": {
-        **OLD, **CLIP, "feature_extractor_type": "OwlViTFeatureExtractor", "crop_size": 768,
-        "do_center_crop": False, "resample": 3, "size": 768,
-    },
     "czczup/textnet-base": {
         **DONE, **IMAGENET, "image_processor_type": "TextNetImageProcessor", "crop_size": square(224),
         "do_center_crop": False, "do_convert_rgb": True, "resample": 2, "size": {"shortest_edge": 640},
@@ -216,10 +177,6 @@ PUBLISHED: dict[str, Config] = {
     "magic-leap-community/superpoint": {
         "do_resize": True, "do_rescale": True, "rescale_factor": 0.00392156862745098,
         "image_processor_type": "SuperPointImageProcessor", "size": {"height": 480, "width": 640},
-    },
-    "MCG-NJU/videomae-base": {
-        **OLD, **IMAGENET, "feature_extractor_type": "VideoMAEFeatureExtractor", "do_center_crop": True,
-        "resample": 2, "size": 224,
     },
     "google/vivit-b-16x2-kinetics400": {
         **DONE, **HALF, "do_normalize": False, "image_processor_type": "VivitImageProcessor",

@@ -159,15 +159,6 @@ def test_property_sets() -> None:
     assert properties.size == 0
 
 
-def test_features_have_winrt_s_names(digits_path: Path) -> None:
-    features = LearningModel.load(digits_path).input_features
-    assert features.size == 1
-    assert features.get_at(0) is features[0]
-    assert features.index_of(features[0]) == (True, 0)
-    assert features.index_of(None) == (False, 0)
-    assert isinstance(features, Vector)
-
-
 @pytest.fixture
 def digits_path() -> Path:
     return PICTURES.parent.parent / "models" / "digits.onnx"
@@ -273,13 +264,6 @@ def test_an_iterator_that_stands_at_an_element() -> None:
     assert info.value.hresult == 0x8000000B
     assert list(TensorFloat.create_from_array([2], [1.0, 2.0]).get_as_vector_view().first()) == [1.0, 2.0]
     assert [(pair.key, pair.value) for pair in PropertySet({"a": 1}).first()] == [("a", 1)]
-
-
-def test_vector_views_know_where_an_element_is() -> None:
-    view = TensorString.create_from_array([3], ["a", "b", "b"]).get_as_vector_view()
-    assert (view.index_of("b"), view.index_of("c"), view.size, view.get_at(2)) == ((True, 1), (False, 0), 3, "b")
-    with pytest.raises(InvalidArgumentError, match="no element -1 of 3"):
-        view.get_at(-1)
 
 
 def test_objects_are_what_they_are(digits: LearningModelSession) -> None:
@@ -424,26 +408,6 @@ def test_a_bitmap_locked_for_reading_is_read_only() -> None:
     view.lock_buffer(BitmapBufferAccessMode.READ)
     with pytest.raises(InvalidArgumentError, match="read-only"):
         view.lock_buffer(BitmapBufferAccessMode.WRITE)
-
-
-def test_a_bitmap_with_gaps_between_its_rows_is_not_locked() -> None:
-    bitmap = SoftwareBitmap.from_array(noise(6, 4, 4)[:, ::2], RGBA8)
-    with pytest.raises(InvalidArgumentError, match="rows do not lie one after the other"):
-        bitmap.lock_buffer(BitmapBufferAccessMode.READ)
-    SoftwareBitmap.copy(bitmap).lock_buffer(BitmapBufferAccessMode.READ)
-
-
-def test_alpha_is_multiplied_in_and_divided_out() -> None:
-    pixels = np.array([[[200, 100, 50, 128], [10, 20, 30, 255], [90, 80, 70, 0]]], np.uint8)
-    source = SoftwareBitmap.from_array(pixels, RGBA8, STRAIGHT)
-    premultiplied = SoftwareBitmap.convert(source, RGBA8, PREMULTIPLIED)
-    assert premultiplied.bitmap_alpha_mode is PREMULTIPLIED
-    alpha = pixels[..., 3:].astype(float)
-    expected = np.rint(pixels[..., :3] * alpha / 255)
-    np.testing.assert_allclose(premultiplied.to_numpy()[..., :3], expected, atol=1)
-    np.testing.assert_array_equal(premultiplied.to_numpy()[..., 3], pixels[..., 3])
-    back = SoftwareBitmap.convert(premultiplied, BGRA8, STRAIGHT).to_numpy()
-    np.testing.assert_allclose(back[0, :2, [2, 1, 0]].T, pixels[0, :2, :3], atol=2)
 
 
 def test_alpha_stays_where_nothing_else_is_asked_for() -> None:
@@ -810,9 +774,3 @@ def test_creating_files(tmp_path: Path) -> None:
     for name in ("", "../x.txt", "sub/x.txt"):
         with pytest.raises(InvalidArgumentError, match="is not the name of a file"):
             folder.create_file_async(name).get()
-
-
-def test_a_model_from_a_storage_file(digits_path: Path) -> None:
-    file = StorageFile.get_file_from_path_async(digits_path).get()
-    assert machinelearning.LearningModel.load_from_storage_file_async(file).get().name == "digits"
-    assert machinelearning.LearningModel.load_from_stream(file).size == digits_path.stat().st_size

@@ -21,8 +21,6 @@ from winml_py.core.base import atomic_files, child_process, machine
 from winml_py.core.base.atomic_files import move_into_place, write_whole
 from winml_py.core.cache import answers
 
-SYSTEMS = ("linux", "darwin", "win32")
-
 
 @pytest.fixture
 def on_system(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:

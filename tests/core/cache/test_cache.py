@@ -143,15 +143,6 @@ def test_a_folder_of_somebody_else_is_not_used(
     assert f"it belongs to user {owner}, and this process runs as user {owner + 1}" in caplog.text
 
 
-@needs_modes
-def test_a_saved_model_that_others_can_write_to_is_not_used(place: Path) -> None:
-    keep()
-    (place / KEY).chmod(0o770)
-    assert not folders.is_intact(place / KEY)
-    assert folders.entries() == []
-    assert folders.clear() == 0
-
-
 def test_a_link_to_a_folder_may_be_the_folder(place: Path, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir(mode=0o700)
     place.parent.mkdir()

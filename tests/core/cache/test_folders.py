@@ -316,3 +316,14 @@ def test_what_a_killed_process_was_removing_goes(place: Path) -> None:
     Model("a" * 40).get()
     assert not left.exists()
     assert len(folders.entries()) == 2
+
+
+def test_what_cannot_be_removed_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError("busy")
+
+    Model().get()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", refuse)
+        assert folders.clear() == 0
+    assert folders.clear() == 1

@@ -178,7 +178,7 @@ THEIR_SIZES: dict[str, Callable[[int, int], Size]] = {
 
 
 @pytest.mark.parametrize("name", THEIR_SIZES)
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(st.integers(100, 4000), st.integers(100, 4000))
 @example(250, 640)  # ViLT truncates after rounding to the nearest
 @example(445, 1334)  # DETR leaves such a picture alone

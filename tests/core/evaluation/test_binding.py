@@ -477,6 +477,14 @@ def test_a_read_only_picture_is_no_output(picture: LearningModelBinding) -> None
     assert "is read-only" in str(refusal(picture, "y", frozen))
 
 
+def test_frames_for_another_batch_are_refused() -> None:
+    made = open_session(unary(shape=("n", 3, 4, 6), denotation="IMAGE"))
+    with pytest.raises(WinMLError, match="gave 2 pictures, and 1 are bound to it"):
+        made.evaluate_features(
+            {"x": np.zeros((2, 3, 4, 6), np.float32), "y": VideoFrame(BitmapPixelFormat.BGRA8, 6, 4)}
+        )
+
+
 def test_a_pillow_image_is_no_output(picture: LearningModelBinding) -> None:
     assert "cannot be written in place" in str(refusal(picture, "y", Image.new("RGB", (6, 4))))
 
