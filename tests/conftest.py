@@ -15,7 +15,6 @@ from helpers import sentences
 from helpers.paths import MODELS, PICTURES
 from winml_py import LearningModel, LearningModelDevice, LearningModelSession
 from winml_py.core.imaging import resize
-from winml_py.core.runtime.cpu import decision
 from winml_py.core.runtime.providers import plugins
 from winml_py.core.runtime.providers.openvino import OPENVINO, OPENVINO_PACKAGE
 from winml_py.core.runtime.providers.provider import ProviderDevice
@@ -76,7 +75,6 @@ def _apart(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """What is installed beside the package, or was remembered, changes no test but those that ask for it."""
-    monkeypatch.setattr(decision, "_trusted", {})
     if "WINML_PY_TEST_TROUBLE" in os.environ and not request.node.get_closest_marker("kept"):
         monkeypatch.delenv("WINML_PY_CACHE", raising=False)  # the user's folder, which is in trouble: under_trouble.py
     else:

@@ -14,8 +14,8 @@ from .core.base.agreement import FLOAT_TOLERANCE
 from .core.base.atomic_files import require_another_file, require_folder, write_whole
 from .core.base.messages import Facts
 from .core.imaging.contract import ImageContract
-from .core.model.operators import ModelOperators, Operators
 from .core.onnx_file.nodes import messages
+from .core.runtime.custom.operator import ModelOperators, Operators
 from .core.runtime.custom.split import put_back, take_out
 from .core.runtime.ort.compile import save_optimized
 from .core.runtime.ort.transformers import fuse_layers

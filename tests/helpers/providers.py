@@ -16,7 +16,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from winml_py import LearningModelDevice
+from winml_py import LearningModelDevice, LearningModelDeviceKind
 from winml_py.core.runtime.ort import compile as compiling
 from winml_py.core.runtime.providers import catalogue
 from winml_py.core.runtime.providers.provider import CPU_NAME, Provider, ProviderDevice
@@ -31,7 +31,7 @@ RealRunOptions = onnxruntime.RunOptions
 def device(provider: Provider, library: str = "", hardware: str = "gpu", number: int = 0) -> LearningModelDevice:
     """A device of a provider, from the runtime's own package or with a library from a plugin."""
     found = ProviderDevice(provider.name, "stand-in", library, number, hardware, "stand-in", "ACME", float16=False)
-    return LearningModelDevice._from_provider_device(found)
+    return LearningModelDevice(LearningModelDeviceKind.DIRECTX, _device=found)
 
 
 class Runtime:

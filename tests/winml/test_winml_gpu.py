@@ -107,7 +107,7 @@ def half_model(*, cast: bool) -> bytes:
 def test_a_float16_model_runs_in_what_the_device_has(gpu: LearningModelDevice, has_float16: bool) -> None:
     """Windows ML refuses it on a device without; here it runs in float32, and the session says so."""
     assert gpu._device is not None
-    device = LearningModelDevice._from_provider_device(gpu._device._replace(float16=has_float16))
+    device = LearningModelDevice(LearningModelDeviceKind.DIRECTX, _device=gpu._device._replace(float16=has_float16))
     session = on(device, half_model(cast=False))
     assert session.precision is (Precision.HALF if has_float16 else Precision.FLOAT32)
     came = session.evaluate_features({"x": np.float16([0.5, 1, 2, 4])}).outputs["y"].to_numpy()

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from ..core.base.arrays import Array
 from ..core.imaging.contract import OUR_KEYS
-from ..core.runtime.gpu.float32_graph import TYPE_ATTRIBUTES
+from ..core.runtime.gpu.float32 import TYPE_ATTRIBUTES
 from ..core.runtime.ort.transformers import ALWAYS_FLOAT_INPUTS, convert_np_to_float16
 
 FLOAT, FLOAT16 = ir.DataType.FLOAT, ir.DataType.FLOAT16

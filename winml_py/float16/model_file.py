@@ -15,10 +15,10 @@ from onnx import ModelProto, TypeProto, ValueInfoProto, helper, inliner
 from onnx_ir.passes import common
 
 from ..core.base.atomic_files import write_whole
-from ..core.model.operators import ModelOperators
 from ..core.onnx_file.nodes import messages
 from ..core.onnx_file.protobuf import PROTOBUF_LIMIT
 from ..core.onnx_file.source import Skeleton
+from ..core.runtime.custom.operator import ModelOperators
 from ..core.runtime.custom.split import declared_outputs, take_out
 from ..core.runtime.ort.schemas import infer_outputs, is_known
 from ..errors import ConversionError

@@ -9,8 +9,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from ..core.base.file_kinds import missing_file_hint
-from ..core.base.messages import did_you_mean
+from ..core.base.messages import did_you_mean, missing_file_hint
 from ..core.evaluation.picture_inputs import tensor_of
 from ..core.features.descriptors import (
     FeatureDescriptor,

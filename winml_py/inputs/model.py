@@ -21,7 +21,7 @@ from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.contract import ImageContract
 from ..core.model.contracts import fitting_inputs
 from ..core.model.model import LearningModel
-from ..core.model.operators import ModelOperators, Operators
+from ..core.runtime.custom.operator import ModelOperators, Operators
 from ..core.runtime.device import LearningModelDevice
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..core.base.machine import allowed_cores
-from ..core.base.timing import median_turn
 
 GAIN = 1.03
 """A smaller gain than this is none: it is not worth an option that others have to understand."""
@@ -92,7 +91,9 @@ def compare(ones: Sequence[float], others: Sequence[float], other_cores: float) 
     """How two contenders compare by their seconds in the same turns, while other programs used so many cores."""
     ratios = [one / other for one, other in zip(ones, others, strict=True)]
     low, high = median_range(ratios)
-    before, after = median_turn(ones, others)
+    # The round whose ratio is the median: its times agree with the ratio, which medians of each for itself need not.
+    rounds = sorted(zip(ones, others, strict=True), key=lambda pair: pair[0] / pair[1])
+    before, after = rounds[(len(rounds) - 1) // 2]
     gain, turns = before / after, len(ratios)
     is_hopeless = high < GAIN or _without(other_cores, high) <= 1
     is_apart = turns >= ROUNDS and (is_hopeless or (gain >= GAIN and _without(other_cores, low) > 1))

@@ -15,7 +15,7 @@ import pytest
 from winml_py import CanceledError, ClosedError, EvaluationError, Precision, SizeMismatchError
 from winml_py.core.base.cancellation import Stop
 from winml_py.core.runtime.cpu.chosen import ChosenEngine
-from winml_py.core.runtime.cpu.decision import Decision, Shapes
+from winml_py.core.runtime.cpu.decision import Decision
 from winml_py.core.runtime.engine import EngineOptions, Explanation, HostEngine, PlacedNode
 from winml_py.core.runtime.runs import Bound, fill, require_open
 from winml_py.errors import EngineWarning, IllegalCallError
@@ -62,9 +62,8 @@ class Choices:
     def __init__(self, rival: Plain | None) -> None:
         self.references: list[Plain] = []
         self.rival = rival
-        self.checked: set[Shapes] | None = None
         self.decided: list[np.ndarray] = []
-        self.trusted, self.refused = 0, list[str]()
+        self.refused: list[str] = []
         self.deciding: Callable[[], object] = lambda: None
 
     def compile_reference(self) -> Plain:
@@ -81,7 +80,7 @@ class Choices:
         if self.rival is None:
             return Decision(None, Explanation("reference", Precision.FLOAT32, "faster"))
         explanation = Explanation("rival", Precision.HALF, "faster", number_type="bfloat16", memory=30)
-        return Decision(self.rival, explanation, self.checked)
+        return Decision(self.rival, explanation)
 
     def problem_of(self, explanation: Explanation, expected: Mapping[str, Any], came: Mapping[str, Any]) -> str:
         assert explanation.engine == "rival"
@@ -89,10 +88,6 @@ class Choices:
 
     def without_reference(self, explanation: Explanation) -> Explanation:
         return explanation._replace(memory=20)
-
-    def trust(self, explanation: Explanation, checked: set[Shapes]) -> None:
-        self.trusted += 1
-        self.checked = checked
 
     def refuse(self, explanation: Explanation, problem: str) -> Explanation:
         self.refused.append(problem)
@@ -143,7 +138,6 @@ def test_the_evaluations_1_2_4_8_and_16_are_checked_and_then_the_reference_is_cl
         assert choices.reference.is_open is (number < 16)
         assert engine.explanation.memory == (30 if number < 16 else 20)
     assert both == [1, 2, 4, 8, 16]
-    assert choices.trusted == 1
     assert [array.tolist() for array in choices.decided] == [[1]]  # the caller's own numbers
     assert engine.placement() == rival.placement()
     assert engine.end_profiling() == b"rival"
@@ -321,15 +315,6 @@ def test_an_engine_that_is_named_gets_what_is_not_finite() -> None:
     assert (rival.runs, choices.reference.runs) == (3, 2)
 
 
-def test_what_this_process_trusts_is_not_checked_again() -> None:
-    choices = Choices(doubling())
-    choices.checked = {((1,),)}
-    engine = ChosenEngine(EngineOptions(1), choices)
-    assert evaluate(engine, 1) == [2]
-    assert (choices.reference.runs, choices.reference.is_open) == (0, False)
-    assert engine.explanation.memory == 20
-
-
 def test_shapes_that_are_new_are_checked_before_the_other_engine_sees_them() -> None:
     rival = doubling()
     engine, choices = chosen(rival)
@@ -346,7 +331,6 @@ def test_shapes_that_are_new_are_checked_before_the_other_engine_sees_them() -> 
     assert evaluate(engine, 3) == [6]
     assert order == ["rival", "reference", "rival", "rival", "rival"]
     assert choices.reference.is_open  # other shapes may come
-    assert choices.checked == {((1,),), ((2,),), ((3,),)}
 
     def refuse(stop: Stop | None) -> None:
         raise EvaluationError("There are too many.")
@@ -393,7 +377,7 @@ def test_eight_threads_make_the_checks_once() -> None:
         assert came == [[number * 2] for number in range(200)]
         assert 5 <= choices.reference.runs <= 5 + 8  # others began before the first check of these shapes had ended
         assert rival.runs == 200
-        assert len(choices.decided) == choices.trusted == 1
+        assert len(choices.decided) == 1
         assert not choices.reference.is_open
 
 

@@ -632,7 +632,7 @@ def test_an_operator_that_no_node_names_changes_nothing() -> None:
             InvalidArgumentError,
             "An output of the operator",
         ),
-        (lambda: LearningModel.load(chain()[0], operators=abs), InvalidArgumentError, "Operators are a list"),
+        (lambda: LearningModel.load(chain()[0], operators=abs), InvalidArgumentError, "Expected a list of operators"),
         (lambda: LearningModel.load(chain()[0], operators=[abs]), InvalidArgumentError, "CustomOperator or the path"),
         (lambda: LearningModel.load(chain()[0], operators=[chain()[1]] * 2), InvalidArgumentError, "two functions for"),
         (lambda: LearningModel.load(chain()[0], operators=["no.so"]), ModelNotFoundError, "no library of operators"),

@@ -236,7 +236,7 @@ def test_a_picture_for_a_float16_model(gpu: LearningModelDevice) -> None:
     )
     assert gpu._device is not None
     for has_half in (True, False):
-        device = LearningModelDevice._from_provider_device(gpu._device._replace(float16=has_half))
+        device = LearningModelDevice(LearningModelDeviceKind.DIRECTX, _device=gpu._device._replace(float16=has_half))
         session = open_free_session(model, device)
         assert session.precision is (Precision.HALF if has_half else Precision.FLOAT32)
         came = session.evaluate_features({"x": value, "y": TensorFloat16Bit.create()}).outputs["y"].to_numpy()

@@ -277,12 +277,8 @@ def host_array(value: Any, error: type[WinMLError] = InvalidBindingError) -> Arr
     except (BufferError, RuntimeError, ValueError, TypeError, AttributeError) as cause:
         reason = str(cause).rstrip(".")
         raise error(f"A {type_name(value)} does not export its memory: {reason}.", hint=_remedy(value)) from cause
-    return array if array.flags.writeable else _writable(value, array)
-
-
-def _writable(value: object, array: Array) -> Array:
-    """The array that can be written to: before version 1.0 of DLPack numpy makes such arrays read-only."""
-    shared = value.numpy() if hasattr(value, "numpy") else None
+    # Before version 1.0 of DLPack numpy makes such arrays read-only.
+    shared = value.numpy() if not array.flags.writeable and hasattr(value, "numpy") else None
     if isinstance(shared, np.ndarray) and shared.flags.writeable and np.shares_memory(shared, array):
         return shared
     return array

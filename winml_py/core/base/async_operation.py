@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ...enums import AsyncStatus
 from ...errors import CanceledError, IllegalCallError
-from . import child_process
 from .cancellation import Stop
 from .child_process import shared_pool
 
@@ -38,8 +37,6 @@ class AsyncOperation(Generic[T]):
         """Starts the work; it is given the way to find out that it should stop."""
         self._stop = Stop()
         self._completed: Callable[[AsyncOperation[T], AsyncStatus], object] | None = None
-        self._is_inherited = False
-        child_process.watch_forks(self)
         self._future: Future[T] = _future()
         # Starting a thread waits for it to run, which is some milliseconds where others work: no event loop is to wait.
         shared_pool("winml-py starts", 1).submit(self._start, work)
@@ -61,21 +58,9 @@ class AsyncOperation(Generic[T]):
         else:
             self._future.set_result(result)
 
-    def in_child(self) -> None:
-        """After a fork, the thread that does the work is the parent's."""
-        self._is_inherited = True
-
-    def _require_here(self) -> None:
-        if self._is_inherited and not self._future.done():
-            raise IllegalCallError(
-                "The operation was started before a fork, and goes on in the parent process alone.",
-                hint="Start it in this process.",
-            )
-
     def __await__(self) -> Generator[Any, None, T]:
         import asyncio
 
-        self._require_here()
         try:
             return (yield from asyncio.wrap_future(self._future).__await__())
         except asyncio.CancelledError:
@@ -91,12 +76,10 @@ class AsyncOperation(Generic[T]):
         Raises:
             CanceledError: the operation was cancelled.
             TimeoutError: it is not done yet; it goes on.
-            IllegalCallError: it goes on in the process that this one was forked from.
             WinMLError: what the work raised.
         """
         from concurrent.futures import CancelledError
 
-        self._require_here()
         try:
             return self._future.result(timeout)
         except CancelledError:
@@ -106,7 +89,6 @@ class AsyncOperation(Generic[T]):
         """Waits until the operation is done, `timeout` seconds at most, and returns the status."""
         from concurrent.futures import wait
 
-        self._require_here()
         wait([self._future], timeout)
         return self.status
 

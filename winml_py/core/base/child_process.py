@@ -316,30 +316,15 @@ def environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": os.pathsep.join(folders), "PYTHONSAFEPATH": "1"}
 
 
-WINDOWS_ENDINGS = {
-    0xC0000005: "access violation",
-    0xC000001D: "illegal instruction",
-    0xC0000094: "integer division by zero",
-    0xC00000FD: "stack overflow",
-    0xC0000135: "a DLL was not found",
-    0xC000013A: "Ctrl-C",
-    0xC0000374: "heap corruption",
-    0xC0000409: "abort",
-}
-"""What Windows means by the status of a process that it ended. Elsewhere the status is a signal."""
-
-
 def ending(status: int) -> str:
-    """How a process ended: "SIGSEGV"; on Windows "status 0xC0000005 (access violation)"; or "status 1"."""
+    """How a process ended: "SIGSEGV"; on Windows "status 0xC0000005", an access violation; or "status 1"."""
     import signal
 
     if status < 0:
         with suppress(ValueError):  # real-time signals have no names
             return signal.Signals(-status).name
         return f"signal {-status}"
-    if status < 1 << 31:
-        return f"status {status}"
-    return f"status 0x{status:08X}" + (f" ({WINDOWS_ENDINGS[status]})" if status in WINDOWS_ENDINGS else "")
+    return f"status {status}" if status < 1 << 31 else f"status 0x{status:08X}"
 
 
 # Forks: the child is told what of its parent's it cannot use. Threads, and the locks that they hold, stay behind.

@@ -90,14 +90,14 @@ class NameMap(MapView[V], Generic[V]):
     __slots__ = ("_folded", "_items")
 
     def __init__(self, items: Mapping[str, V]) -> None:
-        self._items = dict(items)
+        self._items = items
         self._folded: dict[str, str] | None = None
 
     def _spelling(self, name: object) -> str | None:
         if not isinstance(name, str) or name in self._items:
             return name if isinstance(name, str) else None
         if self._folded is None:  # first spelling wins, so fill backwards
-            self._folded = {key.casefold(): key for key in reversed(self._items)}
+            self._folded = {key.casefold(): key for key in reversed([*self._items])}
         return self._folded.get(name.casefold())
 
     def __getitem__(self, name: str) -> V:
@@ -117,7 +117,7 @@ class NameMap(MapView[V], Generic[V]):
         return len(self._items)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._items!r})"
+        return f"{type(self).__name__}({dict(self._items)!r})"
 
 
 class PropertySet(MapView[Any], UserDict[str, Any]):
@@ -131,8 +131,7 @@ class PropertySet(MapView[Any], UserDict[str, Any]):
 
     def remove(self, key: str, /) -> None:
         """WinRT's name for `del map[key]`."""
-        self[key]  # which raises our own error
-        del self[key]
+        self.pop(key)
 
     def get_view(self) -> Mapping[str, Any]:
         """A copy, for reading."""

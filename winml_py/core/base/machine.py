@@ -54,12 +54,6 @@ def read_group_file(*path: str | os.PathLike[str]) -> str:
         return ""
 
 
-def read_group_number(*path: str | os.PathLike[str]) -> int | None:
-    """The number in a file; None where there is none, or another word such as `max`."""
-    text = read_group_file(*path)
-    return int(text) if text.isdigit() else None
-
-
 def usable_cores() -> int:
     """The cores this process may use: its affinity, and what its control group grants; at least 1."""
     quota = cgroup_quota()
@@ -95,18 +89,14 @@ def allowed_cores() -> Collection[int]:
 
 def cgroup_quota(root: str | Path = CONTROL_GROUPS, groups_file: str | Path = OWN_GROUPS) -> float | None:
     """How many cores the limit of a container allows this process; None where there is no limit."""
-    limits = (_version2(folder) or _version1(folder) for folder in control_groups("cpu", root, groups_file))
-    return min((limit for limit in limits if limit is not None), default=None)
-
-
-def _version2(folder: str) -> float | None:
-    quota, _, period = read_group_file(folder, "cpu.max").partition(" ")
-    return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
-
-
-def _version1(folder: str) -> float | None:
-    quota, period = read_group_number(folder, "cpu.cfs_quota_us"), read_group_number(folder, "cpu.cfs_period_us")
-    return quota / period if quota is not None and period else None
+    limits = []
+    for folder in control_groups("cpu", root, groups_file):
+        quota, _, period = read_group_file(folder, "cpu.max").partition(" ")
+        if not quota:  # control groups of version 1
+            quota, period = (read_group_file(folder, f"cpu.cfs_{name}_us") for name in ("quota", "period"))
+        if quota.isdigit() and period.isdigit():  # no limit is "max", or -1
+            limits.append(int(quota) / int(period))
+    return min(limits, default=None)
 
 
 # How much memory there is for us.
@@ -130,21 +120,15 @@ def free_memory(root: str | Path = CONTROL_GROUPS, groups_file: str | Path = OWN
     """Bytes that this process may still take: what the machine has available, and what its control groups grant."""
     import psutil
 
-    granted = [_memory_headroom(folder) for folder in control_groups("memory", root, groups_file)]
-    return max(0, min(free for free in (int(psutil.virtual_memory().available), *granted) if free is not None))
-
-
-def _memory_headroom(folder: str) -> int | None:
-    for limit_file, used_file, cache_key in _VERSIONS:
-        limit, used = read_group_number(folder, limit_file), read_group_number(folder, used_file)
-        if limit is not None and used is not None:
-            return limit - used + _statistic(read_group_file(folder, "memory.stat"), cache_key)
-    return None
-
-
-def _statistic(statistics: str, key: str) -> int:
-    words = statistics.split()
-    return int(words[words.index(key) + 1]) if key in words else 0
+    free = [int(psutil.virtual_memory().available)]
+    for folder in control_groups("memory", root, groups_file):
+        for limit_file, used_file, cache_key in _VERSIONS:
+            limit, used = read_group_file(folder, limit_file), read_group_file(folder, used_file)
+            if limit.isdigit() and used.isdigit():  # no limit is "max"
+                words = read_group_file(folder, "memory.stat").split()
+                cached = int(words[words.index(cache_key) + 1]) if cache_key in words else 0
+                free.append(int(limit) - int(used) + cached)
+    return max(0, min(free))
 
 
 # What the system says of the processor.

@@ -1,8 +1,7 @@
-"""Timing of things against each other: they take turns, so that what disturbs the machine disturbs all alike."""
+"""Timing of things against each other."""
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Sequence
 
 
@@ -11,7 +10,7 @@ def take_turns(
     rounds: int,
     is_enough: Callable[[Sequence[Sequence[float]]], bool] = lambda seconds: False,
 ) -> list[list[float]]:
-    """Times blocks in turns.
+    """Times blocks in turns, so that what disturbs the machine disturbs all alike.
 
     Args:
         blocks: each does its work once, and gives the seconds of it.
@@ -29,16 +28,3 @@ def take_turns(
         if is_enough(seconds):
             break
     return seconds
-
-
-def median_turn(ones: Sequence[float], others: Sequence[float]) -> tuple[float, float]:
-    """The seconds of both blocks in the round whose ratio is the median: times and a ratio that agree with each other,
-    which medians of each block for itself need not.
-    """
-    pairs = sorted(zip(ones, others, strict=True), key=lambda pair: pair[0] / pair[1])
-    return pairs[(len(pairs) - 1) // 2]
-
-
-def median_ratio(ones: Sequence[float], others: Sequence[float]) -> float:
-    """How many times as long the first take as the second: the median of the rounds' ratios."""
-    return statistics.median([one / other for one, other in zip(ones, others, strict=True)])

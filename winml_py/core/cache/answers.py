@@ -18,14 +18,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ..base.atomic_files import written_whole
 from ..base.messages import Facts, logger
-
-if TYPE_CHECKING:
-    from filelock import FileLock
-
 
 SCHEMA = 1
 KEY_LENGTH = 40
@@ -158,9 +154,10 @@ def asking(key: str, check: Callable[[], None] = lambda: None) -> Iterator[bool]
     Yields:
         Whether the others really wait: False where nothing is kept, or the two minutes are over.
     """
-    from filelock import Timeout
+    from filelock import FileLock, Timeout
 
-    lock = _lock(key)
+    where = trusted_folder(make=True)
+    lock = FileLock(where / f"{key}{OURS}.lock", timeout=SLICE_SECONDS, mode=FILE_MODE) if where else None
     until = time.monotonic() + WAIT_SECONDS
     while lock is not None and not lock.is_locked:
         try:
@@ -179,15 +176,6 @@ def asking(key: str, check: Callable[[], None] = lambda: None) -> Iterator[bool]
         yield True
     finally:
         lock.release()
-
-
-def _lock(key: str) -> FileLock | None:
-    from filelock import FileLock
-
-    where = trusted_folder(make=True)
-    if where is None:
-        return None
-    return FileLock(where / f"{key}{OURS}.lock", timeout=SLICE_SECONDS, mode=FILE_MODE)
 
 
 def entries() -> list[Entry]:

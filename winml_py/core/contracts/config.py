@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ...errors import InvalidArgumentError, NotSupportedError, StorageNotFoundError
 from ..base.arguments import JsonSource, name_of, open_text
-from ..base.file_kinds import missing_file_hint
+from ..base.messages import missing_file_hint
 
 Source = JsonSource
 

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 
 from ...errors import InvalidArgumentError, StorageNotFoundError
 from ..base.arguments import is_text
-from ..base.file_kinds import missing_file_hint
-from ..base.messages import logger
+from ..base.messages import logger, missing_file_hint
 from .config import Source, read_config
 
 LABELS_KEY = "Labels"

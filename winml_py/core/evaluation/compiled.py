@@ -19,6 +19,7 @@ from ..model.model import LearningModel
 from ..runtime.engine import Engine
 from ..runtime.pool import Lease
 from ..runtime.request import CompileRequest
+from .outputs import UnboundOutput
 
 if TYPE_CHECKING:
     from .device_pictures import DevicePictures
@@ -39,6 +40,7 @@ class Compiled:
         inputs: the model's, by name, in the graph's order, with the contracts that are attached to them.
         input_names: their names.
         outputs: the model's, by name, in the graph's order.
+        unbound_outputs: receive what nobody bound memory for, for all evaluations.
         is_silent: whether what a program may have written by mistake is passed over, as in Windows ML.
         missing_contracts: warns of pictures without a contract.
         lock: the session's, which the engine holds while it talks to a GPU.
@@ -66,6 +68,7 @@ class Compiled:
         self.input_names = frozenset(self.inputs)
         self.is_silent, self.missing_contracts = content.is_silent, content.missing_contracts
         self.outputs: Mapping[str, FeatureDescriptor] = {feature.name: feature for feature in model.output_features}
+        self.unbound_outputs = {name: UnboundOutput(feature) for name, feature in self.outputs.items()}
         self.lock, self.device_name = lock, device_name
         self.loss: DeviceLostError | None = None
         self.is_inherited = self.has_compared_batch = False

@@ -48,7 +48,6 @@ from .outputs import (
     ImageOutput,
     OutputSlot,
     TensorOutput,
-    UnboundOutput,
     require_no_overlap,
     slot_for_container,
     writable_array,
@@ -94,6 +93,7 @@ class LearningModelBinding(Object, MapView[Any]):
                 f"Expected a LearningModelSession, got {type_name(session)}.",
                 hint="Write LearningModelBinding(session), where session = LearningModelSession(model).",
             )
+        compiled.require_open()
         self._session = session  # a session that nobody else holds would close its engine
         self._is_silent = compiled.is_silent
         self._inside = Evaluation(compiled)
@@ -163,7 +163,6 @@ class Evaluation:
     """
 
     def __init__(self, compiled: Compiled) -> None:
-        compiled.require_open()
         self.compiled = compiled
         self._lock = threading.Lock()
         self._reset()
@@ -178,10 +177,7 @@ class Evaluation:
         self._fits: dict[str, PictureFit] = {}
         self.bound: dict[str, Any] = {}
         self._is_checked = True
-        self._missing = set(self.compiled.input_names)
-        self._slots: dict[str, OutputSlot] = {
-            name: UnboundOutput(feature) for name, feature in self.compiled.outputs.items()
-        }
+        self._slots: dict[str, OutputSlot] = {**self.compiled.unbound_outputs}
 
     @property
     def pictures(self) -> PictureInputs:
@@ -205,8 +201,7 @@ class Evaluation:
             for name in list(self._values.outputs):
                 self._values.set_output(name, None)
             for name in self.bound.keys() & self._slots.keys():
-                self._slots[name] = UnboundOutput(self.compiled.outputs[name])
-            self._missing = set(self.compiled.input_names)
+                self._slots[name] = self.compiled.unbound_outputs[name]
             self._bound_tensors, self.bound, self._shared_arrays = {}, {}, {}
 
     def bind(self, name: str, value: object, properties: BindProperties = NO_PROPERTIES) -> None:
@@ -236,7 +231,6 @@ class Evaluation:
                 self._write_pictures(bindable)
                 self._bound_tensors.pop(name, None)
                 self._shared_arrays.pop(name, None)
-                self._missing.discard(name)
                 self.bound[name] = value
                 return
             if isinstance(bindable, Container):
@@ -254,7 +248,6 @@ class Evaluation:
 
     def _set_array(self, name: str, value: object, read: Any) -> None:
         self._values.set_input(name, read)
-        self._missing.discard(name)
         self.bound[name] = value
         if self._bound_tensors:
             self._bound_tensors.pop(name, None)
@@ -313,8 +306,10 @@ class Evaluation:
         """
         engine = self.compiled.require_open()  # before the lock, as in `clear`
         with self._lock if stop is None else held(self._lock, stop):
-            if self._missing:
-                raise self._missing_inputs()
+            if not self.compiled.input_names <= self.bound.keys():
+                missing = [feature for name, feature in self.compiled.inputs.items() if name not in self.bound]
+                expected = ", ".join(f"{feature.name} ({feature.expects()})" for feature in missing)
+                raise MissingInputError(f"Missing Input: {expected}.", hint="Bind every input before evaluate().")
             for storage in self._bound_tensors.values():
                 storage.require_valid()
             if not self._is_checked:  # not at bind, where two outputs may just be swapping their arrays
@@ -367,11 +362,6 @@ class Evaluation:
             return {}
         return {name: batch for name, batch in self._pictures.placements.items() if name in self.bound}
 
-    def _missing_inputs(self) -> MissingInputError:
-        missing = [feature for name, feature in self.compiled.inputs.items() if name in self._missing]
-        expected = ", ".join(f"{feature.name} ({feature.expects()})" for feature in missing)
-        return MissingInputError(f"Missing Input: {expected}.", hint="Bind every input before evaluate().")
-
 
 def bind_features(compiled: Compiled, features: Mapping[str, object]) -> Evaluation:
     """An evaluation of values by the names of inputs and outputs.
@@ -412,7 +402,12 @@ def check_input(
     """
     bindable = resolve(value, descriptor, properties, before)
     if isinstance(bindable, HostTensor):
-        _require_data(bindable.tensor, descriptor)
+        if bindable.tensor.is_placeholder:
+            raise InvalidBindingError(
+                f"The model variable {descriptor.name} is an input, but has no associated resources to bind.",
+                hint="Give the tensor data: create_from_array, from_numpy"
+                + (", or write to its to_numpy()." if bindable.tensor.shape else "."),
+            )
     elif isinstance(bindable, (DeviceTensor, DevicePixels)):
         if isinstance(value, Tensor):
             inside(value).require_valid()
@@ -420,15 +415,6 @@ def check_input(
     elif isinstance(bindable, Pictures):
         _ = bindable.fit.placements  # computed here, for the errors of a bind
     return bindable
-
-
-def _require_data(tensor: Tensor, descriptor: FeatureDescriptor) -> None:
-    if tensor.is_placeholder:
-        raise InvalidBindingError(
-            f"The model variable {descriptor.name} is an input, but has no associated resources to bind.",
-            hint="Give the tensor data: create_from_array, from_numpy"
-            + (", or write to its to_numpy()." if tensor.shape else "."),
-        )
 
 
 def _require_here(array: DeviceArray, name: str, location: MemoryLocation | None) -> None:

@@ -45,7 +45,9 @@ def check_features(compiled: Compiled, features: Mapping[str, object]) -> list[L
         checked: Bindable | CheckedOutput | None = None
         if not is_input:
             checked = check_output(value, descriptor, NO_PROPERTIES, compiled)
-        elif not is_picture_file(value, descriptor) and not _has_pillow(value):
+        elif not is_picture_file(value, descriptor) and not any(
+            map(is_pil_image, value if isinstance(value, (list, tuple)) else [value])  # decoded when they are looked at
+        ):
             checked = check_input(value, descriptor, NO_PROPERTIES, compiled)
             compiled.missing_contracts.tell(checked, NO_PROPERTIES)
         values.append(LateValue(descriptor, value, checked))
@@ -75,11 +77,6 @@ def bind_later(compiled: Compiled, values: Iterable[LateValue], stop: Stop) -> E
                 picture = ImageFeatureValue.load(value) if is_file else _convert_picture(value)  # type: ignore[arg-type]
                 evaluation.bind_input(descriptor, picture, NO_PROPERTIES)
     return evaluation
-
-
-def _has_pillow(value: object) -> bool:
-    """Whether a value is a Pillow image, or a list with one: those may be decoded when they are looked at."""
-    return any(map(is_pil_image, value)) if isinstance(value, (list, tuple)) else is_pil_image(value)
 
 
 def _convert_picture(value: object) -> Any:

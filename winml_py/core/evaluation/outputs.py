@@ -25,7 +25,7 @@ from ..features.descriptors import (
 )
 from ..features.pictures import ImageFeatureValue
 from ..features.tensor import Tensor, over
-from ..features.tensor_classes import CLASSES_BY_DTYPE, TensorString
+from ..features.tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES, TensorString
 from ..imaging.contract import ImageContract
 from ..imaging.detensorize import detensorize
 from ..imaging.formats import Scratch
@@ -50,27 +50,32 @@ class OutputSlot(Protocol):
 
 
 class UnboundOutput:
-    """An output nobody bound: a new object after every run."""
+    """An output nobody bound: a new object after every run. For many threads."""
 
     memory: Array | None = None
-    _scratch: Scratch | None = None  # pictures alone need it
 
     def __init__(self, descriptor: FeatureDescriptor) -> None:
         self._descriptor = descriptor
+        self._tensor_class: type[Tensor] | None = None
+        if isinstance(descriptor, TensorFeatureDescriptor):
+            self._tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Wraps the engine's value, or turns it into pictures."""
-        descriptor = self._descriptor
-        if isinstance(value, np.ndarray):
-            if isinstance(descriptor, ImageFeatureDescriptor):
-                return self._picture(value, descriptor.contract)
-            tensor_class = CLASSES_BY_DTYPE.get(value.dtype)
-            if isinstance(descriptor, TensorFeatureDescriptor) and tensor_class is not None:
-                if tensor_class.tensor_kind is descriptor.tensor_kind:
-                    return over(tensor_class, value)
-                raise _no_tensor_class(descriptor)  # the engine gives float8, say, as raw bytes
-            raise unexpected_output(descriptor, value)
-        return to_python(value, descriptor)
+        descriptor, tensor_class = self._descriptor, self._tensor_class
+        if not isinstance(value, np.ndarray):
+            return to_python(value, descriptor)
+        if tensor_class is not None and value.dtype == tensor_class.dtype:
+            return over(tensor_class, value)
+        if isinstance(descriptor, ImageFeatureDescriptor):
+            return self._picture(value, descriptor.contract)
+        if isinstance(descriptor, TensorFeatureDescriptor) and value.dtype in CLASSES_BY_DTYPE:
+            raise NotSupportedError(  # the engine gives float8, say, as raw bytes
+                f"The output {descriptor.name} has an element type that Windows ML and numpy lack, such as float8 or "
+                "bfloat16.",
+                hint="Add a Cast to float32 to the model, behind that output.",
+            )
+        raise unexpected_output(descriptor, value)
 
     def invalidate(self) -> None:
         """Nothing is bound: what earlier runs gave is the caller's, and stays."""
@@ -79,9 +84,9 @@ class UnboundOutput:
         require_pictures(value, contract, self._descriptor)
         height, width = (value.shape[axis] for axis in contract.axes()[1:])
         frames = [VideoFrame(contract.bitmap_pixel_format, width, height) for _ in value]
-        self._scratch = self._scratch or Scratch()
+        scratch = Scratch()
         for tensor, frame in zip(value, frames, strict=True):
-            detensorize(tensor, contract, frame.software_bitmap, self._scratch)
+            detensorize(tensor, contract, frame.software_bitmap, scratch)
         return ImageFeatureValue(frames) if len(frames) == 1 else ListOutput(frames)
 
 
@@ -285,14 +290,13 @@ def to_python(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) 
     if isinstance(value, dict) and isinstance(descriptor, MapFeatureDescriptor):
         return MapOutput(value)
     if isinstance(value, list) and isinstance(descriptor, SequenceFeatureDescriptor):
-        return ListOutput(_element(element, descriptor) for element in value)
+        return ListOutput(
+            over(CLASSES_BY_DTYPE[element.dtype], element)
+            if isinstance(element, np.ndarray) and element.dtype in CLASSES_BY_DTYPE
+            else to_python(element, descriptor.element_descriptor)
+            for element in value
+        )
     raise unexpected_output(descriptor, value)
-
-
-def _element(value: Any, descriptor: SequenceFeatureDescriptor) -> Any:
-    if isinstance(value, np.ndarray) and value.dtype in CLASSES_BY_DTYPE:
-        return over(CLASSES_BY_DTYPE[value.dtype], value)
-    return to_python(value, descriptor.element_descriptor)
 
 
 def writable_array(bound: Any, tensor: Tensor) -> Array | None:
@@ -326,13 +330,6 @@ def _array(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) -> 
     if isinstance(value, np.ndarray):
         return value
     raise unexpected_output(descriptor, value)
-
-
-def _no_tensor_class(descriptor: FeatureDescriptor) -> NotSupportedError:
-    return NotSupportedError(
-        f"The output {descriptor.name} has an element type that Windows ML and numpy lack, such as float8 or bfloat16.",
-        hint="Add a Cast to float32 to the model, behind that output.",
-    )
 
 
 def require_no_overlap(slots: Mapping[str, OutputSlot]) -> None:

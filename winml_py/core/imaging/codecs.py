@@ -17,8 +17,7 @@ from ...errors import InvalidArgumentError, PictureError, PictureNotFoundError, 
 from ..base.arguments import is_stream, read_bytes
 from ..base.arrays import Pixels
 from ..base.atomic_files import written_whole
-from ..base.file_kinds import PICTURE, kind_of_file, missing_file_hint
-from ..base.messages import type_name
+from ..base.messages import PICTURE, kind_of_file, missing_file_hint, type_name
 from .colour_profiles import WIDE_GRAY, WITHOUT_RANGE, has_foreign_colours, in_srgb
 from .formats import convert, layout_of, to_eight_bits
 

@@ -21,7 +21,7 @@ from ...errors import (
     WinMLError,
 )
 from ..base.arguments import is_stream, member, read_bytes, whole_number
-from ..base.file_kinds import missing_file_hint
+from ..base.messages import missing_file_hint
 from ..base.winrt_object import Closeable
 from .bitmap import SoftwareBitmap
 from .frame import VideoFrame

@@ -1,1 +1,1 @@
-"""`LearningModel`, and what it knows: its content, image contracts, operators of the program's own."""
+"""`LearningModel`, and what it knows: its content, and image contracts."""

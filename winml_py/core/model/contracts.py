@@ -161,7 +161,8 @@ class MissingContracts:
         if self._is_silent or not isinstance(value, (Pictures, DevicePixels)):
             return
         name = value.descriptor.name
-        if not _is_stated(value, properties):
+        is_stated = not isinstance(value.descriptor, TensorFeatureDescriptor) or properties.contract is not None
+        if not is_stated and (properties.pixel_format is None or properties.pixel_range is None):
             text = _message(name, value.contract, properties)
         elif (large := self._find_unproven(value)) is not None:
             proven = ", ".join(f"{width}x{height}" for height, width in self._proven[1]) if self._proven else ""
@@ -203,12 +204,6 @@ def _read_proof(metadata: Mapping[str, str]) -> tuple[ImageContract, list[Size]]
     except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError, WinMLError):
         return None  # who asks for the proof is told: `winml-py info`, `check_contract`
     return (replace(contract, tensor_kind=None), largest) if largest else None
-
-
-def _is_stated(value: Pictures | DevicePixels, properties: BindProperties) -> bool:
-    if not isinstance(value.descriptor, TensorFeatureDescriptor) or properties.contract is not None:
-        return True
-    return properties.pixel_format is not None and properties.pixel_range is not None
 
 
 def _message(name: str, contract: ImageContract, properties: BindProperties) -> str:

@@ -19,9 +19,9 @@ from ..features.from_onnx import TENSOR_KINDS, describe
 from ..imaging.contract import ImageContract
 from ..onnx_file.header import Header
 from ..onnx_file.source import BytesSource, FileSource, ModelSource, PackedFile, packed, reopen
+from ..runtime.custom.operator import ModelOperators, Operators
 from ..runtime.pool import EnginePool
 from .contracts import AttachedContracts, MissingContracts, exporters_labels, with_exporters_contract
-from .operators import ModelOperators, Operators
 
 _NO_OPERATORS = ModelOperators()
 

@@ -12,8 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ...errors import CorruptModelError, InvalidArgumentError, ModelNotFoundError, WinMLError
-from ..base.arguments import is_text
-from ..base.file_kinds import find_similar_file, kind_of
+from ..base.messages import find_similar_file, kind_of
 from .header import Header, cut_weights, external_locations, has_replaceable_weights, read_header
 from .nodes import ModelGraph, read_graph
 from .protobuf import ModelBytes
@@ -116,12 +115,12 @@ class FileSource(NamedTuple):
             real = os.path.realpath(self.path)  # the engine refuses weights behind a link out of the folder
             folder, name = os.path.split(real)
             is_large = cut >= max(MAPPED_FROM, self.size // 2) and not external and not is_private
-            if is_large and is_text(real):
+            if is_large:
                 return Skeleton(cut_weights(buffer, header, name), folder, name=name)
             # Of a model that comes as bytes, the engine refuses weights behind a link out of the folder.
             places = (os.path.realpath(os.path.join(self.folder, location)) for _, location in external)
             is_whole = all(_is_inside(place, os.path.realpath(self.folder)) for place in places)
-            if has_replaceable_weights(header) and is_text(self.path) and is_whole:
+            if has_replaceable_weights(header) and is_whole:
                 folder, name = os.path.split(self.path)
                 return Skeleton(cut_weights(buffer, header, ""), folder, name=name)
             return self.path

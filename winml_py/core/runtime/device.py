@@ -44,19 +44,15 @@ class LearningModelDevice(Object):
         'cpu'
     """
 
-    def __init__(self, kind: LearningModelDeviceKind = LearningModelDeviceKind.DEFAULT, /) -> None:
-        kind = member(LearningModelDeviceKind, kind, "The kind of a device", InvalidDeviceError)
-        self._set(kind, None if kind in _CPU_KINDS else _gpu(kind))
-
-    @classmethod
-    def _from_provider_device(cls, device: ProviderDevice) -> LearningModelDevice:
-        instance = cls()
-        instance._set(LearningModelDeviceKind.DIRECTX, device)
-        return instance
-
-    def _set(self, kind: LearningModelDeviceKind, device: ProviderDevice | None) -> None:
-        """Sets the state; None is the CPU."""
-        self._kind, self._device = kind, device
+    def __init__(
+        self,
+        kind: LearningModelDeviceKind = LearningModelDeviceKind.DEFAULT,
+        /,
+        *,
+        _device: ProviderDevice | None = None,
+    ) -> None:
+        self._kind = kind = member(LearningModelDeviceKind, kind, "The kind of a device", InvalidDeviceError)
+        self._device = device = _device or (None if kind in _CPU_KINDS else _gpu(kind))
         self._inside: Compiler
         if device is None:
             from .cpu.choice import CpuCompiler
@@ -77,7 +73,8 @@ class LearningModelDevice(Object):
         from .providers import plugins  # not with the class: sessions on the CPU ask no provider
 
         devices = plugins.gpus() + plugins.devices("npu")
-        return [cls(LearningModelDeviceKind.CPU), *(cls._from_provider_device(device) for device in devices)]
+        found = [cls(LearningModelDeviceKind.DIRECTX, _device=device) for device in devices]
+        return [cls(LearningModelDeviceKind.CPU), *found]
 
     @classmethod
     def find(cls, name: str, /) -> LearningModelDevice:

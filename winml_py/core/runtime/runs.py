@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -50,7 +49,8 @@ class Bound:
         outputs: Mapping[str, Array | DeviceArray | Kept] | None = None,
         lock: AbstractContextManager[object] = UNLOCKED,
     ) -> None:
-        self.inputs, self.outputs = dict(inputs or ()), dict(outputs or ())
+        self.inputs = {} if inputs is None else dict(inputs)
+        self.outputs = {} if outputs is None else dict(outputs)
         self.lock, self.version = lock, 0
         self.natives: dict[object, Any] = {}
 
@@ -84,6 +84,21 @@ def call(function: Callable[..., T], translate: Callable[[Exception], WinMLError
         raise failure
     finally:
         del failure  # a frame and an error that hold each other would wait for the garbage collector
+
+
+@contextmanager
+def translated_by(translate: Callable[[Exception], WinMLError]) -> Iterator[None]:
+    """Within the block, what a runtime raises becomes one of our errors.
+
+    It is raised behind the `except`: then the runtime's error, whose frames hold native sessions, is not its context.
+    """
+    try:
+        yield
+    except Exception as error:  # the runtimes raise classes that have no common base
+        failure = translate(error)
+    else:
+        return
+    raise failure
 
 
 @contextmanager
@@ -183,16 +198,9 @@ def trim_heap() -> None:
 
     Without it a closed session of hundreds of megabytes can stay resident for the life of the process.
     """
-    trim = None if sys.is_finalizing() else _malloc_trim()
-    if trim is not None:
-        trim(0)
+    if sys.platform == "linux" and not sys.is_finalizing():
+        import ctypes
 
-
-@cache
-def _malloc_trim() -> Callable[[int], int] | None:
-    if sys.platform != "linux":
-        return None
-    import ctypes
-
-    # musl has no such function
-    return getattr(ctypes.CDLL(None), "malloc_trim", None)
+        library = ctypes.CDLL(None)
+        if hasattr(library, "malloc_trim"):  # musl has no such function
+            library.malloc_trim(0)

@@ -27,18 +27,31 @@ if TYPE_CHECKING:
 
 
 def compile_request(
-    model: LearningModel, source: ModelSource, options: EngineOptions, stop: Stop | None = None
+    model: LearningModel,
+    source: ModelSource,
+    features: Iterable[FeatureDescriptor],
+    options: EngineOptions,
+    stop: Stop | None = None,
 ) -> CompileRequest:
     """What is to be compiled, with what a choice of engine needs to know.
+
+    Args:
+        model: the model.
+        source: its file, or its bytes.
+        features: its inputs, with the sizes that the options override.
+        options: how it is to be compiled.
+        stop: ends the compilation.
 
     Raises:
         WinMLError: as `ModelSource.engine_input` does.
     """
     header, libraries = inside(model).header, inside(model).operators.libraries
-    features = (*model.input_features, *model.output_features)
-    sizes = _sizes(model, header, options)
-    non_tensors = [feature.name for feature in features if not _is_numeric(feature)]
-    halves = [feature.name for feature in features if getattr(feature, "tensor_kind", None) is TensorKind.FLOAT16]
+    sizes = _sizes(features, header, options)
+    ends = (*model.input_features, *model.output_features)
+    kinds = {end.name: end.tensor_kind if isinstance(end, ShapedDescriptor) else None for end in ends}
+    non_tensors = [name for name, kind in kinds.items() if kind in (None, TensorKind.STRING, TensorKind.UNDEFINED)]
+    have_rank = all(getattr(feature, "has_rank", True) for feature in model.output_features)
+    are_fixed = have_rank and all(-1 not in sizes.get(feature.name, (-1,)) for feature in model.input_features)
     is_private = options.weights is Weights.PRIVATE
     file = source if isinstance(source, FileSource) else None
     engine_input = source.engine_input(header, is_private)
@@ -50,11 +63,11 @@ def compile_request(
             inputs=[feature.name for feature in model.input_features],
             outputs=[feature.name for feature in model.output_features],
             sizes=sizes,
-            has_fixed_shapes=_are_known(model, sizes) and all(-1 not in shape for shape in sizes.values()),
+            has_fixed_shapes=are_fixed,
             non_tensors=non_tensors,
             has_only_numbers=not non_tensors,
             has_float16=model.precision in ("float16", "mixed"),
-            float16_features=frozenset(halves),
+            float16_features=frozenset(name for name, kind in kinds.items() if kind is TensorKind.FLOAT16),
         ),
         ModelOrigin(
             size=model.size,
@@ -72,22 +85,11 @@ def compile_request(
     )
 
 
-def _is_numeric(feature: FeatureDescriptor) -> bool:
-    if not isinstance(feature, ShapedDescriptor):
-        return False
-    return feature.tensor_kind not in (TensorKind.STRING, TensorKind.UNDEFINED)
-
-
-def _are_known(model: LearningModel, sizes: dict[str, tuple[int, ...]]) -> bool:
-    have_rank = all(getattr(feature, "has_rank", True) for feature in model.output_features)
-    return have_rank and all(feature.name in sizes for feature in model.input_features)
-
-
-def _sizes(model: LearningModel, header: Header, options: EngineOptions) -> dict[str, tuple[int, ...]]:
+def _sizes(features: Iterable[FeatureDescriptor], header: Header, options: EngineOptions) -> dict[str, tuple[int, ...]]:
     """The shape of each tensor that goes in, with what the options override; -1 where a size stays free."""
     sizes = {
         feature.name: tuple(feature.shape)
-        for feature in override_features(inside(model).inputs, options)
+        for feature in features
         if isinstance(feature, ShapedDescriptor) and getattr(feature, "has_rank", True)
     }
     if options.batch_size is None:

@@ -27,10 +27,6 @@ def _uint32(value: object, what: str) -> int:
     return whole_number(value, what, 0, (1 << 32) - 1)
 
 
-def _thread_count(value: int) -> int:
-    return whole_number(value, "intra_op_num_threads", 1, MAX_THREADS)
-
-
 def _read_only(items: dict[str, K]) -> Mapping[str, K]:
     return MappingProxyType(items)
 
@@ -143,9 +139,9 @@ class LearningModelSessionOptions(Object):
     input_shape_overrides = Setting(lambda: _read_only({}), _shapes, "shapes", _sort_pairs)
     """The shapes that were set with `override_input_shape`, by the names of inputs."""
 
-    intra_op_num_threads = Setting(
+    intra_op_num_threads = Setting[int, int](
         usable_cores,
-        _thread_count,
+        partial(whole_number, what="intra_op_num_threads", least=1, most=MAX_THREADS),
         "intra_op_num_threads",
     )
     """Threads that work together on one operator; by default the cores this process may use.
@@ -271,7 +267,8 @@ class LearningModelSessionOptions(Object):
                 AttributeError: there is no such option.
             """
             if not hasattr(type(self), name):
-                hint = did_you_mean(name, (option for option in dir(type(self)) if _is_option(option)))
+                known = (option for option, value in vars(type(self)).items() if isinstance(value, Setting))
+                hint = did_you_mean(name, known)
                 raise AttributeError(f"There is no session option {name!r}. {hint}", name=name, obj=self)
             super().__setattr__(name, value)
 
@@ -380,10 +377,6 @@ class LearningModelSessionOptions(Object):
             if vars(self)[key] != setting.default()
         ]
         return f"LearningModelSessionOptions({', '.join(changed)})"
-
-
-def _is_option(name: str) -> bool:
-    return isinstance(vars(LearningModelSessionOptions).get(name), Setting)
 
 
 SETTINGS = settings_of(LearningModelSessionOptions)

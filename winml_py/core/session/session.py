@@ -26,13 +26,11 @@ from ..features.tensor_classes import TensorString
 from ..model.model import LearningModel
 from ..runtime.device import LearningModelDevice
 from ..runtime.engine import Engine, EngineOptions, Explanation, PlacedNode
-from ..runtime.request import Compiler, CompileRequest
 from .compile_request import compile_request, isolate, override_features, require_known_dimensions, with_dimensions
 from .options import LearningModelSessionOptions, engine_options
 
 if TYPE_CHECKING:
     from ..imaging.contract import ImageContract
-    from ..runtime.custom.operator import CustomOperator
     from ..streams.stream import EvaluationStream
 
 
@@ -121,21 +119,23 @@ class LearningModelSession(Closeable, CompiledModel):
         return AsyncOperation(lambda stop: cls(model, device, options, _stop=stop))
 
     def _compile(self, options: EngineOptions, stop: Stop | None) -> Compiled:
-        model, compiler = self._model, inside(self._device)
+        model, content, compiler = self._model, inside(self._model), inside(self._device)
         if options.isolation is not None:
-            compiler = isolate(compiler, options.isolation, self._device, inside(model).operators.functions)
+            compiler = isolate(compiler, options.isolation, self._device, content.operators.functions)
         options = with_dimensions(model.input_features, options)
-        content = inside(model)
+        features = override_features(content.inputs, options)
         source = content.open()  # a disposed model is refused, also where another session has the engine
         unique_key = object() if options.is_profiled else None  # a profile is of one session
-        lease = content.engines.lease(
-            (compiler.key(options), options, unique_key),
-            lambda: _compile_engine(
-                compiler, compile_request(model, source, options, stop), content.operators.functions
-            ),
-            stop,
-        )
-        features = override_features(content.inputs, options)
+
+        def compile_engine() -> Engine:
+            request = compile_request(model, source, features, options, stop)
+            if not content.operators.functions:
+                return compiler.compile(request)
+            from ..runtime.custom.compile import compile_custom  # sessions without such operators do without it
+
+            return compile_custom(request, content.operators.functions, compiler.compile)
+
+        lease = content.engines.lease((compiler.key(options), options, unique_key), compile_engine, stop)
         return Compiled(model, features, lease, compiler.session_lock(), self._device.name, compiler.compile)
 
     @property
@@ -463,14 +463,6 @@ class LearningModelSession(Closeable, CompiledModel):
         return LearningModelEvaluationResult(
             correlation_id, outputs, placements=evaluation.placements, facts=self._facts
         )
-
-
-def _compile_engine(compiler: Compiler, request: CompileRequest, functions: Sequence[CustomOperator]) -> Engine:
-    if not functions:
-        return compiler.compile(request)
-    from ..runtime.custom.compile import compile_custom  # sessions without such operators do without it
-
-    return compile_custom(request, functions, compiler.compile)
 
 
 def _require_text(correlation_id: object) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import InvalidArgumentError, PictureError, PictureNotFoundError
 from ..base.arrays import Array
-from ..base.file_kinds import find_similar_file, missing_file_hint
+from ..base.messages import find_similar_file, missing_file_hint
 from ..features.descriptors import FeatureDescriptor, ShapedDescriptor, TensorFeatureDescriptor
 from ..features.pictures import ImageFeatureValue
 from ..features.tensor_classes import TENSOR_CLASSES

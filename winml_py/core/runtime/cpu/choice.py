@@ -21,9 +21,9 @@ from ..providers.provider import CPU_NAME, ProviderDevice, Target, short
 from ..request import CompileRequest
 from ..runs import UNLOCKED
 from .chosen import ChosenEngine
-from .compile import compile_cached
 from .decision import CpuChoice, memory_of, refusal, shortage
 from .exact import inexact_reason
+from .measure import compile_cached
 
 AUTO = "auto"
 

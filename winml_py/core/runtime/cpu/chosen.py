@@ -22,7 +22,7 @@ from ...base.messages import warn_caller
 from ..engine import Engine, EngineOptions, Explanation, HostEngine, PlacedNode
 from ..request import Inputs
 from ..runs import Bound, fill, require_open
-from .decision import CpuChoice, Shapes
+from .decision import CpuChoice
 
 UNDECIDED = Explanation("undecided", Precision.AUTO, "the first evaluation decides, on its inputs")
 
@@ -30,6 +30,9 @@ CHECKED = frozenset({1, 2, 4, 8, 16})
 """The evaluations that are checked. They double, because a program's first inputs are often like each other, and inputs
 of another kind come later. Inputs of shapes that were not checked before are checked, too: another engine may not look
 whether sizes fit, and write over memory that is not its own."""
+
+Shapes = tuple[tuple[int, ...], ...]
+"""The shapes of a model's inputs, in the order of their names."""
 
 MOST_SHAPES = 4096
 """Shapes that are kept in mind; where more come, those are checked each time."""
@@ -159,9 +162,8 @@ class ChosenEngine(HostEngine):
                     return
                 decision = self.choice.decide(require_open(self._reference), inputs, stop)
                 with self._lock:
-                    self.rival, self.explanation, self._is_decided = *decision[:2], True
-                    self._checks_left = len(CHECKED) if decision.rival is not None and decision.checked is None else 0
-                    self._checked = set() if decision.checked is None else decision.checked
+                    self.rival, self.explanation, self._is_decided = *decision, True
+                    self._checks_left = 0 if decision.rival is None else len(CHECKED)
         finally:
             if self._is_closed:  # meanwhile; `close` sets this before it looks whether somebody decides
                 self._close_both()
@@ -199,7 +201,6 @@ class ChosenEngine(HostEngine):
             self._checks_left -= check.is_counted
             is_last = check.is_counted and not self._checks_left
         if is_last:
-            self.choice.trust(self.explanation, self._checked)
             self._close_reference_if_idle()
 
     def refuse(self, rival: Engine, problem: str) -> None:

@@ -1,14 +1,14 @@
 """Decides between the engines that a model may run on, and remembers what was found.
 
 What was the fastest is kept on disk, for a model on inputs of some shapes. That an engine gave a wrong answer is kept
-for the model. That it gave right ones counts in this process alone: the next one may have other inputs.
+for the model. That it gave right ones counts for one session alone: the next one may have other inputs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,11 +25,7 @@ from ..providers import plugins
 from ..providers.catalogue import provider_of
 from ..providers.provider import Target, short
 from ..request import CompileRequest, Inputs
-from .compile import compile_cached
-from .measure import compare
-
-Shapes = tuple[tuple[int, ...], ...]
-"""The shapes of a model's inputs, in the order of their names."""
+from .measure import compare, compile_cached
 
 
 class Decision(NamedTuple):
@@ -38,16 +34,10 @@ class Decision(NamedTuple):
     Attributes:
         rival: the engine to take; None keeps the reference.
         explanation: why.
-        checked: the shapes that this process has checked that engine on, where it has made all checks; else None.
     """
 
     rival: Engine | None
     explanation: Explanation
-    checked: set[Shapes] | None = None
-
-
-_trusted: dict[str, set[Shapes]] = {}
-"""Models and engines, by `_trust_key`, that all checks of this process agreed on, and the shapes that were checked."""
 
 
 class CpuChoice:
@@ -133,9 +123,14 @@ class CpuChoice:
             if contender.is_wrong:
                 _remember_refusal(request, contender.target, contender.candidate.problem)
         best = next(contender for contender in contenders if contender.engine)
+        reason = f"{best.target.half_type or 'half precision'} is right and faster"
+        if not best.target.half:
+            reason = "it agrees and is faster"
+        if best is contenders[0]:
+            reason = "no other is right and faster"
         explanation = Explanation(
             *best.target.spelling,
-            _reason(best.target, self._targets[0]),
+            reason,
             tuple(contender.candidate for contender in contenders),
             number_type=best.target.half_type,
         )
@@ -150,7 +145,7 @@ class CpuChoice:
     def _decide(self, request: CompileRequest, target: Target, rival: Engine, explanation: Explanation) -> Decision:
         memory = memory_of(request, target) + memory_of_reference(request, self._targets[0])
         explanation = explanation._replace(memory=memory, threads=rival.explanation.threads)
-        return Decision(rival, explanation, _trusted.get(_trust_key(request, target)))
+        return Decision(rival, explanation)
 
     def _target_of(self, explanation: Explanation) -> Target:
         spelling = (*explanation[:2], explanation.number_type)
@@ -165,10 +160,6 @@ class CpuChoice:
         tolerance = HALF_TOLERANCE if explanation.precision is Precision.HALF else FLOAT_TOLERANCE
         agreement = compare_outputs(expected, actual, tolerance)
         return "" if agreement.is_good else str(agreement)
-
-    def trust(self, explanation: Explanation, checked: set[Shapes]) -> None:
-        """Remembers, in this process, that all checks agreed; the set grows with shapes that are checked later."""
-        _trusted[_trust_key(self._request, self._target_of(explanation))] = checked
 
     def refuse(self, explanation: Explanation, problem: str) -> Explanation:
         """Remembers for the model that the answers differ; explains why the reference runs it."""
@@ -206,10 +197,6 @@ def _question(request: CompileRequest, *parts: object) -> str:
     return answers.key_of(request.digest(), parts, plugins.versions(), machine.processor_fingerprint())
 
 
-def _trust_key(request: CompileRequest, target: Target) -> str:
-    return _question(request, "trusted", _name(target), request.options.provider_options)
-
-
 def _refusal_key(request: CompileRequest, target: Target) -> str:
     return _question(request, "refused", _name(target), request.options.provider_options)
 
@@ -225,12 +212,6 @@ def _describe_target(target: Target) -> str:
 
 def _model_name(request: CompileRequest) -> str:
     return request.origin.path or f"{request.origin.size} bytes in memory"
-
-
-def _reason(chosen: Target, reference: Target) -> str:
-    if chosen is reference:
-        return "no other is right and faster"
-    return f"{chosen.half_type or 'half precision'} is right and faster" if chosen.half else "it agrees and is faster"
 
 
 def _to_facts(explanation: Explanation, request: CompileRequest, inputs: Inputs) -> Facts:
@@ -250,25 +231,9 @@ def _to_facts(explanation: Explanation, request: CompileRequest, inputs: Inputs)
 
 
 def _from_facts(facts: Facts) -> Explanation:
-    candidates = tuple(map(_candidate, facts["candidates"]))
+    candidates = (Candidate(**facts | {"precision": Precision(facts["precision"])}) for facts in facts["candidates"])
     precision = Precision[facts["precision"]]
-    number_type = str(facts.get("number_type", ""))
-    return Explanation(str(facts["engine"]), precision, str(facts["reason"]), candidates, True, number_type)
-
-
-def _candidate(facts: Facts) -> Candidate:
-    milliseconds, error = _figure(facts["milliseconds"]), _figure(facts["error"])
-    words = str(facts["problem"]), str(facts.get("number_type", ""))
-    return Candidate(str(facts["engine"]), Precision(facts["precision"]), milliseconds, error, *words)
-
-
-def _figure(value: Any) -> float | None:
-    if value is None:
-        return None
-    number = float(value)
-    if not np.isfinite(number):
-        raise ValueError(f"{value} is no figure")
-    return number
+    return Explanation(facts["engine"], precision, facts["reason"], tuple(candidates), True, facts["number_type"])
 
 
 # What a model takes in other engines than ONNX Runtime, and whether that is there.

@@ -144,7 +144,8 @@ def _problem(node: onnx.NodeProto, inputs: list[ValueFacts], output: ValueFacts,
         return f"the operator {operator} has inputs that are not known to be exact there"
     if used & set(node.output[_MOST_OUTPUTS.get(operator, len(node.output)) :]):
         return f"the operator {operator} has outputs that are not known to be exact there"
-    if operator == "Cast" and not _is_exact_cast(kinds[0], output.kind):
+    whole = (Kind.COUNT, Kind.TRUTH)
+    if operator == "Cast" and output.kind is not Kind.FLOAT and not (kinds[0] in whole and output.kind in whole):
         return "a Cast to integers, or to float64, makes other numbers there of NaN and of what is large"
     if operator == "Gather" and not inputs[1].is_constant:
         return "a Gather at computed positions gives 0 there where ONNX Runtime refuses them"
@@ -164,10 +165,6 @@ def _problem(node: onnx.NodeProto, inputs: list[ValueFacts], output: ValueFacts,
     return ""
 
 
-def _is_exact_cast(source: Kind, target: Kind) -> bool:
-    return target is Kind.FLOAT or (target in (Kind.COUNT, Kind.TRUTH) and source in (Kind.COUNT, Kind.TRUTH))
-
-
 def _infer_output(node: onnx.NodeProto, inputs: list[ValueFacts]) -> ValueFacts:
     operator = node.op_type
     if operator == "Constant":
@@ -179,7 +176,9 @@ def _infer_output(node: onnx.NodeProto, inputs: list[ValueFacts]) -> ValueFacts:
     if operator not in _ELEMENTWISE:
         # What is not the data says what the result's shape is: the axes, the shape itself, the ends of a slice.
         first = 0 if operator in ("ConstantOfShape", "Range") else 1
-        is_steady &= all(value.is_constant for value in inputs[first:] if _decides_shape(operator, value))
+        # Resize takes its factors as floats, and they decide the shape all the same.
+        deciding = [value for value in inputs[first:] if value.kind is Kind.COUNT or operator == "Resize"]
+        is_steady &= all(value.is_constant for value in deciding)
     is_constant = all(value.is_constant for value in inputs)
     kind, numbers = _infer_kind(node, inputs), Range(0, 1)
     if kind is Kind.COUNT:
@@ -222,11 +221,6 @@ def _is_something_left(
     is_last = start.range.high < 0 and end.range.low > MOST
     is_inside = start.range.low >= 0 and start.range.high < min(data.length, end.range.low)
     return is_first or is_last or is_inside
-
-
-def _decides_shape(operator: str, value: ValueFacts) -> bool:
-    # Resize takes its factors as floats, and they decide the shape all the same.
-    return value.kind is Kind.COUNT or operator == "Resize"
 
 
 def _infer_kind(node: onnx.NodeProto, inputs: list[ValueFacts]) -> Kind:

@@ -1,4 +1,4 @@
-"""Comparing engines on one model: compiled for the CPU, do they agree, and which is the fastest?"""
+"""Compiling a model for the engines of the CPU, and comparing them: do they agree, and which is the fastest?"""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from typing import Any
 
 from ....errors import CanceledError, WinMLError
 from ...base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outputs
-from ...base.timing import median_ratio, take_turns
+from ...base.timing import take_turns
 from ..engine import Candidate, Engine
+from ..ort import compile as ort
+from ..ort import saved_graph
+from ..providers.catalogue import provider_of
 from ..providers.provider import Target
 from ..request import CompileRequest, Inputs
 from ..runs import Bound
-from .compile import compile_model
 
 TIE = 0.01
 """The share by which another engine must be faster; otherwise ONNX Runtime's own is taken."""
@@ -33,7 +35,33 @@ BLOCK_SECONDS = 0.03
 REST_SECONDS = 0.02
 """For the threads of one engine to fall asleep before the next is timed: they spin a while after their work."""
 
-Outputs = Mapping[str, Any]
+
+def compile_cached(request: CompileRequest, target: Target) -> Engine:
+    """Compiles a model, or opens what an earlier session left of it on disk.
+
+    Raises:
+        WinMLError: the engine refuses the model.
+    """
+    if target.device is None:
+        return saved_graph.compile_cached(request)
+    if not provider_of(target.provider).package:
+        return ort.compile_model(request, target)  # a plugin keeps nothing that we could open
+    from ..openvino.compile import compile_cached  # the one engine with a package; importing it takes a while
+
+    return compile_cached(request, target)
+
+
+def compile_model(request: CompileRequest, target: Target) -> Engine:
+    """Compiles a model in memory.
+
+    Raises:
+        WinMLError: the engine refuses the model.
+    """
+    if not provider_of(target.provider).package:
+        return ort.compile_model(request, target)
+    from ..openvino.compile import compile_model  # importing it takes a while
+
+    return compile_model(request, target)
 
 
 class Contender:
@@ -91,7 +119,15 @@ def compare(request: CompileRequest, reference: Engine, targets: Sequence[Target
             request.require_not_stopped()
             try:
                 contender.engine = compile_model(request, contender.target)
-                _judge(contender, expected, contender.engine.run(bound, request.stop))
+                agreement = compare_outputs(
+                    expected,
+                    contender.engine.run(bound, request.stop),
+                    HALF_TOLERANCE if contender.target.half else FLOAT_TOLERANCE,
+                )
+                contender.note(error=agreement.error)
+                if not agreement.is_good:
+                    contender.is_wrong = True
+                    contender.drop(str(agreement))
             except CanceledError:
                 raise
             except WinMLError as error:
@@ -105,15 +141,6 @@ def compare(request: CompileRequest, reference: Engine, targets: Sequence[Target
             contender.drop("the comparison was ended")
         raise
     return contenders
-
-
-def _judge(contender: Contender, expected: Outputs, outputs: Outputs) -> None:
-    tolerance = HALF_TOLERANCE if contender.target.half else FLOAT_TOLERANCE
-    agreement = compare_outputs(expected, outputs, tolerance)
-    contender.note(error=agreement.error)
-    if not agreement.is_good:
-        contender.is_wrong = True
-        contender.drop(str(agreement))
 
 
 def _times(
@@ -133,17 +160,13 @@ def _times(
     def is_enough(seconds: Sequence[Sequence[float]]) -> bool:
         first, *others = seconds
         is_late = len(first) >= ROUNDS[0] and time.perf_counter() - started > ROUND_SECONDS
-        return is_late or all(_is_clear(list(map(truediv, rival_seconds, first))) for rival_seconds in others)
+        wins = [sum(share < 1 - TIE for share in map(truediv, rival_seconds, first)) for rival_seconds in others]
+        return is_late or all(abs(2 * count - len(first)) >= LEAD for count in wins)
 
     first, *others = take_turns([partial(block, rival) for rival in rivals], ROUNDS[1], is_enough)
     base = statistics.median(first) * 1e3
-    shares = [median_ratio(rival_seconds, first) for rival_seconds in others]
+    shares = [statistics.median(map(truediv, rival_seconds, first)) for rival_seconds in others]
     return {rivals[0]: base} | {rival: base * share for rival, share in zip(rivals[1:], shares, strict=True)}
-
-
-def _is_clear(shares: Sequence[float]) -> bool:
-    wins = sum(share < 1 - TIE for share in shares)
-    return abs(2 * wins - len(shares)) >= LEAD
 
 
 def _block(run: Callable[[], object]) -> float:

@@ -17,7 +17,7 @@ from ...base.cancellation import Stop
 from ...base.messages import type_name
 from ...onnx_file.header import external_locations
 from ...onnx_file.source import Skeleton
-from ..engine import ONNXRUNTIME, Engine, EngineInput, EngineOptions, Explanation, HostEngine, PlacedNode
+from ..engine import ONNXRUNTIME, Engine, EngineOptions, Explanation, HostEngine, PlacedNode
 from ..ort.schemas import infer_outputs
 from ..request import CompileRequest
 from ..runs import Bound, Value, fill, require_open
@@ -48,7 +48,9 @@ def compile_custom(
         NotSupportedError: an operator is used where a function cannot stand.
         WinMLError: a part cannot be compiled.
     """
-    skeleton = _skeleton(request.model)
+    skeleton = request.model if isinstance(request.model, Skeleton) else Skeleton(request.model)
+    if isinstance(skeleton.model, str) and not skeleton.files:  # the weights that are not in the model lie beside it
+        skeleton = skeleton._replace(folder=os.path.dirname(skeleton.model))
     model = _parse(skeleton)
     steps = split_model(model, {operator.key: operator for operator in operators})
     if not any(isinstance(step, CustomNode) for step in steps):
@@ -73,14 +75,6 @@ def compile_custom(
             if not isinstance(done, CustomNode):
                 done[1].close()
         raise
-
-
-def _skeleton(model: EngineInput) -> Skeleton:
-    """The model, and where its weights are that are not in it."""
-    skeleton = model if isinstance(model, Skeleton) else Skeleton(model)
-    if isinstance(skeleton.model, str) and not skeleton.files:
-        return skeleton._replace(folder=os.path.dirname(skeleton.model))
-    return skeleton
 
 
 def _parse(skeleton: Skeleton) -> onnx.ModelProto:
@@ -279,8 +273,9 @@ def _call_function(node: CustomNode, values: dict[str, Any]) -> None:
     try:
         returned = node.operator.function(*inputs, **node.attributes)
     except Exception as error:
+        text = ": ".join(filter(None, (type_name(error), str(error).rstrip("."))))
         raise EvaluationError(
-            f"The operator {node.operator} of the node {node.name!r} raised {_describe_error(error)}.",
+            f"The operator {node.operator} of the node {node.name!r} raised {text}.",
             hint="The error's __cause__ is what the function raised.",
         ) from error
     results = list(returned) if isinstance(returned, (tuple, list)) else [returned]
@@ -305,11 +300,6 @@ def _call_function(node: CustomNode, values: dict[str, Any]) -> None:
                 hint="Correct the function, or the outputs of its CustomOperator.",
             )
         values[name] = array
-
-
-def _describe_error(error: Exception) -> str:
-    text = str(error).rstrip(".")
-    return f"{type_name(error)}: {text}" if text else type_name(error)
 
 
 def _read_only(value: Value) -> Value:

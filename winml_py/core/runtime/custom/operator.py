@@ -1,17 +1,19 @@
-"""CustomOperator: a Python function that stands for an operator of a model."""
+"""CustomOperator: a Python function that stands for an operator of a model; and all operators that a model is given."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ....errors import InvalidArgumentError
+from ....errors import InvalidArgumentError, ModelNotFoundError
 from ...base.arguments import is_text, whole_number
 from ...base.arrays import DType
+from ...base.messages import type_name
 
 if TYPE_CHECKING:
     import onnx
@@ -132,3 +134,53 @@ def declared_types(operator: CustomOperator, outputs: Sequence[str]) -> dict[str
         shape = None if rank is None else [None] * rank
         types[name] = helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(dtype), shape)
     return {name: kind for name, kind in types.items() if name}
+
+
+Operators = Iterable[CustomOperator | str | os.PathLike[str]]
+"""Python functions, and the paths of shared libraries that ONNX Runtime loads."""
+
+
+class ModelOperators(NamedTuple):
+    """Operators, sorted: functions in Python, and the absolute paths of shared libraries."""
+
+    functions: tuple[CustomOperator, ...] = ()
+    libraries: tuple[str, ...] = ()
+
+    @property
+    def given(self) -> Operators:
+        """All of them, as `LearningModel.load` takes them."""
+        return *self.functions, *self.libraries
+
+    @classmethod
+    def of(cls, operators: Operators) -> ModelOperators:
+        """Sorts what the caller passed.
+
+        Raises:
+            InvalidArgumentError: something else, or two functions for one operator.
+            ModelNotFoundError: there is no such library.
+        """
+        if isinstance(operators, (str, bytes, CustomOperator)) or not isinstance(operators, Iterable):
+            raise InvalidArgumentError(
+                f"Expected a list of operators, got {type_name(operators)}.", hint="Write operators=[operator]."
+            )
+        functions: dict[str, CustomOperator] = {}
+        libraries = []
+        for operator in operators:
+            if isinstance(operator, CustomOperator):
+                if str(operator) in functions:
+                    raise InvalidArgumentError(
+                        f"There are two functions for the operator {operator}.", hint="Pass one."
+                    )
+                functions[str(operator)] = operator
+            elif isinstance(operator, (str, os.PathLike)):
+                libraries.append(os.path.abspath(os.fsdecode(operator)))
+                if not os.path.isfile(libraries[-1]):
+                    raise ModelNotFoundError(
+                        f"There is no library of operators {libraries[-1]}.", hint="Pass the path of a shared library."
+                    )
+            else:
+                raise InvalidArgumentError(
+                    f"An operator is a CustomOperator or the path of a shared library, not {type_name(operator)}.",
+                    hint="Write CustomOperator(function, name, domain, outputs=[...]).",
+                )
+        return cls(tuple(functions.values()), tuple(libraries))

@@ -180,20 +180,16 @@ def constant_names(graph: onnx.GraphProto) -> set[str]:
 
 
 def _custom_node(node: onnx.NodeProto, operator: CustomOperator) -> CustomNode:
+    from onnx import helper
+
     if len(node.output) > len(operator.outputs):
         raise InvalidArgumentError(
             f"The node {_name(node)!r} has {len(node.output)} outputs, and the operator {operator} declares "
             f"{len(operator.outputs)}.",
             hint="Declare the type and the rank of each of them.",
         )
-    attributes = {item.name: _attribute(item) for item in node.attribute}
+    attributes = {item.name: _plain(helper.get_attribute_value(item)) for item in node.attribute}
     return CustomNode(operator, _name(node), list(node.input), list(node.output), attributes)
-
-
-def _attribute(item: onnx.AttributeProto) -> Any:
-    from onnx import helper
-
-    return _plain(helper.get_attribute_value(item))
 
 
 def _plain(value: object) -> Any:

@@ -1,32 +1,29 @@
-"""Compiling for a GPU or an NPU: in the precision it has, and with its work recorded where that is possible."""
+"""Compiling for a GPU or an NPU: in the precision it has, recorded where that is possible, and kept where the provider
+keeps what it compiled.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-import numpy as np
-
-from ....enums import Precision
+from ....enums import Precision, Weights
 from ....errors import InvalidDeviceError, NotSupportedError, WinMLError
-from ...base.arrays import DeviceArray
-from ...base.cancellation import Stop
+from ...cache import answers, folders
 from ...onnx_file.source import Skeleton
 from ..engine import ONNXRUNTIME, Engine, EngineOptions, Explanation
+from ..ort.compile import compile_model, require_options
 from ..ort.device_memory import Recording
 from ..ort.engine import RECORDED, OrtDeviceEngine, OrtEngine
-from ..providers.catalogue import provider_of, require_option_keys, session_lock
+from ..providers import plugins
+from ..providers.catalogue import native_options, provider_of, require_option_keys, session_lock
 from ..providers.provider import Provider, ProviderDevice, Target, short
 from ..request import CompileRequest
-from ..runs import Bound, fill
-from .float32_graph import as_float32
-from .kept import compile_kept
-
-if TYPE_CHECKING:
-    import onnx
+from .float32 import Float32Engine, as_float32
 
 
 class DeviceCompiler:
@@ -153,7 +150,14 @@ def broken_constraint(request: CompileRequest, provider: Provider) -> str:
     """The name of a constraint that the model cannot meet, or ""."""
     if not provider.recording_option or not request.features.has_only_numbers:
         return "tensors-only"
-    operators = {node.op_type for node in _graph(request).node}
+    import onnx
+
+    model = request.model.model if isinstance(request.model, Skeleton) else request.model
+    if isinstance(model, bytes):
+        proto = onnx.load_model_from_string(model)
+    else:
+        proto = onnx.load(model, load_external_data=False)
+    operators = {node.op_type for node in proto.graph.node}
     if operators & _SIZED_BY_NUMBERS:
         return "fixed-shapes"
     return "no-control-flow" if operators & _CONTROL_FLOW else ""
@@ -174,68 +178,49 @@ def is_refused(error: WinMLError) -> bool:
     )
 
 
-def _graph(request: CompileRequest) -> onnx.GraphProto:
-    import onnx
-
-    model = request.model.model if isinstance(request.model, Skeleton) else request.model
-    if isinstance(model, bytes):
-        return onnx.load_model_from_string(model).graph
-    return onnx.load(model, load_external_data=False).graph
+# A provider that keeps what it compiled is given a folder of the cache, one for each model. It names its files as it
+# likes, and may not look whether they still fit. So no two models, versions or settings share a folder; what is in it
+# was written by this user, and is as the provider wrote it.
 
 
-# An engine that computes a float16 model in float32, behind the float16 inputs and outputs that the model declares.
+def compile_kept(request: CompileRequest, target: Target, recording: Recording = Recording.NONE) -> OrtEngine:
+    """Compiles a model for a device, or has its provider open what it compiled before.
 
+    Where the folder is damaged, or cannot be written, the session is made without what is in it.
 
-class Float32Engine:
-    """Casts at the edges: what is bound stays float16. All but `run` is the engine's own.
-
-    Args:
-        engine: compiled from the float32 model.
-        names: the inputs and outputs that are float16.
+    Raises:
+        WinMLError: the provider does not take the model.
     """
+    options, cache_options = request.options, provider_of(target.provider).cache_options
+    # The program may say itself what is kept: by a cache, or by a model file of what was compiled.
+    words = ("cache", "ep_context", "ep.context")
+    given = (*options.provider_options, *options.session_config)
+    is_own = any(word in key.lower() for key, _ in given for word in words)
+    if cache_options is None or is_own or not request.origin.path or options.weights is not Weights.SHARED:
+        return compile_model(request, target, recording)
+    folder = folders.folder_for(_cache_key(request, target, recording), request.origin.total_size)
+    if folder is None:
+        return compile_model(request, target, recording)
+    require_options(options, target)  # what is wrong with them is not wrong with the folder
 
-    def __init__(self, engine: OrtEngine, names: frozenset[str]) -> None:
-        self.options, self.location, self.is_lost = engine.options, engine.location, engine.is_lost
-        self._engine, self._names = engine, names
-        self.upload, self.placement = engine.upload, engine.placement
-        self.end_profiling, self.close = engine.end_profiling, engine.close
+    def compile_in(folder: Path) -> OrtEngine:
+        all_options = tuple({**cache_options(str(folder)), **dict(options.provider_options)}.items())
+        changed = replace(request, options=options._replace(provider_options=all_options))
+        engine = compile_model(changed, target, recording)
+        engine.options = options
+        return engine
 
-    @property
-    def explanation(self) -> Explanation:
-        """The engine's own, which may change when work is recorded."""
-        return self._engine.explanation
+    kept = folders.opened_or_made(
+        folder, request.origin.path, compile_in, compile_in, request.require_not_stopped, may_change=True
+    )
+    return kept or compile_model(request, target, recording)
 
-    @explanation.setter
-    def explanation(self, explanation: Explanation) -> None:
-        self._engine.explanation = explanation
 
-    def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Any]:
-        """Runs the model; see `Engine`. In float32, float16 outputs are the host's alone."""
-        inner: Bound | None = bound.natives.get(self)
-        if inner is None or inner.version != bound.version:
-            inner = bound.natives[self] = self._renew(inner or Bound(lock=bound.lock), bound)
-        for name in self._names & inner.inputs.keys():  # bound by reference: it may have changed since
-            value, wide = bound.inputs[name], inner.inputs[name]
-            if wide is not value:
-                np.copyto(wide, value.to_numpy() if isinstance(value, DeviceArray) else value)  # type: ignore[arg-type]
-        fresh = dict(self._engine.run(inner, stop))
-        with np.errstate(over="ignore"):  # what leaves float16 is infinite there, as on a device that has it
-            for name in self._names & fresh.keys():
-                if isinstance(fresh[name], np.ndarray):
-                    fresh[name] = fresh[name].astype(np.float16)
-            return fill({name: bound.outputs[name] for name in self._names & bound.outputs.keys()}, fresh)
-
-    def _renew(self, inner: Bound, bound: Bound) -> Bound:
-        """The same in float32, for the engine."""
-        for name, value in bound.inputs.items():
-            if name in self._names and getattr(value, "dtype", None) == np.float16:
-                inner.inputs[name] = np.zeros(value.shape, np.float32)  # type: ignore[union-attr]
-            else:
-                inner.inputs[name] = value
-        inner.outputs = {
-            name: memory
-            for name, memory in bound.outputs.items()
-            if name not in self._names or isinstance(memory, DeviceArray)
-        }
-        inner.version = bound.version
-        return inner
+def _cache_key(request: CompileRequest, target: Target, recording: Recording) -> str:
+    """All that the compiled model depends on; a provider looks at the hardware and its driver itself."""
+    options, device = request.options, target.device
+    sizes = {name: list(shape) for name, shape in request.features.sizes.items()}
+    graph = [options.batch_size, options.dimensions, options.tuning, options.session_config]
+    native = native_options(target, options, recording is not Recording.NONE)
+    where = (device.provider, device.name, device.library, plugins.version(device.package)) if device else ()
+    return answers.key_of("provider", request.digest(), sizes, graph, native, where, plugins.runtime_version())

@@ -178,16 +178,13 @@ class IsolatedEngine(HostEngine):
         while self._free:
             self._free.pop().connection.close()
 
-    def _require_process(self) -> ChildProcess:
-        if self._loss is not None:
-            raise EngineLostError(self._loss.message, hint=self._loss.hint)
-        return require_open(None if self._is_closing else self._process)
-
     @contextmanager
     def _lane(self) -> Iterator[_Lane]:
         """A lane for one run."""
         with self._lock:
-            process = self._require_process()
+            if self._loss is not None:
+                raise EngineLostError(self._loss.message, hint=self._loss.hint)
+            process = require_open(None if self._is_closing else self._process)
             self._runs += 1
             lane = self._free.pop() if self._free else None
         try:

@@ -70,15 +70,15 @@ class OpenVinoEngine(HostEngine):
                 trim_heap()
 
     def _run(self, bound: Bound, stop: Stop | None) -> Mapping[str, Value]:
-        compiled, binding = require_open(self._compiled), bound.natives.get(self)
+        compiled = require_open(self._compiled)
+        binding: OpenVinoBinding | None = bound.natives.get(self)
         if binding is None:
             binding = bound.natives[self] = OpenVinoBinding(compiled, *self._names, self._trace)
             with self._lock:
                 self._bindings.add(binding)
             if self._compiled is None:  # closed by another thread meanwhile
                 binding.close()
-        made: OpenVinoBinding = binding
-        return made.run(bound, stop)
+        return binding.run(bound, stop)
 
     def placement(self) -> list[PlacedNode]:
         """The nodes of the optimised graph, all of which OpenVINO runs."""

@@ -6,19 +6,17 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
+from contextlib import AbstractContextManager
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from ....errors import CorruptModelError, EvaluationError, IllegalCallError, NotSupportedError, WinMLError
 from ...base.arrays import Array
+from ..runs import translated_by
 
 if TYPE_CHECKING:
     import openvino
 
-
-_TELEMETRY = "openvino_telemetry"
 
 _lock = threading.Lock()
 _importers: set[int] = set()
@@ -43,19 +41,13 @@ def core() -> openvino.Core:
 
 @cache
 def _core() -> openvino.Core:
-    _block_telemetry()
+    # The import would send an event at once, with consent taken for granted: it finds no telemetry. The block stays,
+    # for other parts of OpenVINO import it later. What the program itself has imported is left alone.
+    if "openvino" not in sys.modules:
+        sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]  # Python's way to say: not there
     import openvino
 
     return openvino.Core()
-
-
-def _block_telemetry() -> None:
-    """Has `import openvino` find no telemetry: it would send an event at once, with consent taken for granted.
-
-    The block stays, for other parts of OpenVINO import it later. What the program itself has imported is left alone.
-    """
-    if "openvino" not in sys.modules:
-        sys.modules.setdefault(_TELEMETRY, None)  # type: ignore[arg-type]  # Python's own way to say: not there
 
 
 def tensor_over(array: Array) -> openvino.Tensor:
@@ -93,16 +85,9 @@ _FAILED = re.compile(r"^-- (\S+) with a message:", re.MULTILINE)
 _UNKNOWN = re.compile(r"No conversion rule found for operations: (.*)")
 
 
-@contextmanager
-def translated(kind: type[WinMLError] = EvaluationError) -> Iterator[None]:
+def translated(kind: type[WinMLError] = EvaluationError) -> AbstractContextManager[None]:
     """Within the block, what OpenVINO raises becomes one of our errors: `kind`, where its words say nothing else."""
-    try:
-        yield
-    except Exception as error:  # it raises RuntimeError, and what Python's bindings make of other classes
-        failure = translate(error, kind)
-    else:
-        return
-    raise failure
+    return translated_by(partial(translate, kind=kind))
 
 
 def translate(error: Exception, kind: type[WinMLError] = EvaluationError) -> WinMLError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 
 from ....enums import Weights
@@ -23,32 +25,22 @@ _HALF_TYPES = {"BF16": "bfloat16", "FP16": "float16"}
 def main(_: str) -> Facts:
     """The facts about the CPU."""
     try:
-        return _facts()
+        cpu = core()
+        name = str(cpu.get_property("CPU", "FULL_DEVICE_NAME")).strip()
+        device = ProviderDevice(
+            OPENVINO_PACKAGE.name, OPENVINO_PACKAGE.package, "", 0, "cpu", name, machine.processor_vendor()
+        )
+        if problem := _problem_of(Target(device)):
+            return {"problem": problem}
+        halves = []
+        for word, kind in _HALF_TYPES.items():
+            if word in cpu.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+                with suppress(NotSupportedError):  # what OpenVINO compiles is in another type
+                    halves += [] if _problem_of(Target(device, half=True, half_type=kind)) else [kind]
+        device = device._replace(float16=bool(halves), half_types=" ".join(halves))
     except Exception as error:  # whatever it raises is reported as its problem
         return {"problem": f"it cannot be used: {first_line(error)}"}
-
-
-def _facts() -> Facts:
-    cpu = core()
-    name = str(cpu.get_property("CPU", "FULL_DEVICE_NAME")).strip()
-    device = ProviderDevice(
-        OPENVINO_PACKAGE.name, OPENVINO_PACKAGE.package, "", 0, "cpu", name, machine.processor_vendor()
-    )
-    problem = _problem_of(Target(device))
-    if problem:
-        return {"problem": problem}
-    listed = cpu.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-    supported = [kind for word, kind in _HALF_TYPES.items() if word in listed]
-    halves = [kind for kind in supported if _computes(Target(device, half=True, half_type=kind))]
-    device = device._replace(float16=bool(halves), half_types=" ".join(halves))
     return {"devices": (device,), "problem": ""}
-
-
-def _computes(target: Target) -> bool:
-    try:
-        return not _problem_of(target)
-    except NotSupportedError:  # what OpenVINO compiles is in another type
-        return False
 
 
 def _problem_of(target: Target) -> str:

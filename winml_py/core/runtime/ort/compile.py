@@ -7,8 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ....errors import InvalidDeviceError, NotSupportedError
-from ...base.arguments import is_text
+from ....errors import InvalidDeviceError
 from ...base.cancellation import Stop
 from ...onnx_file.source import Skeleton
 from ..engine import EngineOptions, Tuning
@@ -16,10 +15,10 @@ from ..providers.catalogue import device_lock, native_options, provider_of
 from ..providers.plugins import runtime_device
 from ..providers.provider import CPU_NAME, Provider, Target
 from ..request import CompileRequest
-from ..runs import ended_by
+from ..runs import ended_by, translated_by
 from .device_memory import Recording
 from .engine import OrtDeviceEngine, OrtEngine, are_numeric
-from .errors import translated
+from .errors import translate
 from .session_options import (
     Saving,
     place_weights,
@@ -56,17 +55,11 @@ def compile_model(
 
     Raises:
         WinMLError: the runtime refuses the model; one of our classes, with the runtime's words.
-        NotSupportedError: the name of the model's file is not UTF-8.
         CorruptModelError: the model's files were replaced while the runtime opened them.
     """
     import onnxruntime
 
     model, options = request.model, request.options
-    if isinstance(model, str) and not is_text(model):
-        raise NotSupportedError(
-            f"{model!r} is a name that UTF-8 cannot write, and ONNX Runtime opens no other.",
-            hint='Rename the file, or load its bytes: LearningModel.load(open(path, "rb").read()).',
-        )
     require_tuning(options.tuning, target)
     native, config = session_options(options, saving, is_optimized), run_config(options, target)
     skeleton = model if isinstance(model, Skeleton) else Skeleton(model)
@@ -78,7 +71,7 @@ def compile_model(
             native.enable_profiling = True
             native.profile_file_prefix = os.path.join(trace.name, "trace")
         with (
-            translated(),
+            translated_by(translate),
             device_lock(target.device),
             ended_by(request.stop or Stop(), lambda: native.set_load_cancellation_flag(True)),
         ):
@@ -159,6 +152,6 @@ def save_optimized(model: bytes, path: str, level: str, libraries: Sequence[str]
 
     native = session_options(EngineOptions(1, tuning=Tuning(graph_optimization=level)))
     native.optimized_model_filepath = path
-    with translated():
+    with translated_by(translate):
         register_libraries(native, libraries)
         onnxruntime.InferenceSession(model, native, [CPU_NAME], enable_fallback=0)

@@ -20,7 +20,7 @@ from ..providers.provider import ProviderDevice, Target
 from ..runs import UNLOCKED, Bound, InputAddresses, Value, call, fill, require_open, trim_heap
 from .device_binding import DeviceBinding
 from .device_memory import DeviceMemory, Recording, host_inputs, is_fixed
-from .errors import translate, translated
+from .errors import translate
 from .recorded import RecordedRuns
 from .session_options import RunConfig, stoppable
 
@@ -241,16 +241,15 @@ class OrtDeviceEngine(OrtEngine):
             with held(bound.lock, stop):
                 binding = call(self._device_binding, translate, bound)
             return binding.run(bound, stop)
-        with held(bound.lock, stop):
-            return call(self._repeat, translate, bound, stop)
-
-    def _repeat(self, bound: Bound, stop: Stop | None) -> dict[str, Any]:
         inputs: Any = bound.inputs
         outputs: Any = bound.outputs
-        return self._recorded.run(require_open(self._session), inputs, outputs, self._config, stop)
+        with held(bound.lock, stop):
+            session = require_open(self._session)
+            return call(self._recorded.run, translate, session, inputs, outputs, self._config, stop)
 
     def _device_binding(self, bound: Bound) -> DeviceBinding:
-        session, binding = require_open(self._session), bound.natives.get(self)
+        session = require_open(self._session)
+        binding: DeviceBinding | None = bound.natives.get(self)
         if binding is None:
             ends = (*session.get_inputs(), *session.get_outputs())
             if self._recording is Recording.DEMANDED and not all(map(is_fixed, ends)):
@@ -263,8 +262,7 @@ class OrtDeviceEngine(OrtEngine):
             binding = DeviceBinding(session, self._memory, bound.lock, self._recording, self._config, is_right)
             bound.natives[self] = binding
             self._close_with_this(binding)
-        made: DeviceBinding = binding
-        return made
+        return binding
 
     def _tell_unrecorded(self, constraint: str) -> None:
         """Has `explain()` say that recordings were tried, and are not used."""
@@ -290,6 +288,5 @@ class OrtDeviceEngine(OrtEngine):
     def upload(self, array: Array) -> DeviceArray:
         """A copy of an array in the device's memory; the caller holds the session's lock."""
         session = require_open(self._session)
-        with translated():
-            memory = self._memory.upload(array)
+        memory = call(self._memory.upload, translate, array)
         return self._memory.array(memory, session, self._device_lock)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from ....errors import (
     E_FAIL,
@@ -119,8 +117,8 @@ def translate(error: Exception) -> WinMLError:
             return kind(_one_line(message.format(*words, text=_clean(text))), hint=hint.format(*words), hresult=hresult)
     if isinstance(error, UnicodeEncodeError):
         return EvaluationError(
-            f"A text that was bound cannot be written in UTF-8: {error.object!a}.",
-            hint='Of a file name, take os.fsencode(name).decode(errors="replace").',
+            f"A text that was bound, or the name of a file, cannot be written in UTF-8: {error.object!a}.",
+            hint='Rename the file. To bind a file name, take os.fsencode(name).decode(errors="replace").',
         )
     if isinstance(error, UnicodeError):
         return CorruptModelError(
@@ -143,17 +141,3 @@ def _one_line(text: str) -> str:
 
 def _braces(shape: str) -> tuple[int, ...]:
     return tuple(int(size) for size in shape.strip("{}").split(",") if size)
-
-
-@contextmanager
-def translated() -> Iterator[None]:
-    """Within the block, what the runtime raises becomes one of our errors."""
-    try:
-        yield
-    except Exception as error:  # the runtime raises classes that have no common base
-        failure = translate(error)
-    else:
-        return
-    # Here the runtime's own error is no longer the context of ours. Its traceback has the frames that hold the native
-    # session, and a program that keeps the error would keep them alive.
-    raise failure

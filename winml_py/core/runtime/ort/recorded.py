@@ -34,8 +34,7 @@ class RecordedRuns:
 
     A recording may leave work out: WebGPU 0.4 leaves out copies between buffers, as Reshape at the end and ScatterND
     make them, and its outputs then stay as they were. So a recording is made over zeros, repeated on the inputs, and
-    compared with a run that is not recorded; it is compared again at the runs 4, 8 and 16. What differs is never
-    repeated, nor is anything else of the engine.
+    compared with a run that is not recorded. What differs is never repeated, nor is anything else of the engine.
 
     Args:
         memory: the device's.
@@ -120,10 +119,6 @@ class RecordedRuns:
         self._runs.clear()
 
 
-_COMPARED_AT = (4, 8, 16)
-"""The runs of a set of shapes at which its recording is compared again."""
-
-
 class _RecordedRun:
     """The memory on the device of one set of shapes, and the number of what was recorded over it."""
 
@@ -155,9 +150,8 @@ class _RecordedRun:
             self._id = new_graph_id()
             zeros = {name: np.zeros_like(value) for name, value in inputs.items()}
             self._run_once(session, zeros, config, stop, self._id)
-        is_compared = self._id != NO_GRAPH and (is_new or self._count in _COMPARED_AT)
         self._run_once(session, inputs, config, stop, self._id)
-        if not is_compared:
+        if not is_new:
             return None
         came = {name: np.array(value.numpy()) for name, value in self.outputs.items()}
         self._run_once(session, inputs, config, stop, NO_GRAPH)

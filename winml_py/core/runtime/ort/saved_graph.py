@@ -35,7 +35,12 @@ def compile_cached(request: CompileRequest) -> OrtEngine:
     Raises:
         WinMLError: the runtime refuses the model.
     """
-    folder = folders.folder_for(_cache_key(request), request.origin.mappable_weights) if _is_wanted(request) else None
+    size, folder = request.origin.mappable_weights, None
+    # Not where denormals count as 0: they do so also while constants are folded, in the whole process and for good, and
+    # other processes must not get such constants. Nor where the program has entries of its own in the configuration,
+    # which may change the graph.
+    if size >= MAPPED_FROM and not request.options.session_config and not flushes_denormals():
+        folder = folders.folder_for(_cache_key(request), size)
     if folder is None:
         engine = compile_model(request)
         # The runtime has freed what it parsed the model into. For a small model, that is not worth the call.
@@ -50,18 +55,6 @@ def compile_cached(request: CompileRequest) -> OrtEngine:
         request.require_not_stopped,
     )
     return saved or compile_model(request)
-
-
-def _is_wanted(request: CompileRequest) -> bool:
-    """Whether the weights are large enough.
-
-    Not where denormals count as 0: they do so also while constants are folded, in the whole process and for good, and
-    other processes must not get such constants. Nor where the program has entries of its own in the configuration,
-    which may change the graph.
-    """
-    options = request.options
-    is_own = flushes_denormals() or bool(options.session_config)
-    return request.origin.mappable_weights >= MAPPED_FROM and not is_own
 
 
 def _cache_key(request: CompileRequest) -> str:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ...onnx_file.source import Skeleton
 from ..engine import EngineOptions, Tuning
 from ..providers.provider import CPU_NAME
-from .errors import translated
+from ..runs import translated_by
+from .errors import translate
 from .session_options import place_weights, register_libraries, session_options
 
 if TYPE_CHECKING:
@@ -26,18 +27,16 @@ _ELEMENTS = {"float": "FLOAT", "double": "DOUBLE"}
 
 
 @cache
-def contrib_schemas() -> dict[str, Any]:
-    """The schemas of the runtime's own operators, by name. They are like those of `onnx.defs`."""
+def _schemas() -> dict[tuple[str, str], Any]:
     from onnxruntime.capi import onnxruntime_pybind11_state as native
 
-    return {schema.name: schema for schema in native.get_all_operator_schema() if schema.domain == CONTRIB}
+    return {(schema.domain, schema.name): schema for schema in native.get_all_operator_schema()}
 
 
 @cache
-def _contrib_operators() -> frozenset[tuple[str, str]]:
-    from onnxruntime.capi import onnxruntime_pybind11_state as native
-
-    return frozenset((schema.domain, schema.name) for schema in native.get_all_operator_schema())
+def contrib_schemas() -> dict[str, Any]:
+    """The schemas of the runtime's own operators, by name. They are like those of `onnx.defs`."""
+    return {name: schema for (domain, name), schema in _schemas().items() if domain == CONTRIB}
 
 
 def is_known(domain: str, name: str) -> bool:
@@ -45,7 +44,7 @@ def is_known(domain: str, name: str) -> bool:
     import onnx
 
     domain = "" if domain == "ai.onnx" else domain
-    return (domain, name) in _contrib_operators() or onnx.defs.has(name, domain=domain)
+    return (domain, name) in _schemas() or onnx.defs.has(name, domain=domain)
 
 
 def infer_outputs(
@@ -94,7 +93,7 @@ def _infer_with_runtime(
 
     native = session_options(EngineOptions(1, tuning=Tuning(graph_optimization="none")))
     place_weights(native, weights)
-    with translated():
+    with translated_by(translate):
         register_libraries(native, libraries)
         session = onnxruntime.InferenceSession(model.SerializeToString(), native, [CPU_NAME], enable_fallback=0)
     return {output.name: _type(output.type, output.shape) for output in session.get_outputs()}

@@ -71,7 +71,13 @@ def session_options(
     for name, size in options.dimensions:
         native.add_free_dimension_override_by_name(name, size)
     if saving is not None:
-        _save(native, saving)
+        native.optimized_model_filepath = os.path.join(saving.folder, GRAPH)
+        for key, value in (
+            ("session.optimized_model_external_initializers_file_name", WEIGHTS),
+            ("session.optimized_model_external_initializers_min_size_in_bytes", "1024"),
+            ("session.save_external_prepacked_constant_initializers", str(int(saving.prepacked))),
+        ):
+            native.add_session_config_entry(key, value)
     for key, value in options.session_config:
         native.add_session_config_entry(key, value)
     return native
@@ -137,16 +143,6 @@ def _make_shared_arena() -> None:
             memory = onnxruntime.OrtMemoryInfo("Cpu", kind, 0, onnxruntime.OrtMemType.DEFAULT)
             onnxruntime.create_and_register_allocator(memory, None)
             _arenas.append(memory)
-
-
-def _save(native: onnxruntime.SessionOptions, saving: Saving) -> None:
-    native.optimized_model_filepath = os.path.join(saving.folder, GRAPH)
-    for key, value in (
-        ("session.optimized_model_external_initializers_file_name", WEIGHTS),
-        ("session.optimized_model_external_initializers_min_size_in_bytes", "1024"),
-        ("session.save_external_prepacked_constant_initializers", str(int(saving.prepacked))),
-    ):
-        native.add_session_config_entry(key, value)
 
 
 def register_libraries(native: onnxruntime.SessionOptions, libraries: Sequence[str]) -> None:

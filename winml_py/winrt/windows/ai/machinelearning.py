@@ -31,8 +31,8 @@ from ....core.features.tensor_classes import TensorUInt16Bit as TensorUInt16Bit
 from ....core.features.tensor_classes import TensorUInt32Bit as TensorUInt32Bit
 from ....core.features.tensor_classes import TensorUInt64Bit as TensorUInt64Bit
 from ....core.model.model import LearningModel as _LearningModel
-from ....core.model.operators import ModelOperators
-from ....core.model.operators import Operators as _Operators
+from ....core.runtime.custom.operator import ModelOperators
+from ....core.runtime.custom.operator import Operators as _Operators
 from ....core.runtime.device import LearningModelDevice as LearningModelDevice
 from ....core.session.options import LearningModelSessionOptions as LearningModelSessionOptions
 from ....core.session.session import LearningModelSession as LearningModelSession

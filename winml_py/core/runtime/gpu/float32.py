@@ -1,0 +1,139 @@
+"""A float16 model in float32, for devices without half precision: its graph, and the engine that casts at the edges."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ....errors import NotSupportedError
+from ...base.arrays import DeviceArray
+from ...base.cancellation import Stop
+from ...onnx_file.nodes import messages
+from ...onnx_file.source import Skeleton
+from ..engine import Explanation
+from ..ort.engine import OrtEngine
+from ..runs import Bound, fill
+
+if TYPE_CHECKING:
+    import onnx
+
+TYPE_ATTRIBUTES = frozenset(("to", "dtype", "output_dtype", "output_datatype"))
+"""The attributes of operators that name the type of what they give."""
+
+
+def as_float32(model: str | bytes | Skeleton) -> bytes:
+    """The same graph with float32 in place of every float16: weights, constants, casts, inputs and outputs.
+
+    This is done with `onnx`, which loads in a quarter of the time of `onnx-ir`: programs wait for it.
+
+    Args:
+        model: a path, the file's bytes, or a skeleton over a file.
+
+    Returns:
+        A ModelProto. Every weight is the float16 number it was.
+
+    Raises:
+        NotSupportedError: it would be larger than 2 GB.
+    """
+    from google.protobuf.message import EncodeError
+    from onnx import AttributeProto, TensorProto, TypeProto, numpy_helper
+
+    proto = _load(model)
+    for message in messages(proto):
+        if isinstance(message, TensorProto) and message.data_type == TensorProto.FLOAT16:
+            wide = numpy_helper.to_array(message).astype(np.float32)
+            message.CopyFrom(numpy_helper.from_array(wide, message.name))
+        elif isinstance(message, TypeProto.Tensor) and message.elem_type == TensorProto.FLOAT16:
+            message.elem_type = TensorProto.FLOAT
+        elif (
+            isinstance(message, AttributeProto) and message.name in TYPE_ATTRIBUTES and message.i == TensorProto.FLOAT16
+        ):
+            message.i = TensorProto.FLOAT
+    try:
+        data: bytes = proto.SerializeToString()
+    except (ValueError, EncodeError) as error:  # protobuf's own limit
+        raise NotSupportedError(
+            "In float32 the model would be larger than 2 GB, and the device has no half precision.",
+            hint="Use the CPU, or a GPU with float16.",
+        ) from error
+    return data
+
+
+def _load(model: str | bytes | Skeleton) -> onnx.ModelProto:
+    import onnx
+    from onnx.external_data_helper import ExternalDataInfo, uses_external_data
+
+    skeleton = model if isinstance(model, Skeleton) else Skeleton(model)
+    file = io.BytesIO(skeleton.model) if isinstance(skeleton.model, bytes) else skeleton.model
+    proto = onnx.load(file, load_external_data=isinstance(model, str))
+    if skeleton.folder:
+        onnx.load_external_data_for_model(proto, skeleton.folder)
+    for weight in filter(uses_external_data, proto.graph.initializer) if skeleton.files else ():
+        stored = ExternalDataInfo(weight)
+        start = stored.offset or 0
+        end = None if stored.length is None else start + stored.length
+        weight.raw_data = skeleton.files[stored.location][start:end]
+        weight.ClearField("external_data")
+        weight.ClearField("data_location")
+    return proto
+
+
+# The engine, behind the float16 inputs and outputs that the model declares.
+
+
+class Float32Engine:
+    """Casts at the edges: what is bound stays float16. All but `run` is the engine's own.
+
+    Args:
+        engine: compiled from the float32 model.
+        names: the inputs and outputs that are float16.
+    """
+
+    def __init__(self, engine: OrtEngine, names: frozenset[str]) -> None:
+        self.options, self.location, self.is_lost = engine.options, engine.location, engine.is_lost
+        self._engine, self._names = engine, names
+        self.upload, self.placement = engine.upload, engine.placement
+        self.end_profiling, self.close = engine.end_profiling, engine.close
+
+    @property
+    def explanation(self) -> Explanation:
+        """The engine's own, which may change when work is recorded."""
+        return self._engine.explanation
+
+    @explanation.setter
+    def explanation(self, explanation: Explanation) -> None:
+        self._engine.explanation = explanation
+
+    def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Any]:
+        """Runs the model; see `Engine`. In float32, float16 outputs are the host's alone."""
+        inner: Bound | None = bound.natives.get(self)
+        if inner is None or inner.version != bound.version:
+            inner = bound.natives[self] = self._renew(inner or Bound(lock=bound.lock), bound)
+        for name in self._names & inner.inputs.keys():  # bound by reference: it may have changed since
+            value, wide = bound.inputs[name], inner.inputs[name]
+            if wide is not value:
+                np.copyto(wide, value.to_numpy() if isinstance(value, DeviceArray) else value)  # type: ignore[arg-type]
+        fresh = dict(self._engine.run(inner, stop))
+        with np.errstate(over="ignore"):  # what leaves float16 is infinite there, as on a device that has it
+            for name in self._names & fresh.keys():
+                if isinstance(fresh[name], np.ndarray):
+                    fresh[name] = fresh[name].astype(np.float16)
+            return fill({name: bound.outputs[name] for name in self._names & bound.outputs.keys()}, fresh)
+
+    def _renew(self, inner: Bound, bound: Bound) -> Bound:
+        """The same in float32, for the engine."""
+        for name, value in bound.inputs.items():
+            if name in self._names and getattr(value, "dtype", None) == np.float16:
+                inner.inputs[name] = np.zeros(value.shape, np.float32)  # type: ignore[union-attr]
+            else:
+                inner.inputs[name] = value
+        inner.outputs = {
+            name: memory
+            for name, memory in bound.outputs.items()
+            if name not in self._names or isinstance(memory, DeviceArray)
+        }
+        inner.version = bound.version
+        return inner
