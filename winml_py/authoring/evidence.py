@@ -17,7 +17,7 @@ from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.tensor_classes import TENSOR_CLASSES
-from ..core.imaging.contract import OUR_KEYS, WINDOWS_KEYS, ImageContract
+from ..core.imaging.contract import METADATA_KEYS, ImageContract
 from ..core.model.contracts import PROOF
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
@@ -275,7 +275,7 @@ def stated_contract(features: Iterable[FeatureDescriptor]) -> ImageContract | No
 
 def _contract_changes(before: Mapping[str, str], now: Mapping[str, str], when: str) -> Iterator[str]:
     """What metadata state of pictures that they did not state before, in sentences."""
-    for key in (*WINDOWS_KEYS, *OUR_KEYS):
+    for key in METADATA_KEYS:
         old, new = before.get(key, "nothing"), now.get(key, "nothing")
         if old != new and key != "Image.DataType":  # which a model of bytes adds
             yield f"{key} was {old} when {when}, and is {new}."

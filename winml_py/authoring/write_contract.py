@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..core.base.atomic_files import require_folder, write_whole
-from ..core.imaging.contract import OUR_KEYS, WINDOWS_KEYS, ImageContract
+from ..core.imaging.contract import METADATA_KEYS, ImageContract
 from ..core.model.contracts import fitting_inputs
 from ..core.model.model import LearningModel
 from ..core.onnx_file.nodes import read_for_copy
@@ -79,7 +79,5 @@ def set_image_metadata(model: onnx.ModelProto, image_metadata: Mapping[str, str]
     """Replaces what the metadata state of pictures."""
     from onnx import helper
 
-    other_metadata = {
-        entry.key: entry.value for entry in model.metadata_props if entry.key not in (*WINDOWS_KEYS, *OUR_KEYS)
-    }
+    other_metadata = {entry.key: entry.value for entry in model.metadata_props if entry.key not in METADATA_KEYS}
     helper.set_model_props(model, {**other_metadata, **image_metadata})

@@ -15,7 +15,7 @@ from ..authoring.write_contract import write_contract
 from ..core.base.messages import Facts, did_you_mean
 from ..core.contracts.labels import labels_of
 from ..core.imaging.contract import METADATA_FIELDS, ImageContract
-from ..core.imaging.scaling import ImageScaling
+from ..core.imaging.geometry import ImageScaling
 from ..core.model.model import LearningModel
 from ..enums import BitmapPixelFormat, ImageCropMode
 from ..errors import EvaluationError

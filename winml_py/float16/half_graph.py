@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..core.base.arrays import Array
-from ..core.imaging.contract import OUR_KEYS
+from ..core.imaging.contract import METADATA_KEYS
 from ..core.runtime.gpu.float32 import TYPE_ATTRIBUTES
 from ..core.runtime.ort.transformers import ALWAYS_FLOAT_INPUTS, convert_np_to_float16
 
@@ -55,7 +55,7 @@ def half_graph(model: ir.Model, plan: ConversionPlan) -> ir.Model:
         surgery.route_through_casts(value, surgery.readers(value, to_half), FLOAT16 if to_half else FLOAT)
     if not plan.keep_io_types:  # the image contract names the type of what it makes of pictures
         texts = surgery.model.metadata_props
-        texts.update({key: "Float16" for key in OUR_KEYS if texts.get(key) == "Float"})
+        texts.update({key: "Float16" for key in METADATA_KEYS if texts.get(key) == "Float"})
     # The casts stand at the end, behind the nodes that read them.
     surgery.model.graph.sort()
     return surgery.model

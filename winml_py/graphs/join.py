@@ -22,7 +22,7 @@ from ..core.base.messages import did_you_mean
 from ..core.base.winrt_object import Object
 from ..core.contracts import ultralytics
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
-from ..core.imaging.contract import OUR_KEYS, WINDOWS_KEYS
+from ..core.imaging.contract import METADATA_KEYS
 from ..core.model.contracts import exporters_contract
 from ..core.model.model import LearningModel
 from ..core.onnx_file.nodes import messages
@@ -158,7 +158,7 @@ def _rename_free_sizes(first: ModelProto, second: ModelProto, links: Mapping[str
 # Metadata of two models that are joined.
 
 
-_CONTRACT_KEYS = frozenset((*WINDOWS_KEYS, *OUR_KEYS, *ultralytics.KEYS))
+_CONTRACT_KEYS = frozenset((*METADATA_KEYS, *ultralytics.KEYS))
 """Keys that say how pictures become tensors: Windows ML's, ours, and those of exporters."""
 
 

@@ -15,7 +15,7 @@ from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.ranking import Prediction, best_of
 from ..core.features.tensor import Tensor
-from ..core.imaging.frame import VideoFrame
+from ..core.imaging.bitmap import VideoFrame
 from ..core.model.model import LearningModel
 from ..errors import WinMLError
 from ..vision.detections import Detections, detections, may_be_detections

@@ -10,7 +10,6 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from ..core.base.messages import did_you_mean, missing_file_hint
-from ..core.evaluation.picture_inputs import tensor_of
 from ..core.features.descriptors import (
     FeatureDescriptor,
     MapFeatureDescriptor,
@@ -18,8 +17,10 @@ from ..core.features.descriptors import (
     ShapedDescriptor,
     TensorFeatureDescriptor,
 )
-from ..core.features.pictures import ImageFeatureValue
+from ..core.features.pictures import ImageFeatureValue, PictureFit
+from ..core.features.resolve import Pictures
 from ..core.features.tensor_classes import TENSOR_CLASSES
+from ..core.model.contracts import MissingContracts
 from ..core.model.model import LearningModel
 from ..core.streams.file_values import as_feature, read_value
 from ..core.streams.sources import files_in, files_of
@@ -245,7 +246,9 @@ def given_values(model: LearningModel, inputs: Sequence[str]) -> dict[str, Any]:
 
 
 def _array(feature: FeatureDescriptor, value: object) -> Any:
-    """A picture as the tensor that bind makes of it; other values as they are."""
+    """A picture as the tensor that bind makes of it, with bind's warnings; other values as they are."""
     if not isinstance(value, ImageFeatureValue):
         return value
-    return tensor_of(value, feature)
+    pictures = Pictures(value, PictureFit(value, feature))
+    MissingContracts(is_silent=False).tell(pictures)
+    return pictures.tensor()

@@ -15,10 +15,9 @@ from ..core.base.arrays import Array
 from ..core.base.messages import Facts
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.tensor import Tensor
-from ..core.imaging.bitmap import SoftwareBitmap
+from ..core.imaging.bitmap import SoftwareBitmap, VideoFrame
 from ..core.imaging.contract import ImageContract
 from ..core.imaging.detensorize import detensorize, to_bytes
-from ..core.imaging.frame import VideoFrame
 from ..core.imaging.picture_placement import PicturePlacement
 from ..core.model.model import LearningModel
 from ..enums import BitmapPixelFormat, TensorLayout

@@ -8,8 +8,8 @@ from enum import IntEnum
 from typing import Any
 
 from ..core.base.messages import Facts
-from ..core.imaging.contract import METADATA_FIELDS, ImageContract
-from ..core.imaging.scaling import ImageScaling
+from ..core.imaging.contract import METADATA_FIELDS, METADATA_KEYS, ImageContract
+from ..core.imaging.geometry import ImageScaling
 from ..enums import ImageAnchor, ImageRounding
 from ..errors import InvalidArgumentError
 
@@ -138,7 +138,7 @@ def contract_of(words: object) -> ImageContract:
     """The contract that the page's switches state."""
     if not isinstance(words, Mapping) or not all(isinstance(word, str) for pair in words.items() for word in pair):
         raise InvalidArgumentError("A contract is an object of texts.", hint='Such as {"Image.Mean": "0.5"}.')
-    known = {*METADATA_FIELDS, "Image.ColorSpaceGamma"}
+    known = set(METADATA_KEYS)
     if unknown := sorted(set(words) - known):
         raise InvalidArgumentError(
             f"There is no {unknown[0]} in a contract.", hint=f"Known: {', '.join(sorted(known))}."

@@ -188,7 +188,7 @@ class Worker:
 def _bound(binding: LearningModelBinding, name: str, value: object) -> Array | None:
     """A copy of the numbers that an input has; None of words, lists and maps."""
     if isinstance(value, ImageFeatureValue):
-        tensor = inside(binding).pictures.tensors[name]
+        tensor = inside(binding).picture_tensors[name]
         return np.array(tensor if isinstance(tensor, np.ndarray) else tensor.to_numpy())
     return np.array(value) if isinstance(value, np.ndarray) and value.dtype.kind in "fiub" else None
 

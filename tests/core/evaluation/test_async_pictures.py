@@ -61,7 +61,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
         monkeypatch.setattr(module, name, watched)
 
-    watch(codecs._PlainJpeg, "decode")
+    watch(codecs, "_decode_jpeg")
     watch(codecs, "from_pil")
     watch(tensorize, "tensorize")
     return seen
@@ -73,10 +73,10 @@ def pictures() -> dict[str, tuple[Any, list[str]]]:
     frame = VideoFrame.create_with_software_bitmap(bitmap)
     pillow = Image.open(io.BytesIO(CAT.read_bytes()))  # not decoded yet
     return {
-        "path": (CAT, ["decode", "tensorize"]),
-        "text": (str(CAT), ["decode", "tensorize"]),
-        "bytes": (CAT.read_bytes(), ["decode", "tensorize"]),
-        "decoded at bind": (ImageFeatureValue.load(CAT, fast_decode=True), ["decode", "tensorize"]),
+        "path": (CAT, ["_decode_jpeg", "tensorize"]),
+        "text": (str(CAT), ["_decode_jpeg", "tensorize"]),
+        "bytes": (CAT.read_bytes(), ["_decode_jpeg", "tensorize"]),
+        "decoded at bind": (ImageFeatureValue.load(CAT, fast_decode=True), ["_decode_jpeg", "tensorize"]),
         "Pillow": (pillow, ["from_pil", "tensorize"]),
         "list": ([pillow], ["from_pil", "tensorize"]),
         "bitmap": (bitmap, ["tensorize"]),

@@ -369,10 +369,10 @@ def test_batches_of_frames() -> None:
 def test_the_memory_of_pictures_is_reused(picture: LearningModelBinding) -> None:
     frame = SoftwareBitmap(BitmapPixelFormat.BGRA8, 6, 4)
     numbers(picture, frame)
-    memory = inside(picture).pictures.tensors["x"]
+    memory = inside(picture).picture_tensors["x"]
     frame.to_numpy()[:] = 50
     assert numbers(picture, frame).to_numpy()[0, 0, 0] == 50
-    assert inside(picture).pictures.tensors["x"] is memory
+    assert inside(picture).picture_tensors["x"] is memory
     numbers(picture, np.zeros((1, 3, 4, 6), np.float32))
     assert numbers(picture, frame).to_numpy()[0, 0, 0] == 50
 
@@ -502,7 +502,7 @@ def test_outputs_that_are_not_what_the_model_says() -> None:
 def test_a_binding_belongs_to_its_session(plain: LearningModelBinding) -> None:
     other = open_session(unary(shape=(2, "n")))
     plain.bind("x", np.ones((2, 1), np.float32))
-    with pytest.raises(InvalidArgumentError, match="another session"):
+    with pytest.raises(InvalidArgumentError, match="made for this session, got LearningModelBinding"):
         other.evaluate(plain)
 
 

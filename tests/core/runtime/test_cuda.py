@@ -174,7 +174,7 @@ def test_pictures_of_the_host_go_to_the_card_as_bytes() -> None:
     device = Card()
     session, binding = open_session(model, device), LearningModelBinding(open_session(model))
     card = LearningModelBinding(session)
-    memory = inside(card).pictures.tensors
+    memory = inside(card).picture_tensors
     bound = []
     for value in (first, second, ImageFeatureValue([first, second]), ImageFeatureValue([first, other])):
         for each in (binding, card):

@@ -11,8 +11,7 @@ import numpy as np
 from ...core.base.arrays import Array, Pixels, Size
 from ...core.imaging.bitmap import SoftwareBitmap
 from ...core.imaging.contract import ImageContract
-from ...core.imaging.geometry import Placement
-from ...core.imaging.scaling import ImageScaling
+from ...core.imaging.geometry import ImageScaling, Placement
 from ...core.imaging.tensorize import tensorize
 from ...enums import BitmapPixelFormat, ImageCropMode, ImageKernel, TensorKind, TensorLayout
 from ...errors import WinMLError

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ...core.base.arrays import Size
-from ...core.imaging.geometry import Placement, compute_placement
-from ...core.imaging.scaling import ImageScaling
+from ...core.imaging.geometry import ImageScaling, Placement, compute_placement
 from ...enums import ImageAnchor, ImageCropMode, ImageRounding
 from ...errors import WinMLError
 from .measure import Area

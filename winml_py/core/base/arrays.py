@@ -7,14 +7,12 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...errors import EvaluationError, IllegalCallError, InvalidBindingError, WinMLError
 from .messages import logger, type_name
-
-T = TypeVar("T")
 
 Array = np.ndarray[Any, Any]
 """An array of numpy, of any type and shape."""
@@ -293,37 +291,3 @@ def _remedy(value: object) -> str:
     if not getattr(value, "is_cpu", True):
         return "Bind a copy in the host's memory: tensor.cpu()."
     return "Bind an array of a type that numpy has: tensor.float(), say."
-
-
-# Arithmetic of rules that are written once: for numbers, and for values of a graph, which write nodes
-# (`core/onnx_file/expressions.py`).
-
-
-_NUMBERS: Any = (int, float, np.generic)
-
-
-def choose(condition: Any, if_true: T, if_false: T) -> T:
-    """One of two numbers."""
-    if isinstance(condition, _NUMBERS):
-        return if_true if condition else if_false
-    chosen: T = condition.graph.where(condition, if_true, if_false)
-    return chosen
-
-
-def smaller(one: Any, other: Any) -> Any:
-    """The smaller of two numbers."""
-    if isinstance(one, _NUMBERS):
-        return min(one, other) if isinstance(other, _NUMBERS) else other.at_most(one)
-    return one.at_most(other)
-
-
-def larger(one: Any, other: Any) -> Any:
-    """The larger of two numbers."""
-    if isinstance(one, _NUMBERS):
-        return max(one, other) if isinstance(other, _NUMBERS) else other.at_least(one)
-    return one.at_least(other)
-
-
-def single(number: Any) -> Any:
-    """A number as float32."""
-    return np.float32(number) if isinstance(number, _NUMBERS) else number.cast(np.float32)

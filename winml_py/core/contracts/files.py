@@ -6,11 +6,9 @@ from collections.abc import Mapping
 
 from ...errors import InvalidArgumentError
 from ..base.messages import did_you_mean
-from ..imaging.contract import OUR_KEYS, WINDOWS_KEYS, ImageContract
+from ..imaging.contract import METADATA_KEYS, ImageContract
 from . import huggingface, timm
 from .config import Config, Source, error_prefix, read_config
-
-_KEYS = (*WINDOWS_KEYS, *OUR_KEYS)
 
 
 def read_contract(source: Source, *, use_test_size: bool = False) -> ImageContract:
@@ -53,11 +51,11 @@ def read_contract(source: Source, *, use_test_size: bool = False) -> ImageContra
 
 
 def _from_words(config: Config) -> ImageContract:
-    unknown = next((key for key in config.values if key not in _KEYS), None)
+    unknown = next((key for key in config.values if key not in METADATA_KEYS), None)
     if unknown is not None:
         raise InvalidArgumentError(
             f"{config.name}: It has the key {unknown!r}, which contracts do not have.",
-            hint=did_you_mean(unknown, _KEYS),
+            hint=did_you_mean(unknown, METADATA_KEYS),
         )
     wrong = next((key for key, word in config.values.items() if not isinstance(word, str)), None)
     if wrong is not None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ...enums import ImageAnchor, ImageRounding
 from ...errors import WinMLError
 from ..base.arrays import Size
-from ..imaging.scaling import ImageScaling
+from ..imaging.geometry import ImageScaling
 from .config import unsupported
 
 Geometry = dict[str, Any]

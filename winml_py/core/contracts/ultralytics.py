@@ -15,7 +15,7 @@ from ...enums import BitmapPixelFormat, ImageCropMode, ImageKernel, ImageRoundin
 from ..base.arguments import is_text
 from ..base.messages import logger
 from ..imaging.contract import ImageContract
-from ..imaging.scaling import ImageScaling
+from ..imaging.geometry import ImageScaling
 
 KEYS = frozenset({"imgsz"})
 """A model that loses them states no contract."""

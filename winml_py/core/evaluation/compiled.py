@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
+from ...enums import Precision
 from ...errors import ClosedError, DeviceLostError, EngineLostError, IllegalCallError, InvalidBindingError
 from ..base import child_process
 from ..base.arrays import Array, DType
 from ..base.winrt_object import Object, inside
-from ..features.descriptors import FeatureDescriptor, ShapedDescriptor, TensorFeatureDescriptor
+from ..features.descriptors import (
+    FeatureDescriptor,
+    ImageFeatureDescriptor,
+    ShapedDescriptor,
+    TensorFeatureDescriptor,
+)
 from ..features.tensor_classes import TENSOR_CLASSES, TensorString
-from ..model.contracts import LiveFeatures
+from ..imaging.contract import ImageContract
+from ..model.contracts import as_image
 from ..model.model import LearningModel
 from ..runtime.engine import Engine
 from ..runtime.pool import Lease
@@ -64,7 +71,7 @@ class Compiled:
         self._lease: Lease | None = lease
         content = inside(model)
         # The exporter's contract is asked again: an option may fix the sizes that it filled in, or leave them free.
-        self.inputs = LiveFeatures(map(content.with_exporters_contract, features), content.contracts)
+        self.inputs = LiveFeatures(map(content.with_exporters_contract, features), inside(content.contracts))
         self.input_names = frozenset(self.inputs)
         self.is_silent, self.missing_contracts = content.is_silent, content.missing_contracts
         self.outputs: Mapping[str, FeatureDescriptor] = {feature.name: feature for feature in model.output_features}
@@ -82,7 +89,8 @@ class Compiled:
         else:
             from .device_pictures import DevicePictures  # sessions on the CPU do without it
 
-            self.pictures = DevicePictures(compile_model, lock)
+            has_float32 = lease.engine.explanation.precision is Precision.FLOAT32
+            self.pictures = DevicePictures(compile_model, lock, has_float32)
 
     @property
     def engine(self) -> Engine:
@@ -166,6 +174,32 @@ class Compiled:
         if lease is not None:
             self.is_inherited = True
             lease.forget()
+
+
+class LiveFeatures(Mapping[str, FeatureDescriptor]):
+    """A session's inputs by name, each with the contract that is attached to it when it is looked at."""
+
+    def __init__(self, features: Iterable[FeatureDescriptor], attached: Mapping[str, ImageContract]) -> None:
+        self._features, self._attached = {feature.name: feature for feature in features}, attached
+        self._images: dict[str, ImageFeatureDescriptor] = {}
+
+    def __getitem__(self, name: str) -> FeatureDescriptor:
+        contract = self._attached.get(name)
+        if contract is None:
+            return self._features[name]
+        image = self._images.get(name)  # kept, because every bind asks
+        if image is None or image.contract is not contract:
+            image = self._images[name] = as_image(self._features[name], contract)
+        return image
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._features
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._features)
+
+    def __len__(self) -> int:
+        return len(self._features)
 
 
 class CompiledModel(Object):

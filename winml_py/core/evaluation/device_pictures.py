@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...enums import BitmapPixelFormat, ImageGray, ImageKernel, TensorLayout
-from ..base.arrays import Array, DeviceArray, DType, ScalarType
+from ...enums import BitmapPixelFormat, ImageGray, ImageKernel, TensorKind, TensorLayout
+from ..base.arrays import Array, DeviceArray, ScalarType
+from ..features.descriptors import ShapedDescriptor
+from ..features.pictures import PictureFit
+from ..features.resolve import DevicePixels
 from ..imaging.bitmap import SoftwareBitmap
 from ..imaging.contract import ImageContract, has_gray_padding, pad_levels
 from ..imaging.formats import GRAY_WEIGHTS, INTERLEAVED_FORMATS, LUMA_WEIGHTS, layout_of
@@ -33,10 +36,16 @@ class DevicePictures:
     Args:
         compile_model: compiles a model for the device.
         lock: held while the device is talked to.
+        has_float32: whether the device computes float16 models in float32, so that their tensors are that.
     """
 
-    def __init__(self, compile_model: Callable[[CompileRequest], Engine], lock: AbstractContextManager[object]) -> None:
-        self._compile_model, self._lock = compile_model, lock
+    def __init__(
+        self,
+        compile_model: Callable[[CompileRequest], Engine],
+        lock: AbstractContextManager[object],
+        has_float32: bool,
+    ) -> None:
+        self._compile_model, self._lock, self._has_float32 = compile_model, lock, has_float32
         self._engines: dict[GraphKey, Engine] = {}
         self._compiling = threading.Lock()
 
@@ -52,7 +61,7 @@ class DevicePictures:
 
     def tensorizer(self) -> DeviceTensorizer:
         """The tensorizer of one binding."""
-        return DeviceTensorizer(self, self._lock)
+        return DeviceTensorizer(self, self._lock, self._has_float32)
 
     def close(self) -> None:
         """Frees the models."""
@@ -65,28 +74,20 @@ class DevicePictures:
 class DeviceTensorizer:
     """Puts one binding's pictures into the device's memory. For one thread at a time."""
 
-    def __init__(self, pictures: DevicePictures, lock: AbstractContextManager[object]) -> None:
-        self._pictures, self._lock = pictures, lock
+    def __init__(self, pictures: DevicePictures, lock: AbstractContextManager[object], has_float32: bool) -> None:
+        self._pictures, self._lock, self._has_float32 = pictures, lock, has_float32
         self._bound: dict[GraphKey, Bound] = {}
 
     def write(
-        self,
-        bitmaps: Sequence[SoftwareBitmap],
-        contract: ImageContract,
-        shape: tuple[int, ...],
-        dtype: DType,
-        placements: Sequence[Placement],
-        before: DeviceArray | None,
+        self, fit: PictureFit, bitmaps: Sequence[SoftwareBitmap], placements: Sequence[Placement], before: object
     ) -> DeviceArray | None:
         """Tensorizes pictures on the device.
 
         Args:
+            fit: how they become the tensor.
             bitmaps: a batch.
-            contract: how they become numbers.
-            shape: of the tensor.
-            dtype: of the tensor: float32 or float16.
-            placements: which part of each picture goes where in the tensor.
-            before: memory of an earlier call, which is written again.
+            placements: which part of each goes where in the tensor.
+            before: the tensor of an earlier call, whose memory is written again.
 
         Returns:
             The tensor; or None where the CPU must do it: pictures of unequal sizes or formats in one batch, formats
@@ -94,29 +95,39 @@ class DeviceTensorizer:
         """
         source, placement = bitmaps[0].bitmap_pixel_format, placements[0]
         are_alike = all(bitmap.bitmap_pixel_format == source for bitmap in bitmaps) and len(set(placements)) == 1
-        if not are_alike or source not in INTERLEAVED_FORMATS or dtype.kind != "f":
+        if not are_alike or source not in INTERLEAVED_FORMATS or fit.descriptor.tensor_kind is TensorKind.UINT8:
             return None
         across, down = placement.shrink
-        if contract.kernel is ImageKernel.AREA and (across < 1) != (down < 1):
+        if fit.contract.kernel is ImageKernel.AREA and (across < 1) != (down < 1):
             return None  # OpenCV's kernel for one side depends on the other, and the matrices are made side by side
         arrays = [bitmap.to_numpy() for bitmap in bitmaps]
         pixels = np.ascontiguousarray(arrays[0])[None] if len(arrays) == 1 else np.stack(arrays)
         if pixels.ndim == 3:
             pixels = pixels[..., None]
-        return self.write_pixels(pixels, source, contract, shape, dtype, placement, before)
+        return self._run(pixels, source, fit.descriptor, fit.contract, fit.shape, placement, before)
 
-    def write_pixels(
+    def write_pixels(self, value: DevicePixels, before: object) -> DeviceArray:
+        """Tensorizes a picture whose bytes are on the device; see `write`."""
+        value.array.wait()
+        shape = value.array.shape
+        pixels = value.array.reshape((1, *shape, *(() if len(shape) == 3 else (1,))))
+        return self._run(
+            pixels, value.pixel_format, value.descriptor, value.contract, value.shape, value.placement, before
+        )
+
+    def _run(
         self,
         pixels: Array | DeviceArray,
         source: BitmapPixelFormat,
+        descriptor: ShapedDescriptor,
         contract: ImageContract,
         shape: tuple[int, ...],
-        dtype: DType,
         placement: Placement,
-        before: DeviceArray | None,
+        before: object,
     ) -> DeviceArray:
-        """Tensorizes pixels, pictures x height x width x channels, of the host or on the device; see `write`."""
-        key = GraphKey.of(contract, source, placement, dtype == np.float16)
+        """Tensorizes pixels, pictures x height x width x channels, of the host or on the device."""
+        is_half = descriptor.tensor_kind is TensorKind.FLOAT16 and not self._has_float32
+        key = GraphKey.of(contract, source, placement, is_half)
         bound = self._bound.setdefault(key, Bound(lock=self._lock))
         bound.set_input("pixels", pixels)
         if key.is_scaled:
@@ -124,8 +135,9 @@ class DeviceTensorizer:
                 bound.set_input(name, value)
         if key.has_padding:
             bound.set_input("padding", padding(placement, contract))
-        is_written_again = before is not None and (before.shape, before.dtype) == (shape, dtype)
-        bound.set_output("tensor", before if is_written_again else Kept())
+        dtype = np.dtype(np.float16 if is_half else np.float32)
+        is_written_again = isinstance(before, DeviceArray) and (before.shape, before.dtype) == (shape, dtype)
+        bound.set_output("tensor", before if is_written_again else Kept())  # type: ignore[arg-type]
         fresh = self._pictures.run(key, bound)
         tensor: DeviceArray = fresh.get("tensor", before)
         return tensor

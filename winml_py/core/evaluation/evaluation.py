@@ -25,9 +25,8 @@ from ..base.cancellation import Stop, held
 from ..base.collections import MapView
 from ..base.messages import logger, type_name
 from ..base.winrt_object import HasInside, Object, inside
-from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
-from ..features.pictures import ImageFeatureValue, PictureFit
+from ..features.pictures import NO_PROPERTIES, BindProperties, ImageFeatureValue, PictureFit
 from ..features.resolve import (
     Bindable,
     Container,
@@ -41,7 +40,10 @@ from ..features.resolve import (
 )
 from ..features.tensor import Tensor, TensorStorage
 from ..features.tensor_classes import TensorString, as_half
+from ..imaging.formats import Scratch
+from ..imaging.geometry import Placement
 from ..imaging.picture_placement import PicturePlacement
+from ..imaging.tensorize import tensorize_batch
 from ..runtime.runs import Bound, Kept
 from .compiled import Compiled
 from .outputs import (
@@ -52,7 +54,6 @@ from .outputs import (
     slot_for_container,
     writable_array,
 )
-from .picture_inputs import PictureInputs
 
 if TYPE_CHECKING:
     from ..features.resolve import BoundValue
@@ -160,6 +161,8 @@ class Evaluation:
     Attributes:
         compiled: what it runs on.
         bound: the caller's own objects, by the names of features.
+        picture_tensors: the tensors of pictures, by the names of inputs. A picture of the same size is written over the
+            one before it.
     """
 
     def __init__(self, compiled: Compiled) -> None:
@@ -169,22 +172,19 @@ class Evaluation:
 
     def _reset(self) -> None:
         self._values = Bound(lock=self.compiled.lock)
-        self._pictures: PictureInputs | None = None
+        self.picture_tensors: dict[str, Array | DeviceArray] = {}
+        self._placements: dict[str, list[Placement]] = {}
+        self._fits: dict[str, PictureFit] = {}
+        self._scratches: list[Scratch] = []
+        device_pictures = self.compiled.pictures
+        self._device_tensorizer = device_pictures.tensorizer() if device_pictures is not None else None
         # The tensors among the inputs, which another evaluation may write.
         self._bound_tensors: dict[str, TensorStorage] = {}
         # Arrays of other libraries on the device, which these may still be working on.
         self._shared_arrays: dict[str, DeviceArray] = {}
-        self._fits: dict[str, PictureFit] = {}
         self.bound: dict[str, Any] = {}
         self._is_checked = True
         self._slots: dict[str, OutputSlot] = {**self.compiled.unbound_outputs}
-
-    @property
-    def pictures(self) -> PictureInputs:
-        """The tensors of bound pictures."""
-        if self._pictures is None:
-            self._pictures = PictureInputs(self.compiled)
-        return self._pictures
 
     def clear(self) -> None:
         """Unbinds everything, and lets go of the memory that pictures were turned into."""
@@ -221,7 +221,6 @@ class Evaluation:
         self.compiled.require_open()  # before a picture is decoded, and before the lock, as in `clear`
         bindable = check_input(value, descriptor, properties, self.compiled, self._fits.get(descriptor.name))
         self.set_input(descriptor, value, bindable)
-        self.compiled.missing_contracts.tell(bindable, properties)  # without the lock: it calls what the program says
 
     def set_input(self, descriptor: FeatureDescriptor, value: object, bindable: Bindable) -> None:
         """Binds what `check_input` found in a value."""
@@ -255,24 +254,34 @@ class Evaluation:
             self._note_array(name, read)
         # The memory of the picture before is no longer what the engine reads. Kept, the next picture would be written
         # there and not be bound.
-        if self._pictures is not None:
-            self._pictures.forget(name)
+        if self.picture_tensors.pop(name, None) is not None:
+            del self._placements[name]
 
-    def _write_pictures(self, bindable: Pictures | DevicePixels) -> None:
-        name = bindable.descriptor.name
+    def _write_pictures(self, pictures: Pictures | DevicePixels) -> None:
+        """Has pictures written into their tensor: on the device where it can, else by the CPU."""
+        name = pictures.descriptor.name
+        before, device = self.picture_tensors.get(name), self._device_tensorizer
+        tensor: Array | DeviceArray | None = None
         try:
-            if isinstance(bindable, Pictures):
-                tensor = self.pictures.write(bindable)
-                self._fits[name] = bindable.fit
+            if isinstance(pictures, DevicePixels):
+                assert device is not None  # where there is none, pixels of a device have been refused
+                tensor = device.write_pixels(pictures, before)
             else:
-                tensor = self.pictures.write_pixels(bindable)
+                fit = self._fits[name] = pictures.fit
+                bitmaps, placements = pictures.decode()
+                if device is not None:
+                    tensor = device.write(fit, bitmaps, placements, before)
+                if tensor is None:
+                    tensor = memory = fit.memory(before)
+                    tensorize_batch(bitmaps, fit.contract, placements, memory, self._scratches)
         except DeviceLostError as error:  # a picture is tensorized there
             self.compiled.lose(error)
             raise
+        self._placements[name] = pictures.placements
         # A picture of the same size is written over the one before, in memory that the engine reads already.
-        if self.pictures.tensors.get(name) is not tensor:
+        if tensor is not before:
             self._values.set_input(name, tensor)
-            self.pictures.tensors[name] = tensor
+            self.picture_tensors[name] = tensor
 
     def _note_array(self, name: str, array: object) -> None:
         """Notes an array on the device that is bound, if it is another library's."""
@@ -344,11 +353,14 @@ class Evaluation:
 
     def _explain(self, error: EvaluationError) -> None:
         """Where a picture kept its own size, raises the error with how to state one: that is often the reason."""
-        own_sizes = {} if self._pictures is None else self._pictures.own_sizes
-        sizes = {name: size for name, size in own_sizes.items() if name in self.bound}
-        if not sizes or error.__cause__ is not None:  # an operator of the program's own said why
+        fits = [(name, fit) for name, fit in self._fits.items() if name in self.bound and name in self._placements]
+        kept_sizes = ", ".join(
+            f"the picture for {name} kept its own size, {fit.sizes[0][0]}x{fit.sizes[0][1]}"
+            for name, fit in fits
+            if fit.keeps_own_size
+        )
+        if not kept_sizes or error.__cause__ is not None:  # an operator of the program's own said why
             return
-        kept_sizes = ", ".join(f"the picture for {name} kept its own size, {w}x{h}" for name, (w, h) in sizes.items())
         raise EvaluationError(
             f"{error.message} The model takes any size, and {kept_sizes}.",
             hint="If the model was made for one, state it: ImageContract(size=(height, width)), or a scaling with "
@@ -358,9 +370,9 @@ class Evaluation:
     @property
     def placements(self) -> dict[str, tuple[PicturePlacement, ...]]:
         """Where the pictures that are bound lie in their tensors, by the names of inputs."""
-        if self._pictures is None:
-            return {}
-        return {name: batch for name, batch in self._pictures.placements.items() if name in self.bound}
+        return {
+            name: tuple(map(PicturePlacement, batch)) for name, batch in self._placements.items() if name in self.bound
+        }
 
 
 def bind_features(compiled: Compiled, features: Mapping[str, object]) -> Evaluation:
@@ -401,19 +413,20 @@ def check_input(
         WinMLError: as `resolve` does, and where a picture does not fit into the tensor.
     """
     bindable = resolve(value, descriptor, properties, before)
-    if isinstance(bindable, HostTensor):
-        if bindable.tensor.is_placeholder:
-            raise InvalidBindingError(
-                f"The model variable {descriptor.name} is an input, but has no associated resources to bind.",
-                hint="Give the tensor data: create_from_array, from_numpy"
-                + (", or write to its to_numpy()." if bindable.tensor.shape else "."),
-            )
-    elif isinstance(bindable, (DeviceTensor, DevicePixels)):
+    if isinstance(bindable, HostTensor) and bindable.tensor.is_placeholder:
+        write = ", or write to its to_numpy()." if bindable.tensor.shape else "."
+        raise InvalidBindingError(
+            f"The model variable {descriptor.name} is an input, but has no associated resources to bind.",
+            hint=f"Give the tensor data: create_from_array, from_numpy{write}",
+        )
+    if isinstance(bindable, (DeviceTensor, DevicePixels)):
         if isinstance(value, Tensor):
             inside(value).require_valid()
         _require_here(bindable.array, descriptor.name, compiled.location)
-    elif isinstance(bindable, Pictures):
-        _ = bindable.fit.placements  # computed here, for the errors of a bind
+    if isinstance(bindable, (Pictures, DevicePixels)) and bindable.placements:  # found here, for the errors of a bind
+        contracts = compiled.missing_contracts
+        if not bindable.is_stated or contracts.proven is not None:
+            contracts.tell(bindable, properties)
     return bindable
 
 

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 
 from ..base.cancellation import Stop, held
 from ..base.machine import usable_cores
-from ..features.bind_properties import NO_PROPERTIES
 from ..features.descriptors import FeatureDescriptor
-from ..features.pictures import ImageFeatureValue
+from ..features.pictures import NO_PROPERTIES, ImageFeatureValue
 from ..features.resolve import Bindable, as_picture, is_pil_image
 from .compiled import Compiled
 from .evaluation import CheckedOutput, Evaluation, check_input, check_output, is_picture_file
@@ -49,7 +48,6 @@ def check_features(compiled: Compiled, features: Mapping[str, object]) -> list[L
             map(is_pil_image, value if isinstance(value, (list, tuple)) else [value])  # decoded when they are looked at
         ):
             checked = check_input(value, descriptor, NO_PROPERTIES, compiled)
-            compiled.missing_contracts.tell(checked, NO_PROPERTIES)
         values.append(LateValue(descriptor, value, checked))
     return values
 

@@ -26,10 +26,10 @@ from ..features.descriptors import (
 from ..features.pictures import ImageFeatureValue
 from ..features.tensor import Tensor, over
 from ..features.tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES, TensorString
+from ..imaging.bitmap import VideoFrame
 from ..imaging.contract import ImageContract
 from ..imaging.detensorize import detensorize
 from ..imaging.formats import Scratch
-from ..imaging.frame import VideoFrame
 from ..runtime.runs import Value
 
 

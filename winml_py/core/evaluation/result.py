@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..base.collections import ListOutput, MapOutput
     from ..features import tensor_classes as tensors
     from ..features.pictures import ImageFeatureValue
-    from ..imaging.frame import VideoFrame
+    from ..imaging.bitmap import VideoFrame
 
     # Only the model's file knows which of these an output is. With a union, every program would need an `isinstance`;
     # with `Any`, no checker finds a misspelt name. This class has the members of all of them, and is accepted wherever

@@ -1,24 +1,29 @@
-"""ImageFeatureValue: pictures as the value of a feature, and how they become its tensor."""
+"""Pictures as the value of a feature: ImageFeatureValue, what a bind says of them, and how they become the tensor."""
 
 from __future__ import annotations
 
+import base64
+import operator
 import os
-from collections.abc import Iterable, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, BinaryIO, TypeGuard
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from html import escape
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from ...enums import BitmapPixelFormat, LearningModelFeatureKind, TensorKind
+import numpy as np
+
+from ...enums import BitmapPixelFormat, LearningModelFeatureKind, LearningModelPixelRange, TensorKind
 from ...errors import InvalidArgumentError, InvalidBindingError, SizeMismatchError, WinMLError
-from ..base.arrays import Pixels, Size
-from ..base.messages import type_name
+from ..base.arguments import member, truth
+from ..base.arrays import Array, Pixels, Size
+from ..base.messages import did_you_mean, type_name
 from ..base.winrt_object import Object
-from ..imaging.bitmap import LONGEST, SoftwareBitmap, html_figure
+from ..imaging.bitmap import SCREEN, SoftwareBitmap, VideoFrame, png
 from ..imaging.codecs import MAX_PIXELS, EncodedPicture, PictureSource
-from ..imaging.contract import ImageContract
-from ..imaging.frame import VideoFrame
-from ..imaging.geometry import Placement, compute_placement
-from ..imaging.picture_placement import PicturePlacement
-from .bind_properties import NO_PROPERTIES, BindProperties
+from ..imaging.contract import ImageContract, size_of
+from ..imaging.geometry import BitmapBounds, Placement, compute_placement
 from .descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
@@ -27,6 +32,7 @@ from .descriptors import (
     incompatible,
     spell_kind,
 )
+from .tensor_classes import TENSOR_CLASSES
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -177,15 +183,108 @@ def bitmaps_of(value: ImageFeatureValue, shrink: float) -> list[SoftwareBitmap]:
     return [SoftwareBitmap.from_array(*encoded.decode(shrink))]
 
 
-def pictures_html(value: ImageFeatureValue, longest: int = LONGEST) -> str:
-    """The pictures of a value as a notebook shows them, eight at most."""
-    shrink = max(map(max, value.sizes)) / longest
-    words = repr(value).strip("<>")
-    return "".join(html_figure(bitmap.to_pil(), words, longest) for bitmap in bitmaps_of(value, shrink)[:SHOWN])
+def pictures_html(value: ImageFeatureValue, longest: int = SCREEN) -> str:
+    """The pictures of a value as a notebook shows them, eight at most, with what they are below each."""
+    bitmaps = bitmaps_of(value, shrink=max(map(max, value.sizes)) / longest)
+    figures = []
+    for bitmap in bitmaps[:SHOWN]:
+        data = base64.b64encode(png(bitmap.to_pil(), longest)).decode()
+        shown = f'<img src="data:image/png;base64,{data}" alt="a picture" style="max-width:100%">'
+        words = escape(repr(value).strip("<>"))
+        figures.append(f'<div style="display:inline-block;margin-right:1em">{shown}<br>{words}</div>')
+    return "".join(figures)
+
+
+# BindProperties: what a bind says beside the value, Windows ML's properties and `ImageContract`.
+
+
+class BindProperties(NamedTuple):
+    """What a bind asks for beside the value. None means: as the model says.
+
+    Attributes:
+        bounds: the part of the picture to use, stretched to the model's size.
+        pixel_format: the order of the tensor's channels; for an array bound as a picture, the array's own.
+        pixel_range: what the bytes 0 to 255 become.
+        contract: all of how a picture becomes the tensor, in place of what the model says.
+        size: height and width of the tensor, where the model leaves them free.
+        stays_on_device: whether an output stays in the device's memory.
+    """
+
+    bounds: BitmapBounds | None = None
+    pixel_format: BitmapPixelFormat | None = None
+    pixel_range: LearningModelPixelRange | None = None
+    contract: ImageContract | None = None
+    size: Size | None = None
+    stays_on_device: bool = False
+
+    @classmethod
+    def read(cls, properties: Mapping[str, Any] | None, ignores_unknown: bool = False) -> BindProperties:
+        """Reads the properties of a bind. Values of None are ignored, as in Windows ML; so are unknown keys, if that is
+        asked for.
+
+        Raises:
+            InvalidBindingError: a value of the wrong type, or an unknown key.
+        """
+        if not properties:
+            return NO_PROPERTIES
+        if not isinstance(properties, Mapping):
+            raise InvalidBindingError(
+                f"The properties of a bind are a mapping, not {type_name(properties)}.",
+                hint='Write {"ImageContract": contract} or {"BitmapBounds": [0, 0, 224, 224]}, say.',
+            )
+        fields: dict[str, Any] = {}
+        for key, value in properties.items():
+            if key not in _FIELDS and not ignores_unknown:
+                raise InvalidBindingError(f"There is no property {key!r} of a bind.", hint=did_you_mean(key, _FIELDS))
+            if value is not None and key in _FIELDS:
+                fields[_FIELDS[key]] = _read_property(key, value)
+        return cls(**fields)
+
+
+_FIELDS = {
+    "BitmapBounds": "bounds",
+    "BitmapPixelFormat": "pixel_format",
+    "PixelRange": "pixel_range",
+    "ImageContract": "contract",
+    "ImageSize": "size",
+    "DisableTensorCpuSync": "stays_on_device",
+}
+"""The field that each property sets."""
+
+NO_PROPERTIES = BindProperties()
+"""Of a bind that asks for nothing beside the value."""
+
+
+def _read_property(key: str, value: Any) -> Any:
+    what, hint = f"The property {key}", ""
+    match key:
+        case "BitmapPixelFormat":
+            return member(BitmapPixelFormat, value, what, InvalidBindingError)
+        case "PixelRange":
+            return member(LearningModelPixelRange, value, what, InvalidBindingError)
+        case "DisableTensorCpuSync":
+            return truth(value, what, InvalidBindingError)
+        case "ImageContract":
+            if isinstance(value, ImageContract):
+                return value
+            hint = "Write ImageContract.imagenet(), or make one."
+        case "ImageSize":
+            hint = "It is height and width: (224, 224)."
+            with suppress(InvalidArgumentError):
+                return size_of(value)
+        case "BitmapBounds":
+            hint = "It is four whole numbers: x, y, width, height."
+            with suppress(TypeError):
+                numbers = [operator.index(number) for number in value]
+                if len(numbers) == 4 and all(0 <= number < 1 << 32 for number in numbers):
+                    return BitmapBounds(*numbers)
+    raise InvalidBindingError(f"{what} is {value!r}.", hint=hint)
 
 
 # How pictures become a feature's tensor.
 
+
+_TENSOR_FORMATS = (BitmapPixelFormat.RGBA8, BitmapPixelFormat.BGRA8, BitmapPixelFormat.GRAY8)
 
 _GRAY, _COLOUR = ImageContract(BitmapPixelFormat.GRAY8), ImageContract(BitmapPixelFormat.BGR8)
 """Windows ML's rule for tensors of one channel, and of more."""
@@ -198,17 +297,20 @@ class PictureFit:
         descriptor: the feature.
         contract: how each picture becomes numbers.
         sizes: width and height of each.
-        bounds: the part of each to use; None for all of it.
+        is_stated: whether the model or the bind states the contract: otherwise Windows ML's rule is assumed.
 
     Raises:
-        WinMLError: as `fitting_picture` does.
+        InvalidBindingError: the feature takes no pictures, or none with these channels or elements.
+        SizeMismatchError: its tensor is not of rank 4, or its batch is of another size.
+        InvalidArgumentError: it has neither 1 nor 3 channels.
     """
 
     def __init__(
         self, value: ImageFeatureValue, descriptor: FeatureDescriptor, properties: BindProperties = NO_PROPERTIES
     ) -> None:
-        self.descriptor, self.contract = fitting_picture(value, descriptor, properties)
-        self.sizes, self.bounds, self._properties = value.sizes, properties.bounds, properties
+        self.descriptor, self.contract = _require_fit(value, descriptor, properties)
+        self.is_stated = states_contract(self.descriptor, properties)
+        self.sizes, self._properties = value.sizes, properties
 
     def is_for(self, value: ImageFeatureValue, descriptor: FeatureDescriptor, properties: BindProperties) -> bool:
         """Whether this fit can be reused for `value`."""
@@ -220,16 +322,11 @@ class PictureFit:
         return placements(self.descriptor, self.contract, self._properties, self.sizes)
 
     @cached_property
-    def picture_placements(self) -> tuple[PicturePlacement, ...]:
-        """The same for the caller."""
-        return tuple(map(PicturePlacement, self.placements))
-
-    @cached_property
     def shrink(self) -> float:
         """By how much a JPEG may be decoded smaller, at most; 1 where a part of it is used."""
-        return 1.0 if self.bounds else min(self.placements[0].shrink)
+        return 1.0 if self._properties.bounds else min(self.placements[0].shrink)
 
-    @cached_property
+    @property
     def keeps_own_size(self) -> bool:
         """Whether nothing states a size, and the model takes any."""
         sides = fixed_sides(self.descriptor, self.contract, self._properties)
@@ -239,6 +336,15 @@ class PictureFit:
     def shape(self) -> tuple[int, ...]:
         """The tensor's."""
         return tensor_shape(self.contract, len(self.sizes), self.placements[0].tensor)
+
+    def memory(self, before: object = None) -> Array:
+        """The tensor in the host's memory: that of the pictures before, where it has the shape, or new memory."""
+        if isinstance(before, np.ndarray) and before.shape == self.shape:
+            return before
+        try:
+            return np.zeros(self.shape, TENSOR_CLASSES[self.descriptor.tensor_kind].dtype)
+        except (ValueError, MemoryError) as error:
+            raise InvalidArgumentError(f"A tensor of shape {self.shape} does not fit into memory: {error}.") from error
 
 
 def placements(
@@ -265,6 +371,12 @@ def placements(
             hint="State a size: ImageContract(size=(height, width)), or scale or crop the pictures first.",
         )
     return per_picture
+
+
+def states_contract(descriptor: ShapedDescriptor, properties: BindProperties) -> bool:
+    """Whether the model or the bind says how pictures become numbers."""
+    is_image = isinstance(descriptor, ImageFeatureDescriptor) or properties.contract is not None
+    return is_image or (properties.pixel_format is not None and properties.pixel_range is not None)
 
 
 def tensor_shape(contract: ImageContract, count: int, tensor: Size) -> tuple[int, ...]:
@@ -297,89 +409,78 @@ def fixed_sides(
     return model[0] or size[0], model[1] or size[1]
 
 
-def fitting_picture(
+def _require_fit(
     value: ImageFeatureValue, descriptor: FeatureDescriptor, properties: BindProperties
 ) -> tuple[ShapedDescriptor, ImageContract]:
-    """Checks that a feature takes these pictures, and says how they become its tensor.
+    """The feature, which takes these pictures, and how they become its tensor; raises as `PictureFit` does."""
 
-    Raises:
-        InvalidBindingError: it takes no pictures, or none with these channels or elements.
-        SizeMismatchError: its tensor is not of rank 4, or its batch is of another size.
-        InvalidArgumentError: it has neither 1 nor 3 channels.
-    """
+    def misfit(kind: type[WinMLError], hint: str) -> WinMLError:
+        width, height = value.sizes[0]
+        return incompatible(kind, descriptor, f"Image[{width}x{height}]", hint)
+
     if not isinstance(descriptor, ShapedDescriptor):
-        raise incompatible(InvalidBindingError, descriptor, _describe(value), "")
-    _check_picture(value, descriptor, properties)
-    contract = contract_for_bind(descriptor, properties)
-    channels, height, width = (descriptor.shape[axis] for axis in contract.axes())
-    if channels not in (1, 3):
-        hint = f"Pictures have 1 or 3 channels, not {channels}, in a tensor of layout {contract.layout.name}."
-        raise incompatible(InvalidArgumentError, descriptor, _describe(value), hint)
-    if 0 in (height, width):
-        raise incompatible(SizeMismatchError, descriptor, _describe(value), "The model's picture has no pixels.")
-    if contract.channels != channels:
-        hint = f"A {contract.pixel_format.name} picture has {contract.channels} channels in a tensor, not {channels}."
-        raise incompatible(InvalidBindingError, descriptor, _describe(value), hint)
-    return descriptor, contract
-
-
-def _check_picture(value: ImageFeatureValue, descriptor: ShapedDescriptor, properties: BindProperties) -> None:
+        raise misfit(InvalidBindingError, "")
     contract = properties.contract
     if isinstance(descriptor, TensorFeatureDescriptor) and descriptor.unsupported_image_metadata and contract is None:
         hint = "The model's Image.* metadata ask for what nobody can do; bind a tensor, or state an ImageContract."
-        raise incompatible(InvalidBindingError, descriptor, _describe(value), hint)
+        raise misfit(InvalidBindingError, hint)
     if len(descriptor.shape) != 4:
         hint = "Pictures need a tensor of 4 dimensions: batch, channels, height, width."
-        raise incompatible(SizeMismatchError, descriptor, _describe(value), hint)
-    contract_kind = contract.tensor_kind if contract is not None else None
-    if contract_kind is not None and contract_kind != descriptor.tensor_kind:
+        raise misfit(SizeMismatchError, hint)
+    kind = contract.tensor_kind if contract else None
+    if kind is not None and kind != descriptor.tensor_kind:
         element_type = spell_kind(descriptor.tensor_kind)
-        hint = f"The contract is for {spell_kind(contract_kind)}, and the feature's elements are {element_type}."
-        raise incompatible(InvalidBindingError, descriptor, _describe(value), hint)
-    is_stated = contract_kind is not None or isinstance(descriptor, ImageFeatureDescriptor)
+        hint = f"The contract is for {spell_kind(kind)}, and the feature's elements are {element_type}."
+        raise misfit(InvalidBindingError, hint)
+    is_stated = kind is not None or isinstance(descriptor, ImageFeatureDescriptor)
     if descriptor.tensor_kind not in (TensorKind.FLOAT, TensorKind.FLOAT16) and not is_stated:
         hint = "Model image inputs must have tensor type of Float or Float16; UInt8 where an ImageContract says so."
-        raise incompatible(InvalidBindingError, descriptor, _describe(value), hint)
+        raise misfit(InvalidBindingError, hint)
     batch, frames = descriptor.shape[0], len(value.sizes)
     if batch not in (-1, frames):
         hint = f"The batch is {frames}, not {batch}."
         if batch == 1:
             hint += " Use session.evaluate_many(pictures), which evaluates them one by one. (If the model leaves the "
             hint += "batch free: options.batch_size_override = 0.)"
-        raise incompatible(SizeMismatchError, descriptor, _describe(value), hint)
+        raise misfit(SizeMismatchError, hint)
+    contract = contract_for_bind(descriptor, properties)
+    channels, height, width = (descriptor.shape[axis] for axis in contract.axes())
+    if channels not in (1, 3):
+        hint = f"Pictures have 1 or 3 channels, not {channels}, in a tensor of layout {contract.layout.name}."
+        raise misfit(InvalidArgumentError, hint)
+    if 0 in (height, width):
+        raise misfit(SizeMismatchError, "The model's picture has no pixels.")
+    if contract.channels != channels:
+        hint = f"A {contract.pixel_format.name} picture has {contract.channels} channels in a tensor, not {channels}."
+        raise misfit(InvalidBindingError, hint)
+    return descriptor, contract
 
 
 def contract_for_bind(descriptor: ShapedDescriptor, properties: BindProperties = NO_PROPERTIES) -> ImageContract:
-    """What the model's metadata, or Windows ML's rule for tensors, and the properties say of a picture."""
+    """What the model's metadata, or Windows ML's rule for tensors, and the properties say of a picture.
+
+    Raises:
+        InvalidBindingError: a pixel format that Windows ML does not take there.
+    """
     if isinstance(descriptor, ImageFeatureDescriptor):
-        return properties.override(descriptor.contract)
-    return properties.override(_GRAY if descriptor.shape[1] == 1 else _COLOUR)
+        contract = properties.contract or descriptor.contract
+    else:
+        contract = properties.contract or (_GRAY if descriptor.shape[1] == 1 else _COLOUR)
+    if properties.pixel_range is None and properties.pixel_format is None:
+        return contract
+    if properties.pixel_format is not None and properties.pixel_format not in _TENSOR_FORMATS:
+        raise InvalidBindingError(
+            f"The property BitmapPixelFormat is {properties.pixel_format.name}; for the channels of a tensor it is "
+            "RGBA8, BGRA8 or GRAY8.",
+            hint="To say how an array's pixels lie, use ImageFeatureValue.from_array(array, pixel_format).",
+        )
+    return _override(contract, properties.pixel_range, properties.pixel_format)
 
 
-def takes_picture(descriptor: FeatureDescriptor) -> TypeGuard[ShapedDescriptor]:
-    """Whether a feature has the rank of a picture, and floats for its numbers."""
-    if not isinstance(descriptor, ShapedDescriptor):
-        return False
-    return len(descriptor.shape) == 4 and descriptor.tensor_kind in (TensorKind.FLOAT, TensorKind.FLOAT16)
-
-
-def pixel_format_of(
-    sizes: tuple[int, ...], descriptor: FeatureDescriptor, properties: BindProperties
-) -> BitmapPixelFormat:
-    """How the pixels of an array of these sizes lie; InvalidBindingError where nobody said."""
-    if properties.pixel_format is not None:
-        return properties.pixel_format
-    if len(sizes) == 2:
-        return BitmapPixelFormat.GRAY8
-    shape = "x".join(map(str, sizes))
-    raise InvalidBindingError(
-        f"The model variable {descriptor.name} is a picture, and an array of {shape} does not say whether its "
-        "channels are red, green, blue or blue, green, red.",
-        hint="Say it: ImageFeatureValue.from_array(array, BitmapPixelFormat.RGB8) for arrays from Pillow, BGR8 for "
-        'those from OpenCV; or bind with {"BitmapPixelFormat": BitmapPixelFormat.RGB8}.',
-    )
-
-
-def _describe(value: ImageFeatureValue) -> str:
-    width, height = value.sizes[0]
-    return f"Image[{width}x{height}]"
+@lru_cache(64)  # a contract is checked when it is made, which takes longer than tensorizing a small picture
+def _override(
+    contract: ImageContract, pixel_range: LearningModelPixelRange | None, pixel_format: BitmapPixelFormat | None
+) -> ImageContract:
+    if pixel_range is not None:
+        contract = replace(contract, pixel_range=pixel_range)
+    return contract if pixel_format is None else contract.with_pixel_format(pixel_format)

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard
 
 import numpy as np
 
 from ...enums import BitmapPixelFormat, TensorKind
 from ...errors import InvalidBindingError, SizeMismatchError, WinMLError
 from ..base.arguments import is_stream
-from ..base.arrays import DeviceArray, as_device_array, exports_dlpack, host_array, is_cuda_array
+from ..base.arrays import Array, DeviceArray, as_device_array, exports_dlpack, host_array, is_cuda_array
 from ..base.buffers import ByteArray
 from ..base.messages import type_name
 from ..base.winrt_object import inside
-from ..imaging.bitmap import SoftwareBitmap
+from ..imaging.bitmap import SoftwareBitmap, VideoFrame
 from ..imaging.contract import ImageContract
-from ..imaging.frame import VideoFrame
 from ..imaging.geometry import Placement
-from .bind_properties import BindProperties
+from ..imaging.tensorize import tensorize_batch
 from .containers import (
     MapOrSequence,
     as_tensor,
@@ -46,12 +45,13 @@ from .descriptors import (
     spell_tensor,
 )
 from .pictures import (
+    BindProperties,
     ImageFeatureValue,
     PictureFit,
+    bitmaps_of,
     contract_for_bind,
-    pixel_format_of,
     placements,
-    takes_picture,
+    states_contract,
     tensor_shape,
 )
 from .tensor import Tensor, on_device
@@ -115,6 +115,37 @@ class Pictures(NamedTuple):
         """How each picture becomes numbers."""
         return self.fit.contract
 
+    @property
+    def placements(self) -> list[Placement]:
+        """Where each goes in the tensor."""
+        return self.fit.placements
+
+    @property
+    def is_stated(self) -> bool:
+        """Whether the model or the bind states the contract."""
+        return self.fit.is_stated
+
+    def decode(self) -> tuple[list[SoftwareBitmap], list[Placement]]:
+        """The pictures, and where each goes in the tensor. One that is not decoded yet may be decoded smaller.
+
+        Raises:
+            IllegalCallError: one has been closed.
+        """
+        bitmaps, placements = bitmaps_of(self.value, self.fit.shrink), self.fit.placements
+        size = bitmaps[0].pixel_width, bitmaps[0].pixel_height
+        if size != self.fit.sizes[0]:
+            placements = [placements[0].reduced_to(*size)]
+        for bitmap in bitmaps:  # before the first is written over what was bound
+            bitmap.to_numpy()
+        return bitmaps, placements
+
+    def tensor(self) -> Array:
+        """A new tensor of the pictures, in the host's memory."""
+        bitmaps, placements = self.decode()
+        tensor = self.fit.memory()
+        tensorize_batch(bitmaps, self.contract, placements, tensor)
+        return tensor
+
 
 class DevicePixels(NamedTuple):
     """The bytes of one picture in a CUDA device's memory: height x width, or height x width x channels."""
@@ -125,6 +156,12 @@ class DevicePixels(NamedTuple):
     contract: ImageContract
     shape: tuple[int, ...]
     placement: Placement
+    is_stated: bool
+
+    @property
+    def placements(self) -> list[Placement]:
+        """Where it goes in the tensor."""
+        return [self.placement]
 
 
 class Container(NamedTuple):
@@ -152,13 +189,13 @@ def resolve(
         SizeMismatchError: a tensor of another shape, or pictures for a tensor that holds none.
         InvalidArgumentError: a list that does not fill the descriptor's shape.
     """
-    if is_cuda_array(value):
-        return _resolve_cuda(as_device_array(value), descriptor, properties)
     feature, properties = _feature_value(value, descriptor, properties)
     if isinstance(feature, ImageFeatureValue):
         if before is None or not before.is_for(feature, descriptor, properties):
             before = PictureFit(feature, descriptor, properties)
         return Pictures(feature, before)
+    if isinstance(feature, DeviceArray):
+        return _resolve_cuda(feature, descriptor, properties)
     if not isinstance(feature, Tensor):
         converted = for_engine(feature, descriptor)
         if converted is None:
@@ -174,12 +211,13 @@ def resolve(
 
 
 def _resolve_cuda(array: DeviceArray, descriptor: FeatureDescriptor, properties: BindProperties) -> Bindable:
-    if array.dtype == np.uint8 and len(array.shape) in (2, 3) and takes_picture(descriptor):
-        pixel_format = pixel_format_of(array.shape, descriptor, properties)
-        contract = contract_for_bind(descriptor, properties.without_pixel_format())
+    if array.dtype == np.uint8 and len(array.shape) in (2, 3) and _takes_picture(descriptor):
+        pixel_format = _pixel_format_of(array.shape, descriptor, properties)
+        is_stated = states_contract(descriptor, properties)
+        contract = contract_for_bind(descriptor, properties._replace(pixel_format=None))
         placement = placements(descriptor, contract, properties, [(array.shape[1], array.shape[0])])[0]
         shape = tensor_shape(contract, 1, placement.tensor)
-        return DevicePixels(array, pixel_format, descriptor, contract, shape, placement)
+        return DevicePixels(array, pixel_format, descriptor, contract, shape, placement, is_stated)
     if array.dtype not in CLASSES_BY_DTYPE:
         raise InvalidBindingError(f"There is no tensor of {array.dtype}.", hint="Cast the array on the device.")
     tensor = on_device(CLASSES_BY_DTYPE[array.dtype], array)
@@ -189,8 +227,8 @@ def _resolve_cuda(array: DeviceArray, descriptor: FeatureDescriptor, properties:
 
 def _feature_value(
     value: Any, descriptor: FeatureDescriptor, properties: BindProperties
-) -> tuple[FeatureValue, BindProperties]:
-    """The feature value for what a caller binds, and the properties that are left for it."""
+) -> tuple[FeatureValue | DeviceArray, BindProperties]:
+    """The feature value for what a caller binds, or its CUDA memory; and the properties that are left for it."""
     feature_value: FeatureValue | None
     if isinstance(value, np.ndarray):
         # Bytes for an image are pixels, unless they have its four dimensions. Such an array uses up the pixel format:
@@ -198,13 +236,16 @@ def _feature_value(
         # says how its numbers are to lie in the tensor.
         is_image = isinstance(descriptor, ImageFeatureDescriptor) or properties.contract is not None
         if is_image and value.dtype == np.uint8 and value.ndim != 4:
-            pixel_format = pixel_format_of(value.shape, descriptor, properties)
-            return ImageFeatureValue.from_array(value, pixel_format), properties.without_pixel_format()
+            pixel_format = _pixel_format_of(value.shape, descriptor, properties)
+            return ImageFeatureValue.from_array(value, pixel_format), properties._replace(pixel_format=None)
         feature_value = as_tensor(value)
     else:
         feature_value = as_picture(value)
-        if feature_value is None and not isinstance(value, Tensor) and exports_dlpack(value):
-            return _feature_value(host_array(value), descriptor, properties)
+        if feature_value is None and not isinstance(value, Tensor):
+            if is_cuda_array(value):
+                return as_device_array(value), properties
+            if exports_dlpack(value):
+                return _feature_value(host_array(value), descriptor, properties)
         feature_value = feature_value or as_tensor(value)
     if feature_value is None:
         is_list = isinstance(descriptor, SequenceFeatureDescriptor) and isinstance(value, (list, tuple))
@@ -218,6 +259,23 @@ def _feature_value(
             hint=_hint(value, descriptor),
         )
     return feature_value, properties
+
+
+def _pixel_format_of(
+    sizes: tuple[int, ...], descriptor: FeatureDescriptor, properties: BindProperties
+) -> BitmapPixelFormat:
+    """How the pixels of an array of these sizes lie; InvalidBindingError where nobody said."""
+    if properties.pixel_format is not None:
+        return properties.pixel_format
+    if len(sizes) == 2:
+        return BitmapPixelFormat.GRAY8
+    shape = "x".join(map(str, sizes))
+    raise InvalidBindingError(
+        f"The model variable {descriptor.name} is a picture, and an array of {shape} does not say whether its "
+        "channels are red, green, blue or blue, green, red.",
+        hint="Say it: ImageFeatureValue.from_array(array, BitmapPixelFormat.RGB8) for arrays from Pillow, BGR8 for "
+        'those from OpenCV; or bind with {"BitmapPixelFormat": BitmapPixelFormat.RGB8}.',
+    )
 
 
 def as_picture(value: object) -> ImageFeatureValue | None:
@@ -291,6 +349,13 @@ def _hint(value: object, descriptor: FeatureDescriptor) -> str:
     return "Bind a dict."
 
 
+def _takes_picture(descriptor: FeatureDescriptor) -> TypeGuard[ShapedDescriptor]:
+    """Whether a feature has the rank of a picture, and floats for its numbers."""
+    if not isinstance(descriptor, ShapedDescriptor):
+        return False
+    return len(descriptor.shape) == 4 and descriptor.tensor_kind in (TensorKind.FLOAT, TensorKind.FLOAT16)
+
+
 def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
     """Refuses a tensor that does not fit, by the table of Windows ML's `FeatureCompatibility.h`."""
 
@@ -317,7 +382,7 @@ def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
                     "Bind a picture, height x width x channels: ImageFeatureValue.from_array(array, pixel_format). Or "
                     f"bring the numbers to {levels} yourself, as {tensor_class.dtype.name}: a tensor is taken as it is."
                 )
-            elif value.tensor_kind == TensorKind.UINT8 and takes_picture(descriptor):
+            elif value.tensor_kind == TensorKind.UINT8 and _takes_picture(descriptor):
                 hint = (
                     "If this is a picture, first state how the model was trained: "
                     f"model.contracts[{descriptor.name!r}] = ImageContract.imagenet(), or another preset, or "

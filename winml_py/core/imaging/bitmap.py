@@ -1,27 +1,33 @@
-"""SoftwareBitmap: a picture in memory."""
+"""SoftwareBitmap, a picture in memory, and VideoFrame, a frame that holds one."""
 
 from __future__ import annotations
 
-import base64
 import io
 import os
-from html import escape
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 import numpy as np
 
 from ...enums import BitmapAlphaMode, BitmapBufferAccessMode, BitmapPixelFormat
-from ...errors import ClosedError, IllegalCallError, InvalidArgumentError
+from ...errors import IllegalCallError, InvalidArgumentError
 from ..base.arguments import member
 from ..base.arrays import Pixels
-from ..base.buffers import Buffer, MemoryBufferReference, byte_view
+from ..base.async_operation import AsyncOperation
+from ..base.buffers import BitmapBuffer, Buffer, byte_view
 from ..base.messages import type_name
 from ..base.winrt_object import Closeable, Object
 from . import codecs
-from .formats import Layout, convert, convert_alpha, layout_of, require_even
+from .formats import VIDEO_FORMATS, convert, convert_alpha, layout_of, require_even, to_interleaved
+from .geometry import BitmapBounds, center_crop, require_inside
+from .resize import crop, resize
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+
+SCREEN = 640
+"""Pixels of the longer side of a picture that a notebook shows."""
 
 
 class SoftwareBitmap(Object, Closeable):
@@ -61,13 +67,12 @@ class SoftwareBitmap(Object, Closeable):
             pixels = np.zeros(layout.shape(width, height), layout.dtype)
         except (MemoryError, ValueError) as error:
             raise InvalidArgumentError(f"A picture of {width} by {height} does not fit into memory.") from error
-        self._hold(pixels, pixel_format, alpha, layout)
+        self._hold(pixels, BitmapPixelFormat(pixel_format), member(BitmapAlphaMode, alpha, "The alpha mode"))
 
-    def _hold(self, pixels: Pixels, pixel_format: BitmapPixelFormat, alpha: BitmapAlphaMode, layout: Layout) -> Self:
+    def _hold(self, pixels: Pixels, pixel_format: BitmapPixelFormat, alpha: BitmapAlphaMode) -> Self:
         self._pixels: Pixels | None = pixels
-        self._format = member(BitmapPixelFormat, pixel_format, "The pixel format")
-        self._alpha = member(BitmapAlphaMode, alpha, "The alpha mode")
-        self._width, self._height = layout.size(pixels)
+        self._format, self._alpha = pixel_format, alpha
+        self._width, self._height = layout_of(pixel_format).size(pixels)
         self.dpi_x = self.dpi_y = 96.0
         self.is_valid = True
         return self
@@ -122,7 +127,8 @@ class SoftwareBitmap(Object, Closeable):
         # NV12 and its like: below the plane of brightness, half as many rows of colour.
         if layout.is_planar and pixels.shape[0] % 3:
             raise InvalidArgumentError(f"{pixels.shape[0]} rows are not one and a half times a height.")
-        bitmap = cls._hold(cls.__new__(cls), pixels, pixel_format, alpha, layout)
+        pixel_format = member(BitmapPixelFormat, pixel_format, "The pixel format")
+        bitmap = cls._hold(cls.__new__(cls), pixels, pixel_format, member(BitmapAlphaMode, alpha, "The alpha mode"))
         require_even(pixel_format, bitmap.pixel_width, bitmap.pixel_height)
         return bitmap
 
@@ -154,7 +160,7 @@ class SoftwareBitmap(Object, Closeable):
             PictureError: it is not a picture, or it is damaged or too large.
             InvalidArgumentError: it holds numbers without a range, as float TIFFs do.
         """
-        return cls.from_array(*codecs.decode(source, max_pixels), BitmapAlphaMode.STRAIGHT)
+        return cls._hold(cls.__new__(cls), *codecs.decode(source, max_pixels), BitmapAlphaMode.STRAIGHT)
 
     @property
     def bitmap_pixel_format(self) -> BitmapPixelFormat:
@@ -310,10 +316,18 @@ class SoftwareBitmap(Object, Closeable):
     dispose = close
 
     def _repr_png_(self) -> bytes | None:
-        return None if self._pixels is None else png(self.to_pil())
+        return None if self._pixels is None else png(self.to_pil(), SCREEN)
 
     def __repr__(self) -> str:
         return f"<SoftwareBitmap {self._format.name} {self._width}x{self._height}>"
+
+
+def png(image: Image, longest: int) -> bytes:
+    """A picture as a PNG file, shrunk in place where a side is longer; never enlarged."""
+    image.thumbnail((longest, longest))
+    memory = io.BytesIO()
+    image.save(memory, "PNG")
+    return memory.getvalue()
 
 
 def _describe(array: Pixels) -> str:
@@ -328,92 +342,126 @@ def _hint(array: Pixels) -> str:
     return ""
 
 
-# BitmapBuffer: WinRT's handle to the memory of a bitmap.
+class VideoFrame(Closeable, Object):
+    """A frame that holds one software bitmap.
 
+    Args:
+        pixel_format: how its pixels lie.
+        width: pixels.
+        height: pixels.
+        alpha: how the alpha channel relates to the colours; models never see it.
 
-class BitmapPlaneDescription(NamedTuple):
-    """The layout of a plane: its first byte, its size in pixels, and the bytes from one row to the next."""
-
-    start_index: int
-    width: int
-    height: int
-    stride: int
-
-
-class BitmapBuffer(Closeable):
-    """A bitmap's memory: what `SoftwareBitmap.lock_buffer` gives.
-
-    In spite of its name, that method does not keep others from using the bitmap.
-
-    Example:
-        >>> from winml_py import BitmapPixelFormat, SoftwareBitmap
-        >>> from winml_py.winrt.windows.graphics.imaging import BitmapBufferAccessMode
-        >>> bitmap = SoftwareBitmap(BitmapPixelFormat.BGRA8, 4, 2)
-        >>> with bitmap.lock_buffer(BitmapBufferAccessMode.WRITE) as buffer:
-        ...     memoryview(buffer.create_reference())[0] = 255
-        >>> bitmap.to_numpy()[0, 0]
-        array([255,   0,   0,   0], dtype=uint8)
+    Attributes:
+        relative_time: when the frame was taken, from the start of its source.
+        system_relative_time: the same by the system's clock.
+        duration: how long it is shown.
+        is_discontinuous: whether frames before it are missing.
+        type: what kind of media frame it is.
+        is_stable: whether nobody writes its pixels any more, as those of a `VideoReader`: streams of evaluations do not
+            copy such frames. Set it where each of your frames has memory of its own.
     """
 
-    def __init__(self, pixels: Pixels, mode: BitmapBufferAccessMode) -> None:
-        if not pixels.flags.c_contiguous:
-            raise InvalidArgumentError(
-                "The bitmap is a view of an array whose rows do not lie one after the other.",
-                hint="Lock a SoftwareBitmap.copy() of it, or use to_numpy().",
-            )
-        if mode != BitmapBufferAccessMode.READ and not pixels.flags.writeable:
-            raise InvalidArgumentError("The bitmap is read-only.", hint="Lock it with BitmapBufferAccessMode.READ.")
-        self._pixels: Pixels | None = pixels
-        self._mode = mode
+    relative_time: timedelta | None = None
+    system_relative_time: timedelta | None = None
+    duration: timedelta | None = None
+    is_discontinuous = False
+    type = "Video"
+    is_stable = False
 
-    def _open(self) -> Pixels:
-        pixels = self._pixels
-        if pixels is None:
-            raise ClosedError("The bitmap buffer has been closed.", hint="Lock the bitmap again.")
-        return pixels
+    def __init__(
+        self,
+        pixel_format: BitmapPixelFormat,
+        width: int,
+        height: int,
+        alpha: BitmapAlphaMode = BitmapAlphaMode.PREMULTIPLIED,
+        /,
+    ) -> None:
+        self._hold(SoftwareBitmap(pixel_format, width, height, alpha))
 
-    def get_plane_count(self) -> int:
-        """1: all formats here lie in one plane."""
-        self._open()
-        return 1
+    def _hold(self, bitmap: SoftwareBitmap) -> Self:
+        self._bitmap = bitmap
+        return self
 
-    def get_plane_description(self, index: int, /) -> BitmapPlaneDescription:
-        """The layout of plane 0, the only one."""
-        pixels = self._open()
-        if index != 0:
-            raise InvalidArgumentError(f"There is no plane {index}: the bitmap has one plane, 0.")
-        return BitmapPlaneDescription(0, pixels.shape[1], pixels.shape[0], pixels.strides[0])
+    @classmethod
+    def create_with_software_bitmap(cls, bitmap: SoftwareBitmap, /) -> VideoFrame:
+        """A frame over a bitmap, which it shares."""
+        return cls._hold(cls.__new__(cls), bitmap)
 
-    def create_reference(self) -> MemoryBufferReference:
-        """The bytes, an array that shares the bitmap's memory."""
-        memory = self._open().data
-        return MemoryBufferReference(memory.toreadonly() if self._mode == BitmapBufferAccessMode.READ else memory)
+    @property
+    def software_bitmap(self) -> SoftwareBitmap:
+        """The frame's bitmap, not a copy."""
+        return self._bitmap
 
-    def __buffer__(self, flags: int, /) -> memoryview:
-        return self.create_reference().data
+    @property
+    def is_read_only(self) -> bool:
+        """Whether the pixels cannot be written to."""
+        return self._bitmap.is_read_only
+
+    @property
+    def direct3d_surface(self) -> None:
+        """None: frames lie in main memory."""
+        return
+
+    direct3_d_surface = direct3d_surface  # pywinrt 2's name
+
+    def copy_to(
+        self,
+        frame: VideoFrame,
+        source_bounds: BitmapBounds | None = None,
+        destination_bounds: BitmapBounds | None = None,
+        /,
+    ) -> None:
+        """Copies a part of the picture to a part of another frame, scaled and converted to that frame's format.
+
+        Args:
+            frame: written in place.
+            source_bounds: the part to copy; by default the centre, cropped to the destination's aspect ratio.
+            destination_bounds: the part to write; by default the whole frame.
+
+        Raises:
+            InvalidBindingError: bounds that leave their picture.
+        """
+        source, target = self._bitmap, frame.software_bitmap
+        if target.is_read_only:
+            raise InvalidArgumentError("The destination frame is read-only.")
+        where = destination_bounds or BitmapBounds(0, 0, target.pixel_width, target.pixel_height)
+        require_inside(where, target.pixel_width, target.pixel_height)
+        part = source_bounds or center_crop(source.pixel_width, source.pixel_height, where.width, where.height)
+        require_inside(part, source.pixel_width, source.pixel_height)
+        pixels, pixel_format = source.to_numpy(), source.bitmap_pixel_format
+        if part[2:] != where[2:] or {pixel_format, target.bitmap_pixel_format} & set(VIDEO_FORMATS):
+            pixels, pixel_format = to_interleaved(pixels, pixel_format)
+        pixels = resize(crop(pixels, part), where.width, where.height)
+        if target.bitmap_pixel_format in VIDEO_FORMATS:  # pixels share colours: the whole picture is written again
+            interleaved, interleaved_format = to_interleaved(target.to_numpy(), target.bitmap_pixel_format)
+            crop(interleaved, where)[:] = convert(pixels, pixel_format, interleaved_format)
+            target.to_numpy()[:] = convert(interleaved, interleaved_format, target.bitmap_pixel_format)
+            return
+        pixels = convert(pixels, pixel_format, target.bitmap_pixel_format)
+        pixels = convert_alpha(pixels, target.bitmap_pixel_format, source.bitmap_alpha_mode, target.bitmap_alpha_mode)
+        crop(target.to_numpy(), where)[:] = pixels
+
+    def copy_to_async(
+        self,
+        frame: VideoFrame,
+        source_bounds: BitmapBounds | None = None,
+        destination_bounds: BitmapBounds | None = None,
+        /,
+    ) -> AsyncOperation[None]:
+        """Starts `copy_to` in a thread."""
+        return AsyncOperation(lambda _: self.copy_to(frame, source_bounds, destination_bounds))
+
+    copy_to_with_bounds_async = copy_to_async  # pywinrt 3's name
 
     def close(self) -> None:
-        """Lets go of the memory; references that were taken stay valid. Twice is harmless."""
-        self._pixels = None
+        """Closes the bitmap. Twice is harmless."""
+        self._bitmap.close()
 
+    dispose = close
 
-# Pictures as a notebook shows them: PNG, not larger than a screen needs.
+    def _repr_png_(self) -> bytes | None:
+        return self._bitmap._repr_png_()
 
-
-LONGEST = 640
-"""Pixels of the longer side."""
-
-
-def png(image: Image, longest: int = LONGEST) -> bytes:
-    """A picture as a PNG file, shrunk in place where a side is longer; never enlarged."""
-    image.thumbnail((longest, longest))
-    memory = io.BytesIO()
-    image.save(memory, "PNG")
-    return memory.getvalue()
-
-
-def html_figure(image: Image, words: str, longest: int = LONGEST) -> str:
-    """A picture in HTML, with words below it."""
-    data = base64.b64encode(png(image, longest)).decode()
-    shown = f'<img src="data:image/png;base64,{data}" alt="a picture" style="max-width:100%">'
-    return f'<div style="display:inline-block;margin-right:1em">{shown}<br>{escape(words)}</div>'
+    def __repr__(self) -> str:
+        bitmap = self._bitmap
+        return f"<VideoFrame {bitmap.bitmap_pixel_format.name} {bitmap.pixel_width}x{bitmap.pixel_height}>"

@@ -8,7 +8,8 @@ import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -17,8 +18,7 @@ from ...errors import InvalidArgumentError, PictureError, PictureNotFoundError, 
 from ..base.arguments import is_stream, read_bytes
 from ..base.arrays import Pixels
 from ..base.atomic_files import written_whole
-from ..base.messages import PICTURE, kind_of_file, missing_file_hint, type_name
-from .colour_profiles import WIDE_GRAY, WITHOUT_RANGE, has_foreign_colours, in_srgb
+from ..base.messages import PICTURE, kind_of_file, logger, missing_file_hint, type_name
 from .formats import convert, layout_of, to_eight_bits
 
 if TYPE_CHECKING:
@@ -33,6 +33,12 @@ MAX_PIXELS = 256 << 20
 
 ORIENTATION = 0x0112
 """EXIF's tag for how a camera was held: 1 to 8, of which 5 to 8 swap the sides."""
+
+WIDE_GRAY = ("I;16", "I;16L", "I;16B", "I;16N")
+"""Pillow's modes for gray pictures of 16 bits."""
+
+WITHOUT_RANGE = ("I", "F")
+"""Pillow's modes for numbers, such as a float TIFF's, of which nobody says which one is white: they are refused."""
 
 GRAY_MODES = ("1", "L", *WIDE_GRAY)
 """Pillow's modes that become GRAY8."""
@@ -54,14 +60,27 @@ def decode(source: PictureSource, max_pixels: int = MAX_PIXELS, reduction: int =
         reduction: 1, 2, 4 or 8: a JPEG's sides are divided by it, rounded up; other formats ignore it.
     """
     with opened(source, max_pixels) as (image, file):
-        plain = _plain_jpeg(image)
-        if plain is not None:
+        if image.format == "JPEG" and image.mode in ("L", "RGB") and not has_foreign_colours(image):
             file.seek(0)
-            decoded = plain.decode(file.read(), reduction)
+            decoded = _decode_jpeg(file.read(), image, reduction)
             if decoded is not None:
                 return decoded
             file.seek(0)
         return _as_shown(image)
+
+
+def _decode_jpeg(data: bytes, image: Image, reduction: int) -> tuple[Pixels, BitmapPixelFormat] | None:
+    """What Pillow makes of a JPEG, in less time; None for a damaged file: Pillow reads some, and describes others."""
+    import simplejpeg
+
+    width, height = (-(-side // reduction) for side in image.size)
+    colours, pixel_format = ("GRAY", BitmapPixelFormat.GRAY8) if image.mode == "L" else ("BGR", BitmapPixelFormat.BGR8)
+    try:
+        pixels = simplejpeg.decode_jpeg(data, colours, min_width=width, min_height=height, min_factor=reduction)
+    except ValueError:
+        return None
+    pixels = pixels[..., 0] if image.mode == "L" else pixels
+    return np.ascontiguousarray(turned(pixels, orientation_of(image))), pixel_format
 
 
 def _as_shown(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
@@ -74,36 +93,6 @@ def orientation_of(image: Image) -> int:
     return 1 if image.format == "TIFF" else int(image.getexif().get(ORIENTATION, 1))
 
 
-class _PlainJpeg(NamedTuple):
-    """A JPEG that simplejpeg decodes to Pillow's pixels, in less time; its size is that before EXIF turns it."""
-
-    size: tuple[int, int]
-    is_gray: bool
-    orientation: int
-
-    def decode(self, data: bytes, reduction: int) -> tuple[Pixels, BitmapPixelFormat] | None:
-        """The pixels, turned; None for a damaged file: Pillow reads some of those, and describes the others."""
-        import simplejpeg
-
-        width, height = (-(-side // reduction) for side in self.size)
-        sizes = {"min_width": width, "min_height": height, "min_factor": reduction}
-        try:
-            pixels: Pixels = simplejpeg.decode_jpeg(data, "GRAY" if self.is_gray else "BGR", **sizes)
-        except ValueError:
-            return None
-        pixels, pixel_format = (
-            (pixels[..., 0], BitmapPixelFormat.GRAY8) if self.is_gray else (pixels, BitmapPixelFormat.BGR8)
-        )
-        return np.ascontiguousarray(turned(pixels, self.orientation)), pixel_format
-
-
-def _plain_jpeg(image: Image) -> _PlainJpeg | None:
-    """What simplejpeg must know of a picture; None for another format, and where colours must be converted."""
-    if image.format != "JPEG" or image.mode not in ("L", "RGB") or has_foreign_colours(image):
-        return None
-    return _PlainJpeg(image.size, image.mode == "L", orientation_of(image))
-
-
 class EncodedPicture:
     """A picture file in memory, of which only the head has been read: it is decoded once the wanted size is known.
 
@@ -113,7 +102,6 @@ class EncodedPicture:
     def __init__(self, source: PictureSource, max_pixels: int = MAX_PIXELS) -> None:
         with opened(source, max_pixels) as (image, file):
             self.width, self.height = image.size if orientation_of(image) < 5 else image.size[::-1]
-            self._plain = _plain_jpeg(image)
             file.seek(0)
             self._data = file.read()
         self._max_pixels = max_pixels
@@ -125,10 +113,7 @@ class EncodedPicture:
             shrink: by how much the caller will shrink the picture. A JPEG is then decoded to a half, a quarter or an
                 eighth of its sides, which is never less than twice the size that the caller wants.
         """
-        reduction = next((part for part in (8, 4, 2) if shrink >= 2 * part), 1)
-        # Of most pictures all that a decoder needs is known already: the file need not be opened a second time.
-        decoded = self._plain.decode(self._data, reduction) if self._plain is not None else None
-        return decode(self._data, self._max_pixels, reduction) if decoded is None else decoded
+        return decode(self._data, self._max_pixels, next((part for part in (8, 4, 2) if shrink >= 2 * part), 1))
 
 
 @contextmanager
@@ -157,7 +142,7 @@ def opened(source: PictureSource, max_pixels: int = MAX_PIXELS) -> Iterator[tupl
             with raised_pillow_limit(max_pixels):
                 image = _identify(file, name)
         width, height = image.size
-        if width * height > max_pixels:
+        if not 0 < width * height <= max_pixels:
             raise PictureError(
                 f"{name} claims {width}x{height} pixels, and {max_pixels:,} are allowed.",
                 hint="If that is intended, allow more: load(source, max_pixels=...).",
@@ -312,6 +297,75 @@ def stored_pixels(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
     if image.has_transparency_data:
         return np.array(image.convert("RGBA")), BitmapPixelFormat.RGBA8
     return np.array(image.convert("RGB")), BitmapPixelFormat.RGB8
+
+
+# Colour profiles: colours are brought to sRGB.
+
+
+def has_foreign_colours(image: Image) -> bool:
+    """Whether the image names a colour space other than sRGB."""
+    profile = image.info.get("icc_profile")
+    return bool(profile) and not _is_srgb(profile)
+
+
+@lru_cache(32)
+def _is_srgb(profile: bytes) -> bool:
+    from PIL import ImageCms
+
+    try:
+        return "srgb" in ImageCms.getProfileDescription(ImageCms.ImageCmsProfile(io.BytesIO(profile))).lower()
+    except (ImageCms.PyCMSError, OSError) as error:
+        logger.warning("A picture's colour profile cannot be read, and is ignored: %s", error)
+        return True
+
+
+def in_srgb(image: Image) -> Image:
+    """The image with its colours converted to sRGB, where its profile names another colour space.
+
+    Gray pictures of any depth become gray ones of 8 bits.
+    """
+    if image.mode in WITHOUT_RANGE or not has_foreign_colours(image):
+        return image
+    from PIL import ImageCms
+    from PIL.Image import fromarray
+
+    image.load()
+    profile = image.info["icc_profile"]
+    try:
+        if image.mode in (*GRAY_MODES, "LA"):
+            wide = image.mode in WIDE_GRAY
+            levels = np.asarray(image, np.uint16) if wide else np.asarray(image.convert("L"), np.uint16) * 257
+            converted = fromarray(_gray_table(profile)[levels])
+        else:
+            source = image if image.mode in ("RGB", "CMYK") else image.convert("RGB")
+            read, srgb = ImageCms.ImageCmsProfile(io.BytesIO(profile)), ImageCms.createProfile("sRGB")
+            converted = ImageCms.buildTransform(read, srgb, source.mode, "RGB").apply(source)
+    except ImageCms.PyCMSError as error:  # a profile for other channels than the image has
+        logger.warning("A picture's colour profile does not fit it, and is ignored: %s", error)
+        return image
+    if image.has_transparency_data and image.mode not in WIDE_GRAY:
+        alpha = image.convert("RGBA").getchannel("A")
+        converted = converted.convert("RGB")
+        converted.putalpha(alpha)
+    return converted
+
+
+@lru_cache(32)
+def _gray_table(profile: bytes) -> Pixels:
+    """The byte in sRGB of each of the 65536 levels of a gray profile.
+
+    LittleCMS is asked once for each level, without its optimisation: that goes over 33 points alone, and is up to ten
+    levels wrong in the dark.
+    """
+    from PIL import Image, ImageCms
+
+    levels = Image.fromarray(np.arange(1 << 16, dtype=np.uint16).reshape(256, 256))
+    read, srgb = ImageCms.ImageCmsProfile(io.BytesIO(profile)), ImageCms.createProfile("sRGB")
+    transform = ImageCms.buildTransform(read, srgb, levels.mode, "RGB", flags=ImageCms.Flags.NOOPTIMIZE)
+    return np.asarray(transform.apply(levels))[..., 1].reshape(-1)
+
+
+# To Pillow images and files.
 
 
 def to_pil(pixels: Pixels, pixel_format: BitmapPixelFormat) -> Image:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from enum import IntEnum
 from functools import cache
 from typing import Any
 
@@ -23,7 +24,7 @@ from ...enums import (
 from ...errors import InvalidArgumentError
 from ..base.arguments import Fields, member, truth
 from ..base.arrays import Array, DType, Size
-from .scaling import ImageScaling
+from .geometry import ImageScaling
 
 Floats = tuple[float, ...]
 
@@ -40,9 +41,6 @@ _WITHOUT_ALPHA = {
     BitmapPixelFormat.GRAY8: BitmapPixelFormat.GRAY8,
 }
 _WITH_ALPHA = {order: known for known, order in _WITHOUT_ALPHA.items()}
-
-WINDOWS_KEYS = ("Image.BitmapPixelFormat", "Image.NominalPixelRange", "Image.ColorSpaceGamma")
-"""The keys Windows ML reads."""
 
 METADATA_FIELDS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "Image.BitmapPixelFormat": (
@@ -73,8 +71,8 @@ METADATA_FIELDS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "Image.Gray": ("gray", {gray.name.title(): gray for gray in ImageGray}),
 }
 """For each key of the metadata: the contract's field, and the words for its values where these are not numbers."""
-OUR_KEYS = tuple(key for key in METADATA_FIELDS if key not in WINDOWS_KEYS)
-"""The keys that are ours."""
+METADATA_KEYS = (*METADATA_FIELDS, "Image.ColorSpaceGamma")
+"""The keys of a contract, and Windows ML's for the gamma, which can only be sRGB."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -132,15 +130,14 @@ class ImageContract(Fields):
         """Brings each field to its one form, so that equal contracts are equal."""
         checked = {
             "pixel_format": _channel_order(self.pixel_format),
-            "pixel_range": member(LearningModelPixelRange, self.pixel_range, "The pixel_range of an image contract"),
-            "layout": member(TensorLayout, self.layout, "The layout of an image contract"),
-            "crop_mode": member(ImageCropMode, self.crop_mode, "The crop_mode of an image contract"),
-            "kernel": member(ImageKernel, self.kernel, "The kernel of an image contract"),
             "pad": _levels(self.pad),
             "size": size_of(self.size),
             "exact": truth(self.exact, "The exact of an image contract"),
-            "gray": member(ImageGray, self.gray, "The gray of an image contract"),
         }
+        for field in fields(self):
+            if isinstance(field.default, IntEnum) and field.name not in checked:
+                value, what = getattr(self, field.name), f"The {field.name} of an image contract"
+                checked[field.name] = member(type(field.default), value, what)
         for name, value in checked.items():  # around the frozen dataclass, which nobody has seen yet
             object.__setattr__(self, name, value)
         if self.gray is not ImageGray.WINDOWS and self.channels > 1:
@@ -241,7 +238,7 @@ class ImageContract(Fields):
         metadata = {"Image.ColorSpaceGamma": "SRGB"}
         for key, (name, words) in METADATA_FIELDS.items():
             value = getattr(self, name)
-            if key not in WINDOWS_KEYS and value == getattr(default, name):
+            if name not in ("pixel_format", "pixel_range") and value == getattr(default, name):
                 continue
             if words:
                 metadata[key] = next(word for word, meaning in words.items() if meaning == value)
@@ -293,17 +290,20 @@ class ImageContract(Fields):
         """The contract in one line, without the fields that have their default."""
         parts = [self.pixel_format.name, self.pixel_range.name.lower()]
         for field in fields(self)[2:]:
-            name, value = field.name, getattr(self, field.name)
+            value = getattr(self, field.name)
             if value == field.default:
                 continue
-            if name == "exact":
-                parts.append("exact")
-            elif isinstance(value, tuple):
-                parts.append(f"{name} {' '.join(f'{number:g}' for number in value)}")
-            elif isinstance(value, ImageScaling):
-                parts.append(str(value))
-            else:
-                parts.append(value.name if name == "layout" else value.name.lower())
+            match value:
+                case bool():
+                    parts.append(field.name)
+                case tuple():
+                    parts.append(f"{field.name} {' '.join(f'{number:g}' for number in value)}")
+                case ImageScaling():
+                    parts.append(str(value))
+                case TensorLayout():
+                    parts.append(value.name)
+                case _:
+                    parts.append(value.name.lower())
         return ", ".join(parts)
 
     def __repr__(self) -> str:

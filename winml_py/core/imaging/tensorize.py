@@ -65,32 +65,30 @@ def tensorize(
         _fill_planes(pixels, pixel_format, contract, out, scratch)
 
 
-class BatchTensorizer:
-    """Writes pictures into consecutive slots of a tensor, with memory that it keeps. For one thread at a time."""
+def tensorize_batch(
+    bitmaps: Sequence[SoftwareBitmap],
+    contract: ImageContract,
+    placements: Sequence[Placement],
+    out: Array,
+    scratches: list[Scratch] | None = None,
+) -> None:
+    """Writes each picture into its slot of a batch, at its placement, on several threads where that pays.
 
-    def __init__(self) -> None:
-        self._scratches: list[Scratch] = []
+    `scratches` is memory to reuse from call to call, by one thread at a time: each worker adds its own.
+    """
+    workers = min(len(bitmaps), usable_cores()) if out.size // len(bitmaps) >= _WORTH_A_THREAD else 1
+    scratches = [] if scratches is None else scratches
+    while len(scratches) < workers:
+        scratches.append(Scratch())
 
-    def write(
-        self,
-        bitmaps: Sequence[SoftwareBitmap],
-        contract: ImageContract,
-        tensor: Array,
-        placements: Sequence[Placement],
-    ) -> None:
-        """Tensorizes each bitmap into its slot, at its placement, on several threads where that pays."""
-        workers = min(len(bitmaps), usable_cores()) if tensor.size // len(bitmaps) >= _WORTH_A_THREAD else 1
-        while len(self._scratches) < workers:
-            self._scratches.append(Scratch())
+    def work(worker: int) -> None:
+        for index in range(worker, len(bitmaps), workers):
+            tensorize(bitmaps[index], contract, out[index], placements[index], scratches[worker])
 
-        def work(worker: int) -> None:
-            for index in range(worker, len(bitmaps), workers):
-                tensorize(bitmaps[index], contract, tensor[index], placements[index], self._scratches[worker])
-
-        if workers == 1:
-            work(0)
-        else:
-            list(shared_pool("winml-py pictures", usable_cores()).map(work, range(workers)))
+    if workers == 1:
+        work(0)
+    else:
+        list(shared_pool("winml-py pictures", usable_cores()).map(work, range(workers)))
 
 
 def _pad(

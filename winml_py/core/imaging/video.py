@@ -23,8 +23,7 @@ from ...errors import (
 from ..base.arguments import is_stream, member, read_bytes, whole_number
 from ..base.messages import missing_file_hint
 from ..base.winrt_object import Closeable
-from .bitmap import SoftwareBitmap
-from .frame import VideoFrame
+from .bitmap import SoftwareBitmap, VideoFrame
 from .video_writer import require_whole_video
 
 

@@ -22,8 +22,7 @@ from ...errors import (
 from ..base.arrays import Pixels
 from ..base.atomic_files import copy_mode, move_into_place, require_folder, written_to
 from ..base.winrt_object import Closeable
-from .bitmap import SoftwareBitmap
-from .frame import VideoFrame
+from .bitmap import SoftwareBitmap, VideoFrame
 
 
 @runtime_checkable

@@ -15,7 +15,6 @@ from ...errors import InvalidArgumentError, MissingContractWarning, NotBoundErro
 from ..base.arrays import Size
 from ..base.messages import did_you_mean, logger, warn_caller
 from ..contracts import paddleocr, ultralytics
-from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
@@ -24,8 +23,9 @@ from ..features.descriptors import (
     spell_kind,
     spell_tensor,
 )
-from ..features.resolve import Bindable, DevicePixels, Pictures
-from ..imaging.contract import OUR_KEYS, WINDOWS_KEYS, ImageContract
+from ..features.pictures import NO_PROPERTIES, BindProperties
+from ..features.resolve import DevicePixels, Pictures
+from ..imaging.contract import METADATA_KEYS, ImageContract
 
 
 class AttachedContracts(MutableMapping[str, ImageContract]):
@@ -44,7 +44,7 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
 
     def __init__(self, features: Iterable[FeatureDescriptor]) -> None:
         self._features = {feature.name: feature for feature in features}
-        self._attached: dict[str, ImageContract] = {}
+        self._inside: dict[str, ImageContract] = {}
 
     def __setitem__(self, name: str, contract: ImageContract | None) -> None:
         """Attaches a contract to an input, in place of one before it; None removes it.
@@ -57,7 +57,7 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
             hint = did_you_mean(name, self._features)
             raise InvalidArgumentError(f"The model has no input {name!r}.", hint=hint)
         if contract is None:
-            self._attached.pop(name, None)
+            self._inside.pop(name, None)
             return
         if not isinstance(contract, ImageContract):
             raise InvalidArgumentError(
@@ -70,67 +70,41 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
                 + ("." if contract.tensor_kind is None else f", for {spell_kind(contract.tensor_kind)}."),
                 hint=_misfit_hint([feature], contract),
             )
-        self._attached[name] = contract
+        self._inside[name] = contract
 
     def __getitem__(self, name: str) -> ImageContract:
         try:
-            return self._attached[name]
+            return self._inside[name]
         except KeyError:
             raise self._missing(name) from None
 
     def __delitem__(self, name: str) -> None:
-        if self._attached.pop(name, None) is None:
+        if self._inside.pop(name, None) is None:
             raise self._missing(name)
 
     def _missing(self, name: str) -> NotBoundError:
-        hint = did_you_mean(name, self._attached)
+        hint = did_you_mean(name, self._inside)
         return NotBoundError(f"No contract is attached to {name!r}.", hint=hint)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(list(self._attached))
+        return iter(list(self._inside))
 
     def __len__(self) -> int:
-        return len(self._attached)
+        return len(self._inside)
 
     def __repr__(self) -> str:
         images = (feature for feature in self._features.values() if isinstance(feature, ImageFeatureDescriptor))
-        stated = {image.name: image.contract for image in images if image.name not in self._attached}
-        return f"AttachedContracts({self._attached!r}" + (f"; the model states {stated!r})" if stated else ")")
+        stated = {image.name: image.contract for image in images if image.name not in self._inside}
+        return f"AttachedContracts({self._inside!r}" + (f"; the model states {stated!r})" if stated else ")")
 
     def get(self, name: str, default: object = None, /) -> Any:
         """The contract that is attached to an input, or the default."""
-        return self._attached.get(name, default)
+        return self._inside.get(name, default)
 
     def applied(self, feature: FeatureDescriptor) -> FeatureDescriptor:
         """The feature as an image with the contract that is attached to it; or as it is, where none is."""
         contract = self.get(feature.name)
         return feature if contract is None else as_image(feature, contract)
-
-
-class LiveFeatures(Mapping[str, FeatureDescriptor]):
-    """A session's inputs by name, each with the contract that is attached to it when it is looked at."""
-
-    def __init__(self, features: Iterable[FeatureDescriptor], contracts: AttachedContracts) -> None:
-        self._features, self._contracts = {feature.name: feature for feature in features}, contracts
-        self._images: dict[str, ImageFeatureDescriptor] = {}
-
-    def __getitem__(self, name: str) -> FeatureDescriptor:
-        contract = self._contracts.get(name)
-        if contract is None:
-            return self._features[name]
-        image = self._images.get(name)  # kept, because every bind asks
-        if image is None or image.contract is not contract:
-            image = self._images[name] = as_image(self._features[name], contract)
-        return image
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._features
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._features)
-
-    def __len__(self) -> int:
-        return len(self._features)
 
 
 # A picture was bound where nothing states how pictures become numbers.
@@ -149,23 +123,26 @@ _RANGES = {
 
 
 class MissingContracts:
-    """Warns of the inputs of one model, whose metadata may hold the evidence of a contract that was learned."""
+    """Warns of the inputs of one model, whose metadata may hold the evidence of a contract that was learned.
+
+    Attributes:
+        proven: the contract that was learned, and height and width of the largest pictures that it was proven on.
+    """
 
     def __init__(self, is_silent: bool, metadata: Mapping[str, str] = MappingProxyType({})) -> None:
         self._is_silent = is_silent
         self._warned: dict[str, object] = {}
-        self._proven = None if is_silent else _read_proof(metadata)
+        self.proven = None if is_silent else _read_proof(metadata)
 
-    def tell(self, value: Bindable, properties: BindProperties = NO_PROPERTIES) -> None:
+    def tell(self, value: Pictures | DevicePixels, properties: BindProperties = NO_PROPERTIES) -> None:
         """Warns of a picture that was bound to an input without a contract, the first time."""
-        if self._is_silent or not isinstance(value, (Pictures, DevicePixels)):
-            return
         name = value.descriptor.name
-        is_stated = not isinstance(value.descriptor, TensorFeatureDescriptor) or properties.contract is not None
-        if not is_stated and (properties.pixel_format is None or properties.pixel_range is None):
+        if self._is_silent:
+            return
+        if not value.is_stated:
             text = _message(name, value.contract, properties)
         elif (large := self._find_unproven(value)) is not None:
-            proven = ", ".join(f"{width}x{height}" for height, width in self._proven[1]) if self._proven else ""
+            proven = ", ".join(f"{width}x{height}" for height, width in self.proven[1]) if self.proven else ""
             text = (
                 f"The contract of the input {name!r} was learned from a function, and a picture of "
                 f"{large[1]}x{large[0]} is larger than all that it was proven on ({proven}). Compare the tensor with "
@@ -179,12 +156,11 @@ class MissingContracts:
 
     def _find_unproven(self, value: Pictures | DevicePixels) -> Size | None:
         """Height and width of a picture that is larger than those that the model's contract was proven on."""
-        if self._proven is None or replace(value.contract, tensor_kind=None) != self._proven[0]:
+        if self.proven is None or replace(value.contract, tensor_kind=None) != self.proven[0]:
             return None
-        placements = value.fit.placements if isinstance(value, Pictures) else [value.placement]
-        for placement in placements:
+        for placement in value.placements:
             height, width = placement.part.height, placement.part.width
-            if not any(height <= high and width <= wide for high, wide in self._proven[1]):
+            if not any(height <= high and width <= wide for high, wide in self.proven[1]):
                 return height, width
         return None
 
@@ -243,7 +219,7 @@ def with_exporters_contract(feature: FeatureDescriptor, metadata: Mapping[str, s
     if contract is None or not isinstance(feature, ShapedDescriptor) or not feature.fits(contract):
         return feature
     is_denoted = not isinstance(feature, TensorFeatureDescriptor) or feature.unsupported_image_metadata
-    if is_denoted and not metadata.keys().isdisjoint((*WINDOWS_KEYS, *OUR_KEYS)):
+    if is_denoted and not metadata.keys().isdisjoint(METADATA_KEYS):
         return feature
     _, rows, columns = contract.axes()
     sides = feature.shape[rows], feature.shape[columns]

@@ -437,11 +437,11 @@ class LearningModelSession(Closeable, CompiledModel):
             )
 
     def _evaluation_of(self, binding: LearningModelBinding) -> Evaluation:
-        require_type(binding, LearningModelBinding, "For a dict, call session.evaluate_features({name: value}).")
-        evaluation = inside(binding)
-        if evaluation.compiled is not self._inside:
+        evaluation = getattr(binding, "_inside", None)
+        if not isinstance(evaluation, Evaluation) or evaluation.compiled is not self._inside:
             raise InvalidArgumentError(
-                "The binding was made for another session.", hint="Use LearningModelBinding(session) with this one."
+                f"Expected a LearningModelBinding that was made for this session, got {type_name(binding)}.",
+                hint="Make one: LearningModelBinding(session). For a dict, call session.evaluate_features(dict).",
             )
         return evaluation
 

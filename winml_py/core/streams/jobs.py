@@ -33,8 +33,8 @@ from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
 from ..features.pictures import ImageFeatureValue
 from ..features.resolve import as_picture, is_pil_image
 from ..features.tensor import Tensor, over
+from ..imaging.bitmap import VideoFrame
 from ..imaging.contract import ImageContract
-from ..imaging.frame import VideoFrame
 from ..model.contracts import spell_type
 from ..runtime.device import LearningModelDevice
 from .file_values import read_value

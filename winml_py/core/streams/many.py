@@ -13,11 +13,11 @@ from ..base.arguments import truth, whole_number
 from ..base.machine import usable_cores
 from ..base.winrt_object import inside
 from ..evaluation.compiled import Compiled
-from ..evaluation.picture_inputs import PictureInputs
 from ..evaluation.result import LearningModelEvaluationResult, with_placements
-from ..features.bind_properties import BindProperties
+from ..features.pictures import BindProperties
 from ..features.resolve import Pictures, resolve
 from ..imaging.contract import ImageContract
+from ..imaging.picture_placement import PicturePlacement
 from ..runtime.device import LearningModelDevice, are_same, require_different
 from .jobs import Evaluates, Features, Jobs, Loading, Properties, Runner, SessionRunner, require_fitting, spelling
 from .sources import Sources
@@ -124,13 +124,12 @@ class DevicesRunner:
 
     def run(self, features: Features) -> LearningModelEvaluationResult:
         """Evaluates the values of one item, on another device where the one it is on gets lost."""
-        pictures = PictureInputs(self._compiled)
-        pictures.device_tensorizer = None
-        values = {name: self._value(name, value, pictures) for name, value in features.items()}
+        placements: dict[str, tuple[PicturePlacement, ...]] = {}
+        values = {name: self._value(name, value, placements) for name, value in features.items()}
         while True:
             slot = self._take()
             try:
-                return with_placements(self._runners[slot.device].run(values), pictures.placements)
+                return with_placements(self._runners[slot.device].run(values), placements)
             except DeviceLostError as loss:
                 self._lost[slot.device] = copy.copy(loss)  # without its traceback, as in `Compiled.lose`
             finally:
@@ -146,7 +145,7 @@ class DevicesRunner:
                 self._free.put(slot)  # for the other threads that wait
                 raise copy.copy(self._lost[slot.device])
 
-    def _value(self, name: str, value: object, pictures: PictureInputs) -> Any:
+    def _value(self, name: str, value: object, placements: dict[str, tuple[PicturePlacement, ...]]) -> Any:
         if name not in self._spelling:  # an output's, or unknown
             return value
         feature, properties = self._compiled.inputs[self._spelling[name]], self._properties[self._spelling[name]]
@@ -154,7 +153,8 @@ class DevicesRunner:
         if not isinstance(bindable, Pictures):
             return value
         self._compiled.missing_contracts.tell(bindable, properties)
-        return pictures.write(bindable)
+        placements[feature.name] = tuple(map(PicturePlacement, bindable.placements))
+        return bindable.tensor()
 
     def clear(self) -> None:
         """Lets go of the memory that is kept for the next item."""

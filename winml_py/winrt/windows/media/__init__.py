@@ -1,3 +1,3 @@
 """Windows.Media: `VideoFrame`."""
 
-from ....core.imaging.frame import VideoFrame as VideoFrame
+from ....core.imaging.bitmap import VideoFrame as VideoFrame

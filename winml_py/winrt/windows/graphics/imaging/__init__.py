@@ -1,7 +1,7 @@
 """Windows.Graphics.Imaging: bitmaps, and the codecs that read and write picture files, over Pillow."""
 
-from .....core.imaging.bitmap import BitmapBuffer as BitmapBuffer
-from .....core.imaging.bitmap import BitmapPlaneDescription as BitmapPlaneDescription
+from .....core.base.buffers import BitmapBuffer as BitmapBuffer
+from .....core.base.buffers import BitmapPlaneDescription as BitmapPlaneDescription
 from .....core.imaging.bitmap import SoftwareBitmap as SoftwareBitmap
 from .....core.imaging.geometry import BitmapBounds as BitmapBounds
 from .....enums import BitmapAlphaMode as BitmapAlphaMode

@@ -12,7 +12,6 @@ from .....core.base.async_operation import AsyncOperation
 from .....core.base.messages import type_name
 from .....core.imaging import codecs
 from .....core.imaging.bitmap import SoftwareBitmap
-from .....core.imaging.colour_profiles import in_srgb
 from .....core.imaging.geometry import BitmapBounds, require_inside
 from .....enums import BitmapAlphaMode, BitmapPixelFormat
 from .....errors import InvalidArgumentError, InvalidBindingError
@@ -172,7 +171,7 @@ class BitmapFrame:
     ) -> SoftwareBitmap:
         transform = transform or BitmapTransform()
         with self._open() as file:
-            managed = in_srgb(file) if colours == ColorManagementMode.COLOR_MANAGE_TO_S_RGB else file
+            managed = codecs.in_srgb(file) if colours == ColorManagementMode.COLOR_MANAGE_TO_S_RGB else file
             # Not turned by EXIF yet: a transform scales before that, and rotates and crops after it.
             image = scaled(codecs.to_pil(*codecs.stored_pixels(managed)), transform)
         if orientation == ExifOrientationMode.RESPECT_EXIF_ORIENTATION:
