@@ -49,7 +49,9 @@ class WinMLBackendRep(BackendRep):
             values = list(inputs) if isinstance(inputs, Sequence) else [inputs]
             inputs = {feature.name: value for feature, value in zip(features, values, strict=False)}
         # ONNX's backend has no pictures, and its numbers may be Python's
-        outputs = evaluate_by(self._session, {name: _bindable(value) for name, value in inputs.items()})
+        numbers = (np.generic, int, float)
+        arrays = {name: np.asarray(value) if isinstance(value, numbers) else value for name, value in inputs.items()}
+        outputs = evaluate_by(self._session, arrays)
         result: tuple[Any, ...] = namedtupledict("Outputs", list(outputs))(*outputs.values())
         return result
 
@@ -84,10 +86,6 @@ class WinMLBackend(Backend):
     def supports_device(cls, device: str) -> bool:
         """Whether sessions can be compiled for it: the CPU."""
         return device.startswith("CPU")
-
-
-def _bindable(value: object) -> Any:
-    return np.asarray(value) if isinstance(value, (np.generic, int, float)) else value
 
 
 prepare, run_model = WinMLBackend.prepare, WinMLBackend.run_model

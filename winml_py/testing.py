@@ -8,15 +8,15 @@ from typing import Any
 
 from .core.base.cancellation import Stop
 from .core.runtime.device import LearningModelDevice
-from .core.runtime.engine import Engine, EngineOptions, Explanation, HostEngine, PlacedNode
+from .core.runtime.engine import EngineOptions, Explanation, HostEngine, PlacedNode
 from .core.runtime.request import CompileRequest
-from .core.runtime.runs import Bound, Value, fill
+from .core.runtime.runs import Bound, fill
 from .enums import Precision
 from .errors import ClosedError, EvaluationError, InvalidBindingError
 
 __all__ = ["FakeDevice"]
 
-Function = Callable[[Mapping[str, Value]], Mapping[str, Value]]
+Function = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 class FakeDevice(LearningModelDevice):
@@ -51,7 +51,7 @@ class FakeCompiler:
     def __init__(self, function: Function) -> None:
         self._function = function
 
-    def compile(self, request: CompileRequest) -> Engine:
+    def compile(self, request: CompileRequest) -> FakeEngine:
         """An engine that calls the function."""
         return FakeEngine(self._function, request.options)
 
@@ -73,7 +73,7 @@ class FakeEngine(HostEngine):
         self.options = options
         self.function: Function | None = function
 
-    def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Value]:
+    def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Any]:
         """Calls the function with the inputs."""
         if stop is not None:
             stop.require_not_requested()

@@ -42,7 +42,7 @@ from winml_py import (
 )
 from winml_py.authoring import LearnedContract, learn_contract
 from winml_py.authoring.asked import AskedFunction, Pictures
-from winml_py.authoring.learning.habits import find_habits
+from winml_py.authoring.learning.learn_contract import find_habits
 
 pytestmark = pytest.mark.one_python
 

@@ -20,9 +20,8 @@ from winml_py.core.cache import answers
 from winml_py.core.runtime.providers.provider import ProviderDevice
 from winml_py.errors import IllegalCallError
 from winml_py.perf import Case
-from winml_py.perf import page as pages
-from winml_py.perf.placement import read_log
-from winml_py.perf.profile import Profile, profile, read
+from winml_py.perf import profile as profiles
+from winml_py.perf.profile import Profile, profile, read, read_log
 
 pytestmark = pytest.mark.one_python
 
@@ -198,7 +197,7 @@ def test_what_is_no_recording() -> None:
 
 
 def test_the_page_names_nothing_on_the_network(seven: Path) -> None:
-    html = pages.page(profile(Case(DIGITS, (str(seven),)), 2))
+    html = profiles.page(profile(Case(DIGITS, (str(seven),)), 2))
     assert re.findall(r"<script|<(?:img|iframe)[^>]*\ssrc=|<link[^>]*href=(?!\"data:)|@import|url\(", html) == []
 
 
@@ -208,7 +207,7 @@ def test_names_are_escaped(tmp_path: Path) -> None:
     from helpers.models import data
 
     path.write_bytes(data([node], [tensor("x", [2])], [tensor("y", [2])]))
-    html = pages.page(profile(Case(str(path)), 2))
+    html = profiles.page(profile(Case(str(path)), 2))
     assert "<script>alert" not in html
     assert "&lt;script&gt;alert(1)" in html
 

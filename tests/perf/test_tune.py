@@ -38,10 +38,8 @@ from winml_py.core.runtime.providers.provider import ProviderDevice
 from winml_py.errors import ConversionError, StorageNotFoundError
 from winml_py.inputs import trial
 from winml_py.perf import tune as tuning
-from winml_py.perf.changes import Change
 from winml_py.perf.contender import THROUGHPUT, Contender
-from winml_py.perf.model_steps import ModelStep, write_model
-from winml_py.perf.tune import PAIRS, Trial, Tuned, tune
+from winml_py.perf.tune import PAIRS, Change, ModelStep, Trial, Tuned, tune, write_model
 from winml_py.perf.turns import LOOKS, ROUNDS, OtherPrograms
 
 pytestmark = pytest.mark.usefixtures("all_cores")  # with one there is less to try

@@ -54,7 +54,7 @@ def test_the_rooms_name_modules_that_are_there() -> None:
             assert (folder / f"{word}.py").exists() or re.search(rf"\b(class|def) {word}\b", code), (folder, word)
 
 
-@pytest.mark.parametrize("name", sorted({"winml_py.cli.doctor_child", plugins._PROBE, *plugins._OWN_PROBES.values()}))
+@pytest.mark.parametrize("name", sorted({plugins._PROBE, *plugins._OWN_PROBES.values()}))
 def test_child_processes_are_modules_that_run(name: str) -> None:
     """They are started by their names, which no tool follows when a file moves."""
     path = Path(importlib.util.find_spec(name).origin)  # type: ignore[union-attr,arg-type]

@@ -209,7 +209,7 @@ def left(tmp_path: Path, model: str) -> list[object]:
     """What a job that ended between its parts and its file leaves behind, and its arguments."""
     arguments = [model, pictures(tmp_path / "in", 9, {1}), "--output", tmp_path / "out.parquet", "--part", 4]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("winml_py.scale.parts.ParquetParts.join", lambda self, count: sys.exit(9))
+        patch.setattr("winml_py.scale.job.ParquetParts.join", lambda self, count: sys.exit(9))
         run_map(*arguments, code=9)
     return arguments
 

@@ -137,7 +137,7 @@ def test_a_job_goes_on_where_it_ended(tmp_path: Path, model: str, kind: str, mon
     assert json.loads(whole.stdout)["resumed"] == 0
     assert "exists already" in run_map(*words, code=5).stderr
     output.unlink()
-    join = "winml_py.scale.parts.LineParts.join"
+    join = "winml_py.scale.job.LineParts.join"
     with monkeypatch.context() as patch:
         patch.setattr(join, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         run_map(*words, code=1)

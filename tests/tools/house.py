@@ -30,19 +30,19 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
-    "lines of code": 28_341,
-    "lines of code in core/": 14_713,
-    "lines of docstrings": 7_915,
-    "files": 289,
+    "lines of code": 27_928,
+    "lines of code in core/": 14_380,
+    "lines of docstrings": 7_843,
+    "files": 261,
     "names in __all__": 69,
     "options of commands": 85,
-    "words of docs": 37_596,
-    "lines of code of tests": 40_035,
+    "words of docs": 37_583,
+    "lines of code of tests": 39_997,
     "binding classes of engines": 3,
-    "files from bind of a JPEG to the engine": 24,
+    "files from bind of a JPEG to the engine": 14,
     "files of evaluate_features": 8,
     "modules in a circle": 0,
-    "inner names that capabilities use": 116,
+    "inner names that capabilities use": 87,
 }
 """`--check` fails above these. A change that needs more raises its line, and says what it needs it for."""
 

@@ -28,8 +28,7 @@ from helpers.waiting import wait_until
 from winml_py.errors import CanceledError, ModelNotFoundError
 from winml_py.inputs.model import Case
 from winml_py.inputs.trial import Running
-from winml_py.perf.placement import NodeOnCpu
-from winml_py.perf.profile import Node, Profile, profile
+from winml_py.perf.profile import Node, NodeOnCpu, Profile, profile
 from winml_py.view import graph, placed_nodes
 
 NETRON = graph.netron_folder() or Path()

@@ -2,12 +2,11 @@
 samples whose answers are known.
 """
 
-from .build_in import build_in
 from .check_samples import AnswerCheck, ModelCheck, check_samples
 from .evidence import ContractCheck, ContractEvidence, check_contract
 from .known_answers import KnownAnswer, KnownInput, KnownOutput
 from .learning import LearnedContract, learn_contract
-from .write_contract import write_contract
+from .write_contract import build_in, write_contract
 from .write_samples import write_samples
 
 __all__ = [

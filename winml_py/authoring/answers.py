@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.imaging.formats import layout_of
 from ..core.imaging.geometry import Placement
-from ..core.onnx_file.expressions import Expression, GraphWriter, onnx_type
+from ..core.onnx_file.expressions import Expression, GraphWriter
 from ..core.onnx_file.nodes import messages
 from ..errors import InvalidArgumentError, NotSupportedError
 from .kernels import Preprocessing
@@ -188,7 +188,7 @@ def put_after(model: onnx.ModelProto, graph: GraphWriter, outputs: Mapping[str, 
         )
     for name, (value, shape) in outputs.items():
         graph.node("Identity", value, dtype=value.dtype, output=name)
-        model.graph.output.append(helper.make_tensor_value_info(name, onnx_type(value.dtype), shape))
+        model.graph.output.append(helper.make_tensor_value_info(name, value.onnx_type, shape))
     model.graph.node.extend(graph.nodes)
 
 

@@ -18,7 +18,7 @@ from ..core.imaging.formats import GRAY_WEIGHTS, LUMA_WEIGHTS, layout_of
 from ..core.imaging.geometry import BitmapBounds, Placement, place
 from ..core.imaging.resize import KERNELS
 from ..core.imaging.tensorize import channel_order, gray_table
-from ..core.onnx_file.expressions import Expression, GraphWriter, round_to_levels, weighted_sum
+from ..core.onnx_file.expressions import Expression, GraphWriter
 from ..enums import BitmapPixelFormat, ImageGray, ImageKernel, TensorLayout
 from ..errors import NotSupportedError
 
@@ -80,7 +80,7 @@ def _resize(pixels: Expression, placement: Placement, kernel: ImageKernel) -> Ex
     planes = planes_of(_crop(pixels, placement)).unsqueeze(0)
     size, attributes = graph.vector(1, planes.size(1), height, width), KERNELS[kernel].resize_attributes or {}
     scaled = graph.node("Resize", planes, None, None, size, dtype=np.float32, **attributes)  # at half_pixel by default
-    return round_to_levels(scaled).reshape(-1, height, width)
+    return scaled.to_levels().reshape(-1, height, width)
 
 
 def _antialias(pixels: Expression, placement: Placement, kernel: ImageKernel) -> Expression:
@@ -111,7 +111,7 @@ def _scale_rows(planes: Expression, scaled: Expression, kernel: ImageKernel) -> 
     rows = planes.take(seen, 1).cast(np.float32)
     product = graph.node("MatMul", weights, rows, dtype=np.float32)
     scaled_tiles = product.reshape(planes.size(0), tiles * _TILE, planes.size(2))
-    return round_to_levels(scaled_tiles.slice((0,), (scaled,), (1,)))
+    return scaled_tiles.slice((0,), (scaled,), (1,)).to_levels()
 
 
 _TILE = 16
@@ -188,7 +188,7 @@ class Preprocessing(NamedTuple):
         layout = layout_of(self.source)
         if self.contract.gray is ImageGray.LUMA and not layout.is_gray:  # before it is scaled: see `tensorize`
             weights = [weight for _, weight in sorted(zip(layout.rgb, LUMA_WEIGHTS, strict=True))]
-            gray = (weighted_sum(pixels.cast(np.float32), weights, 2) + 0.5).apply("Floor").cast(np.uint8)
+            gray = (pixels.cast(np.float32).weighted_sum(weights, 2) + 0.5).apply("Floor").cast(np.uint8)
             return self._replace(source=_GRAY).write_pixels(graph, gray, tensor)
         return self.write_pixels(graph, pixels, tensor)
 
@@ -248,10 +248,10 @@ class Preprocessing(NamedTuple):
         if stays_gray:
             table = table if is_luma else table[:, gray_table()]
         elif is_luma:
-            planes = (weighted_sum(planes, LUMA_WEIGHTS, 0) + 0.5).apply("Floor")
+            planes = (planes.weighted_sum(LUMA_WEIGHTS, 0) + 0.5).apply("Floor")
         elif self.contract.pixel_format is _GRAY:
             # As Windows ML mixes gray: in float32, without what is after the point.
-            planes = weighted_sum(planes, GRAY_WEIGHTS, 0).apply("Floor")
+            planes = planes.weighted_sum(GRAY_WEIGHTS, 0).apply("Floor")
         if (table == np.arange(256)).all():
             return planes.cast(self.dtype)
         return _look_up(planes, table, self.dtype)

@@ -19,7 +19,7 @@ import numpy as np
 from ..core.base.arrays import Array, Pixels
 from ..core.base.messages import Facts
 from ..core.features.pictures import ImageFeatureValue
-from ..core.features.ranking import have_order, is_row
+from ..core.features.ranking import best_of
 from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError
 
@@ -217,7 +217,7 @@ class KnownOutput:
             return (math.inf if wrong else 0.0), told + (f", and {len(wrong) - 1} more" if len(wrong) > 1 else "")
         error = self._error(found.astype(np.float64), came)
         tolerance = max(self.tolerance, floor)
-        if math.isinf(error) or (self.best >= 0 and not have_order(came)):
+        if math.isinf(error) or (self.best >= 0 and not best_of(came, 1)):
             return math.inf, f"{self.name}: NaN or infinity, and numbers were there; or the other way round"
         changed = self._changed_best(came)
         if error > tolerance:
@@ -254,12 +254,13 @@ class KnownOutput:
 
 def leader_of(array: Array) -> tuple[int, float]:
     """The best class of a row of scores, and its lead as a share of the largest magnitude; -1 and 0 without a row."""
-    finite = array[np.isfinite(array)].astype(np.float64) if is_row(array) and have_order(array) else np.zeros(0)
+    best = best_of(array, 2)
+    finite = array[np.isfinite(array)].astype(np.float64) if best else np.zeros(0)
     if not finite.size:
         return -1, 0.0
-    second, first = np.sort(array.reshape(-1))[-2:].astype(np.float64)
-    lead = float((first - second) / max(SMALLEST, np.abs(finite).max()))
-    return int(array.argmax()), min(LARGEST_LEAD, lead)
+    first, second = best
+    lead = (first.score - second.score) / max(SMALLEST, float(np.abs(finite).max()))
+    return first.index, min(LARGEST_LEAD, lead)
 
 
 def means_of(array: Array) -> tuple[float, float]:

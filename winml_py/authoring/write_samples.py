@@ -20,13 +20,13 @@ from ..core.features.pictures import ImageFeatureValue
 from ..core.features.ranking import best_of
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.model.model import LearningModel
-from ..core.onnx_file.nodes import read_for_copy
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError, WinMLError
 from ..inputs.examples import example_shape
 from ..inputs.files import jobs, read
+from ..inputs.model import read_for_copy
 from ..vision.detections import detections, may_be_detections
 from .check_samples import KEYS, outputs_as_arrays
 from .evidence import stated_contract

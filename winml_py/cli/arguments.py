@@ -18,7 +18,6 @@ from ..core.streams.sources import PICTURES, files_in, files_of
 from ..enums import Precision
 from ..errors import InvalidArgumentError
 from ..inputs.examples import StatedSizes
-from ..inputs.functions import file_of_function
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -128,7 +127,8 @@ def _paths_in(value: object, endings: tuple[str, ...]) -> Iterator[str]:
     elif isinstance(value, str):
         for word in (value, value.partition("=")[2]):
             yield word
-            yield file_of_function(word)
+            place = word.rpartition(":")[0]  # of a function: file.py:name, or package.module:name
+            yield place if place.endswith(".py") else f"{place.replace('.', os.sep)}.py"
             with suppress(InvalidArgumentError, OSError):  # a folder without such files, or one that cannot be read
                 yield from files_in(word, "file", endings) if os.path.isdir(word) else files_of(word) or ()
 

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import click
 
-from ..authoring.build_in import build_in
 from ..authoring.evidence import stated_contract
 from ..authoring.learning.learn_contract import LearnedContract, learn_contract
-from ..authoring.write_contract import write_contract
+from ..authoring.write_contract import build_in, write_contract
+from ..authoring.write_samples import write_samples
 from ..core.base.messages import Facts, did_you_mean
 from ..core.contracts.labels import labels_of
 from ..core.imaging.contract import METADATA_FIELDS, ImageContract
 from ..core.imaging.geometry import ImageScaling
 from ..core.model.model import LearningModel
 from ..enums import BitmapPixelFormat, ImageCropMode
-from ..errors import EvaluationError
+from ..errors import EvaluationError, InvalidArgumentError
 from ..inputs import trial
-from ..inputs.functions import import_function
+from ..inputs.files import jobs, read
 from .arguments import (
     find_contract,
     force_option,
@@ -31,7 +36,7 @@ from .arguments import (
     pairs_option,
 )
 from .failures import prefix_errors
-from .samples import add_samples, warn_outdated
+from .run import warn_outdated
 from .style import emit, say
 
 _PICTURES = {
@@ -110,7 +115,7 @@ def contract(
             names = labels_of(labels) if labels else ()
             build_in(model, output, made, pictures=order, labels=names, suppress=suppress, force=True)
         elif samples:
-            facts["samples"] = add_samples(model, output, samples)
+            facts["samples"] = _add_samples(model, output, samples)
         elif made:
             write_contract(model, output, learned or made)
     emit(facts, as_json, lambda facts: _print(facts, learned))
@@ -170,6 +175,21 @@ def _value(name: str, text: str) -> Any:
         raise click.UsageError(f"--set {name}={text}: {hint}") from None
 
 
+def _add_samples(path: str, output: str, words: Sequence[str]) -> list[str]:
+    """Writes a model with samples in place of those that it has. Returns each sample and its answer, in words.
+
+    Of the words, "example" stands for made-up inputs; the others are inputs as `winml-py run` takes them.
+    """
+    model = LearningModel.load(path)
+    files = [word for word in words if word != "example"]
+    named = jobs(model, files, is_complete=False) if files else ()
+    found = [*(read(model, each) for _, each in named), *[{}] * (len(words) - len(files))]
+    return [str(answer) for answer in write_samples(path, output, found)]
+
+
+# Learning from a function of the user, which is named on the line.
+
+
 def _learn(text: str, pictures: Any, model: str) -> LearnedContract:
     """Learns in another process: the function is somebody's, and may do anything."""
     try:
@@ -185,4 +205,53 @@ def _learn(text: str, pictures: Any, model: str) -> LearnedContract:
 def _learn_here(text: str, pictures: Any, model: str) -> LearnedContract:
     with prefix_errors(model):
         loaded = LearningModel.load(model)
-    return learn_contract(import_function(text), pictures=pictures, model=loaded)
+    return learn_contract(_import_function(text), pictures=pictures, model=loaded)
+
+
+_FORMS = "package.module:name, or file.py:name; a method as Class.method."
+
+
+def _import_function(text: str) -> Callable[..., Any]:
+    """The function of a name: `package.module:name`, `file.py:name`, or `...:Class.method`.
+
+    A class on the way is made an object of, without arguments.
+
+    Raises:
+        InvalidArgumentError: there is no such module or function, or the module cannot be imported.
+    """
+    place, _, path = text.rpartition(":")
+    if not place or not path:
+        raise InvalidArgumentError(f"{text!r} names no function.", hint=f"It is {_FORMS}")
+    try:
+        sys.path.insert(0, os.getcwd())  # a module may be one of the working directory, as for `python -m`
+        found: Any = _import_file(place) if place.endswith(".py") else importlib.import_module(place)
+        for index, name in enumerate(path.split(".")):
+            if index and inspect.isclass(found):
+                found = found()
+            found = getattr(found, name)
+    except Exception as error:  # whatever somebody's module raises
+        raise InvalidArgumentError(
+            f"{text} cannot be imported: {type(error).__name__}: {str(error)[:300].rstrip('.')}.",
+            hint=f"It is {_FORMS}",
+        ) from error
+    if inspect.isclass(found) and "__call__" in vars(found):
+        found = found()
+    if not callable(found):
+        raise InvalidArgumentError(f"{text} is {type(found).__name__}, and cannot be called.", hint=f"It is {_FORMS}")
+    function: Callable[..., Any] = found
+    return function
+
+
+def _import_file(path: str) -> Any:
+    """A file as a module, which may import its neighbours."""
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"there is no file {path}")
+    folder, name = os.path.split(os.path.abspath(path))
+    sys.path.insert(0, folder)
+    spec = importlib.util.spec_from_file_location(name.removesuffix(".py"), path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module

@@ -21,7 +21,7 @@ from ..inputs.files import given_values
 from ..inputs.model import load_model
 from ..optimize import LEVELS, OptimizationReport, optimize
 from ..perf.contender import compare_models
-from ..perf.model_steps import write_model
+from ..perf.tune import write_model
 from ..perf.turns import BUSY_CORES
 from .arguments import (
     contract_option,

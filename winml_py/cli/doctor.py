@@ -1,4 +1,4 @@
-"""`winml-py doctor`: what is installed, what works, and why the rest does not work."""
+"""`winml-py devices` and `winml-py doctor`: where models can run, what is installed, and why the rest does not work."""
 
 from __future__ import annotations
 
@@ -7,30 +7,67 @@ import os
 import platform
 import re
 import sys
+import time
+import timeit
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import metadata
 
 import click
+import numpy as np
 
 from .. import __version__
+from ..authoring.check_samples import check_session
+from ..authoring.evidence import KEY, check_contract
 from ..authoring.known_answers import read_answers
 from ..authoring.write_samples import take_answers
+from ..core.base.agreement import FLOAT_TOLERANCE, relative_error
 from ..core.base.child_process import answer_of_main, start_main
 from ..core.base.machine import affinity, cgroup_quota, usable_cores
 from ..core.base.messages import Facts
 from ..core.cache.folders import clear_all, kept
+from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.imaging.resize import fast_resizer
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
-from ..core.runtime.providers import nvidia, windows_catalogue
+from ..core.runtime.providers import nvidia
 from ..core.runtime.providers.cuda import versions_built_for
-from ..core.runtime.providers.plugins import devices, probe, runtime_version
-from ..core.runtime.providers.provider import BUILT_IN
+from ..core.runtime.providers.plugins import probe, runtime_version
+from ..core.session.options import LearningModelSessionOptions
+from ..core.session.session import LearningModelSession
+from ..errors import NotSupportedError, WinMLError
 from .arguments import json_option
 from .failures import prefix_errors
-from .samples import format_check, warn_problems
+from .run import check_facts, format_check, warn_problems
 from .style import emit, number, pairs, say, show, size_of
+
+_DEVICE = ("name", "hardware", "vendor", "provider", "memory", "supports_float16")
+
+
+@click.command()
+@json_option
+def devices(as_json: bool) -> None:
+    """List the devices that models can run on, the best first.
+
+    Each has just run a small model. `winml-py run --device` takes a name from this list.
+    """
+    found = [
+        {name: getattr(device, name) for name in _DEVICE} | {"adapter_id": list(device.adapter_id)}
+        for device in LearningModelDevice.find_all()
+    ]
+    emit({"devices": found}, as_json, _print_devices)
+    problems = [f"{plugin.package}: {plugin.problem}" for plugin in probe() if plugin.problem]
+    if problems:
+        say(f"Not used: {'; '.join(problems)}", is_error=True)
+
+
+def _print_devices(facts: Facts) -> None:
+    rows = []
+    for device in facts["devices"]:
+        memory = size_of(device["memory"]) if device["memory"] else ""
+        half = "yes" if device["supports_float16"] else "no"
+        rows.append([device["name"], device["hardware"], device["provider"], memory, half])
+    show(rows, ["device", "hardware", "provider", "memory", "float16"], "lllrl")
 
 
 @click.command()
@@ -67,11 +104,12 @@ def _check_everywhere(path: str) -> Facts:
     has_samples = bool(read_answers(model.metadata))
     if not has_samples:
         take_answers(model, [{}])  # where inputs cannot be made up, no device is to blame
-    engines = dict.fromkeys(["onnxruntime", *(device.engine for device in devices("cpu"))])
+    works = [device for plugin in probe() for device in plugin.devices if device.hardware == "cpu"]
+    engines = dict.fromkeys(["onnxruntime", *(device.engine for device in works)])
     checks = []
     for index, device in enumerate(LearningModelDevice.find_all()):
         for engine in engines if device.hardware == "cpu" else [""]:
-            child = start_main("winml_py.cli.doctor_child", str(index), path, engine)
+            child = start_main(__name__, str(index), path, engine)
             facts = answer_of_main(child, CHECK_SECONDS)
             about = {"device": device.name, "engine": engine or device.provider}
             if isinstance(facts, str):
@@ -159,10 +197,10 @@ def _rows(facts: Facts) -> Iterator[tuple[str, str]]:
     saved = f"{cache['choices']} choices, {cache['models']} models, {size_of(cache['size'])} in {cache['folder']}"
     yield "cache", saved if cache["folder"] else "none: WINML_PY_CACHE is empty"
     for device in facts["devices"]:
-        yield f"test on the {device.get('hardware', 'device')}", f"{device['device']}: {_run(device)}"
+        yield f"test on the {device.get('hardware', 'device')}", f"{device['device']}: {_format_test(device)}"
 
 
-def _run(device: Facts) -> str:
+def _format_test(device: Facts) -> str:
     if "problem" in device:
         return str(device["problem"])
     times = f"{number(device['first_ms'], 0)} ms with its session, then {number(device['evaluation_ms'])} ms each"
@@ -180,7 +218,7 @@ PACKAGES = (
     "onnx-ir",
     "onnxruntime",
     "onnxruntime-gpu",
-    windows_catalogue.PACKAGE,
+    "windowsml",
     "pillow",
     "opencv-python-headless",
     "simplejpeg",
@@ -221,7 +259,7 @@ def diagnose() -> Facts:
     Every device runs a small model for a moment, in a separate process: a driver that crashes ends only that one.
     """
     plugins = probe()
-    packages = _versions((*PACKAGES, *(plugin.package for plugin in plugins if plugin.package != BUILT_IN)))
+    packages = _versions((*PACKAGES, *(plugin.package for plugin in plugins)))
     installed, cached = {*packages, *(plugin.package for plugin in plugins)}, kept()
     return {
         "winml_py": __version__,
@@ -289,5 +327,71 @@ def _cuda_packages() -> dict[str, str]:
 
 def tried(number: int) -> Facts:
     """Runs a small model for a moment on the device with that number in `find_all`; gives times, or what went wrong."""
-    facts = answer_of_main(start_main("winml_py.cli.doctor_child", str(number)), TRY_SECONDS)
+    facts = answer_of_main(start_main(__name__, str(number)), TRY_SECONDS)
     return {"device": f"device {number}", "problem": facts} if isinstance(facts, str) else facts
+
+
+# What is run in that process: a small model, or one that is named, on a device.
+
+
+def main(number: str, *others: str) -> Facts:
+    """Tries the device with that number in `find_all`; with a model, its samples by an engine."""
+    device = LearningModelDevice.find_all()[int(number)]
+    facts: Facts = {"device": device.name, "provider": device.provider, "hardware": device.hardware}
+    try:
+        facts |= _check_samples(device, *others) if others else _run_small_model(device)
+    except NotSupportedError as error:
+        facts["unsupported" if others else "problem"] = error.message
+    except WinMLError as error:
+        facts["problem"] = str(error)
+    return facts
+
+
+def _run_small_model(device: LearningModelDevice) -> Facts:
+    model = LearningModel.load(_small_model())
+    picture = np.random.default_rng(0).random((1, 3, 32, 32), np.float32)
+    started = time.perf_counter()
+    session = LearningModelSession(model, device)
+    binding = LearningModelBinding(session)
+    binding.bind("x", picture)
+    outputs = session.evaluate(binding).outputs["y"].to_numpy()
+    first = time.perf_counter() - started
+    expected = LearningModelSession(model).evaluate_features({"x": picture}).outputs["y"].to_numpy()
+    count, seconds = timeit.Timer(lambda: session.evaluate(binding)).autorange()
+    error = relative_error(expected, outputs)
+    facts = {"first_ms": first * 1e3, "evaluation_ms": seconds / count * 1e3, "error": error}
+    return facts | ({} if error <= FLOAT_TOLERANCE else {"problem": "its results differ from the CPU's"})
+
+
+def _check_samples(device: LearningModelDevice, path: str, engine: str = "") -> Facts:
+    """Evaluates the samples of a model; where it has none, what it gives for made-up inputs on the CPU is right.
+
+    A contract that was learned is proven there, too.
+    """
+    model = LearningModel.load(path)
+    answers = read_answers(model.metadata) or take_answers(model, [{}])
+    options = LearningModelSessionOptions()
+    options.engine, options.batch_size_override = engine or None, 0
+    with LearningModelSession(model, device, options) as session:
+        facts: Facts = {"check": check_facts(check_session(session, answers))}
+    if KEY in model.metadata:
+        facts["contract"] = check_contract(model, device).problems
+    return facts
+
+
+def _small_model() -> bytes:
+    """A convolution, a rectifier and a mean, with random weights that are always the same."""
+    from onnx import numpy_helper, parser
+
+    model = parser.parse_model("""
+        <ir_version: 8, opset_import: ["": 17]>
+        trial (float[1, 3, 32, 32] x) => (float[1, 8, 1, 1] y) {
+            convolved = Conv <pads = [1, 1, 1, 1]> (x, weight)
+            rectified = Relu (convolved)
+            y = GlobalAveragePool (rectified)
+        }
+    """)
+    weight = np.random.default_rng(1).normal(0, 0.2, (8, 3, 3, 3)).astype(np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(weight, "weight"))
+    data: bytes = model.SerializeToString()
+    return data

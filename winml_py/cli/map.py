@@ -21,9 +21,8 @@ from ..core.onnx_file.source import PackedFile, packed
 from ..core.session.options import LearningModelSessionOptions
 from ..scale.arrow import import_arrow
 from ..scale.evaluator import Evaluator
-from ..scale.job import Job, Outcome, here, run
+from ..scale.job import LINES, Job, Outcome, here, parts_for, run
 from ..scale.on_ray import import_ray, on_ray
-from ..scale.parts import LINES, parts_for
 from ..scale.source import Source
 from .arguments import (
     contract_option,

@@ -18,8 +18,7 @@ from ..inputs.model import Case
 from ..perf.compare import MARGIN, SLOWER, UNCLEAR, compare, load, pair_cases
 from ..perf.measure import Prepared
 from ..perf.measurement import ONCE
-from ..perf.page import page
-from ..perf.profile import Profile, profile
+from ..perf.profile import Profile, page, profile
 from .arguments import (
     contract_option,
     device_option,

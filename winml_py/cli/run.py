@@ -8,19 +8,19 @@ from typing import Any
 
 import click
 
-from ..authoring.check_samples import check_session, require_answers
-from ..authoring.evidence import KEY, check_contract
+from ..authoring.check_samples import ModelCheck, check_session, require_answers
+from ..authoring.evidence import KEY, check_contract, outdated
 from ..authoring.known_answers import read_answers
 from ..core.base.messages import Facts, Progress
 from ..core.contracts.labels import labels_of
 from ..core.features.pictures import ImageFeatureValue
-from ..core.features.ranking import is_row
+from ..core.features.ranking import best_of
 from ..core.features.tensor import Tensor
+from ..core.model.model import LearningModel
 from ..core.session.session import LearningModelSession
-from ..inputs.answers import AUTO, KINDS, Classes, Finder, score_outputs, summarize
+from ..inputs.answers import AUTO, KINDS, NUMBERS_SHOWN, Classes, Finder, PictureSeen, score_outputs, summarize
 from ..inputs.files import jobs, read
 from ..inputs.model import Case, input_sizes, to_json
-from ..inputs.tensor_picture import PictureSeen
 from .arguments import (
     contract_option,
     device_option,
@@ -37,9 +37,7 @@ from .arguments import (
     size_options,
 )
 from .failures import Failure, error_facts, prefix_errors
-from .samples import check_facts, format_check, warn_outdated, warn_problems
-from .style import emit, progress, say
-from .summary import print_results
+from .style import emit, number, progress, say, show
 from .videos import targets_of, video_of, write, write_video
 
 
@@ -132,7 +130,7 @@ def run(
                 found = {"error": error_facts(error)}
                 code = code or error.exit_code
             results.append({"model": model, "input": label} | found)
-    emit({"results": results}, as_json, print_results)
+    emit({"results": results}, as_json, _print)
     if code:
         raise click.exceptions.Exit(code)
 
@@ -174,12 +172,91 @@ def _advance_by_frames(advance: Progress, label: str, before: int, count: int, d
 def _require_labels(path: str, labels: Sequence[str], outputs: Mapping[str, object]) -> None:
     """Refuses a file of labels that fits no output that is ranked."""
     rows = [value.to_numpy() for value in outputs.values() if isinstance(value, Tensor)]
-    counts = sorted({row.size for row in rows if is_row(row)})
+    counts = sorted({row.size for row in rows if best_of(row, 1)})
     if counts and len(labels) not in counts:
         wanted = " or ".join(map(str, counts))
         raise click.UsageError(
             f"{path}: It has {len(labels)} labels, and the model gives {wanted} scores. Write one label a line."
         )
+
+
+# How the outputs are printed, and what was found in a picture.
+
+
+def _print(facts: Facts) -> None:
+    for result in facts["results"]:
+        if "error" in result:
+            say(result["error"]["message"], "bold red", is_error=True)
+            continue
+        say(result["input"], "bold")
+        outputs = {} if _print_findings(result) else result["outputs"]
+        for name, output in outputs.items():
+            if "top" in output:
+                say(f"  {name}")
+                rows = [[str(best["index"]), best.get("label", ""), number(best["value"], 4)] for best in output["top"]]
+                show(rows, align="rlr", indent=4)
+            elif output["kind"] == "sequence" and len(output["value"]) > 1:
+                say(f"  {name}")
+                for element in output["value"]:
+                    say(f"    {_format(element)}")
+            else:
+                say(f"  {name}: {_format(output)}")
+        for path in result.get("written", []):
+            say(f"  written to {path}")
+
+
+def _format(output: Facts) -> str:
+    if output["kind"] == "image":
+        return f"a picture of {output['width']}x{output['height']}"
+    if output["kind"] == "video":
+        return f"a video of {output['width']}x{output['height']}, {output['frames']:,} frames"
+    if output["kind"] == "sequence":
+        return "; ".join(map(_format, output["value"])) or "an empty list"
+    if output["kind"] == "map":
+        return _format_map(output["value"])
+    if "top" in output:  # of an element of a sequence
+        return ", ".join(f"{best.get('label') or best['index']} {best['value']:.4g}" for best in output["top"])
+    head = f"{output['type']} of {'x'.join(map(str, output['shape']))}"
+    if "values" in output:
+        numbers = ", ".join(map(_format_element, output["values"])) or "nothing"
+        is_row = len(output["values"]) == max(output["shape"], default=1)
+        return numbers if is_row else f"{head}: {numbers}"
+    if "min" in output:
+        return f"{head}, {output['min']:.4g} to {output['max']:.4g}, mean {output['mean']:.4g}"
+    return head
+
+
+def _format_map(items: Mapping[str, object]) -> str:
+    """Keys and values; of many numbers, the highest."""
+    pairs = list(items.items())
+    if len(pairs) > NUMBERS_SHOWN and all(isinstance(value, (int, float)) for value in items.values()):
+        pairs = sorted(pairs, key=lambda pair: pair[1], reverse=True)  # type: ignore[arg-type, return-value]
+    shown = [f"{key} {_format_element(value)}" for key, value in pairs[:NUMBERS_SHOWN]]
+    more = len(pairs) - len(shown)
+    return ", ".join(shown) + (f", and {more:,} more" if more else "") if pairs else "an empty map"
+
+
+def _format_element(element: object) -> str:
+    return f"{element:.6g}" if isinstance(element, float) else str(element)
+
+
+def _print_findings(result: Facts) -> bool:
+    """Prints what `find` found, and says whether that was anything."""
+    if "objects_error" in result:
+        say(f"  objects: {result['objects_error']}", is_error=True)
+    if "objects" in result:
+        if not result["objects"]:
+            say("  no objects")
+        boxes = [(one, [str(round(edge)) for edge in one["box"]]) for one in result["objects"]]
+        rows = [[str(one["index"]), one.get("label", ""), number(one["score"], 3), *box] for one, box in boxes]
+        show(rows, ("class", "", "score", "left", "top", "right", "bottom"), "rlrrrrr", indent=4)
+    if "regions" in result:
+        rows = [[str(one["index"]), one.get("label", ""), f"{one['share']:.1%}"] for one in result["regions"]]
+        show(rows, ("class", "", "share"), "rlr", indent=4)
+    return "objects" in result or "regions" in result
+
+
+# Samples whose answers the model carries: what `--check` finds, and `doctor`.
 
 
 def _check(case: Case, as_json: bool) -> None:
@@ -215,3 +292,39 @@ def _print_check(facts: Facts) -> None:
     if check := result.get("check"):
         say(f"{result['model']}: {format_check(check)}, on {check['device']} by {check['engine']}")
         warn_problems(check)
+
+
+def warn_outdated(path: str, model: LearningModel) -> None:
+    """Says to standard error why the proof or the samples in a model's file no longer hold."""
+    for reason in outdated(model):
+        say(f"{path}: {reason}", "bold yellow", is_error=True)
+
+
+def check_facts(check: ModelCheck) -> Facts:
+    """What was found, ready for JSON."""
+    return {
+        "is_right": check.is_right,
+        "device": check.device,
+        "engine": check.engine,
+        "precision": check.precision.name.lower(),
+        "largest_difference": check.largest_difference,
+        "samples": [{**vars(answer), "is_right": answer.is_right} for answer in check.answers],
+    }
+
+
+def format_check(check: Facts) -> str:
+    """One line on all samples."""
+    count = len(check["samples"])
+    words = f"{count} sample{'s' if count > 1 else ''}"
+    if check["is_right"]:
+        away = f"{check['largest_difference']:.1%}" if check["largest_difference"] >= 5e-4 else "less than 0.1%"
+        return f"right: {words}, {away} away at most"
+    wrong = sum(not one["is_right"] for one in check["samples"])
+    return f"wrong: {wrong} of {words}"
+
+
+def warn_problems(check: Facts) -> None:
+    """Prints what differs to standard error, and what is worth knowing."""
+    for one in check["samples"]:
+        for problem in (*one["problems"], *one["notes"]):
+            say(f"  {one['sample']}: {problem}", is_error=True)

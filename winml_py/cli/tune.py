@@ -16,7 +16,7 @@ from ..inputs.examples import StatedSizes
 from ..inputs.model import to_json
 from ..optimize import optimize
 from ..perf.contender import LATENCY, THROUGHPUT
-from ..perf.model_steps import ModelStep
+from ..perf.tune import ModelStep
 from ..perf.tune import tune as search
 from ..perf.turns import BUSY_CORES
 from .arguments import (

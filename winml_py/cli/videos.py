@@ -21,8 +21,7 @@ from ..core.features.pictures import ImageFeatureValue
 from ..core.imaging.video import VideoReader
 from ..core.imaging.video_writer import VideoWriter, is_video
 from ..core.session.session import LearningModelSession
-from ..inputs.answers import Finder
-from ..inputs.tensor_picture import PictureSeen, tensor_picture
+from ..inputs.answers import Finder, PictureSeen, tensor_picture
 from .arguments import require_unnamed
 from .failures import OUTPUT, Failure, convert_errors
 from .style import say

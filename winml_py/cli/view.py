@@ -62,12 +62,9 @@ def view(
         bench.close()
         raise
     facts: Facts = {"model": model, "picture": picture, "address": server.address}
-    emit(facts, as_json, _print)
+    emit(facts, as_json, lambda facts: click.echo(facts["address"]))
+    if not as_json:
+        say("Whoever has this address may use the page. Ctrl-C ends it.", is_error=True)
     if not no_browser:
         Thread(target=webbrowser.open, args=(server.address_for_a_browser(),), daemon=True).start()
     server.run()
-
-
-def _print(facts: Facts) -> None:
-    click.echo(facts["address"])
-    say("Whoever has this address may use the page. Ctrl-C ends it.", is_error=True)

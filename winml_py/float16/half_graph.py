@@ -12,7 +12,7 @@ import onnx_ir as ir
 from ..core.base.arrays import Array
 from ..core.imaging.contract import METADATA_KEYS
 from ..core.runtime.gpu.float32 import TYPE_ATTRIBUTES
-from ..core.runtime.ort.transformers import ALWAYS_FLOAT_INPUTS, convert_np_to_float16
+from ..core.runtime.ort.transformers import float16_converter
 
 FLOAT, FLOAT16 = ir.DataType.FLOAT, ir.DataType.FLOAT16
 
@@ -92,7 +92,7 @@ class _GraphSurgery:
         self._names = set(ir.convenience.create_value_mapping(graph))
         # the scales of Resize were its second input before operator set 11
         old = {"Resize": [1]} if graph.opset_imports.get("", 1) < 11 else {}
-        self._always_float: dict[str, list[int]] = ALWAYS_FLOAT_INPUTS | old
+        self._always_float: dict[str, list[int]] = float16_converter.ALWAYS_FLOAT_INPUTS | old
         self.floats = {
             value: each
             for each, owner in owners_of_graphs.items()
@@ -155,7 +155,7 @@ class _GraphSurgery:
 def _halve(weight: Any) -> Array:
     """The numbers of a tensor as float16: none becomes infinite or zero that was not."""
     array = weight.numpy()  # which has the tensor's type with every version of onnx
-    return np.asarray(convert_np_to_float16(array.reshape(-1))).reshape(array.shape)
+    return np.asarray(float16_converter.convert_np_to_float16(array.reshape(-1))).reshape(array.shape)
 
 
 _NO_DEFAULT = {

@@ -16,13 +16,12 @@ from onnx_ir.passes import common
 
 from ..core.base.atomic_files import write_whole
 from ..core.onnx_file.nodes import messages
-from ..core.onnx_file.protobuf import PROTOBUF_LIMIT
 from ..core.onnx_file.source import Skeleton
 from ..core.runtime.custom.operator import ModelOperators
 from ..core.runtime.custom.split import declared_outputs, take_out
-from ..core.runtime.ort.schemas import infer_outputs, is_known
+from ..core.runtime.ort.schemas import infer_outputs, runtime_schemas
 from ..errors import ConversionError
-from ..inputs.model import evaluate_apart
+from ..inputs.model import PROTOBUF_LIMIT, evaluate_apart
 
 _CASTS_FROM = 13
 """The operator set that a model without ONNX's own operators imports for its casts."""
@@ -162,7 +161,7 @@ def _infer_library_types(
     probe = onnx.ModelProto()
     probe.CopyFrom(model)
     take_out(probe, operators.functions)
-    unknown = [node for node in probe.graph.node if not is_known(node.domain, node.op_type)]
+    unknown = [node for node in probe.graph.node if not _is_known(node.domain, node.op_type)]
     output_names = [name for node in unknown for name in node.output if name]
     probe.graph.ClearField("output")
     probe.graph.output.extend(map(helper.make_empty_tensor_value_info, output_names))
@@ -174,4 +173,10 @@ def is_custom_operator(domain: str, name: str, operators: ModelOperators) -> boo
     """Whether a node with this operator is one of the program's own; those stay as they are."""
     key = "" if domain == "ai.onnx" else domain, name
     is_function = key in {operator.key for operator in operators.functions}
-    return is_function or (bool(operators.libraries) and not is_known(*key))
+    return is_function or (bool(operators.libraries) and not _is_known(*key))
+
+
+def _is_known(domain: str, name: str) -> bool:
+    """Whether an operator is the runtime's or ONNX's, and not of a library."""
+    domain = "" if domain == "ai.onnx" else domain
+    return (domain, name) in runtime_schemas() or onnx.defs.has(name, domain=domain)

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from ..core.base.agreement import relative_error
 from ..core.base.messages import Progress
-from ..core.runtime.ort.transformers import DEFAULT_OP_BLOCK_LIST
+from ..core.runtime.ort.transformers import float16_converter
 from ..errors import ConversionError, InvalidArgumentError, WinMLError
 from ..inputs.trial import ProcessEndedError
 from .half_graph import ConversionPlan, half_graph, owners, rounded_graph
@@ -50,7 +50,8 @@ class Search:
             )
         self._kept: dict[str, str] = {}  # the names of nodes, and why they stay
         self._keep([node for node in self._owners if {node.name, node.op_type} & names_to_keep], "asked")
-        self._keep([node for node in self._owners if node.op_type in DEFAULT_OP_BLOCK_LIST], "operators")
+        without_kernel = float16_converter.DEFAULT_OP_BLOCK_LIST
+        self._keep([node for node in self._owners if node.op_type in without_kernel], "operators")
         operators = operators_of(model)
         self._keep([node for node in self._owners if is_custom_operator(node.domain, node.op_type, operators)], "own")
 

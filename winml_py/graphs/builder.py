@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from graphlib import CycleError
 from typing import Any, ClassVar, overload
 
-from onnx import GraphProto, NodeProto, checker, defs, helper, shape_inference
+from onnx import GraphProto, ModelProto, NodeProto, checker, defs, helper, shape_inference
 
 from .. import __version__
 from ..core.base.arguments import whole_number
@@ -21,10 +21,14 @@ from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 from .model_file import to_bytes
 from .node import LearningModelOperator, build_node
-from .opsets import OLDEST, oldest_ir_version, version_of
 from .values import as_constant, require_name, tensor_descriptor, value_info
 
 Shape = Iterable[int | str]
+
+OLDEST = 7
+"""The first operator set that Windows ML and ONNX Runtime support."""
+
+_ML = "ai.onnx.ml"
 
 
 class LearningModelBuilder(Object):
@@ -189,11 +193,11 @@ class _Draft:
                 f"Operators wait for each other: {circle}.", hint="Connect them in one direction."
             ) from error
         imports = [
-            helper.make_opsetid(domain, version_of(domain, self.opset))
+            helper.make_opsetid(domain, _version_of(domain, self.opset))
             for domain in sorted({"", *(node.domain for node in nodes)})
         ]
         model = helper.make_model(graph, opset_imports=imports, producer_name="winml-py", producer_version=__version__)
-        model.ir_version = oldest_ir_version(model)
+        model.ir_version = _oldest_ir_version(model)
         helper.set_model_props(model, self.metadata)
         data = to_bytes(model)
         try:
@@ -300,10 +304,23 @@ class LearningModelOperatorSet(_Part):
             number += 1
         name = operator.name or f"{operator.type}_{number}"
         require_free(name, draft.nodes)
-        node, constants = build_node(operator, name, version_of(operator.domain, draft.opset))
+        node, constants = build_node(operator, name, _version_of(operator.domain, draft.opset))
         for constant in constants:
             require_free(constant.name, (each.name for each in (*draft.graph.input, *draft.graph.initializer)))
         operator.set_name(name)
         draft.nodes[name] = node
         draft.graph.initializer.extend(constants)
         return self._builder
+
+
+def _version_of(domain: str, opset: int) -> int:
+    """The version of a domain's operator set that goes with a version of ONNX's own; 1 for unknown domains."""
+    if domain == "":
+        return opset
+    return max((row[3] for row in helper.VERSION_TABLE if row[2] <= opset), default=1) if domain == _ML else 1
+
+
+def _oldest_ir_version(model: ModelProto) -> int:
+    """The oldest version of the ONNX format that can hold a model's operator sets, so that most runtimes read it."""
+    opsets = [item for item in model.opset_import if item.domain in ("", _ML)]
+    return max(int(helper.find_min_ir_version_for(opsets)), 7)  # from 7 on, nothing that is written here is missing

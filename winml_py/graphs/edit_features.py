@@ -17,10 +17,9 @@ from ..core.base.messages import did_you_mean
 from ..core.contracts.labels import LABELS_KEY
 from ..core.features.descriptors import ShapedDescriptor
 from ..core.model.model import LearningModel
-from ..core.onnx_file.nodes import has_external_weights, read_for_copy
 from ..errors import InvalidArgumentError
 from ..inputs.examples import example_inputs, has_example
-from ..inputs.model import evaluate_all_outputs, require_same_results
+from ..inputs.model import evaluate_all_outputs, has_external_weights, read_for_copy, require_same_results
 from .join import names_in, sizes_in
 from .values import require_name
 

@@ -13,6 +13,7 @@ from onnx import (
     TensorShapeProto,
     ValueInfoProto,
     compose,
+    defs,
     helper,
     inliner,
 )
@@ -20,15 +21,14 @@ from onnx import (
 from ..core.base.arguments import is_text, truth
 from ..core.base.messages import did_you_mean
 from ..core.base.winrt_object import Object
-from ..core.contracts import ultralytics
+from ..core.contracts.exporters import CONTRACT_KEYS, exporters_contract
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..core.imaging.contract import METADATA_KEYS
-from ..core.model.contracts import exporters_contract
 from ..core.model.model import LearningModel
 from ..core.onnx_file.nodes import messages
 from ..errors import InvalidArgumentError, NotSupportedError
+from ..inputs.model import convert_opset
 from .model_file import read_model
-from .opsets import align_opsets
 from .values import require_name
 
 
@@ -38,7 +38,7 @@ def join_models(first: LearningModel, second: LearningModel, options: LearningMo
     Its name, version and description are the first's.
     """
     _require_links(first, second, options.links)
-    first_proto, second_proto = align_opsets(read_model(first), read_model(second))
+    first_proto, second_proto = _align_opsets(read_model(first), read_model(second))
     if {function.name for function in first_proto.functions} & {function.name for function in second_proto.functions}:
         try:
             second_proto = inliner.inline_local_functions(second_proto, convert_version=False)
@@ -106,6 +106,64 @@ def _fits(output: FeatureDescriptor, taken: FeatureDescriptor) -> bool:
     return len(output.shape) == len(taken.shape) and all(-1 in pair or pair[0] == pair[1] for pair in sizes)
 
 
+# Operator sets: both models are brought to the newer ones.
+
+
+def _align_opsets(first: ModelProto, second: ModelProto) -> tuple[ModelProto, ModelProto]:
+    """Two models of equal imports and format, the newer ones; raises where `onnx` cannot convert an operator."""
+    models, imported = [first, second], [_imported_opsets(first), _imported_opsets(second)]
+    newest = {domain: max(part.get(domain, 0) for part in imported) for domain in imported[0] | imported[1]}
+    for place, opsets in enumerate(imported):
+        for domain, version in opsets.items():
+            changed = _changed_operator(models[place], domain, version, newest[domain])
+            if not changed:
+                continue
+            try:
+                if domain:
+                    raise ValueError("only ONNX's own operators can be")
+                models[place] = convert_opset(models[place], newest[domain])
+            except ValueError as error:
+                raise NotSupportedError(
+                    f"{changed} differs between the operator sets {version} and {newest[domain]} of the two models, "
+                    f"and cannot be converted: {error}",
+                    hint="Export both models with one operator set.",
+                ) from error
+    imports = [helper.make_opsetid(*item) for item in newest.items()]
+    ir_version = max(4, *(model.ir_version for model in models))  # up to 3, weights had to be listed as inputs
+    for model in models:
+        del model.opset_import[:]
+        model.opset_import.extend(imports)
+        model.ir_version = ir_version
+    return models[0], models[1]
+
+
+def _imported_opsets(model: ModelProto) -> dict[str, int]:
+    imports = [*model.opset_import, *(item for function in model.functions for item in function.opset_import)]
+    newest: dict[str, int] = {}
+    for item in imports:
+        domain = _without_alias(item.domain)
+        newest[domain] = max(newest.get(domain, 0), item.version)
+    return newest
+
+
+def _without_alias(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
+
+
+def _changed_operator(model: ModelProto, domain: str, old: int, new: int) -> str:
+    """An operator in the model's graph that is another one in the newer version; "" where none is."""
+    nodes = (part for part in messages(model.graph) if isinstance(part, NodeProto))
+    operators = dict.fromkeys(node.op_type for node in nodes if _without_alias(node.domain) == domain)
+    for operator in operators if old != new else ():
+        since = [
+            defs.get_schema(operator, version, domain).since_version if defs.has(operator, version, domain) else 0
+            for version in (old, new)
+        ]
+        if 0 in since or since[0] != since[1]:
+            return operator
+    return ""
+
+
 # Names: a prefix for those of the second model, and one name for what is one size.
 
 
@@ -158,7 +216,7 @@ def _rename_free_sizes(first: ModelProto, second: ModelProto, links: Mapping[str
 # Metadata of two models that are joined.
 
 
-_CONTRACT_KEYS = frozenset((*METADATA_KEYS, *ultralytics.KEYS))
+_CONTRACT_KEYS = frozenset((*METADATA_KEYS, *CONTRACT_KEYS))
 """Keys that say how pictures become tensors: Windows ML's, ours, and those of exporters."""
 
 

@@ -13,9 +13,9 @@ from ..core.base.atomic_files import require_folder, write_whole, written_to
 from ..core.base.winrt_object import inside
 from ..core.model.model import LearningModel
 from ..core.onnx_file.nodes import messages
-from ..core.onnx_file.protobuf import PROTOBUF_LIMIT
 from ..core.onnx_file.source import FileSource
 from ..errors import CorruptModelError, ModelNotFoundError, NotSupportedError
+from ..inputs.model import PROTOBUF_LIMIT
 
 _SMALLEST_MOVED = 256
 """Bytes from which on a weight goes to the file beside a large model."""

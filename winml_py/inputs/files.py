@@ -22,8 +22,7 @@ from ..core.features.resolve import Pictures
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.model.contracts import MissingContracts
 from ..core.model.model import LearningModel
-from ..core.streams.file_values import as_feature, read_value
-from ..core.streams.sources import files_in, files_of
+from ..core.streams.sources import as_feature, files_in, files_of, read_value
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 from .examples import NOTHING_STATED, StatedSizes, example_shape, example_value, has_example, require_size

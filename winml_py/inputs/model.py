@@ -1,11 +1,11 @@
-"""Models as commands take them: loaded with a contract, evaluated, every output as numbers; and cases to evaluate."""
+"""Models as commands take them: evaluated, loaded with a contract, as cases to evaluate; and files to be copied."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.contract import ImageContract
 from ..core.model.contracts import fitting_inputs
 from ..core.model.model import LearningModel
+from ..core.onnx_file.nodes import messages
 from ..core.runtime.custom.operator import ModelOperators, Operators
 from ..core.runtime.device import LearningModelDevice
 from ..core.session.options import LearningModelSessionOptions
@@ -29,6 +30,9 @@ from ..enums import LearningModelDeviceKind, Precision
 from ..errors import ConversionError, InvalidArgumentError
 from . import trial
 from .examples import NOTHING_STATED, ExampleShape, StatedSizes, example_shape
+
+if TYPE_CHECKING:
+    import onnx
 
 
 def evaluate_all_outputs(model: LearningModel, inputs: Mapping[str, object]) -> dict[str, Any]:
@@ -218,3 +222,64 @@ class Case:
         """The device; InvalidDeviceError where there is none of that name."""
         kind = _KINDS.get(self.device.casefold())
         return LearningModelDevice.find(self.device) if kind is None else LearningModelDevice(kind)
+
+
+# Model files of which a changed copy is written.
+
+
+PROTOBUF_LIMIT = 1_900_000_000
+"""Bytes of weights from which a model is written with them in a file beside it: protobuf's own limit is 2 GiB."""
+
+
+def read_for_copy(source: str | os.PathLike[str], destination: str | os.PathLike[str]) -> onnx.ModelProto:
+    """Reads a model without its external weights, for a copy in the same folder, which refers to the same files."""
+    import onnx
+
+    model = onnx.load(source, load_external_data=False)
+    folders = {os.path.dirname(os.path.abspath(path)) for path in (source, destination)}
+    if len(folders) > 1 and has_external_weights(model):
+        raise InvalidArgumentError(
+            f"The weights of {os.fspath(source)} lie in files beside it, and the copy is to lie elsewhere.",
+            hint="Write the copy into the same folder.",
+        )
+    return model
+
+
+def has_external_weights(model: onnx.ModelProto) -> bool:
+    """Whether a weight of any graph lies in another file."""
+    from onnx import TensorProto
+
+    tensors = (part for part in messages(model) if isinstance(part, TensorProto))
+    return any(tensor.data_location == TensorProto.EXTERNAL for tensor in tensors)
+
+
+def convert_opset(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
+    """A copy of a model with its nodes brought to a version of ONNX's own operator set, by onnx's converter.
+
+    The converter loses denotations, functions and metadata, and what inference had found is no longer true of it: so
+    its nodes and weights are taken, and the rest is the model's.
+
+    Raises:
+        ValueError: the converter cannot convert the model, or what it made does not hold together; in its own words.
+    """
+    import onnx
+    from onnx import shape_inference, version_converter
+
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    # Before version 4 of the format all weights are inputs, too. Runtimes take models where they are not; the converter
+    # does not.
+    result.ir_version = max(result.ir_version, 4)
+    try:
+        converted = version_converter.convert_version(result, version)
+        onnx.checker.check_model(converted)
+        shape_inference.infer_shapes(converted, strict_mode=True)
+    except Exception as error:  # of many classes, RuntimeError and IndexError among them
+        raise ValueError((str(error).strip().splitlines() or ["it says nothing"])[0]) from error
+    for field in ("node", "initializer"):
+        result.graph.ClearField(field)
+        getattr(result.graph, field).extend(getattr(converted.graph, field))
+    result.graph.ClearField("value_info")
+    del result.opset_import[:]
+    result.opset_import.extend(converted.opset_import)
+    return result

@@ -12,7 +12,7 @@ from ..core.base.winrt_object import Closeable, inside
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.features.descriptors import FeatureDescriptor, SequenceFeatureDescriptor, TensorFeatureDescriptor
 from ..core.features.tensor import Tensor, over
-from ..core.features.tensor_classes import CLASSES_BY_DTYPE
+from ..core.features.tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.runtime.runs import Bound
@@ -26,8 +26,6 @@ from .value_types import TensorSequence, ValueType, describe_type
 
 if TYPE_CHECKING:
     from ..core.features.resolve import BoundValue
-
-_CLASSES_BY_KIND = {tensor_class.tensor_kind: tensor_class for tensor_class in CLASSES_BY_DTYPE.values()}
 
 
 class CompiledOperator(Closeable):
@@ -178,7 +176,7 @@ class CompiledOperator(Closeable):
         if any(inside(tensor).device_array is not None for tensor in tensors):
             for feature in self._model.output_features:
                 if isinstance(feature, TensorFeatureDescriptor):
-                    empty = _CLASSES_BY_KIND[feature.tensor_kind].create()
+                    empty = TENSOR_CLASSES[feature.tensor_kind].create()
                     binding.bind(feature.name, empty, {"DisableTensorCpuSync": True})
         outputs = self._session.evaluate(binding).outputs
         return dict(outputs) if tensors else {name: _plain(value) for name, value in outputs.items()}
@@ -211,9 +209,9 @@ def _sequences(features: Sequence[FeatureDescriptor]) -> dict[str, DType]:
         if isinstance(feature, SequenceFeatureDescriptor)
     }
     return {
-        name: _CLASSES_BY_KIND[element.tensor_kind].dtype
+        name: TENSOR_CLASSES[element.tensor_kind].dtype
         for name, element in elements.items()
-        if isinstance(element, TensorFeatureDescriptor) and element.tensor_kind in _CLASSES_BY_KIND
+        if isinstance(element, TensorFeatureDescriptor) and element.tensor_kind in TENSOR_CLASSES
     }
 
 

@@ -7,13 +7,16 @@ from typing import Any, NamedTuple
 
 from ..core.base.arguments import whole_number
 from ..core.base.messages import did_you_mean
-from ..core.runtime.ort.schemas import CONTRIB, contrib_schemas
+from ..core.runtime.ort.schemas import runtime_schemas
 from ..errors import InvalidArgumentError
 
 OPSET = 23
 """The version of ONNX's operators where none is asked for; every ONNX Runtime that this package takes has it."""
 
-_DOMAINS = ("", "ai.onnx.ml", CONTRIB)
+_RUNTIME = "com.microsoft"
+"""The domain of ONNX Runtime's own operators."""
+
+_DOMAINS = ("", "ai.onnx.ml", _RUNTIME)
 """Where an operator is looked for whose domain is not said."""
 
 
@@ -80,9 +83,9 @@ def _find(name: str, domain: str | None, opset: int | None) -> tuple[Any, int]:
 
     domains = _DOMAINS if domain is None else ("" if domain == "ai.onnx" else domain,)
     for candidate in domains:
-        if candidate == CONTRIB and name in contrib_schemas():
-            return contrib_schemas()[name], opset or 1
-        if candidate != CONTRIB and onnx.defs.has(name, candidate):
+        if candidate == _RUNTIME and (candidate, name) in runtime_schemas():
+            return runtime_schemas()[candidate, name], opset or 1
+        if candidate != _RUNTIME and onnx.defs.has(name, candidate):
             latest = onnx.defs.get_schema(name, candidate)
             versions = [each for each in _all_schemas() if (each.name, each.domain) == (name, candidate)]
             first = min(schema.since_version for schema in versions)
@@ -111,7 +114,7 @@ def operator_names() -> tuple[str, ...]:
     names = {
         schema.name for schema in onnx.defs.get_all_schemas() if not schema.deprecated and schema.domain in _DOMAINS
     }
-    return tuple(sorted(names | set(contrib_schemas())))
+    return tuple(sorted(names | {name for domain, name in runtime_schemas() if domain == _RUNTIME}))
 
 
 def require_known(name: str) -> None:

@@ -95,7 +95,11 @@ def compare(old: SavedCase, new: SavedCase) -> Facts:
         "low": low,
         "high": high,
         "verdict": verdict(low, high),
-        "phases": {phase: _phase(old.phases[phase], time) for phase, time in new.phases.items() if phase in old.phases},
+        "phases": {
+            phase: {"old_ms": before, "new_ms": now, "ratio": now / before if before else None}
+            for phase, now in new.phases.items()
+            if (before := old.phases.get(phase)) is not None
+        },
     }
 
 
@@ -111,7 +115,3 @@ def verdict(low: float, high: float) -> str:
     if high < 1 / (1 + MARGIN):
         return FASTER
     return SAME if low >= 1 / (1 + MARGIN) and high <= 1 + MARGIN else UNCLEAR
-
-
-def _phase(old: float, new: float) -> dict[str, float | None]:
-    return {"old_ms": old, "new_ms": new, "ratio": new / old if old else None}

@@ -1,21 +1,26 @@
-"""Where the time of an evaluation goes, node by node, as ONNX Runtime records it."""
+"""Where the time of an evaluation goes, node by node, as ONNX Runtime records it; and the same as a page of HTML."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..core.base.child_process import read_stderr
 from ..core.base.messages import Facts
+from ..core.session.session import LearningModelSession
 from ..errors import IllegalCallError, InvalidArgumentError
+from ..inputs import trial
 from ..inputs.examples import ExampleShape
 from ..inputs.model import Case, to_json
 from .measure import Prepared
-from .placement import NodeOnCpu, nodes_on_cpu
 
 OUTSIDE = "outside the nodes"
 _KERNEL = "_kernel_time"
@@ -48,6 +53,14 @@ class Node(NamedTuple):
     def busy(self) -> float:
         """The time that the node keeps busy what computes it: the device's, where it is known."""
         return self.time if self.device_time is None else self.device_time
+
+
+class NodeOnCpu(NamedTuple):
+    """A node that the processor runs, and the runtime's words on that; "" where it has none."""
+
+    node: str
+    operator: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -215,3 +228,126 @@ def _own_times(events: Iterable[Facts]) -> list[list[Any]]:
 
 def _end(event: Facts) -> float:
     return float(event["ts"] + event["dur"])
+
+
+# Which nodes a GPU leaves to the processor, and why: what ONNX Runtime logs while it makes a session.
+
+
+def nodes_on_cpu(case: Case) -> tuple[NodeOnCpu, ...]:
+    """The nodes that run on the processor, though the session is for another device.
+
+    Another process makes the session once more, with a verbose log.
+
+    Raises:
+        ProcessEndedError: that process ended.
+        WinMLError: the session cannot be made.
+    """
+    return read_log(trial.call(_log_of, case))
+
+
+def _log_of(case: Case) -> str:
+    model = case.load()
+    options = case.options(model)
+    options.log_severity, options.isolation = "verbose", None
+    if options.graph_capture is None:
+        options.graph_capture = False  # or the session is made twice, where work cannot be recorded
+    return read_stderr(lambda: LearningModelSession(model, case.find_device(), options).close())
+
+
+_REASON = re.compile(
+    r"\] (?P<words>[^\]]+?) for (?:Op type: \S+ node name|node): (?P<node>.*?)(?: because (?P<why>.+))?$"
+)
+
+
+def read_log(log: str) -> tuple[NodeOnCpu, ...]:
+    """The nodes that a log places on the processor, in its order; none where all are on one provider."""
+    reasons: dict[str, str] = {}
+    for line in log.splitlines():
+        found = _REASON.search(line)
+        if found:
+            reasons.setdefault(found["node"], found["why"] or found["words"])
+    *_, placements = log.split("Node placements")
+    nodes, is_cpu = [], False
+    for line in placements.splitlines():
+        _, _, words = line.partition("] ")
+        if placed := re.match(r" ?Node\(s\) placed on \[(\w+)\]", words):
+            is_cpu = placed[1] == "CPUExecutionProvider"
+        elif (node := re.match(r" {2}(\w+) \((.*)\)$", words)) and is_cpu:
+            nodes.append(NodeOnCpu(node[2], node[1], reasons.get(node[2], "")))
+    return tuple(nodes)
+
+
+# A profile as one HTML file that needs nothing else: no script, no server, no network.
+
+
+_STYLE = """
+:root { color-scheme: light dark; }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; }
+h1, td { overflow-wrap: anywhere; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: .3rem .9rem .3rem 0; border-bottom: 1px solid #8886; }
+.number { text-align: right; white-space: nowrap; }
+.share { width: 22%; }
+.share span { display: block; height: .7rem; background: #5b8fc4; }
+@media (max-width: 34rem) { .share { display: none; } }
+"""
+
+_HEAD = (
+    '<tr><th>node</th><th>operator</th><th>provider</th><th class="number">time</th><th></th>'
+    '<th class="share"></th></tr>'
+)
+
+SLOWEST = 200
+"""Nodes in the table."""
+
+
+def page(profile: Profile) -> str:
+    """The HTML of a profile: the times of its operators, its providers and its slowest nodes."""
+    name = escape(os.path.basename(profile.model))  # all names are a stranger's, and stand in HTML
+    where = f"{profile.engine} on {profile.device}, " if profile.engine else ""
+    about = f"{where}mean of {profile.evaluations} evaluation{'s' * (profile.evaluations > 1)}"
+    sums = profile.sums(lambda node: node.operator) | {OUTSIDE: max(profile.outside, 0.0)}
+    operators = [((operator,), time) for operator, time in sums.items()]
+    providers = [((provider,), time) for provider, time in profile.sums(lambda node: node.provider).items()]
+    overlap = (
+        "Nodes ran at the same time: together they take longer than the evaluation." if profile.outside < 0 else ""
+    )
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
+<title>{name}: profile</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+<h1>{name}: {_format_time(profile.total)} an evaluation</h1>
+<p>{escape(about)}</p>
+<h2>Operators</h2>
+{_table(operators, profile.total)}
+<h2>Providers</h2>
+{_table(providers, profile.total)}
+<h2>The slowest nodes</h2>
+{_table(profile.rows(SLOWEST), profile.total, _HEAD)}
+<p>{overlap} {escape(profile.caution)}</p>
+</body>
+</html>
+"""
+
+
+def _table(rows: Iterable[tuple[tuple[str, ...], float]], total: float, head: str = "") -> str:
+    return f"<table>{head}{''.join(_row(words, time, total) for words, time in rows)}</table>"
+
+
+def _row(words: tuple[str, ...], time: float, total: float) -> str:
+    share = 100 * time / total if total else 0
+    return (
+        f"<tr>{''.join(f'<td>{escape(word)}</td>' for word in words)}"
+        f'<td class="number">{_format_time(time)}</td><td class="number">{share:.1f} %</td>'
+        f'<td class="share"><span style="width:{min(max(share, 0), 100):.1f}%"></span></td></tr>'
+    )
+
+
+def _format_time(microseconds: float) -> str:
+    return f"{microseconds:,.1f} µs" if microseconds < 1000 else f"{microseconds / 1000:,.2f} ms"

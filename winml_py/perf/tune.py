@@ -4,33 +4,51 @@ from __future__ import annotations
 
 import copy
 import os
+import shutil
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
+from ..core.base.atomic_files import written_to, written_whole
 from ..core.base.machine import usable_cores
 from ..core.base.messages import Facts, Progress
 from ..core.base.timing import take_turns
 from ..core.cache import answers
 from ..core.features.descriptors import ShapedDescriptor
 from ..core.imaging.contract import ImageContract
+from ..core.runtime.device import LearningModelDevice
+from ..core.runtime.providers import plugins
+from ..core.runtime.providers.catalogue import provider_of
 from ..core.session.options import LearningModelSessionOptions
 from ..errors import InvalidArgumentError, WinMLError
 from ..inputs import trial
 from ..inputs.examples import NOTHING_STATED, ExampleShape, StatedSizes
 from ..inputs.files import given_values
 from ..inputs.model import input_sizes
-from .changes import Change, changes_for
 from .contender import LATENCY, THROUGHPUT, Contender, Loaded, Subject, evaluate_apart
-from .model_steps import ModelStep, write_model
 from .turns import LOOKS, ROUNDS, Comparison, OtherPrograms, compare, is_enough, median_range
 
 PAIRS = 3
 """At the end, the best and the default are made anew so often at least: where the memory of a session lies makes it
 some percent faster or slower for its whole life."""
+
+
+class ModelStep(NamedTuple):
+    """A way to make another model of one, with the same inputs and outputs.
+
+    Attributes:
+        words: what it is called.
+        make: is given the path of the old model, the path to write to, and values of the inputs as arrays, by name. It
+            raises a `WinMLError` where that cannot be done.
+        is_half: whether the new model computes in float16.
+    """
+
+    words: str
+    make: Callable[[str, str, Mapping[str, object]], object]
+    is_half: bool = False
 
 
 class Trial(NamedTuple):
@@ -358,3 +376,85 @@ def _merge(values: Facts, change: Facts) -> Facts:
     for key, value in change.items():
         merged[key] = merged[key] | value if isinstance(value, dict) else value
     return merged
+
+
+def write_model(source: str, destination: str) -> None:
+    """Copies a model and the weights beside it, if any; each file whole, or not at all.
+
+    Raises:
+        StorageAccessError: it cannot be written.
+    """
+    for ending in (".data", ""):  # the weights first: a model without them would be seen by other programs
+        if os.path.exists(source + ending):
+            with (
+                written_to(destination),
+                open(source + ending, "rb") as old,
+                written_whole(destination + ending) as new,
+            ):
+                shutil.copyfileobj(old, new)
+
+
+# What is tried on a device, one change of the session options after the other.
+
+
+BATCHES = (4, 16)
+
+_RUNTIMES_OWN = ("tuning", "intra_op_thread_spinning")
+"""Options that an engine from a separate package does not have."""
+
+
+class Change(NamedTuple):
+    """A change of the session options, as a file has them, and of how many items are given to one evaluation."""
+
+    words: str
+    values: Facts
+    batch: int = 1
+
+    def has_effect_on(self, engine: str) -> bool:
+        """Whether the engine has the options that are changed."""
+        return not (provider_of(engine).package and any(key in self.values for key in _RUNTIMES_OWN))
+
+
+def changes_for(device: LearningModelDevice, tries_batches: bool) -> Iterator[Change]:
+    """What is worth trying on a device.
+
+    Left out is what makes no difference there: threads on a GPU, where one of them submits the work.
+    """
+    yield from _on_cpu() if device.hardware == "cpu" else _on_gpu(device.provider)
+    if tries_batches:
+        yield from (Change(f"batches of {size}", {}, size) for size in BATCHES)
+
+
+def _on_cpu() -> Iterator[Change]:
+    devices = plugins.devices("cpu")
+    for engine in dict.fromkeys(device.engine for device in devices):
+        yield Change(f"engine {engine}", {"engine": engine})
+    if any(device.float16 for device in devices):
+        yield Change("half precision", {"precision": "half"})
+    cores = usable_cores()
+    for threads in sorted({1, max(1, cores // 2), cores}):
+        yield Change(f"{threads} intra-op thread{'s' * (threads > 1)}", {"intra_op_num_threads": threads})
+    yield Change("no spinning", {"intra_op_thread_spinning": False})
+    tunings = {
+        "parallel execution": {"execution_mode": "parallel", "inter_op_num_threads": min(cores, 4)},
+        "graph optimisation layout": {"graph_optimization": "layout"},
+        "graph optimisation extended": {"graph_optimization": "extended"},
+        "graph optimisation basic": {"graph_optimization": "basic"},
+        "no prepacked weights": {"prepacking": False},
+        "no memory arena": {"memory_arena": False},
+        "arena shrinkage": {"memory_arena": True, "arena_shrinkage": True},
+        "no memory pattern": {"memory_pattern": False},
+    }
+    yield from (Change(words, {"tuning": tuning}) for words, tuning in tunings.items())
+
+
+def _on_gpu(name: str) -> Iterator[Change]:
+    provider = provider_of(name)
+    for key, value in provider.worth_trying:
+        yield Change(f"{key} {value}", {"provider_options": {key: value}})
+    if provider.recording_option:
+        # Where it records unasked, to demand it changes nothing; where it does not, neither does forbidding it.
+        is_recorded = not provider.records_unasked
+        yield Change("recorded work" if is_recorded else "no recorded work", {"graph_capture": is_recorded})
+    if not provider.package:
+        yield Change("graph optimisation basic", {"tuning": {"graph_optimization": "basic"}})

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..core.base.arrays import Array, DType
+from ..core.base.arrays import Array
 from ..core.base.messages import did_you_mean, type_name
 from ..core.features.descriptors import (
     FeatureDescriptor,
@@ -134,15 +134,12 @@ def _stack(answer: Answer, cells: Cells) -> Array:
     if len(shapes) > 1 or (not shapes and -1 in shape):
         return objects(cells)
     sizes = shapes.pop() if shapes else shape
-    array = np.full((len(cells), *sizes), _filling(dtype), dtype)
+    missing: Any = math.nan if dtype.kind == "f" else "" if dtype.kind == "O" else 0
+    array = np.full((len(cells), *sizes), missing, dtype)
     for index, cell in enumerate(cells):
         if cell is not None:
             array[index] = cell
     return array
-
-
-def _filling(dtype: DType) -> Any:
-    return math.nan if dtype.kind == "f" else "" if dtype.kind == "O" else 0
 
 
 def _values(answer: Answer, cells: Cells) -> Any:
@@ -219,28 +216,21 @@ class Reader:
             return error
 
     def _value(self, feature: FeatureDescriptor, cell: object) -> Any:
-        if isinstance(cell, (str, bytes, bytearray, os.PathLike)) and not _is_text(feature):
-            return cell
+        takes_text = isinstance(feature, TensorFeatureDescriptor) and feature.tensor_kind is TensorKind.STRING
+        if isinstance(cell, (str, bytes, bytearray, os.PathLike)) and not takes_text:
+            return cell  # a picture's file or its bytes
         array = np.asarray(cell)
         is_missing = array.dtype == object and any(each is None for each in array.flat)
         if is_missing or (isinstance(cell, float) and np.isnan(cell) and self._is_picture(feature)):
             raise InvalidBindingError(f"There is no value for {feature.name} in this row.")
         if self._is_picture(feature) and array.dtype == np.uint8 and array.ndim in (2, 3):
-            return _picture(array)
+            channels = 2 if array.ndim == 2 else array.shape[2]
+            return ImageFeatureValue.from_array(array, _FORMATS.get(channels, BitmapPixelFormat.RGB8))
         return _tensor(feature, array) if isinstance(feature, ShapedDescriptor) else cell
 
     def _is_picture(self, feature: FeatureDescriptor) -> bool:
         contract = self._contract
         return isinstance(feature, ImageFeatureDescriptor) or (contract is not None and feature.fits(contract))
-
-
-def _is_text(feature: FeatureDescriptor) -> bool:
-    return isinstance(feature, TensorFeatureDescriptor) and feature.tensor_kind is TensorKind.STRING
-
-
-def _picture(pixels: Array) -> ImageFeatureValue:
-    channels = 2 if pixels.ndim == 2 else pixels.shape[2]
-    return ImageFeatureValue.from_array(pixels, _FORMATS.get(channels, BitmapPixelFormat.RGB8))
 
 
 def _tensor(feature: ShapedDescriptor, array: Array) -> Any:

@@ -10,26 +10,22 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any, BinaryIO
 
 from ..core.base import child_process
 from ..core.base.arguments import require_type, truth, whole_number
 from ..core.base.machine import usable_cores
 from ..core.base.winrt_object import Closeable
 from ..core.imaging.contract import ImageContract
+from ..core.model.contracts import fitting_inputs
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
-from ..core.streams.jobs import require_fitting
 from ..errors import InvalidArgumentError, WinMLError
 from .answers import answers_of
 from .batches import Batch, Reader, batch_of
 from .lines import ERROR
-
-if TYPE_CHECKING:
-    from ..core.model.model import Source
-
 
 THREADS = "OMP_NUM_THREADS"
 """The variable by which Ray, Dask and Spark tell a worker how many threads are its share."""
@@ -76,7 +72,7 @@ class Evaluator(Closeable):
 
     def __init__(
         self,
-        model: LearningModel | Source,
+        model: LearningModel | str | os.PathLike[str] | bytes | BinaryIO,
         *,
         device: str | LearningModelDevice = "cpu",
         options: LearningModelSessionOptions | None = None,
@@ -95,7 +91,8 @@ class Evaluator(Closeable):
         self._device, self._options, self._contract = device, _single_threaded(options), contract
         inputs = {feature.name: feature for feature in self._model.input_features}
         if contract is not None:
-            require_fitting(contract, inputs)
+            require_type(contract, ImageContract, "Write ImageContract.imagenet(), say, or make one.")
+            fitting_inputs(self._model.input_features, contract)
         self._reader = Reader(inputs, dict(columns or {}), contract)
         self._answers = answers_of(self._model, _names(outputs, "outputs"))
         self._keep, self._batch = _names(keep, "keep"), whole_number(batch, "batch", 1)

@@ -12,8 +12,7 @@ from typing import Any
 from ..errors import EvaluationError, MissingPackageError
 from .arrow import import_arrow
 from .evaluator import Evaluator
-from .job import Job, Tell, Todo, Way
-from .parts import Done, Parts
+from .job import Done, Job, Parts, Tell, Todo, Way
 
 USAGE = "RAY_USAGE_STATS_ENABLED"
 """The variable without which Ray reports how it is used."""

@@ -21,8 +21,7 @@ from ..core.imaging.detensorize import detensorize, to_bytes
 from ..core.imaging.picture_placement import PicturePlacement
 from ..core.model.model import LearningModel
 from ..enums import BitmapPixelFormat, TensorLayout
-from ..inputs.answers import Classes, Finder, score_outputs, summarize
-from ..inputs.tensor_picture import PictureSeen, tensor_picture
+from ..inputs.answers import Classes, Finder, PictureSeen, score_outputs, summarize, tensor_picture
 from .switches import describe
 from .worker import Evaluated
 

@@ -138,10 +138,9 @@ def contract_of(words: object) -> ImageContract:
     """The contract that the page's switches state."""
     if not isinstance(words, Mapping) or not all(isinstance(word, str) for pair in words.items() for word in pair):
         raise InvalidArgumentError("A contract is an object of texts.", hint='Such as {"Image.Mean": "0.5"}.')
-    known = set(METADATA_KEYS)
-    if unknown := sorted(set(words) - known):
+    if unknown := sorted(set(words) - {*METADATA_KEYS}):
         raise InvalidArgumentError(
-            f"There is no {unknown[0]} in a contract.", hint=f"Known: {', '.join(sorted(known))}."
+            f"There is no {unknown[0]} in a contract.", hint=f"Known: {', '.join(sorted(METADATA_KEYS))}."
         )
     try:
         return ImageContract.from_metadata({key: word for key, word in words.items() if word})

@@ -18,7 +18,7 @@ from ..core.features.descriptors import (
     TensorFeatureDescriptor,
 )
 from ..core.features.tensor_classes import TENSOR_CLASSES
-from ..core.streams.file_values import as_feature
+from ..core.streams.sources import as_feature
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 from ..inputs.examples import MAX_NUMBERS

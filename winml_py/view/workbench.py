@@ -9,13 +9,17 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+from PIL import Image
+
 from ..authoring.write_contract import write_contract
+from ..core.base.arrays import Array
 from ..core.base.messages import Facts
 from ..core.contracts.files import read_contract
 from ..core.features.pictures import ImageFeatureValue
@@ -29,7 +33,6 @@ from .code import PictureFile, program
 from .facts import answer_of, number_facts, placement_facts, share_outside, small_file, tensor_facts
 from .kept import Kept, KeptEvaluations
 from .opened import OpenModel, PictureOnDisk, file_of, new_file_beside, plain_name
-from .stand_ins import stand_in
 from .switches import contract_facts, contract_of
 from .values import make_up, read_value, spell_value
 from .worker import Evaluated, Job, Worker
@@ -269,7 +272,7 @@ class Workbench:
                 key = str(given["picture"])
                 files[name], values[name] = self._find(self._pictures, key, "picture"), self._decode(key)
                 if other:
-                    values[name] = stand_in(values[name], other)
+                    values[name] = _stand_in(values[name], other)
                 decoding += files[name].seconds
                 stated = contract_of(given["contract"]) if given.get("contract") else opened.contracts.get(name)
                 if stated is not None:
@@ -405,3 +408,23 @@ def removed_on_error(path: str) -> Iterator[None]:
 
 def _remove(path: str) -> None:
     Path(path).unlink(missing_ok=True)
+
+
+# Pictures that stand in for the one that was given: an answer that is the same for all of them says nothing of it.
+
+
+_STAND_INS: dict[str, Callable[[Array], Array]] = {
+    "turned": lambda pixels: pixels[::-1, ::-1],
+    "black": np.zeros_like,
+    "white": lambda pixels: np.full_like(pixels, 255),
+    "noise": lambda pixels: np.random.default_rng(0).integers(0, 256, pixels.shape, np.uint8),
+}
+"""From the pixels of a picture to those of its stand-in. Turned is by 180 degrees."""
+
+
+def _stand_in(picture: ImageFeatureValue, name: str) -> ImageFeatureValue:
+    """A picture of the same size, by a key of `_STAND_INS`."""
+    if name not in _STAND_INS:
+        raise InvalidArgumentError(f"There is no stand-in {name!r}.", hint=f"Known: {', '.join(_STAND_INS)}.")
+    image = picture.to_pil().convert("RGB")
+    return ImageFeatureValue.from_pil(Image.fromarray(np.ascontiguousarray(_STAND_INS[name](np.asarray(image)))))

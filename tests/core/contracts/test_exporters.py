@@ -27,7 +27,7 @@ from winml_py import (
     TensorFeatureDescriptor,
 )
 from winml_py.cli.main import main
-from winml_py.core.contracts import ultralytics
+from winml_py.core.contracts.exporters import exporters_labels
 from winml_py.winrt.windows.ai.machinelearning import LearningModel as WinRTModel
 
 EXPORTED = {
@@ -200,7 +200,7 @@ def test_what_does_not_read_as_the_exporter_writes_states_nothing(
     ids=lambda names: names[:20],
 )
 def test_names_that_do_not_read_as_the_exporter_writes_are_no_labels(names: str) -> None:
-    assert ultralytics.labels_of(EXPORTED | {"names": names}) == ()
+    assert exporters_labels(EXPORTED | {"names": names}) == ()
 
 
 def test_labels_are_used_without_being_asked_for(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from helpers.packages import package
 from helpers.paths import MODELS
 from winml_py import InvalidDeviceError, LearningModelDevice, LearningModelDeviceKind
 from winml_py.cli import doctor as diagnosis
-from winml_py.cli import doctor_child
 from winml_py.cli.main import main
 from winml_py.core.base import machine as cores
 from winml_py.core.cache import answers
@@ -270,7 +269,7 @@ def test_the_doctor_survives_a_device_that_crashes(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_trial_run_on_a_gpu(gpu: LearningModelDevice) -> None:
-    assert doctor_child._run(gpu)["error"] <= 1e-3
+    assert diagnosis._run_small_model(gpu)["error"] <= 1e-3
 
 
 def test_the_command_runs_on_a_gpu(gpu: LearningModelDevice, seven: Path) -> None:

@@ -220,7 +220,7 @@ def test_a_contract_for_one_stream() -> None:
 
 def test_a_contract_that_fits_nothing_is_refused() -> None:
     opened = LearningModelSession(LearningModel.load(unary("Neg", ["n", 2])))
-    with pytest.raises(InvalidArgumentError, match=r"fits no input: x is Float\[-1,2,\]"):
+    with pytest.raises(InvalidArgumentError, match=r"No input is a tensor .*: x is Float\[-1,2,\]"):
         opened.evaluate_many([], contract=ImageContract.imagenet())
     with pytest.raises(InvalidArgumentError, match=r"Write ImageContract.imagenet\(\)"):
         opened.evaluate_many([], contract="imagenet")  # type: ignore[arg-type]

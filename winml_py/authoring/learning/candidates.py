@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -89,13 +90,10 @@ def choose(
         best = min(score for score, *_ in scored)
         scored = [each for each in scored if each[0] <= 2 * best + 1]
     best = min(score for score, *_ in scored)
-    close = [(c.contract.kernel, group) for score, c, group in sorted(scored, key=_score) if score <= best + CLOSE]
+    scored.sort(key=itemgetter(0))
+    close = [(c.contract.kernel, group) for score, c, group in scored if score <= best + CLOSE]
     left = [_made(contract, rule, kernel) for kernel, group in close for rule in group]
     return _tell_apart(asked, left, numbers, rng)
-
-
-def _score(scored: tuple[float, Candidate, list[Rule]]) -> float:
-    return scored[0]
 
 
 def _mean(differences: Array | None) -> float:

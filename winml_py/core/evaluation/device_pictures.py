@@ -21,7 +21,7 @@ from ..imaging.formats import GRAY_WEIGHTS, INTERLEAVED_FORMATS, LUMA_WEIGHTS, l
 from ..imaging.geometry import Placement
 from ..imaging.resize import KERNELS, crop, resize, scales_height_first
 from ..imaging.tensorize import channel_order, gray_table
-from ..onnx_file.expressions import Expression, GraphWriter, onnx_type, round_to_levels, weighted_sum
+from ..onnx_file.expressions import Expression, GraphWriter, onnx_type
 from ..runtime.engine import Engine, EngineOptions
 from ..runtime.request import CompileRequest, ModelFeatures
 from ..runtime.runs import Bound, Kept
@@ -266,9 +266,9 @@ def _scale(graph: _PictureGraph, value: Expression, key: GraphKey) -> Expression
     for is_height in (key.height_first, not key.height_first):
         value = graph.node("MatMul", *((down, value) if is_height else (value, across)), dtype=np.float32)
         if KERNELS[key.contract.kernel].is_antialiased:  # which rounds after each
-            value = round_to_levels(value)
+            value = value.to_levels()
     if not KERNELS[key.contract.kernel].is_antialiased:
-        value = round_to_levels(value)
+        value = value.to_levels()
     if not key.has_padding:
         return value
     return value + graph.input("padding", np.float32, "planes", "tensor_height", "tensor_width")
@@ -280,11 +280,11 @@ def _gray(graph: _PictureGraph, value: Expression, has_colour: bool, gray: Image
     if not has_colour:
         levels = value.cast(np.int32)
         return graph.constant(gray_table(), np.float32).take(levels, 0)
-    return weighted_sum(value, GRAY_WEIGHTS, 1).apply("Floor")
+    return value.weighted_sum(GRAY_WEIGHTS, 1).apply("Floor")
 
 
 def _luma(value: Expression) -> Expression:
-    return (weighted_sum(value, LUMA_WEIGHTS, 1) + 0.5).apply("Floor")
+    return (value.weighted_sum(LUMA_WEIGHTS, 1) + 0.5).apply("Floor")
 
 
 class _PictureGraph(GraphWriter):
@@ -322,7 +322,7 @@ class _PictureGraph(GraphWriter):
     def model(self, output: Expression) -> bytes:
         from onnx import helper
 
-        outputs = [helper.make_tensor_value_info(output.name, onnx_type(output.dtype), ["n", None, None, None])]
+        outputs = [helper.make_tensor_value_info(output.name, output.onnx_type, ["n", None, None, None])]
         graph = helper.make_graph(self.nodes, "pictures", self._inputs, outputs, self._tensors)
         model = helper.make_model(graph, ir_version=IR_VERSION, opset_imports=[helper.make_opsetid("", OPSET)])
         return bytes(model.SerializeToString())

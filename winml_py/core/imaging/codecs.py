@@ -40,9 +40,6 @@ WIDE_GRAY = ("I;16", "I;16L", "I;16B", "I;16N")
 WITHOUT_RANGE = ("I", "F")
 """Pillow's modes for numbers, such as a float TIFF's, of which nobody says which one is white: they are refused."""
 
-GRAY_MODES = ("1", "L", *WIDE_GRAY)
-"""Pillow's modes that become GRAY8."""
-
 _HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs", b"mif1", b"msf1")
 
 FORMATS = ("AVIF", "BMP", "GIF", "ICO", "JPEG", "JPEG2000", "PNG", "PPM", "QOI", "TGA", "TIFF", "WEBP")
@@ -332,7 +329,7 @@ def in_srgb(image: Image) -> Image:
     image.load()
     profile = image.info["icc_profile"]
     try:
-        if image.mode in (*GRAY_MODES, "LA"):
+        if image.mode in ("1", "L", "LA", *WIDE_GRAY):
             wide = image.mode in WIDE_GRAY
             levels = np.asarray(image, np.uint16) if wide else np.asarray(image.convert("L"), np.uint16) * 257
             converted = fromarray(_gray_table(profile)[levels])

@@ -13,8 +13,8 @@ from typing import Any
 from ...enums import BitmapPixelFormat, LearningModelPixelRange
 from ...errors import InvalidArgumentError, MissingContractWarning, NotBoundError, WinMLError
 from ..base.arrays import Size
-from ..base.messages import did_you_mean, logger, warn_caller
-from ..contracts import paddleocr, ultralytics
+from ..base.messages import did_you_mean, warn_caller
+from ..contracts.exporters import exporters_contract
 from ..features.descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
@@ -192,22 +192,7 @@ def _message(name: str, contract: ImageContract, properties: BindProperties) -> 
     )
 
 
-# What an exporter wrote into a model. A new exporter has a file in `core/contracts/`, and a place in these functions.
-# Metadata are untrusted: what does not read as the exporter writes it states nothing.
-
-
-def exporters_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
-    """The names of the classes, where an exporter wrote them; else none."""
-    return ultralytics.labels_of(metadata) or paddleocr.labels_of(metadata)
-
-
-def exporters_contract(metadata: Mapping[str, str]) -> ImageContract | None:
-    """How pictures become tensors, where an exporter says so; else None."""
-    try:
-        return ultralytics.contract_of(metadata)
-    except (ValueError, RecursionError) as error:
-        logger.info("the metadata of Ultralytics' exporter are not used: %s", error)
-        return None
+# Which features an image contract fits, and such a feature as an image.
 
 
 def with_exporters_contract(feature: FeatureDescriptor, metadata: Mapping[str, str]) -> FeatureDescriptor:
@@ -228,9 +213,6 @@ def with_exporters_contract(feature: FeatureDescriptor, metadata: Mapping[str, s
         # The size is that of the export. Where it contradicts the model, every bind would be refused.
         contract = replace(contract, size=None)
     return as_image(feature, contract)
-
-
-# Which features an image contract fits, and such a feature as an image.
 
 
 def as_image(feature: FeatureDescriptor, contract: ImageContract) -> ImageFeatureDescriptor:

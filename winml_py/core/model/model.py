@@ -13,6 +13,7 @@ from ..base.async_operation import AsyncOperation
 from ..base.collections import NameMap, Vector
 from ..base.messages import type_name
 from ..base.winrt_object import Closeable, Object, inside
+from ..contracts.exporters import exporters_labels
 from ..contracts.labels import read_written_labels
 from ..features.descriptors import FeatureDescriptor
 from ..features.from_onnx import TENSOR_KINDS, describe
@@ -21,7 +22,7 @@ from ..onnx_file.header import Header
 from ..onnx_file.source import BytesSource, FileSource, ModelSource, PackedFile, packed, reopen
 from ..runtime.custom.operator import ModelOperators, Operators
 from ..runtime.pool import EnginePool
-from .contracts import AttachedContracts, MissingContracts, exporters_labels, with_exporters_contract
+from .contracts import AttachedContracts, MissingContracts, with_exporters_contract
 
 _NO_OPERATORS = ModelOperators()
 

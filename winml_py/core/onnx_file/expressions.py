@@ -149,6 +149,23 @@ class Expression:
         shape = self.graph.node("Shape", self, dtype=np.int64)
         return shape.take(self.graph.constant(axis, np.int64), 0)
 
+    def to_levels(self) -> Expression:
+        """Rounded to whole levels of 0 to 255, halves up, as by Pillow and OpenCV."""
+        zero, most = (self.graph.constant(level, np.float32) for level in (0, 255))
+        return self.graph.node("Clip", (self + 0.5).apply("Floor"), zero, most, dtype=np.float32)
+
+    def weighted_sum(self, weights: Sequence[float], axis: int) -> Expression:
+        """The sum of the planes along an axis, each times its weight, from the first to the last."""
+        planes = (
+            self.take(self.graph.constant([index], np.int64), axis) * weight for index, weight in enumerate(weights)
+        )
+        return reduce(operator.add, planes)
+
+    @property
+    def onnx_type(self) -> int:
+        """ONNX's number for its type."""
+        return onnx_type(self.dtype)
+
     def _apply_binary(self, operator: str, other: Operand, dtype: ScalarType | None = None) -> Expression:
         """What an operator makes of two values, in the wider of their types."""
         if not isinstance(other, Expression):
@@ -247,20 +264,6 @@ class GraphWriter:
         """0, 1, 2... as whole numbers."""
         zero, one = self.constant(0, np.int64), self.constant(1, np.int64)
         return self.node("Range", zero, count, one, dtype=np.int64)
-
-
-def round_to_levels(value: Expression) -> Expression:
-    """Whole levels of 0 to 255, halves up, as Pillow and OpenCV round."""
-    zero, most = (value.graph.constant(level, np.float32) for level in (0, 255))
-    return value.graph.node("Clip", (value + 0.5).apply("Floor"), zero, most, dtype=np.float32)
-
-
-def weighted_sum(value: Expression, weights: Sequence[float], axis: int) -> Expression:
-    """The sum of the planes along an axis, each times its weight, from the first to the last."""
-    planes = [
-        value.take(value.graph.constant([index], np.int64), axis) * weight for index, weight in enumerate(weights)
-    ]
-    return reduce(operator.add, planes)
 
 
 def onnx_type(dtype: ScalarType) -> int:

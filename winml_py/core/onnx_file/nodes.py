@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...errors import CorruptModelError, InvalidArgumentError
+from ...errors import CorruptModelError
 from .header import Header, ValueInfo, Weight
 from .protobuf import BYTES, VARINT, ModelBytes, fields, varint
 
@@ -106,57 +105,3 @@ def sort_places(nodes: Sequence[onnx.NodeProto], needs: Sequence[Iterable[str]])
     makers = {name: place for place, node in enumerate(nodes) for name in node.output if name}
     waits_for = {place: [makers[name] for name in names if name in makers] for place, names in enumerate(needs)}
     return list(TopologicalSorter(waits_for).static_order())
-
-
-def convert_opset(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
-    """A copy of a model with its nodes brought to a version of ONNX's own operator set, by onnx's converter.
-
-    The converter loses denotations, functions and metadata, and what inference had found is no longer true of it: so
-    its nodes and weights are taken, and the rest is the model's.
-
-    Raises:
-        ValueError: the converter cannot convert the model, or what it made does not hold together; in its own words.
-    """
-    import onnx
-    from onnx import shape_inference, version_converter
-
-    result = onnx.ModelProto()
-    result.CopyFrom(model)
-    # Before version 4 of the format all weights are inputs, too. Runtimes take models where they are not; the converter
-    # does not.
-    result.ir_version = max(result.ir_version, 4)
-    try:
-        converted = version_converter.convert_version(result, version)
-        onnx.checker.check_model(converted)
-        shape_inference.infer_shapes(converted, strict_mode=True)
-    except Exception as error:  # of many classes, RuntimeError and IndexError among them
-        raise ValueError((str(error).strip().splitlines() or ["it says nothing"])[0]) from error
-    for field in ("node", "initializer"):
-        result.graph.ClearField(field)
-        getattr(result.graph, field).extend(getattr(converted.graph, field))
-    result.graph.ClearField("value_info")
-    del result.opset_import[:]
-    result.opset_import.extend(converted.opset_import)
-    return result
-
-
-def read_for_copy(source: str | os.PathLike[str], destination: str | os.PathLike[str]) -> onnx.ModelProto:
-    """Reads a model without its external weights, for a copy in the same folder, which refers to the same files."""
-    import onnx
-
-    model = onnx.load(source, load_external_data=False)
-    folders = {os.path.dirname(os.path.abspath(path)) for path in (source, destination)}
-    if len(folders) > 1 and has_external_weights(model):
-        raise InvalidArgumentError(
-            f"The weights of {os.fspath(source)} lie in files beside it, and the copy is to lie elsewhere.",
-            hint="Write the copy into the same folder.",
-        )
-    return model
-
-
-def has_external_weights(model: onnx.ModelProto) -> bool:
-    """Whether a weight of any graph lies in another file."""
-    from onnx import TensorProto
-
-    tensors = (part for part in messages(model) if isinstance(part, TensorProto))
-    return any(tensor.data_location == TensorProto.EXTERNAL for tensor in tensors)

@@ -19,9 +19,6 @@ ModelBytes = bytes | mmap
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
-PROTOBUF_LIMIT = 1_900_000_000
-"""Bytes of weights from which a model is written with them in a file beside it: protobuf's own limit is 2 GiB."""
-
 
 class Field(NamedTuple):
     """One field of a message. `value` is a number, or for `BYTES` where the value starts."""

@@ -393,7 +393,7 @@ class LearningModelSession(Closeable, CompiledModel):
             0 samples/pictures/seven.png True
             1 missing.png False
         """
-        from ..streams.many import StreamSettings, open_stream
+        from ..streams.stream import StreamSettings, open_stream
 
         self._inside.require_open()
         settings = StreamSettings(concurrency, batch, contract, fast_decode, progress, devices, copy)

@@ -34,11 +34,8 @@ from ..features.pictures import ImageFeatureValue
 from ..features.resolve import as_picture, is_pil_image
 from ..features.tensor import Tensor, over
 from ..imaging.bitmap import VideoFrame
-from ..imaging.contract import ImageContract
-from ..model.contracts import spell_type
 from ..runtime.device import LearningModelDevice
-from .file_values import read_value
-from .sources import Item
+from .sources import Item, read_value
 
 
 class Loading:
@@ -172,23 +169,6 @@ class Jobs:
             if not is_equal and (expected.dtype == object or relative_error(expected, came) > HALF_TOLERANCE):
                 return name
         return None
-
-
-def require_fitting(contract: ImageContract, inputs: Mapping[str, FeatureDescriptor]) -> frozenset[str]:
-    """The names of the inputs that a contract fits; refuses one that fits none."""
-    if not isinstance(contract, ImageContract):
-        raise InvalidArgumentError(
-            f"The contract is {contract!r}.", hint="Write ImageContract.imagenet(), say, or make one."
-        )
-    fitting = frozenset(name for name, feature in inputs.items() if feature.fits(contract))
-    if not fitting:
-        are = "; ".join(f"{name} is {spell_type(feature)}" for name, feature in inputs.items())
-        raise InvalidArgumentError(
-            f"The contract is of {contract.pixel_format.name} pictures in {contract.layout.name}, and fits no input: "
-            f"{are}.",
-            hint="Such an input has four dimensions, of which one is the channels; check pixel_format and layout.",
-        )
-    return fitting
 
 
 def _failed_result(error: WinMLError) -> LearningModelEvaluationResult:

@@ -17,9 +17,6 @@ from .session_options import place_weights, register_libraries, session_options
 if TYPE_CHECKING:
     import onnx
 
-CONTRIB = "com.microsoft"
-"""The domain of ONNX Runtime's own operators."""
-
 _WITHOUT_FILES = Skeleton(b"")
 
 _ELEMENTS = {"float": "FLOAT", "double": "DOUBLE"}
@@ -27,24 +24,11 @@ _ELEMENTS = {"float": "FLOAT", "double": "DOUBLE"}
 
 
 @cache
-def _schemas() -> dict[tuple[str, str], Any]:
+def runtime_schemas() -> dict[tuple[str, str], Any]:
+    """The schemas of the runtime's own operators, by domain and name. They are like those of `onnx.defs`."""
     from onnxruntime.capi import onnxruntime_pybind11_state as native
 
     return {(schema.domain, schema.name): schema for schema in native.get_all_operator_schema()}
-
-
-@cache
-def contrib_schemas() -> dict[str, Any]:
-    """The schemas of the runtime's own operators, by name. They are like those of `onnx.defs`."""
-    return {name: schema for (domain, name), schema in _schemas().items() if domain == CONTRIB}
-
-
-def is_known(domain: str, name: str) -> bool:
-    """Whether an operator is the runtime's or ONNX's, and not of a library."""
-    import onnx
-
-    domain = "" if domain == "ai.onnx" else domain
-    return (domain, name) in _schemas() or onnx.defs.has(name, domain=domain)
 
 
 def infer_outputs(

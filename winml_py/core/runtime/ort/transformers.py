@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-# What ONNX Runtime's own float16 converter knows of operators, taken from there so that it stays true: inputs that are
-# float32 in any model, by operator; operators without float16 kernels; the rounding that keeps the smallest numbers.
-from onnxruntime.transformers.float16 import ALWAYS_FLOAT_INPUTS as ALWAYS_FLOAT_INPUTS
-from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST as DEFAULT_OP_BLOCK_LIST
-from onnxruntime.transformers.float16 import convert_np_to_float16 as convert_np_to_float16
+# The converter to float16 knows the operators without float16 kernels, inputs that are float32 in any model, and how to
+# round so that the smallest numbers are kept: taken from there, all of it stays true.
+from onnxruntime.transformers import float16 as float16_converter
 
 from ....errors import InvalidArgumentError, MissingPackageError, NotSupportedError
+
+__all__ = ["float16_converter", "fuse_layers"]
 
 if TYPE_CHECKING:
     import onnx

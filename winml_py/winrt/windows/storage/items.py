@@ -10,8 +10,16 @@ from ....core.base.arguments import member
 from ....core.base.async_operation import AsyncOperation
 from ....core.base.winrt_object import Object
 from ....errors import InvalidArgumentError, StorageExistsError
-from .files import CreationCollisionOption, FileAccessMode, StorageOpenOptions, existing, start, start_opening
-from .random_access import IRandomAccessStream, IRandomAccessStreamWithContentType
+from .random_access import (
+    CreationCollisionOption,
+    FileAccessMode,
+    IRandomAccessStream,
+    IRandomAccessStreamWithContentType,
+    StorageOpenOptions,
+    existing,
+    start,
+    start_opening,
+)
 
 
 class IStorageItem(Object):

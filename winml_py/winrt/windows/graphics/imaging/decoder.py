@@ -12,9 +12,9 @@ from .....core.base.async_operation import AsyncOperation
 from .....core.base.messages import type_name
 from .....core.imaging import codecs
 from .....core.imaging.bitmap import SoftwareBitmap
-from .....core.imaging.geometry import BitmapBounds, require_inside
+from .....core.imaging.geometry import BitmapBounds
 from .....enums import BitmapAlphaMode, BitmapPixelFormat
-from .....errors import InvalidArgumentError, InvalidBindingError
+from .....errors import InvalidArgumentError
 from ....system import Array, UInt8
 from ...storage.streams import IRandomAccessStream
 
@@ -65,7 +65,7 @@ class BitmapFrame:
             self._size = image.size
             self._dpi = tuple(float(number) for number in image.info.get("dpi", (96.0, 96.0)))
             self._has_alpha = image.has_transparency_data
-            self._is_gray = image.mode in codecs.GRAY_MODES
+            self._is_gray = image.mode != "P" and len(image.getbands()) == 1
             self._orientation = codecs.orientation_of(image)
             self._frames = int(getattr(image, "n_frames", 1))
 
@@ -169,15 +169,17 @@ class BitmapFrame:
         orientation: ExifOrientationMode,
         colours: ColorManagementMode,
     ) -> SoftwareBitmap:
+        from PIL import ExifTags, ImageOps
+
         transform = transform or BitmapTransform()
         with self._open() as file:
             managed = codecs.in_srgb(file) if colours == ColorManagementMode.COLOR_MANAGE_TO_S_RGB else file
             # Not turned by EXIF yet: a transform scales before that, and rotates and crops after it.
-            image = scaled(codecs.to_pil(*codecs.stored_pixels(managed)), transform)
+            image = scaled(SoftwareBitmap.from_array(*codecs.stored_pixels(managed)).to_pil(), transform)
         if orientation == ExifOrientationMode.RESPECT_EXIF_ORIENTATION:
-            pixels, interleaved_format = codecs.from_pil(image)
-            image = codecs.to_pil(codecs.turned(pixels, self._orientation), interleaved_format)
-        decoded = codecs.from_pil(cropped(turned(image, transform), transform))
+            image.getexif()[ExifTags.Base.Orientation] = self._orientation
+            image = ImageOps.exif_transpose(image)
+        decoded = codecs.stored_pixels(cropped(turned(image, transform), transform))
         bitmap = SoftwareBitmap.from_array(*decoded, self.bitmap_alpha_mode)
         return SoftwareBitmap.convert(bitmap, pixel_format or self.bitmap_pixel_format, alpha_mode)
 
@@ -292,12 +294,11 @@ def turned(image: Image, transform: BitmapTransform) -> Image:
 
 def cropped(image: Image, transform: BitmapTransform) -> Image:
     """The part of the image inside a transform's bounds."""
-    bounds = BitmapBounds(*transform.bounds)
-    if bounds == (0, 0, 0, 0):
+    x, y, width, height = transform.bounds
+    if (x, y, width, height) == (0, 0, 0, 0):
         return image
-    try:
-        require_inside(bounds, image.width, image.height)
-    except InvalidBindingError as error:
-        raise InvalidArgumentError(str(error)) from error
-    x, y, width, height = bounds
+    if min(x, y) < 0 or min(width, height) < 1 or x + width > image.width or y + height > image.height:
+        raise InvalidArgumentError(
+            f"Bounds of {width}x{height} at ({x}, {y}) do not lie inside the picture of {image.width}x{image.height}."
+        )
     return image.crop((x, y, x + width, y + height))

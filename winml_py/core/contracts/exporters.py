@@ -1,7 +1,7 @@
-"""What Ultralytics' exporter writes into a model's metadata: `task`, `imgsz`, `channels`, `names`.
+"""What exporters write into a model's metadata: its image contract, and the names of its classes.
 
-The values are Python's literals. A model is untrusted input: what does not read as the exporter writes it states no
-contract, and the log says so.
+Metadata are untrusted: what does not read as the exporter writes it states nothing, and the log says so. A new exporter
+has a section here, and a place in the first two functions.
 """
 
 from __future__ import annotations
@@ -17,15 +17,33 @@ from ..base.messages import logger
 from ..imaging.contract import ImageContract
 from ..imaging.geometry import ImageScaling
 
-KEYS = frozenset({"imgsz"})
-"""A model that loses them states no contract."""
+CONTRACT_KEYS = frozenset({"imgsz"})
+"""Keys of exporters. A model that loses them states no contract."""
+
+
+def exporters_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of the classes, where an exporter wrote them; else none."""
+    return _ultralytics_labels(metadata) or _paddleocr_labels(metadata)
+
+
+def exporters_contract(metadata: Mapping[str, str]) -> ImageContract | None:
+    """How pictures become tensors, where an exporter says so; else None."""
+    try:
+        return _ultralytics_contract(metadata)
+    except (ValueError, RecursionError) as error:
+        logger.info("the metadata of Ultralytics' exporter are not used: %s", error)
+        return None
+
+
+# Ultralytics: `task`, `imgsz`, `channels`, `names`. The values are Python's literals.
+
 
 _DETECTORS = ("detect", "segment", "pose", "obb")
 _LONGEST = 1 << 20
 """Characters of `names` that are read; 1000 classes have some 20,000."""
 
 
-def contract_of(metadata: Mapping[str, str]) -> ImageContract | None:
+def _ultralytics_contract(metadata: Mapping[str, str]) -> ImageContract | None:
     """How Ultralytics' own predictor turns a picture into the model's tensor; None where the metadata do not say.
 
     Detectors see the whole picture, padded with gray; RT-DETR sees it stretched, and classifiers its middle.
@@ -73,7 +91,7 @@ def _size(text: str) -> tuple[int, int]:
     return ImageContract(size=(size[0], size[1])).size or (0, 0)  # its InvalidArgumentError is a ValueError
 
 
-def labels_of(metadata: Mapping[str, str]) -> tuple[str, ...]:
+def _ultralytics_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
     """The names of the classes, by their index; none where the metadata do not say, or not for each."""
     names = metadata.get("names", "")
     if metadata.get("author") != "Ultralytics" or not names:
@@ -87,3 +105,12 @@ def labels_of(metadata: Mapping[str, str]) -> tuple[str, ...]:
         logger.info("the names of Ultralytics' exporter are not {0: 'name', 1: ...}, and are not used")
         return ()
     return tuple(labels.values())
+
+
+# PaddleOCR: `character`, one a line. Its readers of text state no contract.
+
+
+def _paddleocr_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
+    """The characters by their class, as PaddleOCR's decoder has them: the blank first, as "", and the space last."""
+    characters = metadata.get("character", "").removesuffix("\n")
+    return ("", *characters.split("\n"), " ") if characters else ()
