@@ -29,7 +29,7 @@ from winml_py import (
     LearningModelSession,
     LearningModelSessionOptions,
 )
-from winml_py.core.base.winrt_object import inside
+from winml_py.core.base.winrt_object import private_state
 
 SPEC = find_spec("onnx")
 assert SPEC is not None
@@ -92,7 +92,7 @@ def main() -> None:
     one_thread = LearningModelSessionOptions()
     one_thread.intra_op_num_threads = 1
     session = LearningModelSession(LearningModel.load(MODEL), None, one_thread)
-    raw: onnxruntime.InferenceSession = inside(session).engine._session
+    raw: onnxruntime.InferenceSession = private_state(session).engine._session
     name = session.model.input_features[0].name
     output = session.model.output_features[0].name
     binding = LearningModelBinding(session)
@@ -114,7 +114,7 @@ def main() -> None:
     }
     for way, fast in (("winml-py", False), ("winml-py, fast_decode", True)):
         ours(fast)
-        tensors[way] = inside(binding).pictures.tensors[name].copy()
+        tensors[way] = private_state(binding).pictures.tensors[name].copy()
     tensors |= {"Pillow and numpy": usual(data), "OpenCV": good(data), "OpenCV, reduced by hand": reduced(data)}
     levels = {way: tensor * STD[:, None, None] * 255 for way, tensor in tensors.items()}
     distance = {way: float(np.abs(level - levels["Pillow and numpy"]).mean()) for way, level in levels.items()}

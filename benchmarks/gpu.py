@@ -28,7 +28,7 @@ from winml_py import (
     LearningModelDevice,
     LearningModelSession,
 )
-from winml_py.core.base.winrt_object import inside
+from winml_py.core.base.winrt_object import private_state
 from winml_py.core.runtime.engine import EngineOptions
 from winml_py.core.runtime.ort.compile import compile_model
 from winml_py.core.runtime.providers.provider import Target
@@ -39,7 +39,7 @@ MODELS = ("squeezenet", "resnet50", "densenet121")
 
 def raw_session(session: LearningModelSession) -> onnxruntime.InferenceSession:
     """The same model on the same device, in raw ONNX Runtime."""
-    source = inside(session.model).open().engine_input(inside(session.model).header)
+    source = private_state(session.model).open().engine_input(private_state(session.model).header)
     return compile_model(CompileRequest(source, EngineOptions(1)), Target(session.device._device))._session
 
 
@@ -48,7 +48,7 @@ def ways(session: LearningModelSession) -> dict[str, Callable[[], np.ndarray]]:
     feed = inputs(raw)
     ((name, array),) = feed.items()
     (output,) = raw.get_outputs()
-    location = inside(session).engine.location
+    location = private_state(session).engine.location
     native = raw.io_binding()
     uploaded = onnxruntime.OrtValue.ortvalue_from_numpy(array, location.kind, location.number)
     target = onnxruntime.OrtValue.ortvalue_from_shape_and_type(output.shape, np.float32, location.kind, location.number)

@@ -38,7 +38,7 @@ class FakeDevice(LearningModelDevice):
 
     def __init__(self, function: Function, /) -> None:
         super().__init__()
-        self._inside = FakeCompiler(function)
+        self._private_state = FakeCompiler(function)
         self._function = function
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -47,7 +47,7 @@ class FakeCudaDevice(LearningModelDevice):
     def __init__(self) -> None:
         super().__init__()
         self._device = H200
-        self._inside = _Compiler(self)
+        self._private_state = _Compiler(self)
         self.inputs: list[DeviceArray] = []
 
 

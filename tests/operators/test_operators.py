@@ -33,7 +33,7 @@ from winml_py import (
     TensorKind,
     operators,
 )
-from winml_py.core.base.winrt_object import inside
+from winml_py.core.base.winrt_object import private_state
 from winml_py.errors import MissingInputError
 from winml_py.operators import call
 from winml_py.operators.call import OperatorCache
@@ -270,7 +270,7 @@ def test_the_cache_keeps_the_newest_and_frees_what_it_drops() -> None:
     def get(size: int) -> operators.CompiledOperator:
         return cache.get(size, lambda: operators.compile("Relu", np.zeros(size, np.float32)))
 
-    engines = {size: weakref.ref(inside(get(size).session).engine) for size in (1, 2)}
+    engines = {size: weakref.ref(private_state(get(size).session).engine) for size in (1, 2)}
     held = get(1)
     get(3)
     assert [engine() is None for engine in engines.values()] == [False, True]

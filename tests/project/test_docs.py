@@ -50,7 +50,7 @@ from winml_py import (
 from winml_py.cli.doctor import _clash
 from winml_py.cli.failures import status_of
 from winml_py.cli.main import main
-from winml_py.core.base.winrt_object import inside
+from winml_py.core.base.winrt_object import private_state
 from winml_py.core.runtime.gpu import compile as gpu_compile
 from winml_py.core.runtime.ort.errors import translate
 
@@ -292,13 +292,13 @@ def wrong_output() -> None:
 
 def inherited() -> None:
     made = open_session(DIGITS)
-    inside(made).in_child()
+    private_state(made).in_child()
     made.evaluate_features({})
 
 
 def ended() -> None:
     with open_session(DIGITS, isolation="process") as made:
-        engine: Any = inside(made).engine
+        engine: Any = private_state(made).engine
         os.kill(engine.process_number, signal.SIGSEGV)
         wait_until(lambda: engine.is_lost)  # one of its threads may answer before the signal ends it
         made.evaluate_features({"image": ZEROS})

@@ -292,7 +292,7 @@ def test_float16(tmp_path: Path, scores: np.ndarray, photo: Image.Image) -> None
     assert np.abs(after - before).max() < 0.5
 
 
-def inside(path: Path, name: str, array: np.ndarray) -> np.ndarray:
+def private_state(path: Path, name: str, array: np.ndarray) -> np.ndarray:
     """A value inside of a model that ONNX Runtime evaluates, without us."""
     model = onnx.load(path)
     model.graph.output.insert(0, onnx.ValueInfoProto(name=name))
@@ -314,7 +314,7 @@ def test_mel_spectrogram(tmp_path: Path) -> None:
         falling = np.where(centre == high, 0, (high - k) / (high - centre))
     weights = np.where((k >= low) & (k <= centre), rising, np.where((k > centre) & (k < high), falling, 0))
     expected = np.log(np.maximum(power @ weights, 1e-6))
-    came = inside(tmp_path / "mel.onnx", "spectrogram", sound[None])
+    came = private_state(tmp_path / "mel.onnx", "spectrogram", sound[None])
     np.testing.assert_allclose(np.exp(came[0]), np.exp(expected), rtol=1e-3, atol=1e-4)
     loudest = [int(np.median(part)) for part in np.array_split(expected.argmax(axis=1), 3)]
     assert lines == [f"windows: {len(windows)}", f"loudest bands: {' '.join(map(str, loudest))}"]
@@ -329,7 +329,7 @@ def test_built_tensorization(tmp_path: Path) -> None:
         ]
         small = np.asarray(picture.convert("F").resize((28, 28), Image.Resampling.BILINEAR))
         expected = (small - small.min()) / (small.max() - small.min())
-        came = inside(tmp_path / "model.onnx", "tensor", np.asarray(picture))
+        came = private_state(tmp_path / "model.onnx", "tensor", np.asarray(picture))
         np.testing.assert_allclose(came[0, 0], expected, atol=1e-3)
     assert not onnx.load(tmp_path / "model.onnx").metadata_props  # the contract of digits.onnx is not about bytes
 

@@ -13,7 +13,7 @@ from winml_py import (
     LearningModelSession,
     TensorFloat,
 )
-from winml_py.core.base.winrt_object import inside
+from winml_py.core.base.winrt_object import private_state
 from winml_py.core.runtime.runs import Bound
 from winml_py.testing import FakeDevice
 
@@ -41,7 +41,7 @@ def test_each_device_has_engines_of_its_own() -> None:
 
 def test_it_closes_like_a_real_one() -> None:
     session = LearningModelSession(LearningModel.load(unary()), FakeDevice(lambda inputs: {"y": inputs["x"]}))
-    engine = inside(session).engine
+    engine = private_state(session).engine
     session.close()
     with pytest.raises(ClosedError):
         engine.run(Bound({"x": np.zeros(1, np.float32)}))

@@ -157,7 +157,7 @@ fresh = LearningModelSession(session.model)
 binding = LearningModelBinding(session)
 picture = pathlib.Path(tempfile.mkdtemp()) / "picture.jpg"
 Image.new("RGB", (40, 30)).save(picture)
-engine = session._inside.engine
+engine = session._private_state.engine
 run = engine.run
 def run_last(*arguments):  # the way ends here
     outputs = run(*arguments)

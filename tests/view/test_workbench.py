@@ -37,7 +37,7 @@ from winml_py import (
     TensorLayout,
     read_contract,
 )
-from winml_py.core.base.winrt_object import inside
+from winml_py.core.base.winrt_object import private_state
 from winml_py.view.switches import contract_of, controls
 
 ORDERS = {"Rgb8": (0, 1, 2), "Bgr8": (2, 1, 0)}
@@ -101,7 +101,7 @@ class TestTheTensor:
         """The array that the page gives, its numbers, and its picture, beside those of a binding of one's own."""
         contract = CONTRACTS[name]
         facts = evaluated(page, opened(page, MODELS / "shapes.onnx"), picture_of(page, cat), contract.to_metadata())
-        bound = inside(raw_binding(MODELS / "shapes.onnx", cat, contract)).picture_tensors["image"]
+        bound = private_state(raw_binding(MODELS / "shapes.onnx", cat, contract)).picture_tensors["image"]
         array = np.load(io.BytesIO(page.get(f"api/arrays/{facts['id']}?input=image")), allow_pickle=False)
         np.testing.assert_array_equal(array, bound)
         told = facts["inputs"][0]["tensor"]
@@ -484,7 +484,7 @@ def slow() -> bytes:
 def processes(page: Page) -> list[int]:
     """Of the engines of the page's models."""
     sessions = [opened.worker._session for opened in list(page.bench._models.values())]
-    engines = [inside(session).engine for session in sessions if session is not None and not session.is_lost]
+    engines = [private_state(session).engine for session in sessions if session is not None and not session.is_lost]
     return [engine.process_number for engine in engines]  # type: ignore[attr-defined]
 
 

@@ -23,7 +23,7 @@ from winml_py import (
     TensorString,
 )
 from winml_py.core.base.machine import usable_cores
-from winml_py.core.base.winrt_object import inside
+from winml_py.core.base.winrt_object import private_state
 from winml_py.errors import ModelDisposedError
 from winml_py.winrt.windows.ai.machinelearning import LearningModel
 from winml_py.winrt.windows.graphics import DisplayAdapterId
@@ -57,7 +57,7 @@ def test_create_session_device_cpu() -> None:
     assert session.device is device
     assert device.direct3d11_device is None
     assert session.device.adapter_id == DisplayAdapterId(0, 0)
-    assert inside(session).engine._session.get_providers() == ["CPUExecutionProvider"]
+    assert private_state(session).engine._session.get_providers() == ["CPUExecutionProvider"]
 
 
 @pytest.mark.winml("LearningModelSessionAPITest.CreateSessionWithModelLoadedFromStream")
@@ -164,7 +164,7 @@ def test_set_intra_op_num_threads() -> None:
     options.set_intra_op_num_threads_override(half)
     session = LearningModelSession(model, LearningModelDevice(), options)
     assert session.get_intra_op_num_threads() == half
-    assert inside(session).engine._session.get_session_options().intra_op_num_threads == half
+    assert private_state(session).engine._session.get_session_options().intra_op_num_threads == half
     result = session.evaluate_features({"X": [-1.0, 1.0, -1.0, 1.0, 0.0]}, "")
     assert result.outputs["Y"].get_as_vector_view() == [0, 1, 0, 1, 0]
     assert LearningModelSession(model).get_intra_op_num_threads() == usable_cores()
@@ -182,7 +182,7 @@ def test_set_intra_op_thread_spinning() -> None:
         assert session.get_intra_op_thread_spinning() is spin
         result = session.evaluate_features({"X": [-1.0, 1.0, -1.0, 1.0, 0.0]}, "")
         assert result.outputs["Y"].get_as_vector_view() == [0, 1, 0, 1, 0]
-    native = inside(session).engine._session.get_session_options()
+    native = private_state(session).engine._session.get_session_options()
     with pytest.raises(RuntimeError, match="does not have configuration"):  # spinning is the engine's own default
         native.get_session_config_entry("session.intra_op.allow_spinning")
     assert LearningModelSession(model).get_intra_op_thread_spinning() is True

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.base.arrays import Array, Pixels
-from ..core.base.winrt_object import inside
+from ..core.base.winrt_object import private_state
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
 from ..core.features.pictures import ImageFeatureValue
@@ -263,7 +263,7 @@ def _change_of_sample(answer: KnownAnswer, model: LearningModel) -> str:
     has_pictures = any(value.png is not None or value.dtype == "picture" for value in answer.inputs.values())
     if answer.contract is None or not has_pictures:
         return ""
-    contract = stated_contract(inside(model).inputs)
+    contract = stated_contract(private_state(model).inputs)
     now = {} if contract is None else contract.to_metadata()
     return " ".join(_contract_changes(answer.contract, now, "the sample was taken"))
 

@@ -14,7 +14,7 @@ import click
 
 from ..core.base.machine import usable_cores
 from ..core.base.messages import Facts
-from ..core.base.winrt_object import inside
+from ..core.base.winrt_object import private_state
 from ..core.imaging.contract import ImageContract
 from ..core.model.model import LearningModel
 from ..core.onnx_file.source import PackedFile, packed
@@ -144,7 +144,7 @@ def _evaluator(
 
 
 def _digest(model: LearningModel) -> str:
-    file = packed(inside(model).open())
+    file = packed(private_state(model).open())
     return file.digest if isinstance(file, PackedFile) else ""
 
 

@@ -9,7 +9,7 @@ import os
 from ..core.base.arguments import is_text
 from ..core.base.collections import NameMap
 from ..core.base.messages import type_name
-from ..core.base.winrt_object import Object, inside
+from ..core.base.winrt_object import Object, private_state
 from ..core.model.model import LearningModel, rename
 from ..core.runtime.device import LearningModelDevice
 from ..core.session.session import LearningModelSession
@@ -117,7 +117,7 @@ class LearningModelSessionOptionsExperimental(Object):
 
     def __init__(self, session: LearningModelSession, /) -> None:
         """Use `LearningModelSessionExperimental.options`."""
-        self._dimensions = dict(inside(session).engine.options.dimensions)
+        self._dimensions = dict(private_state(session).engine.options.dimensions)
 
     def get_named_dimension_overrides(self) -> NameMap[int]:
         """The sizes that the session's options gave to named dimensions; all others are as the model has them."""

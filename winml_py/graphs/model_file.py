@@ -10,7 +10,7 @@ from onnx import GraphProto, ModelProto, TensorProto, numpy_helper
 from onnx.external_data_helper import set_external_data, write_external_data_tensors
 
 from ..core.base.atomic_files import require_folder, write_whole, written_to
-from ..core.base.winrt_object import inside
+from ..core.base.winrt_object import private_state
 from ..core.model.model import LearningModel
 from ..core.onnx_file.nodes import messages
 from ..core.onnx_file.source import FileSource
@@ -29,7 +29,7 @@ def read_model(model: LearningModel) -> ModelProto:
         CorruptModelError: its file has changed since it was loaded.
         ModelNotFoundError: its file, or one with its weights, is gone.
     """
-    content = inside(model)
+    content = private_state(model)
     source = content.open()
     if isinstance(source, FileSource):
         stamps = source.data_stamps()

@@ -10,7 +10,7 @@ from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
 
 from ..core.base.arguments import is_text
 from ..core.base.messages import did_you_mean
-from ..core.base.winrt_object import Object, inside
+from ..core.base.winrt_object import Object, private_state
 from ..core.features.tensor import Tensor
 from ..errors import InvalidArgumentError
 from ..operators.node_model import attribute
@@ -28,7 +28,7 @@ def build_node(operator: LearningModelOperator, name: str, opset: int) -> tuple[
             a value is of another type.
     """
     words = f"operator {name} ({operator.type})"
-    given = inside(operator)
+    given = private_state(operator)
     if operator.domain in ("", "ai.onnx.ml"):
         signature = signature_of(operator.type, operator.domain, opset)
         sources = _in_schema_spelling(given.inputs, [each.name for each in signature.inputs], f"{words} has no input")
@@ -133,7 +133,7 @@ class LearningModelOperator(Object):
             raise InvalidArgumentError(f"The domain of {type} is {domain!r}.", hint='It is text, "" for ONNX.')
         self._domain = "" if domain == "ai.onnx" else domain
         self._name = ""
-        self._inside = Connections({}, {}, {})
+        self._private_state = Connections({}, {}, {})
 
     def set_name(self, name: str, /) -> Self:
         """Names the operator; "" leaves it to the builder, which numbers those of a type."""
@@ -150,7 +150,7 @@ class LearningModelOperator(Object):
             input_name: an input or constant of the model, or an output of another operator; a list of them, where the
                 schema takes any number.
         """
-        self._inside.inputs[self._part(operator_input_name)] = self._names(input_name)
+        self._private_state.inputs[self._part(operator_input_name)] = self._names(input_name)
         return self
 
     def set_constant(self, operator_input_name: str, default_value: object, /) -> Self:
@@ -158,17 +158,17 @@ class LearningModelOperator(Object):
 
         Tensors and arrays are read when the operator is added.
         """
-        self._inside.inputs[self._part(operator_input_name)] = Constant(default_value)
+        self._private_state.inputs[self._part(operator_input_name)] = Constant(default_value)
         return self
 
     def set_output(self, operator_output_name: str, output_name: str | Iterable[str], /) -> Self:
         """Names an output, as other operators and the outputs of the model refer to it; takes a list as `set_input`."""
-        self._inside.outputs[self._part(operator_output_name)] = self._names(output_name)
+        self._private_state.outputs[self._part(operator_output_name)] = self._names(output_name)
         return self
 
     def set_attribute(self, name: str, value: object, /) -> Self:
         """Sets an attribute: to a tensor, as Windows ML does, or to a number, text, an array or a list."""
-        self._inside.attributes[self._part(name)] = value
+        self._private_state.attributes[self._part(name)] = value
         return self
 
     def _part(self, name: str) -> str:
@@ -195,5 +195,5 @@ class LearningModelOperator(Object):
 
     def __repr__(self) -> str:
         name = f" {self._name!r}" if self._name else ""
-        inputs, outputs = ", ".join(self._inside.inputs), ", ".join(self._inside.outputs)
+        inputs, outputs = ", ".join(self._private_state.inputs), ", ".join(self._private_state.outputs)
         return f"<LearningModelOperator {self._type}{name}: {inputs} -> {outputs}>"

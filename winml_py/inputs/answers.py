@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.base.arrays import Array
 from ..core.base.messages import Facts
-from ..core.base.winrt_object import inside
+from ..core.base.winrt_object import private_state
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.features.descriptors import ImageFeatureDescriptor
 from ..core.features.pictures import ImageFeatureValue
@@ -68,7 +68,7 @@ def _adds_up(array: Array) -> bool:
 
 def score_outputs(model: LearningModel) -> set[str]:
     """The names of the outputs that a softmax or a sigmoid gives, as they are or in another shape."""
-    content = inside(model)
+    content = private_state(model)
     graph = content.open().graph(content.header)
     makers = {name: node for node in graph.nodes for name in node.output}
     names = set()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.base.arrays import DType
-from ..core.base.winrt_object import Closeable, inside
+from ..core.base.winrt_object import Closeable, private_state
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.features.descriptors import FeatureDescriptor, SequenceFeatureDescriptor, TensorFeatureDescriptor
 from ..core.features.tensor import Tensor, over
@@ -71,7 +71,7 @@ class CompiledOperator(Closeable):
         self._names = input_names(signature, len(kinds))
         self._sequences = _sequences(self._model.output_features)
         self._binding: LearningModelBinding | None = None
-        self._compiled = inside(self._session)
+        self._compiled = private_state(self._session)
         # Elsewhere the session keeps watch over a device that may be lost.
         self._is_on_cpu = self._session.device.hardware == "cpu"
 
@@ -163,7 +163,7 @@ class CompiledOperator(Closeable):
         if None in self._kinds:
             pairs = {name: value for name, value in pairs.items() if value is not None}
         tensors = [value for value in values if isinstance(value, Tensor)]
-        if not self._is_on_cpu or any(inside(tensor).device_array is not None for tensor in tensors):
+        if not self._is_on_cpu or any(private_state(tensor).device_array is not None for tensor in tensors):
             return self._result(self._evaluate(pairs, tensors))
         arrays = {name: value.to_numpy() if isinstance(value, Tensor) else value for name, value in pairs.items()}
         outputs = engine.run(Bound(arrays, lock=self._compiled.lock))
@@ -173,7 +173,7 @@ class CompiledOperator(Closeable):
         binding = LearningModelBinding(self._session)
         for name, value in pairs.items():
             binding.bind(name, value)
-        if any(inside(tensor).device_array is not None for tensor in tensors):
+        if any(private_state(tensor).device_array is not None for tensor in tensors):
             for feature in self._model.output_features:
                 if isinstance(feature, TensorFeatureDescriptor):
                     empty = TENSOR_CLASSES[feature.tensor_kind].create()

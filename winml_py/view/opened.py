@@ -13,7 +13,7 @@ from ..authoring.evidence import outdated
 from ..core.base.arguments import is_text
 from ..core.base.atomic_files import written_to
 from ..core.base.messages import Facts
-from ..core.base.winrt_object import inside
+from ..core.base.winrt_object import private_state
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor
 from ..core.features.pictures import contract_for_bind
 from ..core.imaging.contract import ImageContract
@@ -133,7 +133,7 @@ def _assumed_contract(feature: FeatureDescriptor) -> ImageContract | None:
 def file_of(model: LearningModel) -> str:
     """The file that a model was loaded from; "" where it has none, or has been disposed of."""
     try:
-        source = inside(model).open()
+        source = private_state(model).open()
     except WinMLError:
         return ""
     return source.path if isinstance(source, FileSource) else ""

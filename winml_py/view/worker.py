@@ -13,7 +13,7 @@ import psutil
 from ..core.base.arrays import Array
 from ..core.base.async_operation import AsyncOperation
 from ..core.base.child_process import is_available
-from ..core.base.winrt_object import inside
+from ..core.base.winrt_object import private_state
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.features.descriptors import ShapedDescriptor
@@ -188,11 +188,11 @@ class Worker:
 def _bound(binding: LearningModelBinding, name: str, value: object) -> Array | None:
     """A copy of the numbers that an input has; None of words, lists and maps."""
     if isinstance(value, ImageFeatureValue):
-        tensor = inside(binding).picture_tensors[name]
+        tensor = private_state(binding).picture_tensors[name]
         return np.array(tensor if isinstance(tensor, np.ndarray) else tensor.to_numpy())
     return np.array(value) if isinstance(value, np.ndarray) and value.dtype.kind in "fiub" else None
 
 
 def _can_isolate(model: LearningModel) -> bool:
     """Whether there is a Python to start, and all that the model needs can be there: no functions of this one."""
-    return is_available() and not inside(model).operators.functions
+    return is_available() and not private_state(model).operators.functions

@@ -29,7 +29,7 @@ from winml_py import (
     Tuning,
     WinMLError,
 )
-from winml_py.core.base.winrt_object import inside
+from winml_py.core.base.winrt_object import private_state
 from winml_py.errors import MissingInputError
 
 SHAPE = (1, 3, 4, 5)
@@ -176,7 +176,7 @@ def test_an_error_of_the_engine_keeps_no_engine() -> None:
     model = data([node], [tensor("x", [2]), tensor("i", [1], INT64)], [tensor("y", [1])])
     session = open_session(model)
     features = {"x": np.float32([1, 2]), "i": np.int64([7])}
-    native = weakref.ref(inside(session).engine._session)  # type: ignore[attr-defined]
+    native = weakref.ref(private_state(session).engine._session)  # type: ignore[attr-defined]
     with pytest.raises(EvaluationError, match="out of data bounds") as info:
         session.evaluate_features(features)
     assert info.value.__cause__ is None
@@ -197,7 +197,7 @@ def test_an_error_of_the_engine_keeps_no_engine() -> None:
     ],
 )
 def test_an_array_that_does_not_fit_is_looked_at(array: np.ndarray[Any, Any]) -> None:
-    plain = inside(open_session(unary("Neg", ["n", 3]))).plain["x"]
+    plain = private_state(open_session(unary("Neg", ["n", 3]))).plain["x"]
     assert not plain.takes(array)
     assert plain.takes(np.ones((2, 3), np.float32))
 

@@ -23,7 +23,7 @@ from winml_py import (
     ModelNotFoundError,
     Weights,
 )
-from winml_py.core.base.winrt_object import inside
+from winml_py.core.base.winrt_object import private_state
 from winml_py.errors import ModelDisposedError
 
 TELLING = {
@@ -243,7 +243,7 @@ def test_a_large_model_is_opened_over_its_file(tmp_path: Path) -> None:
     path = tmp_path / "large ü.onnx"
     path.write_bytes(proto.SerializeToString())
     loaded = LearningModel.load(path)
-    opened = inside(loaded).open().engine_input(inside(loaded).header)
+    opened = private_state(loaded).open().engine_input(private_state(loaded).header)
     assert not isinstance(opened, (str, bytes))
     assert len(opened.model) < 4096
     x = rng.random((3, 2100), np.float32)

@@ -26,7 +26,7 @@ from winml_py import (
     Weights,
     WinMLError,
 )
-from winml_py.core.base.winrt_object import inside
+from winml_py.core.base.winrt_object import private_state
 from winml_py.core.cache import folders
 from winml_py.core.runtime.providers.catalogue import AZURE, CUDA
 from winml_py.core.runtime.providers.provider import Provider
@@ -244,7 +244,7 @@ def test_openvinos_package_applies_or_refuses_it(openvino: object, row: Row) -> 
             LearningModelSession(model, None, options)
         return
     session = LearningModelSession(model, None, options)
-    compiled = inside(session).engine._compiled  # type: ignore[attr-defined]
+    compiled = private_state(session).engine._compiled  # type: ignore[attr-defined]
     names = ("INFERENCE_NUM_THREADS", "INFERENCE_PRECISION_HINT", "PERF_COUNT")
     config = {name: str(compiled.get_property(name)) for name in names}
     assert OPENVINO[row.option](session, config | {"shape": str(compiled.inputs[0].partial_shape)})

@@ -30,14 +30,14 @@ class Plain(HostEngine):
         self.explanation = Explanation(name, Precision.FLOAT32, "as asked for")
         self.function = function
         self.runs, self.is_open = 0, True
-        self.inside: Callable[[Stop | None], object] = lambda stop: None
+        self.private_state: Callable[[Stop | None], object] = lambda stop: None
         self.lock = threading.Lock()
 
     def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Any]:
         require_open(self if self.is_open else None)
         with self.lock:
             self.runs += 1
-        self.inside(stop)
+        self.private_state(stop)
         x: Any = bound.inputs["x"]
         y: Any = bound.outputs.get("y")
         if y is not None:
@@ -181,8 +181,8 @@ def test_the_reference_runs_first_because_outputs_may_lie_over_inputs() -> None:
     for rival, texts in ((doubling(), 0), (Plain("rival", lambda x: x * 3), 1)):
         engine, choices = chosen(rival)
         order: list[str] = []
-        choices.reference.inside = lambda stop, order=order: order.append("reference")
-        rival.inside = lambda stop, order=order: order.append("rival")
+        choices.reference.private_state = lambda stop, order=order: order.append("reference")
+        rival.private_state = lambda stop, order=order: order.append("rival")
         state = np.float32([7])
         rival.function = lambda x, function=rival.function: function(np.float32([7]))  # ours keep such arrays apart
         with told() as warned:
@@ -200,7 +200,7 @@ def test_a_rival_that_fails_is_wrong() -> None:
 
     engine, choices = chosen(rival)
     evaluate(engine, 1)
-    rival.inside = fail
+    rival.private_state = fail
     with told() as warned:
         assert evaluate(engine, 2) == [4]
     assert "it failed: It does not feel like it." in warned[0]
@@ -216,11 +216,11 @@ def test_what_the_reference_refuses_is_its_error_and_no_other_engine_sees_it() -
     def fail(stop: Stop | None) -> None:
         raise EvaluationError("Index 7 is outside.")
 
-    choices.reference.inside = fail
+    choices.reference.private_state = fail
     with pytest.raises(EvaluationError, match="Index 7"):
         evaluate(engine, 2)
     assert rival.runs == runs
-    choices.reference.inside = lambda stop: None
+    choices.reference.private_state = lambda stop: None
     before = choices.reference.runs
     assert evaluate(engine, 3) == [6]
     assert choices.reference.runs == before + 1  # the check is made up for
@@ -246,10 +246,10 @@ def test_a_stop_spans_both_runs_and_the_check_is_made_up_for() -> None:
         stop.require_not_requested()
 
     for place in (choices.reference, rival):
-        place.inside = stopped
+        place.private_state = stopped
         with pytest.raises(CanceledError):
             evaluate(engine, 2, stop=Stop())
-        place.inside = lambda stop: None
+        place.private_state = lambda stop: None
     before = choices.reference.runs
     evaluate(engine, 3)  # the second check
     evaluate(engine, 4)  # the fourth evaluation, and the third check
@@ -321,11 +321,11 @@ def test_shapes_that_are_new_are_checked_before_the_other_engine_sees_them() -> 
     for _ in range(16):
         evaluate(engine, 1)
     order: list[str] = []
-    rival.inside = lambda stop: order.append("rival")
+    rival.private_state = lambda stop: order.append("rival")
     assert not choices.reference.is_open
     assert evaluate(engine, 1, 2) == [2, 4]
     assert choices.reference.runs == 1  # compiled again
-    choices.reference.inside = lambda stop: order.append("reference")
+    choices.reference.private_state = lambda stop: order.append("reference")
     assert evaluate(engine, 1, 2, 3) == [2, 4, 6]
     assert evaluate(engine, 3, 4) == [6, 8]
     assert evaluate(engine, 3) == [6]
@@ -336,7 +336,7 @@ def test_shapes_that_are_new_are_checked_before_the_other_engine_sees_them() -> 
         raise EvaluationError("There are too many.")
 
     order.clear()
-    choices.reference.inside = refuse
+    choices.reference.private_state = refuse
     for _ in range(2):
         with pytest.raises(EvaluationError, match="too many"):
             evaluate(engine, 1, 2, 3, 4)
@@ -426,11 +426,11 @@ def test_closing_while_the_first_evaluation_decides_leaves_no_engine_open(waiter
     engine, choices = chosen(rival)
     deciding, closed = threading.Event(), threading.Event()
 
-    def inside() -> None:
+    def private_state() -> None:
         deciding.set()
         assert closed.wait(10)
 
-    choices.deciding = inside
+    choices.deciding = private_state
     with ThreadPoolExecutor(4) as pool:
         first = pool.submit(evaluate, engine, 1)
         assert deciding.wait(10)
@@ -447,7 +447,7 @@ def test_closing_in_a_check_leaves_no_engine_open() -> None:
     rival = doubling()
     engine, choices = chosen(rival)
     evaluate(engine, 1)
-    choices.reference.inside = lambda stop: engine.close()
+    choices.reference.private_state = lambda stop: engine.close()
     with pytest.raises(ClosedError):
         evaluate(engine, 2)
     assert (rival.is_open, choices.reference.is_open) == (False, False)

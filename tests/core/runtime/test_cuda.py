@@ -32,7 +32,7 @@ from winml_py import (
 )
 from winml_py.cli import doctor
 from winml_py.core.base.arrays import DeviceArray, MemoryLocation, as_device_array
-from winml_py.core.base.winrt_object import inside
+from winml_py.core.base.winrt_object import private_state
 from winml_py.core.runtime.engine import EngineOptions
 from winml_py.core.runtime.ort import compile as ort_compile
 from winml_py.core.runtime.providers import cuda, nvidia, probe, tensorrt
@@ -174,7 +174,7 @@ def test_pictures_of_the_host_go_to_the_card_as_bytes() -> None:
     device = Card()
     session, binding = open_session(model, device), LearningModelBinding(open_session(model))
     card = LearningModelBinding(session)
-    memory = inside(card).picture_tensors
+    memory = private_state(card).picture_tensors
     bound = []
     for value in (first, second, ImageFeatureValue([first, second]), ImageFeatureValue([first, other])):
         for each in (binding, card):

@@ -418,7 +418,7 @@ def test_sessions_share_an_engine_and_close_it() -> None:
     whole, operator = chain(function)
     loaded = LearningModel.load(whole, operators=[operator])
     first, second = LearningModelSession(loaded), LearningModelSession(loaded)
-    assert first._inside.engine is second._inside.engine
+    assert first._private_state.engine is second._private_state.engine
     binding = LearningModelBinding(second)
     binding.bind("x", X)
     first.close()
@@ -479,7 +479,7 @@ def test_profiles_and_engines() -> None:
     whole, operator = chain()
     with open_free_session(whole, operators=[operator], profiling=True) as made:
         made.evaluate_features({"x": X})
-        events = json.loads(made._inside.engine.end_profiling())
+        events = json.loads(made._private_state.engine.end_profiling())
     assert {event["args"]["op_name"] for event in events if event["name"].endswith("kernel_time")} == {"Neg", "Relu"}
     with open_free_session(whole, operators=[operator], engine="auto") as made:
         assert made.engine == "onnxruntime"

@@ -34,7 +34,7 @@ from winml_py import (
     Precision,
     TensorKind,
 )
-from winml_py.core.base.winrt_object import inside
+from winml_py.core.base.winrt_object import private_state
 from winml_py.core.cache import answers
 from winml_py.core.onnx_file.source import FileSource
 from winml_py.core.runtime.cpu import choice, decision, measure
@@ -184,7 +184,7 @@ def test_the_first_evaluation_decides(
     undecided = open_free_session(conv(batch=batch), engine="auto", intra_op_num_threads=1)
     binding = LearningModelBinding(undecided)
     binding.bind("x", noise(batch=2))
-    engine = inside(undecided).engine
+    engine = private_state(undecided).engine
     undecided.close()
     with pytest.raises(OSError, match="closed"):
         engine.run(Bound({"x": noise(batch=2)}))
@@ -460,7 +460,7 @@ def test_data_files_are_part_of_the_question(tmp_path: Path) -> None:
     for seconds in (1, 2):
         os.utime(tmp_path / "m.data", (seconds, seconds))
         loaded = LearningModel.load(path)
-        source = inside(loaded).open()
+        source = private_state(loaded).open()
         assert isinstance(source, FileSource)
         stamps.append(source.data_stamps())
     assert [stamp[0] for stamp in stamps[0]] == ["m.onnx", "m.data"]

@@ -46,7 +46,7 @@ from winml_py import (
     TensorLayout,
 )
 from winml_py.core.base.agreement import relative_error
-from winml_py.core.base.winrt_object import inside
+from winml_py.core.base.winrt_object import private_state
 from winml_py.core.runtime.gpu.compile import CONSTRAINTS
 from winml_py.core.runtime.ort import device_memory, recorded
 from winml_py.core.runtime.ort.errors import translate
@@ -189,7 +189,7 @@ def test_pictures_are_tensorized_on_the_device(
     value = picture_of(pixel_format, 50, 38)
     _, expected = tensor_of(None, contract, value, (16, 20))
     binding, came = tensor_of(gpu, contract, value, (16, 20))
-    is_on_device = not isinstance(inside(binding).picture_tensors["x"], np.ndarray)
+    is_on_device = not isinstance(private_state(binding).picture_tensors["x"], np.ndarray)
     assert is_on_device is (pixel_format is not BitmapPixelFormat.NV12)
     steps = np.float32([factor for factor, _ in contract.affine()])  # one level of a byte
     levels = np.moveaxis(np.abs(came - expected), contract.axes()[0], -1) / steps
@@ -215,13 +215,13 @@ def test_bounds_batches_and_new_pictures(gpu: LearningModelDevice) -> None:
     _, expected = tensor_of(None, contract, batch, (16, 16), **bounds)
     binding, came = tensor_of(gpu, contract, batch, (16, 16), **bounds)
     np.testing.assert_allclose(came, expected, atol=0.02)
-    first = inside(binding).picture_tensors["x"]
+    first = private_state(binding).picture_tensors["x"]
     binding.bind("x", batch[::-1], {"ImageContract": contract} | bounds)
-    assert inside(binding).picture_tensors["x"] is first  # the same memory, written again
+    assert private_state(binding).picture_tensors["x"] is first  # the same memory, written again
     mixed = [batch[0], picture_of(BitmapPixelFormat.RGB8, 33, 21).video_frame]
     _, expected = tensor_of(None, contract, mixed, (16, 16))
     binding, came = tensor_of(gpu, contract, mixed, (16, 16))
-    assert isinstance(inside(binding).picture_tensors["x"], np.ndarray)  # of two sizes: by the CPU
+    assert isinstance(private_state(binding).picture_tensors["x"], np.ndarray)  # of two sizes: by the CPU
     np.testing.assert_array_equal(came, expected)
 
 
@@ -457,7 +457,7 @@ def test_what_cannot_be_repeated_is_said_or_refused(gpu: LearningModelDevice) ->
 
 def test_a_session_that_is_closed_meanwhile_keeps_no_recording(gpu: LearningModelDevice) -> None:
     session = open_free_session(unary("Neg", ["n"]), gpu)
-    engine = inside(session).engine
+    engine = private_state(session).engine
     x = np.ones(3, np.float32)
     started = threading.Event()
 
@@ -607,12 +607,12 @@ def test_recorded_work_keeps_its_addresses(gpu: LearningModelDevice) -> None:
 
 def test_sessions_that_record_share_no_engine_and_others_do(gpu: LearningModelDevice) -> None:
     model = LearningModel.load(unary("Neg", [3]))
-    recording = [inside(LearningModelSession(model, gpu)).engine for _ in range(2)]
+    recording = [private_state(LearningModelSession(model, gpu)).engine for _ in range(2)]
     assert recording[0] is not recording[1]
     sharing = [
         LearningModelSession(model, gpu, make_options(batch_size_override=0, graph_capture=False)) for _ in range(2)
     ]
-    assert inside(sharing[0]).engine is inside(sharing[1]).engine
+    assert private_state(sharing[0]).engine is private_state(sharing[1]).engine
 
 
 def test_two_sessions_side_by_side(gpu: LearningModelDevice, cat: Path) -> None:

@@ -36,7 +36,7 @@ from winml_py import (
     Weights,
 )
 from winml_py.core.base import child_process
-from winml_py.core.base.winrt_object import inside
+from winml_py.core.base.winrt_object import private_state
 from winml_py.core.runtime.engine import EngineOptions
 from winml_py.core.runtime.isolated import engine, wire
 from winml_py.core.runtime.request import CompileRequest
@@ -79,7 +79,7 @@ def session() -> Iterator[LearningModelSession]:
 
 def number(session: LearningModelSession) -> int:
     """The process that its engine is in."""
-    return inside(session).engine.process_number  # type: ignore[attr-defined]
+    return private_state(session).engine.process_number  # type: ignore[attr-defined]
 
 
 def is_alive(pid: int) -> bool:
@@ -281,9 +281,9 @@ class TestTheSameAnswers:
     def test_a_profile(self) -> None:
         with isolated(MODELS / "digits.onnx", profiling=True) as session:
             session.evaluate_features({"image": random_digits()})
-            folder = Path(inside(session).engine._folder)  # type: ignore[attr-defined]
+            folder = Path(private_state(session).engine._folder)  # type: ignore[attr-defined]
             assert folder.is_dir()
-            assert b"Conv" in inside(session).engine.end_profiling()
+            assert b"Conv" in private_state(session).engine.end_profiling()
         wait_until(lambda: not folder.exists())
 
     def test_an_engine_that_is_named(self, openvino: object) -> None:
@@ -307,7 +307,7 @@ class TestTheSameAnswers:
             assert {candidate.engine for candidate in session.explain().candidates} >= {"onnxruntime"}
 
     def test_warnings_of_the_process(self, session: LearningModelSession) -> None:
-        isolated_engine: Any = inside(session).engine
+        isolated_engine: Any = private_state(session).engine
         lane = engine._Lane(Answering(b'{"value": 1, "warnings": ["It differs."]}'))
         with pytest.warns(EngineWarning, match="It differs"):
             assert isolated_engine._ask(lane, "placement", read=int) == 1
@@ -495,7 +495,7 @@ class TestEnds:
 
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         model = LearningModel.load(models.unary())
-        free, inside(session).engine._free = inside(session).engine._free, []  # type: ignore[attr-defined]
+        free, private_state(session).engine._free = private_state(session).engine._free, []  # type: ignore[attr-defined]
         raised: list[type[BaseException]] = []
         image = random_digits()
         try:
@@ -511,7 +511,7 @@ class TestEnds:
                         raised.append(type(error))
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-            inside(session).engine._free += free  # type: ignore[attr-defined]
+            private_state(session).engine._free += free  # type: ignore[attr-defined]
         assert EngineLostError in raised
         assert EvaluationError in raised
         assert session.evaluate_features({"image": PICTURES / "seven.png"}).top_k(1)[0].index == 7
@@ -558,7 +558,7 @@ class TestEnds:
     def test_an_answer_that_nobody_can_read(self, answer: bytes) -> None:
         session = isolated(MODELS / "digits.onnx")
         session.evaluate_features({"image": random_digits()})
-        (lane,) = inside(session).engine._free  # type: ignore[attr-defined]
+        (lane,) = private_state(session).engine._free  # type: ignore[attr-defined]
         lane.connection.close()
         lane.connection = Answering(answer)
         with session, pytest.raises(EngineLostError, match="that nobody can read"):
@@ -609,7 +609,7 @@ class TestEnds:
         with isolated(MODELS / "digits.onnx") as session:
             images = [random_digits(seed=seed) for seed in range(2)]
             session.evaluate_features({"image": images[0]})
-            (lane,) = inside(session).engine._free  # type: ignore[attr-defined]
+            (lane,) = private_state(session).engine._free  # type: ignore[attr-defined]
             with monkeypatch.context() as patch:
                 patch.setattr(lane.connection, "recv_bytes", interrupt)
                 with pytest.raises(KeyboardInterrupt):

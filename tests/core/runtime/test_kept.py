@@ -219,11 +219,11 @@ def test_a_float16_model_is_kept_as_it_is_compiled(keeping: Keeping, tmp_path: P
 
 
 def test_the_options_of_a_session_are_the_programs(keeping: Keeping, path: Path) -> None:
-    from winml_py.core.base.winrt_object import inside
+    from winml_py.core.base.winrt_object import private_state
 
     session = opened(path, provider_options={"trt_min_subgraph_size": 3})
     assert keeping.options[0]["trt_min_subgraph_size"] == "3"
-    assert inside(session).engine.options.provider_options == (("trt_min_subgraph_size", "3"),)
+    assert private_state(session).engine.options.provider_options == (("trt_min_subgraph_size", "3"),)
 
 
 def test_it_is_listed_and_the_command_clears_it(keeping: Keeping, path: Path) -> None:

@@ -31,7 +31,7 @@ from winml_py import (
     LearningModelSessionOptions,
     TensorFloat,
 )
-from winml_py.core.base.winrt_object import inside
+from winml_py.core.base.winrt_object import private_state
 from winml_py.core.runtime.providers.provider import Provider
 from winml_py.winrt.windows.foundation import AsyncStatus
 
@@ -64,13 +64,13 @@ def meet(runtime: Runtime, sessions: list[LearningModelSession], model: str, sec
     """Whether two runs are inside the runtime at once, where each waits so long for the other."""
     barrier, met = threading.Barrier(2), []
 
-    def inside() -> None:
+    def private_state() -> None:
         with suppress(threading.BrokenBarrierError):
             barrier.wait(seconds)
             met.append(True)
 
     _, given, expected = MODELS[model]
-    runtime.inside = inside
+    runtime.private_state = private_state
     with ThreadPoolExecutor(2) as pool:
         for came in pool.map(lambda session: evaluate(session, given), sessions):
             np.testing.assert_array_equal(came, expected)
@@ -82,16 +82,16 @@ def running(runtime: Runtime, session: LearningModelSession) -> Iterator[Future[
     """Within the block another thread is in a run of the session, and stays there."""
     entered, leaving = threading.Event(), threading.Event()
 
-    def inside() -> None:
+    def private_state() -> None:
         entered.set()
         assert leaving.wait(WAIT)
 
-    runtime.inside = inside
+    runtime.private_state = private_state
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(evaluate, session, np.float32([1, 2]))
         try:
             assert entered.wait(WAIT)
-            runtime.inside = lambda: None
+            runtime.private_state = lambda: None
             yield future
         finally:
             leaving.set()
@@ -134,8 +134,8 @@ def test_sessions_of_one_model_share_its_weights_where_nothing_is_recorded(
     one, two = (LearningModelSession(model, where, options) for _ in range(2))
     is_own = capture or (capture is None and provider.records_unasked) or provider.takes_one_thread
     assert len(runtime.sessions) == (2 if is_own else 1)
-    assert (inside(one).engine is inside(two).engine) is not is_own
-    assert (inside(one).lock is inside(two).lock) is provider.shares_lock
+    assert (private_state(one).engine is private_state(two).engine) is not is_own
+    assert (private_state(one).lock is private_state(two).lock) is provider.shares_lock
     one.close()
     np.testing.assert_array_equal(evaluate(two, MODELS["numbers"][1]), MODELS["numbers"][2])
 
@@ -153,12 +153,12 @@ def test_a_session_on_the_cpu_has_no_lock(runtime: Runtime, model: str) -> None:
 
 @by_provider
 def test_a_run_that_fails_leaves_the_lock_free(runtime: Runtime, provider: Provider) -> None:
-    def inside() -> None:
-        runtime.inside = lambda: None
+    def private_state() -> None:
+        runtime.private_state = lambda: None
         raise RuntimeError("no kernel")
 
     session = open_session(MODELS["numbers"][0], device(provider))
-    runtime.inside = inside
+    runtime.private_state = private_state
     with pytest.raises(EvaluationError, match="no kernel"):
         evaluate(session, np.float32([1, 2]))
     with ThreadPoolExecutor(1) as pool:  # another thread, for the lock is reentrant
@@ -233,7 +233,7 @@ def test_cancelling_what_waits_for_its_turn_leaves_the_outputs_of_the_run_before
     binding.bind("x", np.float32([1, 2]))
     binding.bind("y", output)
     entered, leaving = threading.Event(), threading.Event()
-    runtime.inside = lambda: entered.set() or leaving.wait(WAIT)
+    runtime.private_state = lambda: entered.set() or leaving.wait(WAIT)
     first = session.evaluate_async(binding)
     assert entered.wait(WAIT)
     second = session.evaluate_async(binding)
@@ -271,7 +271,7 @@ def test_making_a_session_can_be_cancelled_on_the_recorded_path(
     options = LearningModelSessionOptions()
     options.graph_capture = None if is_refused else True
     where = device(provider)
-    where._inside._provider = provider  # type: ignore[attr-defined]
+    where._private_state._provider = provider  # type: ignore[attr-defined]
     operation = LearningModelSession.create_async(LearningModel.load(MODELS["numbers"][0]), where, options)
     assert started.wait(WAIT)
     operation.cancel()

@@ -131,7 +131,7 @@ def test_arrays_are_bound_by_reference(shape: Any) -> None:
 def test_an_array_of_any_memory_order_is_read_by_its_indices(engine: str) -> None:
     x = np.arange(12, dtype=np.float32).reshape(4, 3)[::2].copy("F")
     opened = open_free_session(relu(), engine=engine)
-    evaluate = partial(opened._inside.engine.run, Bound({"x": x}))
+    evaluate = partial(opened._private_state.engine.run, Bound({"x": x}))
     np.testing.assert_array_equal(evaluate()["y"], [[0, 1, 2], [6, 7, 8]])
     x[1] = 5
     np.testing.assert_array_equal(evaluate()["y"], [[0, 1, 2], [5, 5, 5]])
@@ -148,7 +148,7 @@ def test_an_operator_on_the_fastest_engine_takes_any_memory_order(monkeypatch: p
 def test_an_output_of_fixed_shape_is_written_where_it_is_bound() -> None:
     """Not copied there: the engine's own tensor is the array's memory."""
     opened = open_free_session(relu(), engine="openvino")
-    engine: Any = opened._inside.engine
+    engine: Any = opened._private_state.engine
     x, y = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
     bound = Bound({"x": x}, {"y": y})
     assert engine.run(bound) == {}
@@ -208,7 +208,7 @@ def test_sizes_that_the_options_fix_are_compiled() -> None:
             else:
                 options.override_input_shape(name, size)
         opened = LearningModelSession(LearningModel.load(content), None, options)
-        compiled = opened._inside.engine._compiled  # type: ignore[attr-defined]
+        compiled = opened._private_state.engine._compiled  # type: ignore[attr-defined]
         assert list(compiled.inputs[0].shape) == [4, 3]
 
 
@@ -490,7 +490,7 @@ def test_closing_during_a_run() -> None:
     binding, out = LearningModelBinding(opened), np.zeros((700, 700), np.float32)
     binding.bind("x", feeds["x"])
     binding.bind("y", out)
-    compiled = opened._inside.engine
+    compiled = opened._private_state.engine
     operation = opened.evaluate_async(binding)
     opened.close()
     try:
@@ -507,7 +507,7 @@ def test_closing_during_a_run() -> None:
 def test_closing_in_the_middle_of_a_run_keeps_what_is_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """The run goes on to its end with the memory that was bound: a read-only input, and an output of free size."""
     opened = open_free_session(relu(("n", 3)), engine="openvino")
-    engine = opened._inside.engine
+    engine = opened._private_state.engine
     x, y = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
     view = x.view()
     view.flags.writeable = False
@@ -530,7 +530,7 @@ def test_sessions_of_one_model_share_what_is_compiled() -> None:
     loaded, options = LearningModel.load(relu()), LearningModelSessionOptions()
     options.engine = "openvino"
     first, second = (LearningModelSession(loaded, None, options) for _ in range(2))
-    assert first._inside.engine is second._inside.engine
+    assert first._private_state.engine is second._private_state.engine
     first.close()
     assert second.evaluate_features({"x": np.ones((2, 3), np.float32)}).outputs["y"].to_numpy().all()
 

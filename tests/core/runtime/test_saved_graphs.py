@@ -26,7 +26,7 @@ from winml_py import (
     Tuning,
     Weights,
 )
-from winml_py.core.base.winrt_object import inside
+from winml_py.core.base.winrt_object import private_state
 from winml_py.core.cache import folders
 from winml_py.core.runtime.ort import saved_graph as compiling
 
@@ -57,14 +57,14 @@ def answer(session: LearningModelSession, one: np.ndarray[Any, Any]) -> np.ndarr
 
 def graph_of(session: LearningModelSession) -> str:
     """The path of the file that the runtime was given."""
-    return str(inside(session).engine._session._model_path)  # type: ignore[attr-defined]
+    return str(private_state(session).engine._session._model_path)  # type: ignore[attr-defined]
 
 
 def test_one_saved_graph_serves_sessions_of_different_threads(chain: Path, one: np.ndarray[Any, Any]) -> None:
     sessions = [opened(chain, threads) for threads in (1, 2, 3)]
     (made,) = folders.entries()
     assert {graph_of(session) for session in sessions} == {str(made.path / "graph.onnx")}
-    assert len({id(inside(session).engine) for session in sessions}) == 3
+    assert len({id(private_state(session).engine) for session in sessions}) == 3
     for session in sessions:
         np.testing.assert_array_equal(answer(session, one), run_first(chain, one))
 

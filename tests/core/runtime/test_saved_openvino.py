@@ -18,7 +18,7 @@ from onnx import helper
 from helpers.models import chain_matrices, model, tensor
 from helpers.sessions import make_options
 from winml_py import CanceledError, LearningModel, LearningModelSession, LearningModelSessionOptions, Precision, Weights
-from winml_py.core.base.winrt_object import inside
+from winml_py.core.base.winrt_object import private_state
 from winml_py.core.cache import answers, folders
 from winml_py.core.runtime.cpu import measure
 from winml_py.core.runtime.openvino import compile as openvino_compile
@@ -50,7 +50,7 @@ def is_right(session: LearningModelSession, path: Path) -> bool:
 
 
 def is_from_disk(session: LearningModelSession) -> bool:
-    return "blob" in vars(inside(session).engine._compiled)  # type: ignore[attr-defined]
+    return "blob" in vars(private_state(session).engine._compiled)  # type: ignore[attr-defined]
 
 
 @contextmanager

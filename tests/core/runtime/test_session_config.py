@@ -21,13 +21,13 @@ from winml_py import (
     Tuning,
     WinMLError,
 )
-from winml_py.core.base.winrt_object import inside
+from winml_py.core.base.winrt_object import private_state
 
 
 def test_entries_reach_the_runtime_last_of_all() -> None:
     entries = {"session.disable_prepacking": True, "session.intra_op.allow_spinning": "0", "ep.any.thing": 7}
     session = open_session(unary("Neg", [3]), session_config=entries, intra_op_thread_spinning=True)
-    native = inside(session).engine._session.get_session_options()  # type: ignore[attr-defined]
+    native = private_state(session).engine._session.get_session_options()  # type: ignore[attr-defined]
     assert native.get_session_config_entry("session.disable_prepacking") == "1"
     assert native.get_session_config_entry("session.intra_op.allow_spinning") == "0"
     assert native.get_session_config_entry("ep.any.thing") == "7"

@@ -17,7 +17,7 @@ import pytest
 from helpers.paths import MODELS, ROOT
 from helpers.sessions import open_session
 from winml_py import InvalidArgumentError, LearningModel, LearningModelSession, LearningModelSessionOptions, Tuning
-from winml_py.core.base.winrt_object import inside
+from winml_py.core.base.winrt_object import private_state
 from winml_py.errors import IllegalCallError, StorageNotFoundError
 
 pytestmark = pytest.mark.usefixtures("all_cores")
@@ -63,7 +63,7 @@ def test_sessions_of_one_arena_are_right_from_eight_threads() -> None:
     paths = [MODELS / f"{name}.onnx" for name in ("edges", "blur", "sharpen", "emboss")]
     shared = [open_session(path, tuning=Tuning(shared_arena=True)) for path in paths]
     apart = [open_session(path) for path in paths]
-    natives = [inside(session).engine._session.get_session_options() for session in shared]  # type: ignore[attr-defined]
+    natives = [private_state(session).engine._session.get_session_options() for session in shared]  # type: ignore[attr-defined]
     assert {native.get_session_config_entry("session.use_env_allocators") for native in natives} == {"1"}
 
     def work(index: int) -> None:
@@ -82,7 +82,7 @@ def test_sessions_of_one_arena_are_right_from_eight_threads() -> None:
 @pytest.mark.parametrize("level", ["none", "basic", "extended", "layout", "all"])
 def test_every_level_is_one_of_the_runtimes(level: str) -> None:
     opened = open_session(MODELS / "digits.onnx", tuning=Tuning(graph_optimization=level))
-    native = inside(opened).engine._session  # type: ignore[attr-defined]
+    native = private_state(opened).engine._session  # type: ignore[attr-defined]
     came = native.get_session_options().graph_optimization_level.name
     assert came == ("ORT_DISABLE_ALL" if level == "none" else f"ORT_ENABLE_{level.upper()}")
 
@@ -93,7 +93,7 @@ def test_sessions_of_equal_tuning_share_an_engine() -> None:
     for arena in (True, True, False):
         options = LearningModelSessionOptions()
         options.tuning = Tuning(memory_arena=arena)
-        engines.append(inside(LearningModelSession(model, None, options)).engine)
+        engines.append(private_state(LearningModelSession(model, None, options)).engine)
     assert engines[0] is not engines[2]
 
 

@@ -28,7 +28,7 @@ from winml_py import (
     ModelNotFoundError,
     TensorFloat,
 )
-from winml_py.core.base.winrt_object import inside
+from winml_py.core.base.winrt_object import private_state
 from winml_py.errors import IllegalCallError, MissingInputError
 from winml_py.results import AsyncOperation
 from winml_py.testing import FakeDevice
@@ -291,6 +291,6 @@ def test_making_a_session_can_be_cancelled() -> None:
     with pytest.raises(CanceledError):
         operation.get(120)
     assert operation.status is AsyncStatus.CANCELED
-    assert inside(model).engines._shared == {}  # nothing is left of it
+    assert private_state(model).engines._shared == {}  # nothing is left of it
     again = LearningModelSession(LearningModel.load(deep(2)))
     assert again.evaluate_features({"x": np.ones((1, 700), np.float32)}).outputs["y"].to_numpy()[0, 0] == 1

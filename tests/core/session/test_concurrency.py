@@ -27,7 +27,7 @@ from winml_py import (
     LearningModelSession,
     LearningModelSessionOptions,
 )
-from winml_py.core.base.winrt_object import inside
+from winml_py.core.base.winrt_object import private_state
 from winml_py.core.runtime.engine import Engine
 from winml_py.core.runtime.request import CompileRequest
 from winml_py.errors import ModelDisposedError
@@ -80,7 +80,7 @@ def test_a_signals_exception_comes_out_as_it_is_and_leaves_no_lock_held() -> Non
             except Interruption:
                 is_wanted = False
                 came += 1
-            assert not inside(binding)._lock.locked()
+            assert not private_state(binding)._lock.locked()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -143,10 +143,10 @@ def test_one_engine_is_compiled_when_many_ask_at_once() -> None:
 
     loaded = LearningModel.load(unary())
     device = FakeDevice(lambda inputs: {"y": inputs["x"]})
-    device._inside = Counting(lambda inputs: {"y": inputs["x"]})
+    device._private_state = Counting(lambda inputs: {"y": inputs["x"]})
     sessions = on_threads(lambda _: LearningModelSession(loaded, device))
     assert len(compiled) == 1
-    assert len({id(inside(session).engine) for session in sessions}) == 1
+    assert len({id(private_state(session).engine) for session in sessions}) == 1
     for session in sessions:
         session.close()
     LearningModelSession(loaded, device)
@@ -263,5 +263,5 @@ def test_closing_while_bindings_are_made() -> None:
                     break
             return kept
 
-        natives = [inside(binding)._values.natives for bindings in on_threads(work, 4) for binding in bindings]
+        natives = [private_state(binding)._values.natives for bindings in on_threads(work, 4) for binding in bindings]
         assert all(native is None or native._native is None for each in natives for native in each.values())

@@ -35,7 +35,7 @@ from winml_py import (
 )
 from winml_py.core.base.cancellation import Stop
 from winml_py.core.base.machine import usable_cores
-from winml_py.core.base.winrt_object import inside
+from winml_py.core.base.winrt_object import private_state
 from winml_py.core.cache import folders
 from winml_py.core.features.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
 from winml_py.core.features.tensor_classes import TENSOR_CLASSES
@@ -180,7 +180,7 @@ def test_threads_and_spinning() -> None:
     session = LearningModelSession(loaded, None, options)
     assert session.get_intra_op_num_threads() == 1
     assert not session.get_intra_op_thread_spinning()
-    native = inside(session).engine._session.get_session_options()  # type: ignore[attr-defined]
+    native = private_state(session).engine._session.get_session_options()  # type: ignore[attr-defined]
     assert native.intra_op_num_threads == 1
     assert native.get_session_config_entry("session.intra_op.allow_spinning") == "0"
     assert native.get_session_config_entry("session.inter_op.allow_spinning") == "0"
@@ -233,13 +233,13 @@ def test_sessions_with_equal_options_share_an_engine() -> None:
     one = LearningModelSessionOptions()
     one.intra_op_num_threads = 1
     engines = [
-        inside(LearningModelSession(loaded)).engine,
-        inside(LearningModelSession(loaded, LearningModelDevice(LearningModelDeviceKind.CPU))).engine,
-        inside(LearningModelSession(loaded, None, one)).engine,
-        inside(LearningModelSession(other)).engine,
+        private_state(LearningModelSession(loaded)).engine,
+        private_state(LearningModelSession(loaded, LearningModelDevice(LearningModelDeviceKind.CPU))).engine,
+        private_state(LearningModelSession(loaded, None, one)).engine,
+        private_state(LearningModelSession(other)).engine,
     ]
     first, second = LearningModelSession(loaded), LearningModelSession(loaded, LearningModelDevice())
-    assert inside(first).engine is inside(second).engine
+    assert private_state(first).engine is private_state(second).engine
     assert len({id(engine) for engine in engines[1:]}) == 3
     first.close()
     result = second.evaluate_features({"image": np.zeros((1, 1, 28, 28), np.float32)})
@@ -247,7 +247,7 @@ def test_sessions_with_equal_options_share_an_engine() -> None:
 
 
 def native_session(session: LearningModelSession) -> weakref.ref[Any]:
-    return weakref.ref(inside(session).engine._session)  # type: ignore[attr-defined]
+    return weakref.ref(private_state(session).engine._session)  # type: ignore[attr-defined]
 
 
 def test_the_last_session_to_close_frees_the_engine_at_once() -> None:
@@ -264,7 +264,7 @@ def test_the_last_session_to_close_frees_the_engine_at_once() -> None:
         second.close()
         assert native() is None  # although a binding and an output are still there
         assert output.to_numpy().sum() == pytest.approx(1)
-        assert inside(loaded).engines._shared == {}
+        assert private_state(loaded).engines._shared == {}
     finally:
         gc.enable()
 
@@ -282,17 +282,17 @@ def test_an_error_that_is_kept_keeps_no_engine() -> None:
     native = native_session(session)
     binding = LearningModelBinding(session)
     binding.bind("x", np.ones(2, np.float32))
-    inside(binding)._values.set_output("y", np.ones(3, np.float32))
+    private_state(binding)._values.set_output("y", np.ones(3, np.float32))
     with pytest.raises(SizeMismatchError) as info:
         session.evaluate(binding)
-    inside(binding)._values.set_output("y", None)
-    inside(binding)._values.set_input("x", np.ones(3, np.float32))
+    private_state(binding)._values.set_output("y", None)
+    private_state(binding)._values.set_input("x", np.ones(3, np.float32))
     stopped = Stop()
     stopped.request()
     with pytest.raises(CanceledError) as cancelled:
-        inside(binding).run(stopped)
+        private_state(binding).run(stopped)
     with pytest.raises(SizeMismatchError) as fed:
-        inside(session).engine.run(Bound({"x": np.ones(3, np.float32)}))
+        private_state(session).engine.run(Bound({"x": np.ones(3, np.float32)}))
     session.close()
     assert native() is None
     for kept in (info, cancelled, fed):

@@ -173,7 +173,7 @@ def test_when_all_are_lost_the_error_comes() -> None:
 
 def test_sessions_of_other_devices_have_the_options_and_go_with_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     other = StandIn()
-    compiler = other.device._inside
+    compiler = other.device._private_state
     requests, engines = [], []
     compile_model = compiler.compile
 
@@ -199,15 +199,15 @@ def test_sessions_of_other_devices_have_the_options_and_go_with_the_stream(monke
 def test_a_session_that_cannot_be_made_leaves_none_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = StandIn(), StandIn()
     engines = []
-    compile_first = first.device._inside.compile
+    compile_first = first.device._private_state.compile
     monkeypatch.setattr(
-        first.device._inside, "compile", lambda request: engines.append(compile_first(request)) or engines[-1]
+        first.device._private_state, "compile", lambda request: engines.append(compile_first(request)) or engines[-1]
     )
 
     def refuse(request: Any) -> Any:
         raise InvalidDeviceError("The stand-in has no room.", hint="Take another.")
 
-    monkeypatch.setattr(second.device._inside, "compile", refuse)
+    monkeypatch.setattr(second.device._private_state, "compile", refuse)
     with pytest.raises(InvalidDeviceError, match="no room"):
         opened().evaluate_many([], devices=[first.device, second.device])
     assert engines[0].function is None

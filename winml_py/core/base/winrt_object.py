@@ -54,13 +54,13 @@ class Closeable:
 # Public objects and their insides: what the rooms of the core share of an object, and programs do not see.
 
 
-class HasInside(Protocol[I_co]):
+class HasPrivateState(Protocol[I_co]):
     """A public object: a model has its content, a session its engine, a binding its evaluation, and so on."""
 
     @property
-    def _inside(self) -> I_co: ...
+    def _private_state(self) -> I_co: ...
 
 
-def inside(public: HasInside[I_co]) -> I_co:
+def private_state(public: HasPrivateState[I_co]) -> I_co:
     """The inside of a public object."""
-    return public._inside  # noqa: SLF001 - the one way in
+    return public._private_state  # noqa: SLF001 - the one way in

@@ -12,7 +12,7 @@ from ...enums import Precision
 from ...errors import ClosedError, DeviceLostError, EngineLostError, IllegalCallError, InvalidBindingError
 from ..base import child_process
 from ..base.arrays import Array, DType
-from ..base.winrt_object import Object, inside
+from ..base.winrt_object import Object, private_state
 from ..features.descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
@@ -69,9 +69,9 @@ class Compiled:
         compile_model: Callable[[CompileRequest], Engine],
     ) -> None:
         self._lease: Lease | None = lease
-        content = inside(model)
+        content = private_state(model)
         # The exporter's contract is asked again: an option may fix the sizes that it filled in, or leave them free.
-        self.inputs = LiveFeatures(map(content.with_exporters_contract, features), inside(content.contracts))
+        self.inputs = LiveFeatures(map(content.with_exporters_contract, features), private_state(content.contracts))
         self.input_names = frozenset(self.inputs)
         self.is_silent, self.missing_contracts = content.is_silent, content.missing_contracts
         self.outputs: Mapping[str, FeatureDescriptor] = {feature.name: feature for feature in model.output_features}
@@ -205,7 +205,7 @@ class LiveFeatures(Mapping[str, FeatureDescriptor]):
 class CompiledModel(Object):
     """The base of sessions: all that a binding needs to know of one."""
 
-    _inside: Compiled
+    _private_state: Compiled
 
     def __reduce__(self) -> NoReturn:
         raise IllegalCallError(

@@ -24,7 +24,7 @@ from ..base.arrays import Array, DeviceArray, MemoryLocation
 from ..base.cancellation import Stop, held
 from ..base.collections import MapView
 from ..base.messages import logger, type_name
-from ..base.winrt_object import HasInside, Object, inside
+from ..base.winrt_object import HasPrivateState, Object, private_state
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
 from ..features.pictures import NO_PROPERTIES, BindProperties, ImageFeatureValue, PictureFit
 from ..features.resolve import (
@@ -87,8 +87,8 @@ class LearningModelBinding(Object, MapView[Any]):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, session: HasInside[Compiled], /) -> None:
-        compiled = inside(session) if hasattr(session, "_inside") else None
+    def __init__(self, session: HasPrivateState[Compiled], /) -> None:
+        compiled = private_state(session) if hasattr(session, "_private_state") else None
         if not isinstance(compiled, Compiled):
             raise InvalidArgumentError(
                 f"Expected a LearningModelSession, got {type_name(session)}.",
@@ -97,7 +97,7 @@ class LearningModelBinding(Object, MapView[Any]):
         compiled.require_open()
         self._session = session  # a session that nobody else holds would close its engine
         self._is_silent = compiled.is_silent
-        self._inside = Evaluation(compiled)
+        self._private_state = Evaluation(compiled)
 
     def bind(self, name: str, value: BoundValue, properties: Mapping[str, object] | None = None, /) -> None:
         """Binds a value to an input or an output; a name bound before gets the new value.
@@ -120,39 +120,39 @@ class LearningModelBinding(Object, MapView[Any]):
             ClosedError: the session has been closed.
             IllegalCallError: another process made the session, and this one was forked from it.
         """
-        self._inside.bind(name, value, BindProperties.read(properties, self._is_silent))
+        self._private_state.bind(name, value, BindProperties.read(properties, self._is_silent))
 
     bind_with_properties = bind  # pywinrt 3's name
 
     def clear(self) -> None:
         """Unbinds everything, and lets go of the memory that pictures were turned into."""
-        self._inside.clear()
+        self._private_state.clear()
 
     @property
     def placements(self) -> dict[str, tuple[PicturePlacement, ...]]:
         """Where each picture that is bound lies in its input's tensor, by the names of inputs: one for each picture
         of a batch. They map points, boxes and masks back to the picture.
         """
-        return self._inside.placements
+        return self._private_state.placements
 
     def __getitem__(self, name: str) -> Any:
         try:
-            return self._inside.bound[name]
+            return self._private_state.bound[name]
         except KeyError:
-            bound = ", ".join(self._inside.bound) or "nothing"
+            bound = ", ".join(self._private_state.bound) or "nothing"
             raise NotBoundError(f"Nothing is bound to {name!r}.", hint=f"Bound so far: {bound}.") from None
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in self._inside.bound
+        return isinstance(name, str) and name in self._private_state.bound
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict(self._inside.bound))
+        return iter(dict(self._private_state.bound))
 
     def __len__(self) -> int:
-        return len(self._inside.bound)
+        return len(self._private_state.bound)
 
     def __repr__(self) -> str:
-        return f"<LearningModelBinding {self._inside.bound!r}>"
+        return f"<LearningModelBinding {self._private_state.bound!r}>"
 
 
 class Evaluation:
@@ -243,7 +243,7 @@ class Evaluation:
                     read = read.copy()
             self._set_array(name, value, read)
             if isinstance(value, Tensor):
-                self._bound_tensors[name] = inside(value)
+                self._bound_tensors[name] = private_state(value)
 
     def _set_array(self, name: str, value: object, read: Any) -> None:
         self._values.set_input(name, read)
@@ -421,7 +421,7 @@ def check_input(
         )
     if isinstance(bindable, (DeviceTensor, DevicePixels)):
         if isinstance(value, Tensor):
-            inside(value).require_valid()
+            private_state(value).require_valid()
         _require_here(bindable.array, descriptor.name, compiled.location)
     if isinstance(bindable, (Pictures, DevicePixels)) and bindable.placements:  # found here, for the errors of a bind
         contracts = compiled.missing_contracts

@@ -14,7 +14,7 @@ from ..base.arrays import Array, DeviceArray, exports_dlpack, host_array
 from ..base.buffers import Buffer
 from ..base.collections import ListOutput, MapOutput
 from ..base.messages import type_name
-from ..base.winrt_object import inside
+from ..base.winrt_object import private_state
 from ..features.containers import for_engine, is_buffer, is_element
 from ..features.descriptors import (
     FeatureDescriptor,
@@ -167,7 +167,7 @@ class TensorOutput:
     def __init__(
         self, bound: object, tensor: Tensor, memory: Array | DeviceArray | None = None, is_cast: bool = False
     ) -> None:
-        self._bound, self._storage, self._target, self._is_cast = bound, inside(tensor), memory, is_cast
+        self._bound, self._storage, self._target, self._is_cast = bound, private_state(tensor), memory, is_cast
         self.memory = memory if isinstance(memory, np.ndarray) else None
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
@@ -307,7 +307,7 @@ def writable_array(bound: Any, tensor: Tensor) -> Array | None:
     """
     if tensor.is_placeholder or isinstance(tensor, TensorString):
         return None
-    array = inside(tensor).memory()
+    array = private_state(tensor).memory()
     if not isinstance(bound, (Tensor, np.ndarray)) and exports_dlpack(bound):
         bound = host_array(bound)
     is_view = is_buffer(bound) and np.shares_memory(np.frombuffer(bound, np.uint8), array)

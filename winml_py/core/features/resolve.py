@@ -18,7 +18,7 @@ from ..base.arguments import is_stream
 from ..base.arrays import Array, DeviceArray, as_device_array, exports_dlpack, host_array, is_cuda_array
 from ..base.buffers import ByteArray
 from ..base.messages import type_name
-from ..base.winrt_object import inside
+from ..base.winrt_object import private_state
 from ..imaging.bitmap import SoftwareBitmap, VideoFrame
 from ..imaging.contract import ImageContract
 from ..imaging.geometry import Placement
@@ -206,7 +206,7 @@ def resolve(
         check_tensor(TensorFloat16Bit.create(feature.shape or None), descriptor)
         return HostTensor(feature, is_cast=True)
     check_tensor(feature, descriptor)
-    device_array = inside(feature).device_array
+    device_array = private_state(feature).device_array
     return HostTensor(feature) if device_array is None else DeviceTensor(feature, device_array)
 
 
@@ -392,7 +392,7 @@ def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
         raise mismatch(InvalidBindingError, hint)
     # A placeholder takes the shape that comes, and some features have none.
     if not value.is_placeholder and not (isinstance(descriptor, TensorFeatureDescriptor) and not descriptor.has_rank):
-        sizes, wanted_sizes = inside(value).shape or (), descriptor.shape
+        sizes, wanted_sizes = private_state(value).shape or (), descriptor.shape
         if len(sizes) != len(wanted_sizes):
             shape = " x ".join("any" if size == -1 else str(size) for size in wanted_sizes)
             how = f"reshape it to {shape}" if shape else "bind the number without a list or an array around it"

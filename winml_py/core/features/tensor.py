@@ -34,7 +34,7 @@ class Tensor(Closeable, Object):
         view_dtype: the element type that `create_from_array` takes and `get_as_vector_view` gives.
     """
 
-    __slots__ = ("__weakref__", "_inside")
+    __slots__ = ("__weakref__", "_private_state")
 
     tensor_kind: ClassVar[TensorKind]
     dtype: ClassVar[DType]
@@ -47,7 +47,7 @@ class Tensor(Closeable, Object):
         # Tensors are made by the factories below: a constructor of data would have to guess between copy and view.
         if len(storage) != 1 or not isinstance(storage[0], TensorStorage):
             raise TypeError(f"{type(self).__name__} has no constructor: use from_numpy, create or create_from_array")
-        self._inside = storage[0]
+        self._private_state = storage[0]
 
     @classmethod
     def _over(cls, array: Array | None, shape: tuple[int, ...] | None) -> Self:
@@ -187,19 +187,19 @@ class Tensor(Closeable, Object):
     @property
     def shape(self) -> Vector[int]:
         """The sizes; () for a placeholder that has none yet. Readable after `close`."""
-        return Vector(self._inside.shape or ())
+        return Vector(self._private_state.shape or ())
 
     @property
     def is_placeholder(self) -> bool:
         """Whether the tensor has no memory yet."""
-        return self._inside.is_placeholder
+        return self._private_state.is_placeholder
 
     @property
     def is_on_device(self) -> bool:
         """Whether the numbers are in a GPU's memory: an output bound with `DisableTensorCpuSync`, or what
         `LearningModelSession.upload` gave. Such a tensor is bound to sessions on that GPU without a copy.
         """
-        return self._inside.device_array is not None
+        return self._private_state.device_array is not None
 
     def to_numpy(self) -> Array:
         """The tensor as an array of `dtype`: a view of its memory, so writing to it changes the tensor.
@@ -211,8 +211,8 @@ class Tensor(Closeable, Object):
             IllegalCallError: the tensor is closed, or a placeholder without a shape; or it is an output, and the last
                 evaluation has failed.
         """
-        self._inside.require_valid()
-        return self._inside.memory()
+        self._private_state.require_valid()
+        return self._private_state.memory()
 
     def write(self, data: Array, /) -> None:
         """Writes new numbers into the tensor's memory, which stays where it is: recorded work of a GPU reads it there.
@@ -224,11 +224,11 @@ class Tensor(Closeable, Object):
             InvalidArgumentError, SizeMismatchError: another dtype, or another shape.
             IllegalCallError: the tensor is closed, or its memory is read-only or another library's.
         """
-        array, device_array = type(self).from_numpy(data).to_numpy(), self._inside.device_array
-        memory = self._inside.memory() if device_array is None else None
-        if array.shape != self._inside.shape:
+        array, device_array = type(self).from_numpy(data).to_numpy(), self._private_state.device_array
+        memory = self._private_state.memory() if device_array is None else None
+        if array.shape != self._private_state.shape:
             raise SizeMismatchError(
-                f"A tensor of shape {self._inside.shape} cannot hold an array of shape {array.shape}.",
+                f"A tensor of shape {self._private_state.shape} cannot hold an array of shape {array.shape}.",
                 hint="Make a new tensor for another shape.",
             )
         if device_array is not None:
@@ -237,7 +237,7 @@ class Tensor(Closeable, Object):
             np.copyto(memory, array)
         else:
             raise IllegalCallError("The tensor's memory is read-only.", hint="Make a new tensor of the array.")
-        self._inside.is_invalid = False
+        self._private_state.is_invalid = False
 
     def get_as_vector_view(self) -> VectorView:
         """A copy of the elements, in row-major order and as `view_dtype`; raises as `to_numpy`."""
@@ -249,16 +249,16 @@ class Tensor(Closeable, Object):
 
     def create_reference(self) -> MemoryBufferReference:
         """WinRT's way to the memory. While a reference is open, the tensor cannot be bound; `get_buffer` is simpler."""
-        if self._inside.is_closed:
+        if self._private_state.is_closed:
             return MemoryBufferReference(None)
         reference = MemoryBufferReference(self.get_buffer())
-        self._inside.add(reference)
+        self._private_state.add(reference)
         return reference
 
     @property
     def has_open_references(self) -> bool:
         """Whether a reference that `create_reference` gave is still open."""
-        return self._inside.has_open_references
+        return self._private_state.has_open_references
 
     def __buffer__(self, flags: int, /) -> memoryview:
         return self.get_buffer()
@@ -268,10 +268,10 @@ class Tensor(Closeable, Object):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        if self._inside.device_array is None:
+        if self._private_state.device_array is None:
             raise AttributeError("__cuda_array_interface__")
-        self._inside.require_valid()
-        return self._inside.device_array.cuda_interface
+        self._private_state.require_valid()
+        return self._private_state.device_array.cuda_interface
 
     def to_cupy(self) -> Any:
         """The tensor as a CuPy array: a view of its memory on the GPU; of a tensor in the host's memory, a copy.
@@ -283,8 +283,8 @@ class Tensor(Closeable, Object):
             import cupy
         except ImportError as error:
             raise IllegalCallError("CuPy is not installed.", hint="pip install 'winml-py[cuda]'") from error
-        self._inside.require_open()
-        self._inside.require_valid()
+        self._private_state.require_open()
+        self._private_state.require_valid()
         return cupy.asarray(self if hasattr(self, "__cuda_array_interface__") else self.to_numpy())
 
     def __dlpack__(self, **options: Any) -> Any:
@@ -293,7 +293,7 @@ class Tensor(Closeable, Object):
         return self.to_numpy().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        device_array = self._inside.device_array
+        device_array = self._private_state.device_array
         if device_array is not None and device_array.location.kind == "cuda":
             return 2, device_array.location.number  # kDLCUDA
         kind, index = self.to_numpy().__dlpack_device__()
@@ -311,16 +311,16 @@ class Tensor(Closeable, Object):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the class, the shape and the numbers, which are copied to the host's memory from a device."""
         array = None if self.is_placeholder else self.to_numpy()
-        return _unpickle, (type(self), array, self._inside.shape)
+        return _unpickle, (type(self), array, self._private_state.shape)
 
     def close(self) -> None:
         """Lets go of the memory; `shape` and `kind` stay readable. Twice is harmless."""
-        self._inside.close()
+        self._private_state.close()
 
     dispose = close
 
     def __repr__(self) -> str:
-        storage = self._inside
+        storage = self._private_state
         state = "closed" if storage.is_closed else "placeholder" if storage.is_placeholder else ""
         if storage.device_array is not None:
             state = f"on {storage.device_array.location}"

@@ -147,7 +147,7 @@ class TensorString(Tensor):
 
     def get_buffer(self) -> memoryview:
         """Refused: strings have no common memory."""
-        self._inside.require_open()
+        self._private_state.require_open()
         raise IllegalCallError(
             "A TensorString has no buffer.",
             hint="Use to_numpy() or get_as_vector_view().",

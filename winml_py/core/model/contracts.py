@@ -44,7 +44,7 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
 
     def __init__(self, features: Iterable[FeatureDescriptor]) -> None:
         self._features = {feature.name: feature for feature in features}
-        self._inside: dict[str, ImageContract] = {}
+        self._private_state: dict[str, ImageContract] = {}
 
     def __setitem__(self, name: str, contract: ImageContract | None) -> None:
         """Attaches a contract to an input, in place of one before it; None removes it.
@@ -57,7 +57,7 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
             hint = did_you_mean(name, self._features)
             raise InvalidArgumentError(f"The model has no input {name!r}.", hint=hint)
         if contract is None:
-            self._inside.pop(name, None)
+            self._private_state.pop(name, None)
             return
         if not isinstance(contract, ImageContract):
             raise InvalidArgumentError(
@@ -70,36 +70,36 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
                 + ("." if contract.tensor_kind is None else f", for {spell_kind(contract.tensor_kind)}."),
                 hint=_misfit_hint([feature], contract),
             )
-        self._inside[name] = contract
+        self._private_state[name] = contract
 
     def __getitem__(self, name: str) -> ImageContract:
         try:
-            return self._inside[name]
+            return self._private_state[name]
         except KeyError:
             raise self._missing(name) from None
 
     def __delitem__(self, name: str) -> None:
-        if self._inside.pop(name, None) is None:
+        if self._private_state.pop(name, None) is None:
             raise self._missing(name)
 
     def _missing(self, name: str) -> NotBoundError:
-        hint = did_you_mean(name, self._inside)
+        hint = did_you_mean(name, self._private_state)
         return NotBoundError(f"No contract is attached to {name!r}.", hint=hint)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(list(self._inside))
+        return iter(list(self._private_state))
 
     def __len__(self) -> int:
-        return len(self._inside)
+        return len(self._private_state)
 
     def __repr__(self) -> str:
         images = (feature for feature in self._features.values() if isinstance(feature, ImageFeatureDescriptor))
-        stated = {image.name: image.contract for image in images if image.name not in self._inside}
-        return f"AttachedContracts({self._inside!r}" + (f"; the model states {stated!r})" if stated else ")")
+        stated = {image.name: image.contract for image in images if image.name not in self._private_state}
+        return f"AttachedContracts({self._private_state!r}" + (f"; the model states {stated!r})" if stated else ")")
 
     def get(self, name: str, default: object = None, /) -> Any:
         """The contract that is attached to an input, or the default."""
-        return self._inside.get(name, default)
+        return self._private_state.get(name, default)
 
     def applied(self, feature: FeatureDescriptor) -> FeatureDescriptor:
         """The feature as an image with the contract that is attached to it; or as it is, where none is."""

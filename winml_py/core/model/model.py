@@ -12,7 +12,7 @@ from ..base.arguments import is_stream, read_bytes
 from ..base.async_operation import AsyncOperation
 from ..base.collections import NameMap, Vector
 from ..base.messages import type_name
-from ..base.winrt_object import Closeable, Object, inside
+from ..base.winrt_object import Closeable, Object, private_state
 from ..contracts.exporters import exporters_labels
 from ..contracts.labels import read_written_labels
 from ..features.descriptors import FeatureDescriptor
@@ -66,7 +66,7 @@ class LearningModel(Closeable, Object):
         inputs = Vector(describe(info, header.metadata) for info in infos)
         if not self._is_silent:
             self._labels = read_written_labels(header.metadata) or exporters_labels(header.metadata)
-        self._inside = ModelContent(source, header, inputs, self._is_silent, operators)
+        self._private_state = ModelContent(source, header, inputs, self._is_silent, operators)
         self._header = header
         self._size = source.size
         self._outputs = Vector(describe(info, header.metadata) for info in header.outputs)
@@ -171,8 +171,8 @@ class LearningModel(Closeable, Object):
 
         An input with an attached contract is an image.
         """
-        contracts = self._inside.contracts
-        return Vector(map(contracts.applied, self._inside.inputs)) if contracts else self._inside.inputs
+        contracts = self._private_state.contracts
+        return Vector(map(contracts.applied, self._private_state.inputs)) if contracts else self._private_state.inputs
 
     @property
     def contracts(self) -> AttachedContracts:
@@ -188,7 +188,7 @@ class LearningModel(Closeable, Object):
             >>> model.input_features[0].contract.mean
             (33.3,)
         """
-        return self._inside.contracts
+        return self._private_state.contracts
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -220,7 +220,7 @@ class LearningModel(Closeable, Object):
     @property
     def precision(self) -> str:
         """What floats the weights, inputs and outputs are: "float32", "float16", "mixed", "other", or "" for none."""
-        features = (*self._inside.inputs, *self._outputs)
+        features = (*self._private_state.inputs, *self._outputs)
         kinds = {feature.tensor_kind for feature in features if hasattr(feature, "tensor_kind")}
         kinds |= {TENSOR_KINDS.get(weight.element) for weight in self._header.weights}
         floats = kinds & {TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.DOUBLE}
@@ -230,14 +230,14 @@ class LearningModel(Closeable, Object):
     @property
     def is_disposed(self) -> bool:
         """Whether `dispose` has been called, or a session has taken the model over."""
-        return self._inside.is_disposed
+        return self._private_state.is_disposed
 
     def dispose(self) -> None:
         """Lets go of the model's bytes. Twice is harmless.
 
         Existing sessions go on, and all properties stay readable; a new session is refused.
         """
-        self._inside.dispose()
+        self._private_state.dispose()
 
     close = dispose
 
@@ -245,7 +245,7 @@ class LearningModel(Closeable, Object):
         """Pickles the path of the model's file with a digest of its contents, or the bytes where it has no file;
         attached contracts and operators go with it.
         """
-        content = self._inside
+        content = self._private_state
         state = type(self), packed(content.open()), content.operators, dict(content.contracts), self.name
         return _unpickle, state
 
@@ -255,7 +255,7 @@ class LearningModel(Closeable, Object):
         return model_html(self.name, self.description, self.input_features, self._outputs)
 
     def __repr__(self) -> str:
-        inputs, outputs = (", ".join(f.name for f in fs) for fs in (self._inside.inputs, self._outputs))
+        inputs, outputs = (", ".join(f.name for f in fs) for fs in (self._private_state.inputs, self._outputs))
         disposed = ", disposed" if self.is_disposed else ""
         return f"<LearningModel {self.name!r}: {inputs} -> {outputs}{disposed}>"
 
@@ -275,7 +275,7 @@ def _unpickle(
 
 def rename(model: LearningModel, name: str) -> None:
     """Gives a model another name; the file stays as it is."""
-    inside(model).header.graph_name = name
+    private_state(model).header.graph_name = name
 
 
 # ModelContent: what sessions need of a model.

@@ -53,15 +53,15 @@ class LearningModelDevice(Object):
     ) -> None:
         self._kind = kind = member(LearningModelDeviceKind, kind, "The kind of a device", InvalidDeviceError)
         self._device = device = _device or (None if kind in _CPU_KINDS else _gpu(kind))
-        self._inside: Compiler
+        self._private_state: Compiler
         if device is None:
             from .cpu.choice import CpuCompiler
 
-            self._inside = CpuCompiler()
+            self._private_state = CpuCompiler()
         else:
             from .gpu.compile import DeviceCompiler
 
-            self._inside = DeviceCompiler(device)
+            self._private_state = DeviceCompiler(device)
 
     @classmethod
     def find_all(cls) -> list[LearningModelDevice]:

@@ -12,7 +12,7 @@ from ...errors import InvalidArgumentError, NotSupportedError
 from ..base.cancellation import Stop
 from ..base.collections import Vector
 from ..base.messages import did_you_mean
-from ..base.winrt_object import inside
+from ..base.winrt_object import private_state
 from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
 from ..model.model import LearningModel
 from ..onnx_file.header import Header, TensorType
@@ -45,7 +45,7 @@ def compile_request(
     Raises:
         WinMLError: as `ModelSource.engine_input` does.
     """
-    header, libraries = inside(model).header, inside(model).operators.libraries
+    header, libraries = private_state(model).header, private_state(model).operators.libraries
     sizes = _sizes(features, header, options)
     ends = (*model.input_features, *model.output_features)
     kinds = {end.name: end.tensor_kind if isinstance(end, ShapedDescriptor) else None for end in ends}

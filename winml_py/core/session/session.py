@@ -15,7 +15,7 @@ from ..base.atomic_files import require_folder, write_whole, written_to
 from ..base.cancellation import Stop
 from ..base.collections import PropertySet
 from ..base.messages import type_name
-from ..base.winrt_object import Closeable, inside
+from ..base.winrt_object import Closeable, private_state
 from ..evaluation.compiled import Compiled, CompiledModel
 from ..evaluation.evaluation import Evaluation, LearningModelBinding, bind_features
 from ..evaluation.late_values import bind_later, check_features
@@ -90,11 +90,11 @@ class LearningModelSession(Closeable, CompiledModel):
         self._model, self._device = model, device if device is not None else LearningModelDevice()
         self._properties, self._facts = PropertySet(), ModelFacts(model.labels, model.metadata)
         self._given_options = copy(options)  # for sessions on other devices; the caller may change the original
-        content = inside(model)
+        content = private_state(model)
         if options is not None and not content.is_silent:
             require_known_dimensions(options, content.header)
-        self._inside = self._compile(engine_options(options), _stop)
-        self._options = self._inside.engine.options
+        self._private_state = self._compile(engine_options(options), _stop)
+        self._options = self._private_state.engine.options
         if options is not None and options.close_model_on_session_creation:
             model.dispose()
 
@@ -119,7 +119,7 @@ class LearningModelSession(Closeable, CompiledModel):
         return AsyncOperation(lambda stop: cls(model, device, options, _stop=stop))
 
     def _compile(self, options: EngineOptions, stop: Stop | None) -> Compiled:
-        model, content, compiler = self._model, inside(self._model), inside(self._device)
+        model, content, compiler = self._model, private_state(self._model), private_state(self._device)
         if options.isolation is not None:
             compiler = isolate(compiler, options.isolation, self._device, content.operators.functions)
         options = with_dimensions(model.input_features, options)
@@ -169,16 +169,16 @@ class LearningModelSession(Closeable, CompiledModel):
 
         "undecided" where the options leave a choice, until the first evaluation decides.
         """
-        return self._inside.engine.explanation.engine
+        return self._private_state.engine.explanation.engine
 
     @property
     def precision(self) -> Precision:
         """The arithmetic it computes in: `FLOAT32` or `HALF`; `AUTO` while the first evaluation has yet to decide."""
-        return self._inside.engine.explanation.precision
+        return self._private_state.engine.explanation.precision
 
     def explain(self) -> Explanation:
         """Why this engine and precision were taken, with what was measured; `print` it."""
-        return self._inside.engine.explanation
+        return self._private_state.engine.explanation
 
     @property
     def placement(self) -> list[PlacedNode]:
@@ -190,7 +190,7 @@ class LearningModelSession(Closeable, CompiledModel):
         Raises:
             IllegalCallError: the first evaluation has yet to decide on the engine.
         """
-        return self._inside.engine.placement()
+        return self._private_state.engine.placement()
 
     def end_profiling(self, path: str | os.PathLike[str], /) -> None:
         """Writes what each node took since the session was made, and records no more; see `options.profiling`.
@@ -206,7 +206,7 @@ class LearningModelSession(Closeable, CompiledModel):
             StorageNotFoundError: there is no such folder.
             StorageAccessError: the file cannot be written.
         """
-        engine = self._inside.engine
+        engine = self._private_state.engine
         require_folder(path)
         with written_to(path):
             write_whole(path, engine.end_profiling())
@@ -218,7 +218,7 @@ class LearningModelSession(Closeable, CompiledModel):
             InvalidDeviceError: the session's device has no memory of its own.
             InvalidBindingError: the value is no array of a type that tensors have.
         """
-        engine = self._inside.engine
+        engine = self._private_state.engine
         if engine.location is None:
             raise InvalidDeviceError(
                 f"The session runs on {self._device.name}, which has no memory of its own.",
@@ -227,7 +227,7 @@ class LearningModelSession(Closeable, CompiledModel):
         tensor = as_tensor(value)
         if tensor is None or isinstance(tensor, TensorString):
             raise InvalidBindingError(f"{type_name(value)} is no tensor of numbers.", hint="Pass an array.")
-        with self._inside.lock:
+        with self._private_state.lock:
             return on_device(type(tensor), engine.upload(tensor.to_numpy()))
 
     @property
@@ -236,7 +236,7 @@ class LearningModelSession(Closeable, CompiledModel):
 
         Then the session is dead: make another one, on a new device where that has gone.
         """
-        return self._inside.is_lost
+        return self._private_state.is_lost
 
     def evaluate(
         self, binding: LearningModelBinding, correlation_id: str = "", /, *, timeout: float | None = None
@@ -281,7 +281,7 @@ class LearningModelSession(Closeable, CompiledModel):
             ClosedError: the session has been closed. Everything else is raised by the operation.
         """
         evaluation = self._evaluation_of(binding)
-        self._inside.require_open()
+        self._private_state.require_open()
         return AsyncOperation(lambda stop: self._run(evaluation, correlation_id, stop))
 
     def evaluate_features(
@@ -304,7 +304,7 @@ class LearningModelSession(Closeable, CompiledModel):
         """
         _require_text(correlation_id)
         self._require_mapping(features)
-        return self._run_limited(bind_features(self._inside, features), correlation_id, timeout)
+        return self._run_limited(bind_features(self._private_state, features), correlation_id, timeout)
 
     def evaluate_features_async(
         self, features: Mapping[str, object], correlation_id: str = "", /
@@ -330,8 +330,10 @@ class LearningModelSession(Closeable, CompiledModel):
             7
         """
         self._require_mapping(features)
-        values = check_features(self._inside, features)
-        return AsyncOperation(lambda stop: self._run(bind_later(self._inside, values, stop), correlation_id, stop))
+        values = check_features(self._private_state, features)
+        return AsyncOperation(
+            lambda stop: self._run(bind_later(self._private_state, values, stop), correlation_id, stop)
+        )
 
     def evaluate_many(
         self,
@@ -395,7 +397,7 @@ class LearningModelSession(Closeable, CompiledModel):
         """
         from ..streams.stream import StreamSettings, open_stream
 
-        self._inside.require_open()
+        self._private_state.require_open()
         settings = StreamSettings(concurrency, batch, contract, fast_decode, progress, devices, copy)
         model, options = self._model, self._given_options
         return open_stream(inputs, settings, self, lambda device: LearningModelSession(model, device, options))
@@ -406,7 +408,7 @@ class LearningModelSession(Closeable, CompiledModel):
         Twice is harmless. Model, device and results stay readable. In a forked process it leaves the parent's engine
         alone.
         """
-        self._inside.close()
+        self._private_state.close()
 
     dispose = close
 
@@ -423,7 +425,7 @@ class LearningModelSession(Closeable, CompiledModel):
 
     @property
     def _state(self) -> str:
-        compiled = self._inside
+        compiled = self._private_state
         if compiled.is_inherited:
             return "of another process"
         return "closed" if compiled.is_closed else "lost" if compiled.is_lost else ""
@@ -437,8 +439,8 @@ class LearningModelSession(Closeable, CompiledModel):
             )
 
     def _evaluation_of(self, binding: LearningModelBinding) -> Evaluation:
-        evaluation = getattr(binding, "_inside", None)
-        if not isinstance(evaluation, Evaluation) or evaluation.compiled is not self._inside:
+        evaluation = getattr(binding, "_private_state", None)
+        if not isinstance(evaluation, Evaluation) or evaluation.compiled is not self._private_state:
             raise InvalidArgumentError(
                 f"Expected a LearningModelBinding that was made for this session, got {type_name(binding)}.",
                 hint="Make one: LearningModelBinding(session). For a dict, call session.evaluate_features(dict).",

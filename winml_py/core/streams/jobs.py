@@ -24,7 +24,7 @@ from ..base.agreement import HALF_TOLERANCE, relative_error
 from ..base.arrays import Array
 from ..base.collections import NameMap
 from ..base.messages import type_name
-from ..base.winrt_object import inside
+from ..base.winrt_object import private_state
 from ..evaluation.compiled import Compiled
 from ..evaluation.evaluation import LearningModelBinding
 from ..evaluation.result import LearningModelEvaluationResult, ModelFacts, for_stream_item
@@ -254,7 +254,7 @@ class Evaluates(Protocol):
     """What a stream asks of a session."""
 
     @property
-    def _inside(self) -> Compiled: ...
+    def _private_state(self) -> Compiled: ...
 
     @property
     def device(self) -> LearningModelDevice:
@@ -280,7 +280,7 @@ class SessionRunner:
             binding = self._bindings.pop()
         except IndexError:
             binding = LearningModelBinding(self._session)
-        inside(binding).forget()  # or an item would be given what an earlier one bound
+        private_state(binding).forget()  # or an item would be given what an earlier one bound
         for name, value in features.items():
             binding.bind(name, value, self._properties.get(name) if self._properties else None)
         result = self._session.evaluate(binding)

@@ -18,7 +18,7 @@ from ...errors import DeviceLostError, IllegalCallError, InvalidArgumentError
 from ..base.arguments import require_type, truth, whole_number
 from ..base.child_process import shared_pool
 from ..base.machine import usable_cores
-from ..base.winrt_object import Closeable, inside
+from ..base.winrt_object import Closeable, private_state
 from ..evaluation.compiled import Compiled
 from ..evaluation.result import LearningModelEvaluationResult, with_placements
 from ..features.pictures import BindProperties
@@ -77,7 +77,7 @@ def open_stream(
     batch_size = 1 if batch is None else whole_number(batch, "batch", 1)
     if progress is not None and not callable(progress):
         raise InvalidArgumentError(f"progress is {progress!r}.", hint="Write a function of two numbers: done, total.")
-    compiled = inside(session)
+    compiled = private_state(session)
     properties: dict[str, dict[str, Any]] = {}
     if contract is not None:
         require_type(contract, ImageContract, "Write ImageContract.imagenet(), say, or make one.")
@@ -258,7 +258,7 @@ class DevicesRunner:
     """
 
     def __init__(self, sessions: Sequence[Evaluates], slots: Sequence[int], properties: Properties) -> None:
-        self._compiled: Compiled = inside(sessions[0])
+        self._compiled: Compiled = private_state(sessions[0])
         self._properties = {
             name: BindProperties.read(properties.get(name), self._compiled.is_silent) for name in self._compiled.inputs
         }
