@@ -45,7 +45,6 @@ from ..imaging.geometry import Placement
 from ..imaging.picture_placement import PicturePlacement
 from ..imaging.tensorize import tensorize_batch
 from ..runtime.runs import Bound, Kept
-from .compiled import Compiled
 from .outputs import (
     ImageOutput,
     OutputSlot,
@@ -54,6 +53,7 @@ from .outputs import (
     slot_for_container,
     writable_array,
 )
+from .session_state import SessionState
 
 if TYPE_CHECKING:
     from ..features.resolve import BoundValue
@@ -87,17 +87,17 @@ class LearningModelBinding(Object, MapView[Any]):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, session: HasPrivateState[Compiled], /) -> None:
-        compiled = private_state(session) if hasattr(session, "_private_state") else None
-        if not isinstance(compiled, Compiled):
+    def __init__(self, session: HasPrivateState[SessionState], /) -> None:
+        session_state = private_state(session) if hasattr(session, "_private_state") else None
+        if not isinstance(session_state, SessionState):
             raise InvalidArgumentError(
                 f"Expected a LearningModelSession, got {type_name(session)}.",
                 hint="Write LearningModelBinding(session), where session = LearningModelSession(model).",
             )
-        compiled.require_open()
+        session_state.require_open()
         self._session = session  # a session that nobody else holds would close its engine
-        self._is_silent = compiled.is_silent
-        self._private_state = Evaluation(compiled)
+        self._is_silent = session_state.is_silent
+        self._private_state = BindingState(session_state)
 
     def bind(self, name: str, value: BoundValue, properties: Mapping[str, object] | None = None, /) -> None:
         """Binds a value to an input or an output; a name bound before gets the new value.
@@ -155,7 +155,7 @@ class LearningModelBinding(Object, MapView[Any]):
         return f"<LearningModelBinding {self._private_state.bound!r}>"
 
 
-class Evaluation:
+class BindingState:
     """The inside of a binding. Its lock makes threads that use one binding take turns.
 
     Attributes:
@@ -165,18 +165,18 @@ class Evaluation:
             one before it.
     """
 
-    def __init__(self, compiled: Compiled) -> None:
-        self.compiled = compiled
+    def __init__(self, session_state: SessionState) -> None:
+        self.session_state = session_state
         self._lock = threading.Lock()
         self._reset()
 
     def _reset(self) -> None:
-        self._values = Bound(lock=self.compiled.lock)
+        self._values = Bound(lock=self.session_state.lock)
         self.picture_tensors: dict[str, Array | DeviceArray] = {}
         self._placements: dict[str, list[Placement]] = {}
         self._fits: dict[str, PictureFit] = {}
         self._scratches: list[Scratch] = []
-        device_pictures = self.compiled.pictures
+        device_pictures = self.session_state.pictures
         self._device_tensorizer = device_pictures.tensorizer() if device_pictures is not None else None
         # The tensors among the inputs, which another evaluation may write.
         self._bound_tensors: dict[str, TensorStorage] = {}
@@ -184,11 +184,11 @@ class Evaluation:
         self._shared_arrays: dict[str, DeviceArray] = {}
         self.bound: dict[str, Any] = {}
         self._is_checked = True
-        self._slots: dict[str, OutputSlot] = {**self.compiled.unbound_outputs}
+        self._slots: dict[str, OutputSlot] = {**self.session_state.unbound_outputs}
 
     def clear(self) -> None:
         """Unbinds everything, and lets go of the memory that pictures were turned into."""
-        self.compiled.require_open()  # before the lock, which in a forked process nobody might release
+        self.session_state.require_open()  # before the lock, which in a forked process nobody might release
         with self._lock:
             self._reset()
 
@@ -201,25 +201,27 @@ class Evaluation:
             for name in list(self._values.outputs):
                 self._values.set_output(name, None)
             for name in self.bound.keys() & self._slots.keys():
-                self._slots[name] = self.compiled.unbound_outputs[name]
+                self._slots[name] = self.session_state.unbound_outputs[name]
             self._bound_tensors, self.bound, self._shared_arrays = {}, {}, {}
 
     def bind(self, name: str, value: object, properties: BindProperties = NO_PROPERTIES) -> None:
         """Binds a value to the input or output of a name; raises as `Compiled.find`, `bind_input` and `bind_output`."""
-        plain = self.compiled.plain.get(name) if type(value) is np.ndarray and properties is NO_PROPERTIES else None
+        plain = (
+            self.session_state.plain.get(name) if type(value) is np.ndarray and properties is NO_PROPERTIES else None
+        )
         if plain is not None and plain.takes(value):  # type: ignore[arg-type]  # as nearly always
-            self.compiled.require_open()
+            self.session_state.require_open()
             with self._lock:
                 self._set_array(name, value, value)
             return
-        descriptor, is_input = self.compiled.find(name)
+        descriptor, is_input = self.session_state.find(name)
         bind = self.bind_input if is_input else self.bind_output
         bind(descriptor, value, properties)
 
     def bind_input(self, descriptor: FeatureDescriptor, value: object, properties: BindProperties) -> None:
         """Binds a value to an input; raises as `check_input` does, and where the session is closed."""
-        self.compiled.require_open()  # before a picture is decoded, and before the lock, as in `clear`
-        bindable = check_input(value, descriptor, properties, self.compiled, self._fits.get(descriptor.name))
+        self.session_state.require_open()  # before a picture is decoded, and before the lock, as in `clear`
+        bindable = check_input(value, descriptor, properties, self.session_state, self._fits.get(descriptor.name))
         self.set_input(descriptor, value, bindable)
 
     def set_input(self, descriptor: FeatureDescriptor, value: object, bindable: Bindable) -> None:
@@ -275,7 +277,7 @@ class Evaluation:
                     tensor = memory = fit.memory(before)
                     tensorize_batch(bitmaps, fit.contract, placements, memory, self._scratches)
         except DeviceLostError as error:  # a picture is tensorized there
-            self.compiled.lose(error)
+            self.session_state.lose(error)
             raise
         self._placements[name] = pictures.placements
         # A picture of the same size is written over the one before, in memory that the engine reads already.
@@ -292,8 +294,8 @@ class Evaluation:
 
     def bind_output(self, descriptor: FeatureDescriptor, bound: object, properties: BindProperties) -> None:
         """Binds what an output is to be written into; raises as `check_output`, and where the session is closed."""
-        self.compiled.require_open()
-        self.set_output(descriptor, bound, check_output(bound, descriptor, properties, self.compiled))
+        self.session_state.require_open()
+        self.set_output(descriptor, bound, check_output(bound, descriptor, properties, self.session_state))
 
     def set_output(self, descriptor: FeatureDescriptor, bound: object, checked: CheckedOutput) -> None:
         """Binds what `check_output` found in a value."""
@@ -313,10 +315,10 @@ class Evaluation:
             IllegalCallError: an input is a tensor that another evaluation was to write, and that failed.
             WinMLError: what the engine raises.
         """
-        engine = self.compiled.require_open()  # before the lock, as in `clear`
+        engine = self.session_state.require_open()  # before the lock, as in `clear`
         with self._lock if stop is None else held(self._lock, stop):
-            if not self.compiled.input_names <= self.bound.keys():
-                missing = [feature for name, feature in self.compiled.inputs.items() if name not in self.bound]
+            if not self.session_state.input_names <= self.bound.keys():
+                missing = [feature for name, feature in self.session_state.inputs.items() if name not in self.bound]
                 expected = ", ".join(f"{feature.name} ({feature.expects()})" for feature in missing)
                 raise MissingInputError(f"Missing Input: {expected}.", hint="Bind every input before evaluate().")
             for storage in self._bound_tensors.values():
@@ -336,7 +338,7 @@ class Evaluation:
                 return {name: slot.receive(fresh.get(name)) for name, slot in self._slots.items()}
             except BaseException as error:
                 if isinstance(error, DeviceLostError):
-                    self.compiled.lose(error)
+                    self.session_state.lose(error)
                 if has_begun:
                     self._invalidate_outputs()
                 if type(error) is EvaluationError:
@@ -375,16 +377,16 @@ class Evaluation:
         }
 
 
-def bind_features(compiled: Compiled, features: Mapping[str, object]) -> Evaluation:
+def bind_features(session_state: SessionState, features: Mapping[str, object]) -> BindingState:
     """An evaluation of values by the names of inputs and outputs.
 
     Raises:
         WinMLError: as a bind does.
     """
-    evaluation = Evaluation(compiled)
+    evaluation = BindingState(session_state)
     for name, value in features.items():
         if type(value) is not np.ndarray and isinstance(value, (str, bytes, os.PathLike)):
-            descriptor, is_input = compiled.find(name)
+            descriptor, is_input = session_state.find(name)
             if is_input and is_picture_file(value, descriptor):
                 value = ImageFeatureValue.load(value)
         evaluation.bind(name, value)
@@ -403,7 +405,7 @@ def check_input(
     value: object,
     descriptor: FeatureDescriptor,
     properties: BindProperties,
-    compiled: Compiled,
+    session_state: SessionState,
     before: PictureFit | None = None,
 ) -> Bindable:
     """What a caller binds to an input of a session.
@@ -422,9 +424,9 @@ def check_input(
     if isinstance(bindable, (DeviceTensor, DevicePixels)):
         if isinstance(value, Tensor):
             private_state(value).require_valid()
-        _require_here(bindable.array, descriptor.name, compiled.location)
+        _require_here(bindable.array, descriptor.name, session_state.location)
     if isinstance(bindable, (Pictures, DevicePixels)) and bindable.placements:  # found here, for the errors of a bind
-        contracts = compiled.missing_contracts
+        contracts = session_state.missing_contracts
         if not bindable.is_stated or contracts.proven is not None:
             contracts.tell(bindable, properties)
     return bindable
@@ -453,7 +455,7 @@ class CheckedOutput(NamedTuple):
 
 
 def check_output(
-    bound: object, descriptor: FeatureDescriptor, properties: BindProperties, compiled: Compiled
+    bound: object, descriptor: FeatureDescriptor, properties: BindProperties, session_state: SessionState
 ) -> CheckedOutput:
     """What a caller binds to an output of a session.
 
@@ -466,8 +468,8 @@ def check_output(
         return CheckedOutput(slot)
     value = resolve(bound, descriptor, properties)
     if isinstance(value, DeviceTensor):
-        _require_here(value.array, descriptor.name, compiled.location)
-        if value.array.dtype == np.float16 and compiled.engine.explanation.precision is Precision.FLOAT32:
+        _require_here(value.array, descriptor.name, session_state.location)
+        if value.array.dtype == np.float16 and session_state.engine.explanation.precision is Precision.FLOAT32:
             raise NotSupportedError(
                 f"The output {descriptor.name} is computed in float32, and cannot be written to float16 memory on the "
                 "device.",
@@ -475,7 +477,7 @@ def check_output(
             )
         return CheckedOutput(TensorOutput(bound, value.tensor, value.array), value.array)
     if isinstance(value, HostTensor):
-        if properties.stays_on_device and isinstance(bound, Tensor) and compiled.location is not None:
+        if properties.stays_on_device and isinstance(bound, Tensor) and session_state.location is not None:
             check_tensor(value.tensor, descriptor)  # nothing is cast there
             return CheckedOutput(TensorOutput(bound, value.tensor), Kept())
         array = writable_array(bound, value.tensor)

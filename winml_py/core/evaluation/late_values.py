@@ -13,8 +13,8 @@ from ..base.machine import usable_cores
 from ..features.descriptors import FeatureDescriptor
 from ..features.pictures import NO_PROPERTIES, ImageFeatureValue
 from ..features.resolve import Bindable, as_picture, is_pil_image
-from .compiled import Compiled
-from .evaluation import CheckedOutput, Evaluation, check_input, check_output, is_picture_file
+from .evaluation import BindingState, CheckedOutput, check_input, check_output, is_picture_file
+from .session_state import SessionState
 
 
 class LateValue(NamedTuple):
@@ -31,28 +31,28 @@ class LateValue(NamedTuple):
     checked: Bindable | CheckedOutput | None
 
 
-def check_features(compiled: Compiled, features: Mapping[str, object]) -> list[LateValue]:
+def check_features(session_state: SessionState, features: Mapping[str, object]) -> list[LateValue]:
     """What is to be bound later.
 
     Raises:
         WinMLError: as a bind does, where no picture must be decoded to find it out.
     """
-    compiled.require_open()
+    session_state.require_open()
     values = []
     for name, value in features.items():
-        descriptor, is_input = compiled.find(name)
+        descriptor, is_input = session_state.find(name)
         checked: Bindable | CheckedOutput | None = None
         if not is_input:
-            checked = check_output(value, descriptor, NO_PROPERTIES, compiled)
+            checked = check_output(value, descriptor, NO_PROPERTIES, session_state)
         elif not is_picture_file(value, descriptor) and not any(
             map(is_pil_image, value if isinstance(value, (list, tuple)) else [value])  # decoded when they are looked at
         ):
-            checked = check_input(value, descriptor, NO_PROPERTIES, compiled)
+            checked = check_input(value, descriptor, NO_PROPERTIES, session_state)
         values.append(LateValue(descriptor, value, checked))
     return values
 
 
-def bind_later(compiled: Compiled, values: Iterable[LateValue], stop: Stop) -> Evaluation:
+def bind_later(session_state: SessionState, values: Iterable[LateValue], stop: Stop) -> BindingState:
     """An evaluation with the values.
 
     No more threads do this at once than there are cores: more would decode no faster, hold a picture each, and keep an
@@ -62,7 +62,7 @@ def bind_later(compiled: Compiled, values: Iterable[LateValue], stop: Stop) -> E
         CanceledError: the stop was requested.
         WinMLError: as a bind does.
     """
-    evaluation = Evaluation(compiled)
+    evaluation = BindingState(session_state)
     with held(_core_slots(os.getpid()), stop):
         for descriptor, value, checked in values:
             stop.require_not_requested()

@@ -16,10 +16,10 @@ from ..base.cancellation import Stop
 from ..base.collections import PropertySet
 from ..base.messages import type_name
 from ..base.winrt_object import Closeable, private_state
-from ..evaluation.compiled import Compiled, CompiledModel
-from ..evaluation.evaluation import Evaluation, LearningModelBinding, bind_features
+from ..evaluation.evaluation import BindingState, LearningModelBinding, bind_features
 from ..evaluation.late_values import bind_later, check_features
 from ..evaluation.result import LearningModelEvaluationResult, ModelFacts
+from ..evaluation.session_state import CompiledModel, SessionState
 from ..features.containers import as_tensor
 from ..features.tensor import Tensor, on_device
 from ..features.tensor_classes import TensorString
@@ -118,7 +118,7 @@ class LearningModelSession(Closeable, CompiledModel):
         """
         return AsyncOperation(lambda stop: cls(model, device, options, _stop=stop))
 
-    def _compile(self, options: EngineOptions, stop: Stop | None) -> Compiled:
+    def _compile(self, options: EngineOptions, stop: Stop | None) -> SessionState:
         model, content, compiler = self._model, private_state(self._model), private_state(self._device)
         if options.isolation is not None:
             compiler = isolate(compiler, options.isolation, self._device, content.operators.functions)
@@ -136,7 +136,7 @@ class LearningModelSession(Closeable, CompiledModel):
             return compile_custom(request, content.operators.functions, compiler.compile)
 
         lease = content.engines.lease((compiler.key(options), options, unique_key), compile_engine, stop)
-        return Compiled(model, features, lease, compiler.session_lock(), self._device.name, compiler.compile)
+        return SessionState(model, features, lease, compiler.session_lock(), self._device.name, compiler.compile)
 
     @property
     def model(self) -> LearningModel:
@@ -438,9 +438,9 @@ class LearningModelSession(Closeable, CompiledModel):
                 hint=f"Write {{{name!r}: value}}.",
             )
 
-    def _evaluation_of(self, binding: LearningModelBinding) -> Evaluation:
+    def _evaluation_of(self, binding: LearningModelBinding) -> BindingState:
         evaluation = getattr(binding, "_private_state", None)
-        if not isinstance(evaluation, Evaluation) or evaluation.compiled is not self._private_state:
+        if not isinstance(evaluation, BindingState) or evaluation.session_state is not self._private_state:
             raise InvalidArgumentError(
                 f"Expected a LearningModelBinding that was made for this session, got {type_name(binding)}.",
                 hint="Make one: LearningModelBinding(session). For a dict, call session.evaluate_features(dict).",
@@ -448,7 +448,7 @@ class LearningModelSession(Closeable, CompiledModel):
         return evaluation
 
     def _run_limited(
-        self, evaluation: Evaluation, correlation_id: str, timeout: float | None
+        self, evaluation: BindingState, correlation_id: str, timeout: float | None
     ) -> LearningModelEvaluationResult:
         if timeout is None:
             return self._run(evaluation, correlation_id, None)
@@ -456,7 +456,7 @@ class LearningModelSession(Closeable, CompiledModel):
         with stop.limited():
             return self._run(evaluation, correlation_id, stop)
 
-    def _run(self, evaluation: Evaluation, correlation_id: str, stop: Stop | None) -> LearningModelEvaluationResult:
+    def _run(self, evaluation: BindingState, correlation_id: str, stop: Stop | None) -> LearningModelEvaluationResult:
         outputs = evaluation.run(stop)
         if "EnableDebugOutput" in self._properties:
             from ..base.messages import logger

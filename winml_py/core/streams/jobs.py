@@ -25,9 +25,9 @@ from ..base.arrays import Array
 from ..base.collections import NameMap
 from ..base.messages import type_name
 from ..base.winrt_object import private_state
-from ..evaluation.compiled import Compiled
 from ..evaluation.evaluation import LearningModelBinding
 from ..evaluation.result import LearningModelEvaluationResult, ModelFacts, for_stream_item
+from ..evaluation.session_state import SessionState
 from ..features.containers import as_tensor
 from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
 from ..features.pictures import ImageFeatureValue
@@ -93,10 +93,10 @@ def spelling(names: Iterable[str]) -> NameMap[str]:
 class Jobs:
     """Evaluates items, at most `batch` of them together; refuses that for a model whose batch is not free."""
 
-    def __init__(self, loading: Loading, compiled: Compiled, runner: Runner, batch: int) -> None:
-        self.batch, self.runner, self.loading, self._compiled = batch, runner, loading, compiled
+    def __init__(self, loading: Loading, session_state: SessionState, runner: Runner, batch: int) -> None:
+        self.batch, self.runner, self.loading, self._session_state = batch, runner, loading, session_state
         if batch > 1:
-            for feature in (*loading.inputs.values(), *compiled.outputs.values()):
+            for feature in (*loading.inputs.values(), *session_state.outputs.values()):
                 require_free_batch(feature)
 
     def run(self, items: list[Item]) -> list[LearningModelEvaluationResult]:
@@ -136,7 +136,7 @@ class Jobs:
             result = self.runner.run({name: concatenate([features[name] for features in items]) for name in items[0]})
             counts = [count(next(iter(features.values()))) for features in items]
             parts = {name: split_value(name, value, counts) for name, value in result.outputs.items()}
-            mixed = None if self._compiled.has_compared_batch else self._mixed_output(items, parts)
+            mixed = None if self._session_state.has_compared_batch else self._mixed_output(items, parts)
         # Arrays whose shapes do not fit each other are a ValueError of numpy's. One by one, only the items that are at
         # fault fail.
         except (WinMLError, KeyError, ValueError):
@@ -147,7 +147,7 @@ class Jobs:
                 "give one by one.",
                 hint="Leave batch out: the model mixes the items of a batch, or its results are random.",
             )
-        self._compiled.has_compared_batch = True
+        self._session_state.has_compared_batch = True
         return [
             LearningModelEvaluationResult(
                 "",
@@ -254,7 +254,7 @@ class Evaluates(Protocol):
     """What a stream asks of a session."""
 
     @property
-    def _private_state(self) -> Compiled: ...
+    def _private_state(self) -> SessionState: ...
 
     @property
     def device(self) -> LearningModelDevice:

@@ -19,8 +19,8 @@ from ..base.arguments import require_type, truth, whole_number
 from ..base.child_process import shared_pool
 from ..base.machine import usable_cores
 from ..base.winrt_object import Closeable, private_state
-from ..evaluation.compiled import Compiled
 from ..evaluation.result import LearningModelEvaluationResult, with_placements
+from ..evaluation.session_state import SessionState
 from ..features.pictures import BindProperties
 from ..features.resolve import Pictures, resolve
 from ..imaging.contract import ImageContract
@@ -77,15 +77,15 @@ def open_stream(
     batch_size = 1 if batch is None else whole_number(batch, "batch", 1)
     if progress is not None and not callable(progress):
         raise InvalidArgumentError(f"progress is {progress!r}.", hint="Write a function of two numbers: done, total.")
-    compiled = private_state(session)
+    session_state = private_state(session)
     properties: dict[str, dict[str, Any]] = {}
     if contract is not None:
         require_type(contract, ImageContract, "Write ImageContract.imagenet(), say, or make one.")
-        fitting = fitting_inputs(list(compiled.inputs.values()), contract)
+        fitting = fitting_inputs(list(session_state.inputs.values()), contract)
         properties = {feature.name: {"ImageContract": contract} for feature in fitting}
     # Nothing of the program's runs between two items of a list: they are all there, each in memory of its own.
     copies = truth(copy, "copy") and type(inputs) not in (list, tuple)
-    loading = Loading(compiled.inputs, truth(fast_decode, "fast_decode"), copies)
+    loading = Loading(session_state.inputs, truth(fast_decode, "fast_decode"), copies)
     runner: Runner
     with ExitStack() as cleanup:
         sessions = [session] if devices is None else _sessions(session, devices, new_session, cleanup)
@@ -96,7 +96,7 @@ def open_stream(
             runner = DevicesRunner(sessions, slots, properties)
             # A thread that waits for another device leaves the CPU to the others.
             threads += sum(one.device.hardware != "cpu" for one in sessions) * OTHER_SLOTS
-        jobs = Jobs(loading, compiled, runner, batch_size)
+        jobs = Jobs(loading, session_state, runner, batch_size)
         return EvaluationStream(jobs, Sources(inputs), threads, progress, cleanup.pop_all())
 
 
@@ -258,11 +258,12 @@ class DevicesRunner:
     """
 
     def __init__(self, sessions: Sequence[Evaluates], slots: Sequence[int], properties: Properties) -> None:
-        self._compiled: Compiled = private_state(sessions[0])
+        self._session_state: SessionState = private_state(sessions[0])
         self._properties = {
-            name: BindProperties.read(properties.get(name), self._compiled.is_silent) for name in self._compiled.inputs
+            name: BindProperties.read(properties.get(name), self._session_state.is_silent)
+            for name in self._session_state.inputs
         }
-        self._spelling = spelling(self._compiled.inputs)
+        self._spelling = spelling(self._session_state.inputs)
         self._runners = [SessionRunner(session, properties) for session in sessions]
         self._lost: dict[int, DeviceLostError] = {}
         self._free: PriorityQueue[_Slot] = PriorityQueue()
@@ -296,11 +297,11 @@ class DevicesRunner:
     def _value(self, name: str, value: object, placements: dict[str, tuple[PicturePlacement, ...]]) -> Any:
         if name not in self._spelling:  # an output's, or unknown
             return value
-        feature, properties = self._compiled.inputs[self._spelling[name]], self._properties[self._spelling[name]]
+        feature, properties = self._session_state.inputs[self._spelling[name]], self._properties[self._spelling[name]]
         bindable = resolve(value, feature, properties)
         if not isinstance(bindable, Pictures):
             return value
-        self._compiled.missing_contracts.tell(bindable, properties)
+        self._session_state.missing_contracts.tell(bindable, properties)
         placements[feature.name] = tuple(map(PicturePlacement, bindable.placements))
         return bindable.tensor()
 

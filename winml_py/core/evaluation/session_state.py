@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .device_pictures import DevicePictures
 
 
-class Compiled:
+class SessionState:
     """A model that has been compiled for a device, until the session is closed, the device is lost, or in a fork.
 
     Args:
@@ -205,7 +205,7 @@ class LiveFeatures(Mapping[str, FeatureDescriptor]):
 class CompiledModel(Object):
     """The base of sessions: all that a binding needs to know of one."""
 
-    _private_state: Compiled
+    _private_state: SessionState
 
     def __reduce__(self) -> NoReturn:
         raise IllegalCallError(
