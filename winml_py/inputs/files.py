@@ -17,7 +17,7 @@ from ..core.features.descriptors import (
     ShapedDescriptor,
     TensorFeatureDescriptor,
 )
-from ..core.features.pictures import ImageFeatureValue, PictureFit
+from ..core.features.pictures import ImageFeatureValue, PreprocessPlan
 from ..core.features.resolve import Pictures
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.model.contracts import MissingContracts
@@ -248,6 +248,6 @@ def _array(feature: FeatureDescriptor, value: object) -> Any:
     """A picture as the tensor that bind makes of it, with bind's warnings; other values as they are."""
     if not isinstance(value, ImageFeatureValue):
         return value
-    pictures = Pictures(value, PictureFit(value, feature))
+    pictures = Pictures(value, PreprocessPlan(value, feature))
     MissingContracts(is_silent=False).tell(pictures)
     return pictures.tensor()

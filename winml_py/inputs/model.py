@@ -16,7 +16,7 @@ from ..core.features.descriptors import (
     ImageFeatureDescriptor,
     ShapedDescriptor,
 )
-from ..core.features.pictures import ImageFeatureValue, PictureFit
+from ..core.features.pictures import ImageFeatureValue, PreprocessPlan
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.contract import ImageContract
 from ..core.model.contracts import fitting_inputs
@@ -130,7 +130,7 @@ def input_sizes(features: Iterable[FeatureDescriptor], given: Mapping[str, objec
 
 def _shape(feature: FeatureDescriptor, value: Any) -> tuple[int, ...]:
     if isinstance(value, ImageFeatureValue):
-        return PictureFit(value, feature).shape
+        return PreprocessPlan(value, feature).shape
     return tuple(np.shape(value))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from ...enums import BitmapPixelFormat, ImageGray, ImageKernel, TensorKind, TensorLayout
 from ..base.arrays import Array, DeviceArray, ScalarType
 from ..features.descriptors import ShapedDescriptor
-from ..features.pictures import PictureFit
+from ..features.pictures import PreprocessPlan
 from ..features.resolve import DevicePixels
 from ..imaging.bitmap import SoftwareBitmap
 from ..imaging.contract import ImageContract, has_gray_padding, pad_levels
@@ -79,7 +79,7 @@ class DeviceTensorizer:
         self._bound: dict[GraphKey, Bound] = {}
 
     def write(
-        self, fit: PictureFit, bitmaps: Sequence[SoftwareBitmap], placements: Sequence[Placement], before: object
+        self, fit: PreprocessPlan, bitmaps: Sequence[SoftwareBitmap], placements: Sequence[Placement], before: object
     ) -> DeviceArray | None:
         """Tensorizes pictures on the device.
 

@@ -26,7 +26,7 @@ from ..base.collections import MapView
 from ..base.messages import logger, type_name
 from ..base.winrt_object import HasPrivateState, Object, private_state
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
-from ..features.pictures import NO_PROPERTIES, BindProperties, ImageFeatureValue, PictureFit
+from ..features.pictures import NO_PROPERTIES, BindProperties, ImageFeatureValue, PreprocessPlan
 from ..features.resolve import (
     Bindable,
     Container,
@@ -174,7 +174,7 @@ class BindingState:
         self._values = Bound(lock=self.session_state.lock)
         self.picture_tensors: dict[str, Array | DeviceArray] = {}
         self._placements: dict[str, list[Placement]] = {}
-        self._fits: dict[str, PictureFit] = {}
+        self._fits: dict[str, PreprocessPlan] = {}
         self._scratches: list[Scratch] = []
         device_pictures = self.session_state.pictures
         self._device_tensorizer = device_pictures.tensorizer() if device_pictures is not None else None
@@ -406,7 +406,7 @@ def check_input(
     descriptor: FeatureDescriptor,
     properties: BindProperties,
     session_state: SessionState,
-    before: PictureFit | None = None,
+    before: PreprocessPlan | None = None,
 ) -> Bindable:
     """What a caller binds to an input of a session.
 

@@ -290,7 +290,7 @@ _GRAY, _COLOUR = ImageContract(BitmapPixelFormat.GRAY8), ImageContract(BitmapPix
 """Windows ML's rule for tensors of one channel, and of more."""
 
 
-class PictureFit:
+class PreprocessPlan:
     """How pictures of certain sizes become a feature's tensor. Pictures that follow each other mostly share one.
 
     Attributes:

@@ -47,7 +47,7 @@ from .descriptors import (
 from .pictures import (
     BindProperties,
     ImageFeatureValue,
-    PictureFit,
+    PreprocessPlan,
     bitmaps_of,
     contract_for_bind,
     placements,
@@ -103,7 +103,7 @@ class Pictures(NamedTuple):
     """Pictures, and how they become the feature's tensor."""
 
     value: ImageFeatureValue
-    fit: PictureFit
+    fit: PreprocessPlan
 
     @property
     def descriptor(self) -> ShapedDescriptor:
@@ -174,7 +174,7 @@ Bindable = HostTensor | DeviceTensor | Pictures | DevicePixels | Container
 
 
 def resolve(
-    value: object, descriptor: FeatureDescriptor, properties: BindProperties, before: PictureFit | None = None
+    value: object, descriptor: FeatureDescriptor, properties: BindProperties, before: PreprocessPlan | None = None
 ) -> Bindable:
     """Finds out what a caller's value is, and checks it against the feature that it is bound to.
 
@@ -192,7 +192,7 @@ def resolve(
     feature, properties = _feature_value(value, descriptor, properties)
     if isinstance(feature, ImageFeatureValue):
         if before is None or not before.is_for(feature, descriptor, properties):
-            before = PictureFit(feature, descriptor, properties)
+            before = PreprocessPlan(feature, descriptor, properties)
         return Pictures(feature, before)
     if isinstance(feature, DeviceArray):
         return _resolve_cuda(feature, descriptor, properties)
