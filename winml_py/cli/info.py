@@ -18,7 +18,7 @@ from ..core.features.descriptors import (
     SequenceFeatureDescriptor,
     ShapedDescriptor,
     TensorFeatureDescriptor,
-    spell_kind,
+    format_kind,
 )
 from ..core.model.model import LearningModel
 from ..errors import InvalidArgumentError
@@ -84,7 +84,7 @@ def _feature(feature: FeatureDescriptor) -> Facts:
         facts["description"] = feature.description
     if isinstance(feature, ShapedDescriptor):
         names = zip(feature.shape, feature.dimension_names, strict=True)
-        facts["type"] = spell_kind(feature.tensor_kind)
+        facts["type"] = format_kind(feature.tensor_kind)
         facts["shape"] = [size if size >= 0 else name or "?" for size, name in names]
     match feature:
         case TensorFeatureDescriptor() if feature.unsupported_image_metadata:
@@ -95,7 +95,7 @@ def _feature(feature: FeatureDescriptor) -> Facts:
             facts |= {side: None if size == FREE else size for side, size in sides.items()}
             facts["contract"] = feature.contract.describe()
         case MapFeatureDescriptor():
-            facts |= {"key": spell_kind(feature.key_kind), "value": _feature(feature.value_descriptor)}
+            facts |= {"key": format_kind(feature.key_kind), "value": _feature(feature.value_descriptor)}
         case SequenceFeatureDescriptor():
             facts["element"] = _feature(feature.element_descriptor)
     return facts

@@ -126,7 +126,7 @@ def make_up(feature: FeatureDescriptor) -> Any:
     return make_example(feature, np.random.default_rng(0))
 
 
-def spell_value(value: Any) -> Facts:
+def format_value(value: Any) -> Facts:
     """A value as the page shows it: what a field can hold, or what it is."""
     array = np.asarray(as_numpy(value))
     if array.size <= MOST_WRITTEN and array.size < MAX_NUMBERS:

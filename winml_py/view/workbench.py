@@ -34,7 +34,7 @@ from .facts import answer_of, number_facts, placement_facts, share_outside, smal
 from .kept import Kept, KeptEvaluations
 from .opened import OpenModel, PictureOnDisk, file_of, new_file_beside, plain_name
 from .switches import contract_facts, contract_of
-from .values import make_up, read_value, spell_value
+from .values import format_value, make_up, read_value
 from .worker import Evaluated, Job, Worker
 
 T = TypeVar("T")
@@ -153,7 +153,7 @@ class Workbench:
         feature = self.find_model(key).features.get(name)
         if feature is None:
             raise NotBoundError(f"The model has no input {name!r}.")
-        return spell_value(make_up(feature))
+        return format_value(make_up(feature))
 
     def samples(self) -> list[Facts]:
         """The models of the examples, where the installation has them."""

@@ -18,8 +18,8 @@ from .descriptors import (
     MapFeatureDescriptor,
     SequenceFeatureDescriptor,
     TensorFeatureDescriptor,
-    spell_kind,
-    spell_tensor,
+    format_kind,
+    format_tensor,
 )
 from .tensor import Tensor, over
 from .tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES
@@ -61,7 +61,7 @@ def _map_for_engine(items: Mapping[Any, Any], descriptor: MapFeatureDescriptor) 
     return {_as_is(key): convert(item) for key, item in items.items()}
 
 
-def spell_container(value: MapOrSequence) -> str:
+def format_container(value: MapOrSequence) -> str:
     """The type in the words of Windows ML's messages, told by the first entry or element."""
     if isinstance(value, Mapping):
         key, item = next(iter(value.items()), (None, None))
@@ -110,13 +110,13 @@ def _as_is(value: object) -> Any:
 
 def _spell_value(value: object) -> str:
     if isinstance(value, Mapping):
-        return spell_container(value)
+        return format_container(value)
     tensor = as_tensor(value)
-    return spell_tensor(tensor.tensor_kind, tuple(tensor.shape)) if tensor is not None else type_name(value)
+    return format_tensor(tensor.tensor_kind, tuple(tensor.shape)) if tensor is not None else type_name(value)
 
 
 def _spell_element(value: object) -> str:
-    return spell_kind(_KINDS[type(value)]) if type(value) in _KINDS else type_name(value)
+    return format_kind(_KINDS[type(value)]) if type(value) in _KINDS else type_name(value)
 
 
 # Python lists, and lists of buffers, as tensors: the list has the elements, the descriptor the shape.

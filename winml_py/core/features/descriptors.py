@@ -77,12 +77,12 @@ class TensorFeatureDescriptor(FeatureDescriptor):
 
     def expects(self) -> str:
         """The type in the words of Windows ML's messages."""
-        return spell_tensor(self.tensor_kind, self.shape)
+        return format_tensor(self.tensor_kind, self.shape)
 
     def describe(self) -> str:
         """The type in a line for people."""
         if not self.has_rank:
-            return f"{spell_kind(self.tensor_kind)} of any shape"
+            return f"{format_kind(self.tensor_kind)} of any shape"
         return _in_words(self.tensor_kind, self.shape, self.dimension_names)
 
 
@@ -149,11 +149,11 @@ class MapFeatureDescriptor(FeatureDescriptor):
 
     def expects(self) -> str:
         """The type in the words of Windows ML's messages."""
-        return f"Map<{spell_kind(self.key_kind)},{self.value_descriptor.expects()}>"
+        return f"Map<{format_kind(self.key_kind)},{self.value_descriptor.expects()}>"
 
     def describe(self) -> str:
         """The type in a line for people."""
-        return f"map of {spell_kind(self.key_kind)} to {self.value_descriptor.describe()}"
+        return f"map of {format_kind(self.key_kind)} to {self.value_descriptor.describe()}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -186,21 +186,21 @@ _SPELLINGS = {TensorKind.UINT8: "UInt8", TensorKind.UINT16: "UInt16", TensorKind
 _SPELLINGS[TensorKind.UINT64] = "UInt64"
 
 
-def spell_kind(kind: TensorKind) -> str:
+def format_kind(kind: TensorKind) -> str:
     """`TensorKind.FLOAT` as `Float`, as WinRT spells it."""
     return _SPELLINGS.get(kind, kind.name.capitalize())
 
 
-def spell_tensor(kind: TensorKind, shape: tuple[int, ...]) -> str:
+def format_tensor(kind: TensorKind, shape: tuple[int, ...]) -> str:
     """A tensor's type in the words of Windows ML's messages: `Float[1,3,224,224,]`."""
-    return f"{spell_kind(kind)}[{''.join(f'{size},' for size in shape)}]"
+    return f"{format_kind(kind)}[{''.join(f'{size},' for size in shape)}]"
 
 
 def _in_words(kind: TensorKind, shape: tuple[int, ...], names: tuple[str, ...]) -> str:
     """A type as `winml-py info` shows it: `Float 1 x 3 x height x width`, "?" for a free size without a name."""
     named = zip(shape, names or ("",) * len(shape), strict=True)
     sizes = " x ".join(str(size) if size >= 0 else name or "?" for size, name in named)
-    return f"{spell_kind(kind)} {sizes}".rstrip()
+    return f"{format_kind(kind)} {sizes}".rstrip()
 
 
 def _size(shape: tuple[int, ...], axis: int) -> int:

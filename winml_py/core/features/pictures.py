@@ -29,8 +29,8 @@ from .descriptors import (
     ImageFeatureDescriptor,
     ShapedDescriptor,
     TensorFeatureDescriptor,
+    format_kind,
     incompatible,
-    spell_kind,
 )
 from .tensor_classes import TENSOR_CLASSES
 
@@ -429,8 +429,8 @@ def _require_fit(
         raise misfit(SizeMismatchError, hint)
     kind = contract.tensor_kind if contract else None
     if kind is not None and kind != descriptor.tensor_kind:
-        element_type = spell_kind(descriptor.tensor_kind)
-        hint = f"The contract is for {spell_kind(kind)}, and the feature's elements are {element_type}."
+        element_type = format_kind(descriptor.tensor_kind)
+        hint = f"The contract is for {format_kind(kind)}, and the feature's elements are {element_type}."
         raise misfit(InvalidBindingError, hint)
     is_stated = kind is not None or isinstance(descriptor, ImageFeatureDescriptor)
     if descriptor.tensor_kind not in (TensorKind.FLOAT, TensorKind.FLOAT16) and not is_stated:

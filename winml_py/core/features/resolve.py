@@ -27,12 +27,12 @@ from .containers import (
     MapOrSequence,
     as_tensor,
     for_engine,
+    format_container,
     from_buffers,
     from_scalar,
     from_typed_buffer,
     from_vector,
     is_buffer,
-    spell_container,
 )
 from .descriptors import (
     FeatureDescriptor,
@@ -40,9 +40,9 @@ from .descriptors import (
     SequenceFeatureDescriptor,
     ShapedDescriptor,
     TensorFeatureDescriptor,
+    format_kind,
+    format_tensor,
     incompatible,
-    spell_kind,
-    spell_tensor,
 )
 from .pictures import (
     BindProperties,
@@ -200,7 +200,7 @@ def resolve(
         converted = for_engine(feature, descriptor)
         if converted is None:
             hint = "Keys, values and elements must be of these types."
-            raise incompatible(InvalidBindingError, descriptor, spell_container(feature), hint)
+            raise incompatible(InvalidBindingError, descriptor, format_container(feature), hint)
         return Container(converted)
     if is_cast(feature, descriptor):  # a float16 tensor of its shape is what has to fit
         check_tensor(TensorFloat16Bit.create(feature.shape or None), descriptor)
@@ -339,7 +339,7 @@ def _hint(value: object, descriptor: FeatureDescriptor) -> str:
     if isinstance(descriptor, TensorFeatureDescriptor):
         tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
         if tensor_class is None:
-            return f"Windows ML has no tensor class for {spell_kind(descriptor.tensor_kind)}."
+            return f"Windows ML has no tensor class for {format_kind(descriptor.tensor_kind)}."
         name = tensor_class.__name__
         if isinstance(value, float) and tensor_class.dtype.kind in "iu":
             return f"It takes whole numbers: bind int({value!r}), or {name}.from_numpy(array)."
@@ -360,14 +360,14 @@ def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
     """Refuses a tensor that does not fit, by the table of Windows ML's `FeatureCompatibility.h`."""
 
     def mismatch(kind: type[WinMLError], hint: str) -> WinMLError:  # the words are put together for errors alone
-        return incompatible(kind, descriptor, spell_tensor(value.tensor_kind, tuple(value.shape)), hint)
+        return incompatible(kind, descriptor, format_tensor(value.tensor_kind, tuple(value.shape)), hint)
 
     if not isinstance(descriptor, ShapedDescriptor):
         raise mismatch(InvalidBindingError, "")
     if value.tensor_kind != descriptor.tensor_kind:
         tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
         if tensor_class is None:
-            hint = f"Windows ML has no tensor class for {spell_kind(descriptor.tensor_kind)}."
+            hint = f"Windows ML has no tensor class for {format_kind(descriptor.tensor_kind)}."
         else:
             kind = tensor_class.dtype.name if tensor_class.dtype == object else f"np.{tensor_class.dtype.name}"
             hint = f"Bind a {tensor_class.__name__}, or an array of {tensor_class.dtype.name}: array.astype({kind})."

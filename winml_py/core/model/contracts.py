@@ -20,8 +20,8 @@ from ..features.descriptors import (
     ImageFeatureDescriptor,
     ShapedDescriptor,
     TensorFeatureDescriptor,
-    spell_kind,
-    spell_tensor,
+    format_kind,
+    format_tensor,
 )
 from ..features.pictures import NO_PROPERTIES, BindProperties
 from ..features.resolve import DevicePixels, Pictures
@@ -65,9 +65,9 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
             )
         if not feature.fits(contract):
             raise InvalidArgumentError(
-                f"The input {name} is {spell_type(feature)}, and the contract is of {contract.pixel_format.name} "
+                f"The input {name} is {format_type(feature)}, and the contract is of {contract.pixel_format.name} "
                 f"pictures in {contract.layout.name}"
-                + ("." if contract.tensor_kind is None else f", for {spell_kind(contract.tensor_kind)}."),
+                + ("." if contract.tensor_kind is None else f", for {format_kind(contract.tensor_kind)}."),
                 hint=_misfit_hint([feature], contract),
             )
         self._private_state[name] = contract
@@ -223,10 +223,10 @@ def as_image(feature: FeatureDescriptor, contract: ImageContract) -> ImageFeatur
     )
 
 
-def spell_type(feature: FeatureDescriptor) -> str:
+def format_type(feature: FeatureDescriptor) -> str:
     """The type with all sizes, of an image too."""
     if isinstance(feature, ShapedDescriptor):
-        return spell_tensor(feature.tensor_kind, feature.shape)
+        return format_tensor(feature.tensor_kind, feature.shape)
     return feature.expects()
 
 
@@ -247,7 +247,7 @@ def fitting_inputs(
     if not fitting or len(fitting) < len(names):
         raise InvalidArgumentError(
             f"No input is a tensor of a {contract.pixel_format.name} picture in {contract.layout.name}: "
-            + "; ".join(f"{feature.name} is {spell_type(feature)}" for feature in features)
+            + "; ".join(f"{feature.name} is {format_type(feature)}" for feature in features)
             + ".",
             hint=_misfit_hint(features, contract),
         )
