@@ -428,7 +428,7 @@ def check_input(
     if isinstance(bindable, (Pictures, DevicePixels)) and bindable.placements:  # found here, for the errors of a bind
         contracts = session_state.missing_contracts
         if not bindable.is_stated or contracts.proven is not None:
-            contracts.tell(bindable, properties)
+            contracts.warn(bindable, properties)
     return bindable
 
 

@@ -195,7 +195,7 @@ class TensorOutput:
         """A tensor says by itself that it is invalid; an array cannot, and is filled."""
         self._storage.is_invalid = True
         if not isinstance(self._bound, Tensor) and self._target is not None:
-            spoil(self._target)
+            invalidate(self._target)
 
 
 class ImageOutput:
@@ -236,7 +236,7 @@ class ImageOutput:
             bitmap.is_valid = False
 
 
-def spoil(array: Array | DeviceArray) -> None:
+def invalidate(array: Array | DeviceArray) -> None:
     """Fills an array that a failed run was to write: it cannot say by itself that it holds no result.
 
     Floats become NaN, and integers the number of their type that is the farthest from a result: the least one, or the

@@ -134,7 +134,7 @@ class MissingContracts:
         self._warned: dict[str, object] = {}
         self.proven = None if is_silent else _read_proof(metadata)
 
-    def tell(self, value: Pictures | DevicePixels, properties: BindProperties = NO_PROPERTIES) -> None:
+    def warn(self, value: Pictures | DevicePixels, properties: BindProperties = NO_PROPERTIES) -> None:
         """Warns of a picture that was bound to an input without a contract, the first time."""
         name = value.descriptor.name
         if self._is_silent:

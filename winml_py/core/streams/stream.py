@@ -301,7 +301,7 @@ class DevicesRunner:
         bindable = resolve(value, feature, properties)
         if not isinstance(bindable, Pictures):
             return value
-        self._session_state.missing_contracts.tell(bindable, properties)
+        self._session_state.missing_contracts.warn(bindable, properties)
         placements[feature.name] = tuple(map(PicturePlacement, bindable.placements))
         return bindable.tensor()
 
