@@ -18,7 +18,7 @@ from winml_py.core.imaging import resize
 from winml_py.core.runtime.providers import plugins
 from winml_py.core.runtime.providers.openvino import OPENVINO, OPENVINO_PACKAGE
 from winml_py.core.runtime.providers.provider import ProviderDevice
-from winml_py.perf import contender, tune, turns
+from winml_py.perf import rival, tune, turns
 
 ALL_CORES = os.sched_getaffinity(0) if hasattr(os, "sched_setaffinity") else set[int]()
 
@@ -100,8 +100,8 @@ def all_cores() -> Iterator[None]:
 @pytest.fixture
 def short_tune(monkeypatch: pytest.MonkeyPatch) -> None:
     """What `tune` measures takes no time, and says nothing about times."""
-    monkeypatch.setattr(contender, "BLOCK_SECONDS", 0.002)
-    monkeypatch.setattr(contender, "REST_SECONDS", 0)
+    monkeypatch.setattr(rival, "BLOCK_SECONDS", 0.002)
+    monkeypatch.setattr(rival, "REST_SECONDS", 0)
     for module in (turns, tune):
         monkeypatch.setattr(module, "ROUNDS", 1)
 

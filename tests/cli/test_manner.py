@@ -21,8 +21,8 @@ from helpers.models import data, tensor
 from helpers.paths import MODELS, ROOT
 from winml_py.cli.arguments import OutputOption
 from winml_py.cli.main import main
-from winml_py.perf.contender import Contender
-from winml_py.perf.turns import OtherPrograms
+from winml_py.perf.interleaved import OtherPrograms
+from winml_py.perf.rival import Rival
 
 pytestmark = pytest.mark.one_python
 
@@ -211,12 +211,12 @@ TINY = ["convert", "--float16", "--keep-io-types"]
 
 def pretend_times(monkeypatch: pytest.MonkeyPatch, before: float, *after: float, cores: float = 0.0) -> None:
     """Makes every evaluation take so many seconds, of the model as it was and, in turns, of the one that is written."""
-    turns: dict[Contender, Iterator[float]] = {}
+    turns: dict[Rival, Iterator[float]] = {}
 
-    def seconds(self: Contender) -> float:
+    def seconds(self: Rival) -> float:
         return next(turns.setdefault(self, itertools.cycle(after if turns else [before])))
 
-    monkeypatch.setattr(Contender, "seconds", seconds)
+    monkeypatch.setattr(Rival, "seconds", seconds)
     monkeypatch.setattr(OtherPrograms, "cores", lambda self: cores)
 
 

@@ -27,7 +27,7 @@ from winml_py.float16 import convert, search
 from winml_py.inputs import model as evaluating
 from winml_py.inputs import trial
 from winml_py.optimize import optimize
-from winml_py.perf import contender, tune
+from winml_py.perf import rival, tune
 
 pytestmark = pytest.mark.one_python
 
@@ -241,7 +241,7 @@ def die_in_parallel(subject: object, values: Any) -> None:
 
 @pytest.mark.usefixtures("short_tune")
 def test_a_setting_that_ends_the_process_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contender, "_evaluate_once", die_in_parallel)
+    monkeypatch.setattr(rival, "_evaluate_once", die_in_parallel)
     tuned = tune.tune(str(MODELS / "digits.onnx"))
     problems = {each.change: each.problem for each in tuned.trials}
     assert problems["parallel execution"] == "it ends the process (SIGSEGV)"

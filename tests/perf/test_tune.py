@@ -38,23 +38,23 @@ from winml_py.core.runtime.providers.provider import ProviderDevice
 from winml_py.errors import ConversionError, StorageNotFoundError
 from winml_py.inputs import trial
 from winml_py.perf import tune as tuning
-from winml_py.perf.contender import THROUGHPUT, Contender
+from winml_py.perf.interleaved import LOOKS, ROUNDS, OtherPrograms
+from winml_py.perf.rival import THROUGHPUT, Rival
 from winml_py.perf.tune import PAIRS, Change, ModelStep, Trial, Tuned, tune, write_model
-from winml_py.perf.turns import LOOKS, ROUNDS, OtherPrograms
 
 pytestmark = pytest.mark.usefixtures("all_cores")  # with one there is less to try
 
 DIGITS = str(MODELS / "digits.onnx")
 
 
-def timed(monkeypatch: pytest.MonkeyPatch, milliseconds: Callable[[Contender], float], cores: float = 0.0) -> None:
-    """Makes the clock say what a function of the contender says, and how many cores others used; all else is real."""
-    monkeypatch.setattr(Contender, "seconds", lambda self: milliseconds(self) / 1e3)
+def timed(monkeypatch: pytest.MonkeyPatch, milliseconds: Callable[[Rival], float], cores: float = 0.0) -> None:
+    """Makes the clock say what a function of the rival says, and how many cores others used; all else is real."""
+    monkeypatch.setattr(Rival, "seconds", lambda self: milliseconds(self) / 1e3)
     monkeypatch.setattr(OtherPrograms, "cores", lambda self: cores)
 
 
-def spins(contender: Contender) -> bool:
-    return bool(contender.values["intra_op_thread_spinning"])
+def spins(rival: Rival) -> bool:
+    return bool(rival.values["intra_op_thread_spinning"])
 
 
 def in_turns(*milliseconds: float) -> Callable[[], float]:
@@ -159,14 +159,14 @@ def test_a_busy_machine_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("only_spinning")
 def test_a_gain_that_does_not_last_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Noise favours the candidate, until the sessions are made anew."""
-    sessions: list[Contender] = []
-    make = Contender.__init__
+    sessions: list[Rival] = []
+    make = Rival.__init__
 
-    def counted(self: Contender, *arguments: Any) -> None:
+    def counted(self: Rival, *arguments: Any) -> None:
         sessions.append(self)
         make(self, *arguments)
 
-    monkeypatch.setattr(Contender, "__init__", counted)
+    monkeypatch.setattr(Rival, "__init__", counted)
     timed(monkeypatch, lambda one: 1.0 if spins(one) or one not in sessions[:2] else 0.5)
     tuned = tune(DIGITS)
     assert (tried(tuned)["no spinning"].kept, tuned.gain) == (True, 1)
@@ -188,15 +188,15 @@ def test_what_beats_the_best_must_beat_the_default(monkeypatch: pytest.MonkeyPat
 
 
 def test_wrong_results_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = Contender._arrays
+    original = Rival._arrays
 
-    def arrays(self: Contender) -> Any:
+    def arrays(self: Rival) -> Any:
         found = original(self)
         if not spins(self):
             found["probabilities"] = found["probabilities"] + 0.01
         return found
 
-    monkeypatch.setattr(Contender, "_arrays", arrays)
+    monkeypatch.setattr(Rival, "_arrays", arrays)
     timed(monkeypatch, lambda one: 1 if spins(one) else 0.1)
     trial = tried(tune(DIGITS))["no spinning"]
     assert "the results differ by 1" in trial.problem
@@ -242,7 +242,7 @@ def test_on_cuda_its_own_options_are_tried(monkeypatch: pytest.MonkeyPatch) -> N
     """A search that is faster, and one that is faster still; the workspace makes it slower."""
     faster = {"EXHAUSTIVE": 4.0, "HEURISTIC": 2.0, "DEFAULT": 1.0}
 
-    def milliseconds(one: Contender) -> float:
+    def milliseconds(one: Rival) -> float:
         chosen = one.values["provider_options"]
         search = faster.get(chosen.get("cudnn_conv_algo_search", ""), 4.0)
         return float(search + (chosen.get("cudnn_conv_use_max_workspace") == "0"))
@@ -295,7 +295,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def count_nodes(one: Contender) -> float:
+def count_nodes(one: Rival) -> float:
     return float(len(onnx.load(one.loaded.subject.path).graph.node))
 
 

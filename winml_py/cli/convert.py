@@ -20,9 +20,9 @@ from ..inputs.examples import StatedSizes, example_inputs
 from ..inputs.files import given_values
 from ..inputs.model import load_model
 from ..optimize import LEVELS, OptimizationReport, optimize
-from ..perf.contender import compare_models
+from ..perf.interleaved import BUSY_CORES
+from ..perf.rival import compare_models
 from ..perf.tune import write_model
-from ..perf.turns import BUSY_CORES
 from .arguments import (
     contract_option,
     force_option,

@@ -15,10 +15,10 @@ from ..float16.convert import convert, require_converter
 from ..inputs.examples import StatedSizes
 from ..inputs.model import to_json
 from ..optimize import optimize
-from ..perf.contender import LATENCY, THROUGHPUT
+from ..perf.interleaved import BUSY_CORES
+from ..perf.rival import LATENCY, THROUGHPUT
 from ..perf.tune import ModelStep
 from ..perf.tune import tune as search
-from ..perf.turns import BUSY_CORES
 from .arguments import (
     contract_option,
     device_option,

@@ -28,8 +28,8 @@ from ..inputs import trial
 from ..inputs.examples import NOTHING_STATED, ExampleShape, StatedSizes
 from ..inputs.files import given_values
 from ..inputs.model import input_sizes
-from .contender import LATENCY, THROUGHPUT, Contender, Loaded, Subject, evaluate_apart
-from .turns import LOOKS, ROUNDS, Comparison, OtherPrograms, compare, is_enough, median_range
+from .interleaved import LOOKS, ROUNDS, Comparison, OtherPrograms, compare, is_enough, median_range
+from .rival import LATENCY, THROUGHPUT, Loaded, Rival, Subject, evaluate_apart
 
 PAIRS = 3
 """At the end, the best and the default are made anew so often at least: where the memory of a session lies makes it
@@ -157,10 +157,10 @@ def tune(
 
 
 class _Candidate(NamedTuple):
-    """What is tried next. `make` gives the contender, or why it is not tried: "" where it would be the same."""
+    """What is tried next. `make` gives the rival, or why it is not tried: "" where it would be the same."""
 
     words: str
-    make: Callable[[], Contender | str]
+    make: Callable[[], Rival | str]
     is_step: bool = False
 
 
@@ -170,7 +170,7 @@ class _Search:
     ) -> None:
         self._loaded, self._steps, self._folder, self._output_model = loaded, steps, folder, output_model
         self._progress = progress
-        self._default = self._best = Contender(loaded, self._default_values(), 1)
+        self._default = self._best = Rival(loaded, self._default_values(), 1)
         self._threads = usable_cores() if loaded.device.hardware == "cpu" else 1
         self._other_cores: list[float] = []
         self._default_seconds: list[float] = []
@@ -203,7 +203,7 @@ class _Search:
         for index, step in enumerate(self._steps):
             yield _Candidate(step.words, partial(self._take_step, index, step), is_step=True)
 
-    def _take_step(self, index: int, step: ModelStep) -> Contender | str:
+    def _take_step(self, index: int, step: ModelStep) -> Rival | str:
         first, before = self._loaded, self._best.loaded
         if step.is_half and not first.device.supports_float16:
             return f"{first.device.name} has no half precision"
@@ -216,14 +216,14 @@ class _Search:
         subject = before.subject._replace(path=path)
         evaluate_apart(subject, self._best.values)
         loaded = Loaded(subject, first.features, before.is_half or step.is_half)
-        return Contender(loaded, self._best.values, self._best.batch)
+        return Rival(loaded, self._best.values, self._best.batch)
 
     def _change_candidates(self) -> Iterator[_Candidate]:
         tries_batches = self._loaded.subject.goal == THROUGHPUT and self._has_free_batch()
         for change in changes_for(self._loaded.device, tries_batches):
             yield _Candidate(change.words, partial(self._make_change, change))
 
-    def _make_change(self, change: Change) -> Contender | str:
+    def _make_change(self, change: Change) -> Rival | str:
         best, engine = self._best, self._best.session.engine
         if not change.has_effect_on(engine):
             return ""
@@ -232,12 +232,12 @@ class _Search:
             return ""
         if values != best.values:
             evaluate_apart(best.loaded.subject, values)
-        contender = Contender(best.loaded, values, batch)
-        if "precision" in change.values and not contender.is_half:
-            engine = contender.session.engine
-            contender.close()
+        rival = Rival(best.loaded, values, batch)
+        if "precision" in change.values and not rival.is_half:
+            engine = rival.session.engine
+            rival.close()
             return f"{engine} stays in float32"
-        return contender
+        return rival
 
     def _has_free_batch(self) -> bool:
         model = self._loaded.model
@@ -250,46 +250,46 @@ class _Search:
 
     def _try(self, candidate: _Candidate) -> None:
         """Times a candidate against the default and the best, and makes it the best where it is faster than both."""
-        contender = self._made(candidate)
-        if contender is None:
+        rival = self._made(candidate)
+        if rival is None:
             return
         try:
-            contender.require_agreement(self._default.outputs)
-            comparisons, seconds = self._compare(contender)
+            rival.require_agreement(self._default.outputs)
+            comparisons, seconds = self._compare(rival)
         except WinMLError as error:
             self._trials.append(Trial(candidate.words, problem=str(error)))
-            contender.close()
+            rival.close()
             return
         over_default, over_best = comparisons[0], comparisons[-1]
         is_gain = over_default.is_gain and over_best.is_gain
         problem = over_best.problem or (f"against the default: {over_default.problem}" if not is_gain else "")
         words = candidate.words
-        if contender.session.precision is not self._best.session.precision and not candidate.is_step:
-            words = f"{words} ({contender.session.engine})"
+        if rival.session.precision is not self._best.session.precision and not candidate.is_step:
+            words = f"{words} ({rival.session.engine})"
         self._trials.append(_trial(words, over_best, seconds, is_gain, problem))
         if is_gain:
             self._kept_steps += [words] if candidate.is_step else []
-            contender, self._best = self._best, contender
-        if contender is not self._default:  # it is needed in all that follows
-            contender.close()
+            rival, self._best = self._best, rival
+        if rival is not self._default:  # it is needed in all that follows
+            rival.close()
 
-    def _made(self, candidate: _Candidate) -> Contender | None:
-        """The contender; None, and a row that says why, where there is none."""
+    def _made(self, candidate: _Candidate) -> Rival | None:
+        """The rival; None, and a row that says why, where there is none."""
         try:
             made = candidate.make()
         except trial.ProcessEndedError as ended:
             made = f"it ends the process ({ended})"
         except WinMLError as error:
             made = str(error)
-        if isinstance(made, Contender):
+        if isinstance(made, Rival):
             return made
         if made:
             self._trials.append(Trial(candidate.words, problem=made))
         return None
 
-    def _compare(self, contender: Contender) -> tuple[list[Comparison], list[float]]:
+    def _compare(self, rival: Rival) -> tuple[list[Comparison], list[float]]:
         """Compares it with the default, and with the best where that is another; returns its seconds, too."""
-        entrants = [self._default, *([self._best] if self._best is not self._default else []), contender]
+        entrants = [self._default, *([self._best] if self._best is not self._default else []), rival]
         others = OtherPrograms(self._threads)
 
         def compare_all(seconds: Sequence[Sequence[float]]) -> list[Comparison]:
@@ -341,7 +341,7 @@ class _Search:
 
     def _tuned(
         self,
-        winner: Contender,
+        winner: Rival,
         compared: Comparison,
         start_ms: tuple[float, float],
         steps: tuple[str, ...] = (),

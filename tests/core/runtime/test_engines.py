@@ -64,9 +64,9 @@ def decided(model: bytes | Path, **settings: Any) -> LearningModelSession:
 
 
 def favour(monkeypatch: pytest.MonkeyPatch, index: int) -> None:
-    """Makes the timing say that one of the contenders is ten times as fast as the others; everything else is real."""
+    """Makes the timing say that one of the rivals is ten times as fast as the others; everything else is real."""
 
-    def timed(rivals: Any, _: Any) -> dict[measure.Contender, float]:
+    def timed(rivals: Any, _: Any) -> dict[measure.Rival, float]:
         return {rival: 0.1 if place == index else 1.0 for place, rival in enumerate(rivals)}
 
     monkeypatch.setattr(measure, "_times", timed)

@@ -115,23 +115,23 @@ class CpuChoice:
         is_profiled = request.options.is_profiled
         measured = compile_cached(unprofiled, self._targets[0]) if is_profiled else reference
         try:
-            contenders = compare(unprofiled, measured, targets, inputs)
+            rivals = compare(unprofiled, measured, targets, inputs)
         finally:
             if is_profiled:
                 measured.close()
-        for contender in contenders:
-            if contender.is_wrong:
-                _remember_refusal(request, contender.target, contender.candidate.problem)
-        best = next(contender for contender in contenders if contender.engine)
+        for rival in rivals:
+            if rival.is_wrong:
+                _remember_refusal(request, rival.target, rival.candidate.problem)
+        best = next(rival for rival in rivals if rival.engine)
         reason = f"{best.target.half_type or 'half precision'} is right and faster"
         if not best.target.half:
             reason = "it agrees and is faster"
-        if best is contenders[0]:
+        if best is rivals[0]:
             reason = "no other is right and faster"
         explanation = Explanation(
             *best.target.spelling,
             reason,
-            tuple(contender.candidate for contender in contenders),
+            tuple(rival.candidate for rival in rivals),
             number_type=best.target.half_type,
         )
         answers.write(key, _to_facts(explanation, request, inputs))

@@ -64,7 +64,7 @@ def compile_model(request: CompileRequest, target: Target) -> Engine:
     return compile_model(request, target)
 
 
-class Contender:
+class Rival:
     """A target, its engine, and what is known of it.
 
     Attributes:
@@ -92,10 +92,10 @@ class Contender:
             engine.close()
 
 
-def compare(request: CompileRequest, reference: Engine, targets: Sequence[Target], inputs: Inputs) -> list[Contender]:
+def compare(request: CompileRequest, reference: Engine, targets: Sequence[Target], inputs: Inputs) -> list[Rival]:
     """Compiles the model for every target but the first, compares what comes out, and times those that agree.
 
-    The results of the reference count as right. Contenders that fail, disagree or are slower say why in their
+    The results of the reference count as right. Rivals that fail, disagree or are slower say why in their
     candidate, and lose their engine; one keeps its engine.
 
     Args:
@@ -109,50 +109,48 @@ def compare(request: CompileRequest, reference: Engine, targets: Sequence[Target
         WinMLError: the reference refuses the inputs. Other kernels do not check what ONNX Runtime's do, and write over
             memory that is not theirs: they are not tried on such inputs.
     """
-    first = Contender(targets[0], reference)
+    first = Rival(targets[0], reference)
     bound = Bound(inputs)  # one for all: each engine keeps what it binds under its own name
     runs = {first: partial(reference.run, bound)}
     expected = reference.run(bound, request.stop)
-    contenders = [first, *map(Contender, targets[1:])]
+    rivals = [first, *map(Rival, targets[1:])]
     try:
-        for contender in contenders[1:]:
+        for rival in rivals[1:]:
             request.require_not_stopped()
             try:
-                contender.engine = compile_model(request, contender.target)
+                rival.engine = compile_model(request, rival.target)
                 agreement = compare_outputs(
                     expected,
-                    contender.engine.run(bound, request.stop),
-                    HALF_TOLERANCE if contender.target.half else FLOAT_TOLERANCE,
+                    rival.engine.run(bound, request.stop),
+                    HALF_TOLERANCE if rival.target.half else FLOAT_TOLERANCE,
                 )
-                contender.note(error=agreement.error)
+                rival.note(error=agreement.error)
                 if not agreement.is_good:
-                    contender.is_wrong = True
-                    contender.drop(str(agreement))
+                    rival.is_wrong = True
+                    rival.drop(str(agreement))
             except CanceledError:
                 raise
             except WinMLError as error:
-                contender.drop(str(error))
-            if contender.engine is not None:
-                runs[contender] = partial(contender.engine.run, bound)
+                rival.drop(str(error))
+            if rival.engine is not None:
+                runs[rival] = partial(rival.engine.run, bound)
         if len(runs) > 1:
             _settle(_times(runs, request.require_not_stopped))
     except BaseException:
-        for contender in contenders:
-            contender.drop("the comparison was ended")
+        for rival in rivals:
+            rival.drop("the comparison was ended")
         raise
-    return contenders
+    return rivals
 
 
-def _times(
-    runs: Mapping[Contender, Callable[[], object]], require_not_stopped: Callable[[], None]
-) -> dict[Contender, float]:
+def _times(runs: Mapping[Rival, Callable[[], object]], require_not_stopped: Callable[[], None]) -> dict[Rival, float]:
     """Milliseconds: the first's median, and for the others that times the median of their shares of it in the rounds.
 
     It goes on until it is clear which of them are faster than the first.
     """
     rivals, started = list(runs), time.perf_counter()
 
-    def block(rival: Contender) -> float:
+    def block(rival: Rival) -> float:
         require_not_stopped()
         time.sleep(REST_SECONDS)  # the threads of the one before spin for a while, and would disturb this one
         return _block(runs[rival])
@@ -179,7 +177,7 @@ def _block(run: Callable[[], object]) -> float:
     return (time.perf_counter() - started) / count
 
 
-def _settle(milliseconds: Mapping[Contender, float]) -> None:
+def _settle(milliseconds: Mapping[Rival, float]) -> None:
     """Keeps the fastest; the first stays unless another is clearly faster."""
     best = next(iter(milliseconds))
     for rival, time_taken in milliseconds.items():

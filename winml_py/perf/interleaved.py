@@ -1,4 +1,4 @@
-"""Contenders that take turns: how many times as fast one is as another, how sure that is, and what disturbed it."""
+"""Rivals that take turns: how many times as fast one is as another, how sure that is, and what disturbed it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GAIN = 1.03
 """A smaller gain than this is none: it is not worth an option that others have to understand."""
 
 ROUNDS = 7
-"""After so many rounds, and each time after as many more, it is asked whether contenders are apart."""
+"""After so many rounds, and each time after as many more, it is asked whether rivals are apart."""
 
 LOOKS = 5
 """How often that is asked at most; then they are equal."""
@@ -46,7 +46,7 @@ def median_range(values: Sequence[float]) -> tuple[float, float]:
 
 
 class Comparison(NamedTuple):
-    """How two contenders compare.
+    """How two rivals compare.
 
     Attributes:
         gain: how many times as fast the other is, in the median turn.
@@ -54,7 +54,7 @@ class Comparison(NamedTuple):
         milliseconds: the times of both in the median turn.
         turns: how many turns each had.
         is_over: whether more turns would hardly change what comes of it.
-        other_cores: how many of the cores that the contenders need other programs used.
+        other_cores: how many of the cores that the rivals need other programs used.
     """
 
     gain: float
@@ -83,12 +83,12 @@ class Comparison(NamedTuple):
 
 
 def _without(other_cores: float, ratio: float) -> float:
-    """What is left of a ratio if other programs held up the first contender, and it alone, as long as they ran."""
+    """What is left of a ratio if other programs held up the first rival, and it alone, as long as they ran."""
     return ratio * (1 - min(1.0, other_cores))
 
 
 def compare(ones: Sequence[float], others: Sequence[float], other_cores: float) -> Comparison:
-    """How two contenders compare by their seconds in the same turns, while other programs used so many cores."""
+    """How two rivals compare by their seconds in the same turns, while other programs used so many cores."""
     ratios = [one / other for one, other in zip(ones, others, strict=True)]
     low, high = median_range(ratios)
     # The round whose ratio is the median: its times agree with the ratio, which medians of each for itself need not.
@@ -102,19 +102,19 @@ def compare(ones: Sequence[float], others: Sequence[float], other_cores: float) 
 
 
 def is_enough(compared: Sequence[Comparison]) -> bool:
-    """Whether a contender needs no more turns against others: it has lost to one, or after `ROUNDS` beats them all."""
+    """Whether a rival needs no more turns against others: it has lost to one, or after `ROUNDS` beats them all."""
     is_lost = any(each.is_over and not each.is_gain for each in compared)
     return is_lost or (compared[0].turns % ROUNDS == 0 and all(each.is_gain for each in compared))
 
 
 class OtherPrograms:
-    """Tells how many of the cores that contenders need other programs use, from now on.
+    """Tells how many of the cores that rivals need other programs use, from now on.
 
-    With fewer threads, a contender may be faster only as long as another program has a core. Not seen are programs on a
+    With fewer threads, a rival may be faster only as long as another program has a core. Not seen are programs on a
     GPU. Time that a hypervisor takes away counts, too.
 
     Args:
-        threads: how many cores the contenders need.
+        threads: how many cores the rivals need.
     """
 
     def __init__(self, threads: int) -> None:

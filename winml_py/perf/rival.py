@@ -27,7 +27,7 @@ from ..inputs import trial
 from ..inputs.examples import StatedSizes
 from ..inputs.files import generated, jobs, read
 from ..inputs.model import Case, load_model
-from .turns import ROUNDS, Comparison, OtherPrograms, compare, is_enough
+from .interleaved import ROUNDS, Comparison, OtherPrograms, compare, is_enough
 
 LATENCY, THROUGHPUT = "latency", "throughput"
 
@@ -94,7 +94,7 @@ def _evaluate_once(subject: Subject, values: Facts) -> None:
         session.evaluate_features(loaded.features)
 
 
-class Contender:
+class Rival:
     """A session, ready to be timed.
 
     Args:
@@ -126,9 +126,9 @@ class Contender:
         if not agreement.is_good:
             raise EvaluationError(str(agreement))
 
-    def remake(self) -> Contender:
+    def remake(self) -> Rival:
         """The same again, in other memory if this one is closed: equal sessions share an engine."""
-        return Contender(self.loaded, self.values, self.batch)
+        return Rival(self.loaded, self.values, self.batch)
 
     def close(self) -> None:
         """Closes the session. Twice is harmless."""
@@ -173,18 +173,18 @@ def compare_models(paths: Sequence[str], values: Mapping[str, Any], sizes: State
     options = LearningModelSessionOptions()
     options.batch_size_override = 0
     with ExitStack() as stack:
-        contenders = []
+        rivals = []
         for path in paths:
             loaded = Loaded(Subject(path, (), None, sizes, "cpu", LATENCY), dict(values))
             for feature in loaded.model.input_features:
                 value = values[feature.name]
                 if isinstance(feature, ShapedDescriptor) and isinstance(value, np.ndarray):
                     loaded.features[feature.name] = value.astype(TENSOR_CLASSES[feature.tensor_kind].dtype)
-            contenders.append(stack.enter_context(closing(Contender(loaded, options.to_dict(), 1))))
+            rivals.append(stack.enter_context(closing(Rival(loaded, options.to_dict(), 1))))
         others = OtherPrograms(usable_cores())
 
         def compared(seconds: Sequence[Sequence[float]]) -> Comparison:
             return compare(seconds[0], seconds[1], others.cores())
 
-        blocks = [contender.seconds for contender in contenders]
+        blocks = [rival.seconds for rival in rivals]
         return compared(take_turns(blocks, 2 * ROUNDS, lambda seconds: is_enough([compared(seconds)])))

@@ -1,11 +1,11 @@
-"""Turns of contenders: how sure a gain is, and what other programs may have to do with it."""
+"""Turns of rivals: how sure a gain is, and what other programs may have to do with it."""
 
 from __future__ import annotations
 
 import pytest
 
-from winml_py.perf import turns
-from winml_py.perf.turns import LOST, ROUNDS, Comparison, OtherPrograms, compare, median_range
+from winml_py.perf import interleaved
+from winml_py.perf.interleaved import LOST, ROUNDS, Comparison, OtherPrograms, compare, median_range
 
 PUBLISHED = {6: (1, 6), 8: (1, 8), 9: (2, 8), 10: (2, 9), 15: (4, 12), 20: (6, 15), 25: (8, 18), 30: (10, 21)}
 """The ranks of the 95 % interval of a median in tables of statistics, by the number of values."""
@@ -52,7 +52,7 @@ def test_who_is_not(gains: list[float], problem: str, is_over: bool) -> None:
 
 
 def test_what_others_took_is_taken_off() -> None:
-    """They held up the first contender for a fifth of its time, at worst."""
+    """They held up the first rival for a fifth of its time, at worst."""
     one = compared([1.2] * ROUNDS, 0.2)
     assert (one.is_gain, one.is_over, one.problem) == (False, True, "other programs may be why")
     assert compared([1.3] * ROUNDS, 0.2).is_gain
@@ -72,12 +72,12 @@ def test_what_others_took_is_taken_off() -> None:
 def test_others_count_where_they_use_cores_that_are_needed(
     threads: int, idle: float, own: float, cores: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = [turns._Clocks(10.0, 100.0, 5.0), turns._Clocks(11.0, 100.0 + idle, 5.0 + own)]
+    said = [interleaved._Clocks(10.0, 100.0, 5.0), interleaved._Clocks(11.0, 100.0 + idle, 5.0 + own)]
     monkeypatch.setattr(turns, "_clocks", lambda: said.pop(0))
     assert OtherPrograms(threads).cores() == pytest.approx(cores)
 
 
 def test_the_real_clocks_go_on() -> None:
-    before, now = turns._clocks(), turns._clocks()
+    before, now = interleaved._clocks(), interleaved._clocks()
     assert now.wall > before.wall > 0
     assert now.idle >= before.idle
