@@ -30,7 +30,7 @@ from winml_py import (
     SoftwareBitmap,
     VideoFrame,
 )
-from winml_py.core.imaging.formats import Scratch
+from winml_py.core.imaging.formats import BufferCache
 from winml_py.core.imaging.geometry import compute_placement
 from winml_py.core.imaging.tensorize import tensorize
 
@@ -105,11 +105,11 @@ def measure(pixel_format: str, width: int, height: int, dtype: Any, bar: float, 
     pixels = bitmap.to_numpy()
     VideoFrame.create_with_software_bitmap(photograph()).copy_to(VideoFrame.create_with_software_bitmap(bitmap))
     ours, target = (np.zeros((1, 3, height, width), dtype) for _ in range(2))
-    scratch = Scratch()
+    buffers = BufferCache()
     placement = compute_placement(width, height, width, height, CONTRACT.crop_mode, None)
     calls: dict[str, Callable[[], Any]] = {
         "copy": lambda: np.copyto(target, ours),
-        "ours": lambda: tensorize(bitmap, CONTRACT, ours[0], placement, scratch),
+        "ours": lambda: tensorize(bitmap, CONTRACT, ours[0], placement, buffers),
         "blob": lambda: blob(pixels, pixel_format, dtype),
         "tutorial": lambda: tutorial(pixels, pixel_format, dtype),
     }

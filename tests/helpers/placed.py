@@ -8,7 +8,7 @@ import numpy as np
 
 from winml_py import BitmapBounds, ImageContract, SoftwareBitmap
 from winml_py.core.imaging import tensorize as imaging
-from winml_py.core.imaging.formats import Scratch
+from winml_py.core.imaging.formats import BufferCache
 from winml_py.core.imaging.geometry import compute_placement
 
 
@@ -17,10 +17,10 @@ def tensorize(
     contract: ImageContract,
     out: np.ndarray[Any, Any],
     bounds: BitmapBounds | None = None,
-    scratch: Scratch | None = None,
+    buffers: BufferCache | None = None,
 ) -> None:
     _, height_axis, width_axis = contract.axes()
     size = (out.shape[width_axis - 1], out.shape[height_axis - 1])
     sizes = picture.pixel_width, picture.pixel_height, *size
     placement = compute_placement(*sizes, contract.crop_mode, bounds, contract.scaling)
-    imaging.tensorize(picture, contract, out, placement, scratch)
+    imaging.tensorize(picture, contract, out, placement, buffers)

@@ -40,7 +40,7 @@ from winml_py import (
     VideoFrame,
 )
 from winml_py.core.imaging.detensorize import detensorize
-from winml_py.core.imaging.formats import Scratch
+from winml_py.core.imaging.formats import BufferCache
 from winml_py.core.imaging.geometry import compute_placement, letterbox
 from winml_py.core.imaging.resize import resize
 
@@ -137,14 +137,14 @@ def empty(contract: ImageContract, width: int, height: int, dtype: Any) -> Array
 @pytest.mark.parametrize("layout", TensorLayout, ids=lambda layout: layout.name)
 @pytest.mark.parametrize(("source", "order"), list(product(SOURCES, ORDERS)))
 def test_every_format_layout_and_type(source: str, order: str, layout: TensorLayout, dtype: Any) -> None:
-    scratch = Scratch()
+    buffers = BufferCache()
     for pixel_range, has_mean in product(LearningModelPixelRange, (False, True)):
         channels = 1 if order == "GRAY8" else 3
         mean, std = ((0.5, 0.25, 0.125)[:channels], (2.0, 0.3, 0.7)[:channels]) if has_mean else ((), ())
         contract = ImageContract(BitmapPixelFormat[order], pixel_range, mean, std, layout)
         picture = bitmap(source, 6, 4)
         out = empty(contract, 6, 4, dtype)
-        tensorize(picture, contract, out, scratch=scratch)
+        tensorize(picture, contract, out, buffers=buffers)
         expected = expected_tensor(picture, contract, 6, 4, dtype)
         if source in ("NV12", "P010", "YUY2"):  # OpenCV's integers against floats: a level, here and there
             step = np.abs(np.diff(contract.numbers(np.dtype(np.float32)), axis=1)).max() + (dtype == np.uint8)
@@ -218,11 +218,11 @@ def test_a_warm_call_allocates_nothing() -> None:
         ("NV12", plain),
         ("RGB8", ImageContract(GRAY8)),
     ):
-        picture, scratch = bitmap(source, 640, 480), Scratch()
+        picture, buffers = bitmap(source, 640, 480), BufferCache()
         out = empty(contract, 640, 480, np.float32)
-        tensorize(picture, contract, out, scratch=scratch)
+        tensorize(picture, contract, out, buffers=buffers)
         tracemalloc.start()
-        tensorize(picture, contract, out, scratch=scratch)
+        tensorize(picture, contract, out, buffers=buffers)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 80_000, source  # views, and numpy's buffer for casts; a plane has 307,200 bytes

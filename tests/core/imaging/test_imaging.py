@@ -29,7 +29,7 @@ from winml_py import (
 )
 from winml_py.core.imaging.contract import ImageContract
 from winml_py.core.imaging.detensorize import detensorize
-from winml_py.core.imaging.formats import Scratch, gray_of
+from winml_py.core.imaging.formats import BufferCache, gray_of
 from winml_py.core.imaging.geometry import center_crop
 from winml_py.errors import IllegalCallError, PictureNotFoundError
 
@@ -49,7 +49,7 @@ def bitmap(pixel_format: str, width: int, height: int) -> SoftwareBitmap:
 
 def gray(*colours: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     out = np.empty(colours[0].shape, np.uint8)
-    gray_of(colours, out, Scratch())
+    gray_of(colours, out, BufferCache())
     return out
 
 

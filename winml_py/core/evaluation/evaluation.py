@@ -40,7 +40,7 @@ from ..features.resolve import (
 )
 from ..features.tensor import Tensor, TensorStorage
 from ..features.tensor_classes import TensorString, as_half
-from ..imaging.formats import Scratch
+from ..imaging.formats import BufferCache
 from ..imaging.geometry import Placement
 from ..imaging.picture_placement import PicturePlacement
 from ..imaging.tensorize import tensorize_batch
@@ -175,7 +175,7 @@ class BindingState:
         self.picture_tensors: dict[str, Array | DeviceArray] = {}
         self._placements: dict[str, list[Placement]] = {}
         self._fits: dict[str, PreprocessPlan] = {}
-        self._scratches: list[Scratch] = []
+        self._buffer_caches: list[BufferCache] = []
         device_pictures = self.session_state.pictures
         self._device_tensorizer = device_pictures.tensorizer() if device_pictures is not None else None
         # The tensors among the inputs, which another evaluation may write.
@@ -275,7 +275,7 @@ class BindingState:
                     tensor = device.write(fit, bitmaps, placements, before)
                 if tensor is None:
                     tensor = memory = fit.memory(before)
-                    tensorize_batch(bitmaps, fit.contract, placements, memory, self._scratches)
+                    tensorize_batch(bitmaps, fit.contract, placements, memory, self._buffer_caches)
         except DeviceLostError as error:  # a picture is tensorized there
             self.session_state.lose(error)
             raise

@@ -29,7 +29,7 @@ from ..features.tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES, TensorSt
 from ..imaging.bitmap import VideoFrame
 from ..imaging.contract import ImageContract
 from ..imaging.detensorize import detensorize
-from ..imaging.formats import Scratch
+from ..imaging.formats import BufferCache
 from ..runtime.runs import Value
 
 
@@ -84,9 +84,9 @@ class UnboundOutput:
         require_pictures(value, contract, self._descriptor)
         height, width = (value.shape[axis] for axis in contract.axes()[1:])
         frames = [VideoFrame(contract.bitmap_pixel_format, width, height) for _ in value]
-        scratch = Scratch()
+        buffers = BufferCache()
         for tensor, frame in zip(value, frames, strict=True):
-            detensorize(tensor, contract, frame.software_bitmap, scratch)
+            detensorize(tensor, contract, frame.software_bitmap, buffers)
         return ImageFeatureValue(frames) if len(frames) == 1 else ListOutput(frames)
 
 
@@ -213,7 +213,7 @@ class ImageOutput:
                 hint="Bind a VideoFrame of its own, or a copy of the array.",
             )
         self._bound, self._contract, self._descriptor = bound, contract, descriptor
-        self._scratch = Scratch()
+        self._buffers = BufferCache()
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Writes the pictures and gives what was bound."""
@@ -227,7 +227,7 @@ class ImageOutput:
             )
         for tensor, bitmap in zip(array, self._bitmaps, strict=True):
             bitmap.is_valid = True
-            detensorize(tensor, self._contract, bitmap, self._scratch)
+            detensorize(tensor, self._contract, bitmap, self._buffers)
         return self._bound
 
     def invalidate(self) -> None:

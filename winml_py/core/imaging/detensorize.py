@@ -8,12 +8,12 @@ from ...enums import BitmapPixelFormat, TensorLayout
 from ..base.arrays import Array, Pixels
 from .bitmap import SoftwareBitmap
 from .contract import SCALE_AND_SHIFT, ImageContract
-from .formats import INTERLEAVED_FORMATS, Scratch, convert, gray_of, layout_of
+from .formats import INTERLEAVED_FORMATS, BufferCache, convert, gray_of, layout_of
 from .resize import resize
 
 
 def to_bytes(
-    numbers: Array, contract: ImageContract, channel: int, out: Pixels, scratch: Scratch | None = None
+    numbers: Array, contract: ImageContract, channel: int, out: Pixels, buffers: BufferCache | None = None
 ) -> None:
     """The bytes that one channel's numbers stand for: scale * (v * std + mean + shift), half to even, 0 to 255.
 
@@ -27,7 +27,7 @@ def to_bytes(
         scratch: memory to reuse.
     """
     scale, shift = SCALE_AND_SHIFT[contract.pixel_range]
-    values = (scratch or Scratch()).get("values", numbers.shape, np.float32)
+    values = (buffers or BufferCache()).get("values", numbers.shape, np.float32)
     np.copyto(values, numbers)
     if contract.std:
         values *= np.float32(contract.std[channel])
@@ -42,7 +42,9 @@ def to_bytes(
     np.copyto(out, values, casting="unsafe")
 
 
-def detensorize(tensor: Array, contract: ImageContract, bitmap: SoftwareBitmap, scratch: Scratch | None = None) -> None:
+def detensorize(
+    tensor: Array, contract: ImageContract, bitmap: SoftwareBitmap, buffers: BufferCache | None = None
+) -> None:
     """Writes one picture of a batch into a bitmap, stretched to the bitmap's size and in its format; alpha becomes 255.
 
     Args:
@@ -52,29 +54,29 @@ def detensorize(tensor: Array, contract: ImageContract, bitmap: SoftwareBitmap, 
         bitmap: written in place.
         scratch: memory to reuse from call to call.
     """
-    scratch = scratch or Scratch()
+    buffers = buffers or BufferCache()
     channels = tensor if contract.layout is TensorLayout.NCHW else np.moveaxis(tensor, -1, 0)
     height, width = channels.shape[1:]
-    planes = scratch.planes(len(channels), (height, width))
+    planes = buffers.planes(len(channels), (height, width))
     for index, plane in enumerate(planes):
-        to_bytes(channels[index], contract, index, plane, scratch)
+        to_bytes(channels[index], contract, index, plane, buffers)
     pixels, pixel_format = bitmap.to_numpy(), bitmap.bitmap_pixel_format
     if (bitmap.pixel_width, bitmap.pixel_height) == (width, height) and pixel_format in INTERLEAVED_FORMATS:
-        _fill(pixels, planes, contract, pixel_format, scratch)
+        _fill(pixels, planes, contract, pixel_format, buffers)
         return
     colour = BitmapPixelFormat.GRAY8 if len(planes) == 1 else BitmapPixelFormat.BGRA8
-    picture = scratch.get("whole", layout_of(colour).shape(width, height))
-    _fill(picture, planes, contract, colour, scratch)
+    picture = buffers.get("whole", layout_of(colour).shape(width, height))
+    _fill(picture, planes, contract, colour, buffers)
     scaled = resize(picture, bitmap.pixel_width, bitmap.pixel_height)
     if layout_of(pixel_format).is_gray and len(planes) > 1:  # truncated, as without scaling
-        gray = scratch.get("gray", scaled.shape[:2])
-        gray_of([scaled[..., index] for index in layout_of(colour).rgb], gray, scratch)
+        gray = buffers.get("gray", scaled.shape[:2])
+        gray_of([scaled[..., index] for index in layout_of(colour).rgb], gray, buffers)
         scaled, colour = gray, BitmapPixelFormat.GRAY8
     pixels[:] = convert(scaled, colour, pixel_format)
 
 
 def _fill(
-    pixels: Pixels, planes: list[Pixels], contract: ImageContract, pixel_format: BitmapPixelFormat, scratch: Scratch
+    pixels: Pixels, planes: list[Pixels], contract: ImageContract, pixel_format: BitmapPixelFormat, buffers: BufferCache
 ) -> None:
     target = layout_of(pixel_format)
     if target.is_gray and len(planes) == 1:
@@ -83,11 +85,11 @@ def _fill(
     is_reversed = contract.pixel_format is BitmapPixelFormat.BGR8
     colours = planes * 3 if len(planes) == 1 else planes[::-1] if is_reversed else planes
     if target.is_gray:
-        gray_of(colours, pixels, scratch)
+        gray_of(colours, pixels, buffers)
         return
     ordered = [colours[target.rgb.index(channel)] for channel in range(3)]
     if target.channels == 4:
-        opaque = scratch.get("opaque", planes[0].shape)
+        opaque = buffers.get("opaque", planes[0].shape)
         opaque[:] = 255
         ordered.append(opaque)
     width, channels = pixels.shape[1:]

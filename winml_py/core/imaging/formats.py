@@ -136,12 +136,12 @@ def _to_video_format(bgr: Pixels, pixel_format: BitmapPixelFormat) -> Pixels:
     return video if pixel_format == BitmapPixelFormat.NV12 else video.astype(np.uint16) << 8
 
 
-def gray_of(colours: Sequence[Pixels], out: Pixels, scratch: Scratch) -> None:
+def gray_of(colours: Sequence[Pixels], out: Pixels, buffers: BufferCache) -> None:
     """Writes Windows ML's gray into `out`: the weighted sum of red, green and blue in float32, truncated to a byte.
 
     As in `CpuTensorizer.h`. All are uint8 of one shape.
     """
-    total, term = (scratch.get(name, out.shape, np.float32) for name in ("gray total", "gray term"))
+    total, term = (buffers.get(name, out.shape, np.float32) for name in ("gray total", "gray term"))
     np.multiply(colours[0], np.float32(GRAY_WEIGHTS[0]), out=total)
     for plane, weight in zip(colours[1:], GRAY_WEIGHTS[1:], strict=True):
         np.multiply(plane, np.float32(weight), out=term)
@@ -228,7 +228,7 @@ def _light_of(levels: Array) -> Array:
 # Scratch: memory that is reused from call to call.
 
 
-class Scratch:
+class BufferCache:
     """Arrays by name, kept as long as their shape stays. For one thread at a time."""
 
     def __init__(self) -> None:

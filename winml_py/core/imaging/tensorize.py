@@ -14,7 +14,7 @@ from ..base.child_process import shared_pool
 from ..base.machine import usable_cores
 from .bitmap import SoftwareBitmap
 from .contract import ImageContract, has_gray_padding
-from .formats import VIDEO_FORMATS, Scratch, gray_of, layout_of, to_interleaved, video_to_bgr
+from .formats import VIDEO_FORMATS, BufferCache, gray_of, layout_of, to_interleaved, video_to_bgr
 from .geometry import Placement
 from .resize import crop, resize
 
@@ -27,7 +27,7 @@ def tensorize(
     contract: ImageContract,
     out: Array,
     placement: Placement,
-    scratch: Scratch | None = None,
+    buffers: BufferCache | None = None,
 ) -> None:
     """Writes a picture into one slot of a batch.
 
@@ -42,27 +42,27 @@ def tensorize(
         placement: which part of the picture goes where, computed for the size of both.
         scratch: memory to reuse from call to call.
     """
-    scratch = scratch or Scratch()
+    buffers = buffers or BufferCache()
     pixels, pixel_format = bitmap.to_numpy(), bitmap.bitmap_pixel_format
     if pixel_format in VIDEO_FORMATS:  # whole, because neighbours share their colours
-        bgr = scratch.get("bgr", (bitmap.pixel_height, bitmap.pixel_width, 3))
+        bgr = buffers.get("bgr", (bitmap.pixel_height, bitmap.pixel_width, 3))
         pixels, pixel_format = video_to_bgr(pixels, pixel_format, bgr), BitmapPixelFormat.BGR8
     pixels, pixel_format = to_interleaved(crop(pixels, placement.part), pixel_format)
     is_luma = contract.gray is ImageGray.LUMA
     if is_luma:  # before it is scaled, as programs with Pillow and OpenCV do
-        pixels, pixel_format = _luma(pixels, pixel_format, scratch), BitmapPixelFormat.GRAY8
+        pixels, pixel_format = _luma(pixels, pixel_format, buffers), BitmapPixelFormat.GRAY8
     height, width = placement.scaled
     pixels = resize(pixels, width, height, contract.kernel, contract.exact)
     pixels = crop(pixels, placement.cut)
     if placement.has_padding:
-        pixels, pixel_format = _pad(pixels, pixel_format, contract, placement, scratch)
+        pixels, pixel_format = _pad(pixels, pixel_format, contract, placement, buffers)
     if contract.pixel_format is BitmapPixelFormat.GRAY8:
-        pixels = (_luma if is_luma else _gray)(pixels, pixel_format, scratch)  # coloured padding has come since
+        pixels = (_luma if is_luma else _gray)(pixels, pixel_format, buffers)  # coloured padding has come since
         pixel_format = BitmapPixelFormat.GRAY8
     if contract.layout is TensorLayout.NHWC:
-        _fill_pixels(pixels, pixel_format, contract, out, scratch)
+        _fill_pixels(pixels, pixel_format, contract, out, buffers)
     else:
-        _fill_planes(pixels, pixel_format, contract, out, scratch)
+        _fill_planes(pixels, pixel_format, contract, out, buffers)
 
 
 def tensorize_batch(
@@ -70,7 +70,7 @@ def tensorize_batch(
     contract: ImageContract,
     placements: Sequence[Placement],
     out: Array,
-    scratches: list[Scratch] | None = None,
+    scratches: list[BufferCache] | None = None,
 ) -> None:
     """Writes each picture into its slot of a batch, at its placement, on several threads where that pays.
 
@@ -79,7 +79,7 @@ def tensorize_batch(
     workers = min(len(bitmaps), usable_cores()) if out.size // len(bitmaps) >= _WORTH_A_THREAD else 1
     scratches = [] if scratches is None else scratches
     while len(scratches) < workers:
-        scratches.append(Scratch())
+        scratches.append(BufferCache())
 
     def work(worker: int) -> None:
         for index in range(worker, len(bitmaps), workers):
@@ -92,12 +92,12 @@ def tensorize_batch(
 
 
 def _pad(
-    pixels: Pixels, pixel_format: BitmapPixelFormat, contract: ImageContract, placement: Placement, scratch: Scratch
+    pixels: Pixels, pixel_format: BitmapPixelFormat, contract: ImageContract, placement: Placement, buffers: BufferCache
 ) -> tuple[Pixels, BitmapPixelFormat]:
     if layout_of(pixel_format).is_gray and not has_gray_padding(contract):
         pixels, pixel_format = np.repeat(pixels[..., None], 3, axis=2), BitmapPixelFormat.RGB8
     layout = layout_of(pixel_format)
-    padded = scratch.get("padded", (*placement.tensor, *pixels.shape[2:]))
+    padded = buffers.get("padded", (*placement.tensor, *pixels.shape[2:]))
     if layout.is_gray:
         padded[:] = contract.pad[0]
     else:
@@ -107,19 +107,19 @@ def _pad(
     return padded, pixel_format
 
 
-def _gray(pixels: Pixels, pixel_format: BitmapPixelFormat, scratch: Scratch) -> Pixels:
+def _gray(pixels: Pixels, pixel_format: BitmapPixelFormat, buffers: BufferCache) -> Pixels:
     """The gray Windows ML makes of a picture, of colours or of gray itself: see `gray_table`."""
     layout = layout_of(pixel_format)
     if layout.is_gray:
         # With numpy's default mode, the result would go to a buffer first, and be copied. No byte lies outside of the
         # table.
-        return np.take(gray_table(), pixels, out=scratch.get("gray", pixels.shape), mode="clip")
-    gray = scratch.get("gray", pixels.shape[:2])
-    gray_of([pixels[..., index] for index in layout.rgb], gray, scratch)
+        return np.take(gray_table(), pixels, out=buffers.get("gray", pixels.shape), mode="clip")
+    gray = buffers.get("gray", pixels.shape[:2])
+    gray_of([pixels[..., index] for index in layout.rgb], gray, buffers)
     return gray
 
 
-def _luma(pixels: Pixels, pixel_format: BitmapPixelFormat, scratch: Scratch) -> Pixels:
+def _luma(pixels: Pixels, pixel_format: BitmapPixelFormat, buffers: BufferCache) -> Pixels:
     """The gray that Pillow and OpenCV make of a picture."""
     import cv2
 
@@ -127,7 +127,7 @@ def _luma(pixels: Pixels, pixel_format: BitmapPixelFormat, scratch: Scratch) -> 
     if layout.is_gray:
         return pixels
     code = getattr(cv2, f"COLOR_{pixel_format.name.removesuffix('8')}2GRAY")
-    gray: Pixels = cv2.cvtColor(_contiguous_rows(pixels), code, dst=scratch.get("gray", pixels.shape[:2]))
+    gray: Pixels = cv2.cvtColor(_contiguous_rows(pixels), code, dst=buffers.get("gray", pixels.shape[:2]))
     return gray
 
 
@@ -135,12 +135,12 @@ def _luma(pixels: Pixels, pixel_format: BitmapPixelFormat, scratch: Scratch) -> 
 def gray_table() -> Pixels:
     """What Windows ML makes of a gray picture for a gray model: it turns it to colour, and that to gray."""
     gray = np.arange(256, dtype=np.uint8)
-    gray_of([gray] * 3, gray, Scratch())
+    gray_of([gray] * 3, gray, BufferCache())
     return gray
 
 
 def _fill_planes(
-    pixels: Pixels, pixel_format: BitmapPixelFormat, contract: ImageContract, out: Array, scratch: Scratch
+    pixels: Pixels, pixel_format: BitmapPixelFormat, contract: ImageContract, out: Array, buffers: BufferCache
 ) -> None:
     import cv2
 
@@ -148,7 +148,7 @@ def _fill_planes(
     if layout.is_gray:
         planes, order = [np.ascontiguousarray(pixels)] * 3, (0, 1, 2)
     else:
-        planes = scratch.planes(layout.channels, pixels.shape[:2])
+        planes = buffers.planes(layout.channels, pixels.shape[:2])
         cv2.split(_contiguous_rows(pixels), planes)
         order = channel_order(pixel_format, contract)
     if out.dtype == np.float32 and (contract.mean or contract.std):
@@ -160,7 +160,7 @@ def _fill_planes(
 
 
 def _fill_pixels(
-    pixels: Pixels, pixel_format: BitmapPixelFormat, contract: ImageContract, out: Array, scratch: Scratch
+    pixels: Pixels, pixel_format: BitmapPixelFormat, contract: ImageContract, out: Array, buffers: BufferCache
 ) -> None:
     """Channels last: the numbers of all channels in one table of 256 entries of three."""
     import cv2
@@ -169,7 +169,7 @@ def _fill_pixels(
     if contract.channels == 1:
         _look_up(np.ascontiguousarray(pixels), table[0], out[..., 0])
         return
-    ordered = scratch.get("ordered", (*pixels.shape[:2], 3))
+    ordered = buffers.get("ordered", (*pixels.shape[:2], 3))
     source = pixels[..., None] if pixels.ndim == 2 else pixels
     pairs = [number for target, index in enumerate(channel_order(pixel_format, contract)) for number in (index, target)]
     cv2.mixChannels([_contiguous_rows(source)], [ordered], pairs)
