@@ -42,7 +42,7 @@ from winml_py import (
 )
 from winml_py.authoring import LearnedContract, learn_contract
 from winml_py.authoring.asked import AskedFunction, Pictures
-from winml_py.authoring.learning.learn_contract import find_habits
+from winml_py.authoring.learning.learn_contract import find_quirks
 
 pytestmark = pytest.mark.one_python
 
@@ -154,7 +154,7 @@ GRAY = "it raises for gray pictures, or makes other numbers of them than of thre
 )
 def test_notes_say_what_becomes_of_files(function: Callable[..., Any], notes: list[str]) -> None:
     kind: Pictures = "path" if function is preparations.read_by_opencv else "pillow"
-    assert list(find_habits(AskedFunction(function, kind), 0)) == notes
+    assert list(find_quirks(AskedFunction(function, kind), 0)) == notes
 
 
 def test_a_function_that_scales_floats_is_learned_with_the_reason() -> None:

@@ -73,7 +73,7 @@ def test_others_count_where_they_use_cores_that_are_needed(
     threads: int, idle: float, own: float, cores: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = [interleaved._Clocks(10.0, 100.0, 5.0), interleaved._Clocks(11.0, 100.0 + idle, 5.0 + own)]
-    monkeypatch.setattr(turns, "_clocks", lambda: said.pop(0))
+    monkeypatch.setattr(interleaved, "_clocks", lambda: said.pop(0))
     assert OtherPrograms(threads).cores() == pytest.approx(cores)
 
 

@@ -18,7 +18,7 @@ from ...enums import BitmapPixelFormat, ImageCropMode, ImageKernel, TensorKind, 
 from ...errors import WinMLError
 from ..asked import Answer, AskedFunction
 from .measure import Area
-from .probes import SIZES, Numbers, texture
+from .probe_images import SIZES, Numbers, texture
 from .rules import Rule
 
 TEXTURES: tuple[Size, ...] = ((97, 131), (300, 400), (701, 350))

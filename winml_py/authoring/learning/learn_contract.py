@@ -22,7 +22,7 @@ from ..asked import Answer, AskedFunction, Pictures
 from ..evidence import ContractEvidence
 from .candidates import choose, find_undetermined
 from .measure import Area, measure_area, measure_numbers
-from .probes import LARGEST, SIZES, Numbers, texture
+from .probe_images import LARGEST, SIZES, Numbers, texture
 from .proof import explain, prove
 from .rules import find_rules, tensor_of
 
@@ -128,7 +128,7 @@ def learn_contract(
         lambda pixels: asked(pixels).numbers, asked.name, candidate.contract, seed, asked.pictures, LARGEST
     )
     _require_same(asked, first, asked(probe))  # also after all that it has seen
-    notes = list(find_habits(asked, seed + 3))
+    notes = list(find_quirks(asked, seed + 3))
     if proof.tiny_differ is not None:
         height, width = proof.tiny_differ
         notes.append(f"it places tiny pictures otherwise: {width}x{height}, say")
@@ -272,7 +272,7 @@ _CLOSE = 0.1
 """The share of what two different pictures are apart: below it, two answers are of the same picture."""
 
 
-def find_habits(asked: AskedFunction, seed: int) -> Iterator[str]:
+def find_quirks(asked: AskedFunction, seed: int) -> Iterator[str]:
     """Where the function treats files otherwise than a bind, in words.
 
     Args:

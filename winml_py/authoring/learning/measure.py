@@ -11,7 +11,7 @@ from ...core.imaging.formats import GRAY_WEIGHTS, LUMA_WEIGHTS
 from ...core.imaging.geometry import BitmapBounds
 from ...errors import NotSupportedError
 from ..asked import AskedFunction
-from .probes import COLOURS, GRAYS, SIZES, Numbers, plain, ramp
+from .probe_images import COLOURS, GRAYS, SIZES, Numbers, plain, ramp
 
 EXACT = 0.02
 """Gray levels: how far numbers of one colour may be from a straight line. Functions compute in float32."""

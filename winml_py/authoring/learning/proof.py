@@ -15,7 +15,7 @@ from ...core.imaging.resize import KERNELS, crop, resize
 from ...enums import ImageKernel
 from ..asked import Answer, AskedFunction
 from .candidates import Candidate
-from .probes import Numbers, deciding, fresh
+from .probe_images import Numbers, deciding, fresh
 from .rules import Rule
 
 PICTURES = 50
