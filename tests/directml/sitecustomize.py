@@ -1,4 +1,4 @@
-"""A build of ONNX Runtime with DirectML by stand-in: lists two cards, and computes on the CPU, in all processes.
+"""A build of ONNX Runtime with DirectML by substitute: lists two cards, and computes on the CPU, in all processes.
 
     PYTHONPATH=tests/directml python ...
 

@@ -1,1 +1,1 @@
-"""What tests and the programs of `tests/tools/` share: models, pictures, references, stand-ins for devices."""
+"""What tests and the programs of `tests/tools/` share: models, pictures, references, substitutes for devices."""

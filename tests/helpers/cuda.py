@@ -67,7 +67,7 @@ class _Compiler:
 
 class _Engine:
     location = CARD
-    explanation = Explanation(CUDA, Precision.FLOAT32, "a stand-in")
+    explanation = Explanation(CUDA, Precision.FLOAT32, "a substitute")
 
     def __init__(self, fake: FakeCudaDevice, request: CompileRequest) -> None:
         self.fake, self.options = fake, EngineOptions(1)

@@ -1,4 +1,4 @@
-"""A small network for engines to choose from, its pictures, and a stand-in for what a processor computes in."""
+"""A small network for engines to choose from, its pictures, and a substitute for what a processor computes in."""
 
 from __future__ import annotations
 

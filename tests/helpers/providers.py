@@ -1,4 +1,4 @@
-"""A stand-in for ONNX Runtime's session on any provider's device; all that is around it is the package's own.
+"""A substitute for ONNX Runtime's session on any provider's device; all that is around it is the package's own.
 
 It computes on the CPU, says that it runs on the provider's device, and lets a test see which threads are in it.
 """
@@ -30,7 +30,7 @@ RealRunOptions = onnxruntime.RunOptions
 
 def device(provider: Provider, library: str = "", hardware: str = "gpu", number: int = 0) -> LearningModelDevice:
     """A device of a provider, from the runtime's own package or with a library from a plugin."""
-    found = ProviderDevice(provider.name, "stand-in", library, number, hardware, "stand-in", "ACME", float16=False)
+    found = ProviderDevice(provider.name, "substitute", library, number, hardware, "substitute", "ACME", float16=False)
     return LearningModelDevice(LearningModelDeviceKind.DIRECTX, _device=found)
 
 

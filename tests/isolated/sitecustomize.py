@@ -1,4 +1,4 @@
-"""Sessions that are isolated unless they cannot be: the stand-in for a program that isolates all of them.
+"""Sessions that are isolated unless they cannot be: the substitute for a program that isolates all of them.
 
     PYTHONPATH=tests/isolated pytest tests/winml tests/backend tests/project/test_samples.py
 

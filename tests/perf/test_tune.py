@@ -230,7 +230,7 @@ def test_an_engine_without_settings_of_onnx_runtime_is_not_tried_with_them(
 
 @pytest.fixture
 def card(monkeypatch: pytest.MonkeyPatch) -> FakeCudaDevice:
-    """A stand-in for a CUDA card, which is found by that name."""
+    """A substitute for a CUDA card, which is found by that name."""
     device = FakeCudaDevice()
     monkeypatch.setattr(LearningModelDevice, "find", lambda name: {"cuda": device}[name])
     monkeypatch.setattr(trial, "call", lambda function, *arguments: function(*arguments))  # another has no such device

@@ -1,10 +1,10 @@
-"""A processor by stand-in: has OpenVINO report the types of half precision that a test run states, in all processes.
+"""A processor by substitute: has OpenVINO report the types of half precision that a test run states, in all processes.
 
     PYTHONPATH=tests/processors WINML_PY_TEST_HALF_TYPES="bfloat16 float16" pytest
 
 Python imports this module by its name when it starts, child processes too. The types are "bfloat16", "float16", both
 with a space between them, or "none". What is asked for in half precision is computed in float32, on every processor:
-the stand-in is for what is chosen, said and remembered, and not for the numbers. A type that the stand-in does not have
+the substitute is for what is chosen, said and remembered, and not for the numbers. A type that the substitute does not have
 compiles as OpenVINO compiles it: float16 as bfloat16 where that is there, else as float32.
 """
 

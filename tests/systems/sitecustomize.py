@@ -1,10 +1,10 @@
-"""Windows or macOS by stand-in: a Python that lacks what that system's Python lacks, in all processes.
+"""Windows or macOS by substitute: a Python that lacks what that system's Python lacks, in all processes.
 
     PYTHONPATH=tests/systems WINML_PY_TEST_SYSTEM=windows pytest tests/core tests/winml
 
 The system is "windows" or "macos". Python imports this module by its name when it starts, child processes too. The
 package and the tests see another system; the libraries, which hold code for the system that runs, do not. So `import
-os` gives them a stand-in for the module, without what is not there and with other answers; a module that is not there
+os` gives them a substitute for the module, without what is not there and with other answers; a module that is not there
 cannot be imported; and /proc and /sys are empty. As Windows does, "windows" also refuses everybody to replace, rename
 or remove a file that this process has open or mapped, and to rename onto what is there.
 
@@ -82,7 +82,7 @@ GONE = {
 }
 
 
-class StandIn(ModuleType):
+class Substitute(ModuleType):
     """A module as another system has it; what is written to it, the module itself gets.
 
     Args:
@@ -98,7 +98,7 @@ class StandIn(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__") and any(fnmatchcase(name, each) for each in vars(self)["_gone"]):
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r} on {SYSTEM}, by stand-in")
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r} on {SYSTEM}, by substitute")
         return getattr(vars(self)["_module"], name)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -110,7 +110,7 @@ class StandIn(ModuleType):
             setattr(vars(self)["_module"], name, value)
 
     def __delattr__(self, name: str) -> None:
-        # What pytest's monkeypatch has written, it takes back so: the name is not in the stand-in's own dictionary.
+        # What pytest's monkeypatch has written, it takes back so: the name is not in the substitute's own dictionary.
         if name in vars(self)["_before"]:
             setattr(vars(self)["_module"], name, vars(self)["_before"][name])
         else:
@@ -155,7 +155,7 @@ def _pipes_and_mappings(name: str) -> dict[str, Any]:
 
     others: dict[str, dict[str, Any]] = {
         "mmap": {"mmap": Mapping},
-        "multiprocessing": {"reduction": StandIn(reduction, "", {"duplicate": os.dup})},
+        "multiprocessing": {"reduction": Substitute(reduction, "", {"duplicate": os.dup})},
         "multiprocessing.connection": {"PipeConnection": connection.Connection},
     }
     return others.get(name, {})
@@ -185,7 +185,7 @@ def _psutil(is_windows: bool) -> dict[str, Any]:
 def _winreg() -> ModuleType:
     """The registry, with what it says of a processor."""
     values = {
-        "ProcessorNameString": "Intel(R) Xeon(R) by stand-in ",
+        "ProcessorNameString": "Intel(R) Xeon(R) by substitute ",
         "VendorIdentifier": "GenuineIntel",
         "Identifier": "Intel64 Family 6 Model 85 Stepping 7",
     }
@@ -197,10 +197,10 @@ def _winreg() -> ModuleType:
 
 
 @cache
-def stand_in(name: str, module: ModuleType) -> ModuleType:
+def substitute(name: str, module: ModuleType) -> ModuleType:
     """The module as that system has it."""
     gone, others = GONE[SYSTEM].get(name, ""), _others(name)
-    return StandIn(module, gone, others) if gone or others else module
+    return Substitute(module, gone, others) if gone or others else module
 
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -230,13 +230,13 @@ def install() -> None:
         if level or not _sees_another_system(sys._getframe(1).f_globals if globals is None else globals):
             return native_import(name, globals, locals, fromlist, level)
         if GONE[SYSTEM].get(name) == "*":
-            raise ModuleNotFoundError(f"No module named {name!r} on {SYSTEM}, by stand-in", name=name)
+            raise ModuleNotFoundError(f"No module named {name!r} on {SYSTEM}, by substitute", name=name)
         if SYSTEM == "windows" and name == "winreg":
             return sys.modules.get(name) or _winreg()  # what a test has put there
         if SYSTEM == "windows" and name == "msvcrt":
             return SimpleNamespace(open_osfhandle=lambda handle, _: handle, get_osfhandle=lambda file: file)
         module = native_import(name, globals, locals, fromlist, level)
-        return stand_in(module.__name__, module)
+        return substitute(module.__name__, module)
 
     def open_as_there(file: Any, *arguments: Any, **more: Any) -> Any:
         frame = sys._getframe(1)
@@ -274,7 +274,7 @@ def _require_unused(path: Any, is_whole: bool = False) -> None:
         return
     inside = os.path.join(real, "")
     if any(used == real or (is_whole and used.startswith(inside)) for used in _paths_in_use()):
-        raise PermissionError(errno.EACCES, "The file is in use by another process, by stand-in", path)
+        raise PermissionError(errno.EACCES, "The file is in use by another process, by substitute", path)
 
 
 def _refuse_as_windows() -> None:
@@ -290,12 +290,12 @@ def _refuse_as_windows() -> None:
                 target = os.fsdecode(others[0]) if is_rename else path
                 if is_rename and os.path.lexists(target) and not os.path.samefile(path, target):
                     if not replaces:
-                        raise FileExistsError(errno.EEXIST, "There is such a file, by stand-in", path, 183, target)
+                        raise FileExistsError(errno.EEXIST, "There is such a file, by substitute", path, 183, target)
                     _require_unused(target)
                     if os.path.isdir(target):
-                        raise PermissionError(errno.EACCES, "A folder is not replaced, by stand-in", path, 5, target)
+                        raise PermissionError(errno.EACCES, "A folder is not replaced, by substitute", path, 5, target)
                 if is_read_only(target):
-                    raise PermissionError(errno.EACCES, "The file is read-only, by stand-in", path)
+                    raise PermissionError(errno.EACCES, "The file is read-only, by substitute", path)
             return native(path, *others, **more)
 
         return call

@@ -57,13 +57,13 @@ class TestOtherPictures:
     )
     def test_a_stand_in(self, page: Page, name: str, expected: np.ndarray) -> None:
         model, picture = opened(page, passing(3, 4)), uploaded(page, self.PIXELS)
-        answer = page.post("api/evaluate", asked(model, picture, RGB, stand_in=name))["answer"]
+        answer = page.post("api/evaluate", asked(model, picture, RGB, substitute=name))["answer"]
         assert answer["outputs"][0]["values"] == expected.transpose(2, 0, 1).reshape(-1).tolist()
 
     def test_noise_is_the_same_each_time_and_has_no_form(self, page: Page) -> None:
         model, picture = opened(page, passing(64, 64)), uploaded(page, np.zeros((64, 64, 3), np.uint8))
         noise = [
-            page.post("api/evaluate", asked(model, picture, RGB, stand_in="noise"))["answer"]["outputs"][0]
+            page.post("api/evaluate", asked(model, picture, RGB, substitute="noise"))["answer"]["outputs"][0]
             for _ in range(2)
         ]
         assert noise[0] == noise[1]
@@ -72,7 +72,7 @@ class TestOtherPictures:
 
     def test_there_is_no_such_stand_in(self, page: Page) -> None:
         model, picture = opened(page, passing(3, 4)), uploaded(page, self.PIXELS)
-        answer = page.post("api/evaluate", asked(model, picture, RGB, stand_in="blue"), 422)
+        answer = page.post("api/evaluate", asked(model, picture, RGB, substitute="blue"), 422)
         assert "noise" in answer["hint"]
 
 

@@ -224,7 +224,7 @@ class Workbench:
 
         Args:
             asked: the `model`; for each of `inputs` a `picture` with the words of its `contract`, a `text`, or nothing,
-                which is made up; a `job` to stop it by. A `stand_in` is evaluated in place of all pictures. Of one that
+                which is made up; a `job` to stop it by. A `substitute` is evaluated in place of all pictures. Of one that
                 `is_trial` there is the answer alone, and it leaves nothing behind.
         """
         key, job = str(asked.get("model", "")), Job(self.seconds)
@@ -247,7 +247,7 @@ class Workbench:
                     raise InvalidArgumentError(
                         "The inputs are an object of objects.", hint='Such as {"x": {"text": "1 2 3"}}.'
                     )
-                return self._evaluate(opened, inputs, job, str(asked.get("stand_in", "")), is_trial)
+                return self._evaluate(opened, inputs, job, str(asked.get("substitute", "")), is_trial)
             finally:
                 opened.turn.release()
         finally:
@@ -419,12 +419,12 @@ _STAND_INS: dict[str, Callable[[Array], Array]] = {
     "white": lambda pixels: np.full_like(pixels, 255),
     "noise": lambda pixels: np.random.default_rng(0).integers(0, 256, pixels.shape, np.uint8),
 }
-"""From the pixels of a picture to those of its stand-in. Turned is by 180 degrees."""
+"""From the pixels of a picture to those of its substitute. Turned is by 180 degrees."""
 
 
 def _stand_in(picture: ImageFeatureValue, name: str) -> ImageFeatureValue:
     """A picture of the same size, by a key of `_STAND_INS`."""
     if name not in _STAND_INS:
-        raise InvalidArgumentError(f"There is no stand-in {name!r}.", hint=f"Known: {', '.join(_STAND_INS)}.")
+        raise InvalidArgumentError(f"There is no substitute {name!r}.", hint=f"Known: {', '.join(_STAND_INS)}.")
     image = picture.to_pil().convert("RGB")
     return ImageFeatureValue.from_pil(Image.fromarray(np.ascontiguousarray(_STAND_INS[name](np.asarray(image)))))

@@ -77,7 +77,7 @@ def run_there(system: str, *command: object) -> subprocess.CompletedProcess[str]
 
 
 real_linux = pytest.mark.skipif(
-    sys.platform != "linux" or "WINML_PY_TEST_SYSTEM" in os.environ, reason="the stand-ins need Linux below them"
+    sys.platform != "linux" or "WINML_PY_TEST_SYSTEM" in os.environ, reason="the substitutes need Linux below them"
 )
 
 

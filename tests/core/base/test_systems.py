@@ -1,4 +1,4 @@
-"""Linux, macOS and Windows: each branch, with the system by stand-in; programs as they run on each."""
+"""Linux, macOS and Windows: each branch, with the system by substitute; programs as they run on each."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def test_an_array_of_another_library_on_a_gpu(dtype: type[np.generic], filled: l
     session.evaluate(binding)
     assert target.memory.tolist() == [20, 30]
     binding.bind("i", np.array([1, 7]))
-    with pytest.raises(Exception, match="indices element out of data bounds"):  # the stand-in's engine is the raw one
+    with pytest.raises(Exception, match="indices element out of data bounds"):  # the substitute's engine is the raw one
         session.evaluate(binding)
     np.testing.assert_array_equal(target.memory, filled)
     binding.bind("i", np.array([0, 0]))

@@ -201,7 +201,7 @@ def test_an_array_on_a_card_says_how_it_comes_to_the_host() -> None:
 
 
 class TestTorch:
-    """What the stand-ins above claim, with torch itself."""
+    """What the substitutes above claim, with torch itself."""
 
     def test_tensors_are_bound_where_they_are(self) -> None:
         torch = pytest.importorskip("torch")

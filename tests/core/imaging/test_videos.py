@@ -368,10 +368,10 @@ class Camera:
 
 @pytest.fixture
 def camera(monkeypatch: pytest.MonkeyPatch) -> Iterator[Camera]:
-    stand_in = Camera()
-    monkeypatch.setattr(cv2, "VideoCapture", lambda *_: stand_in)
-    yield stand_in
-    stand_in.end()
+    substitute = Camera()
+    monkeypatch.setattr(cv2, "VideoCapture", lambda *_: substitute)
+    yield substitute
+    substitute.end()
 
 
 def level(found: VideoFrame | None) -> int:

@@ -1,6 +1,6 @@
 """Every option on every engine: it reaches the runtime, or has its effect, or is refused or told by name.
 
-The providers are stand-ins (`helpers/providers.py`): what the package gives to the runtime is looked at.
+The providers are substitutes (`helpers/providers.py`): what the package gives to the runtime is looked at.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ENGINES: dict[str, Provider | None] = {CPU: None} | {
 
 
 class Made(NamedTuple):
-    """A session over a stand-in for the runtime's, which has evaluated the model once."""
+    """A session over a substitute for the runtime's, which has evaluated the model once."""
 
     session: LearningModelSession
     model: LearningModel
@@ -130,7 +130,7 @@ NO_HALF = ("the model is float32; `winml-py convert`", "no other engine")
 SHRINKS = "memory.enable_memory_arena_shrinkage"
 
 ELSEWHERE = {"isolation"}
-"""A stand-in does not reach another process: tests/core/runtime/test_isolation.py, on all engines that are there."""
+"""A substitute does not reach another process: tests/core/runtime/test_isolation.py, on all engines that are there."""
 
 
 def name_of(row: Row) -> str:

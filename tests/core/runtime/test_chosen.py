@@ -1,4 +1,4 @@
-"""An engine that is chosen on the program's own inputs, and checked on them: engines and choice are stand-ins."""
+"""An engine that is chosen on the program's own inputs, and checked on them: engines and choice are substitutes."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_an_array_of_the_host_is_written_by_the_card() -> None:
 
 
 def test_cupy_that_is_there_gets_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in for CuPy, which says what it was given."""
+    """A substitute for CuPy, which says what it was given."""
     given: list[Any] = []
 
     class Cupy:
@@ -214,7 +214,7 @@ class OnStream(OnCard):
 
 @pytest.fixture
 def order(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What happens in which order: waits by CuPy, of which there is a stand-in, and runs of the engine."""
+    """What happens in which order: waits by CuPy, of which there is a substitute, and runs of the engine."""
     happened: list[str] = []
 
     class Stream:

@@ -1,4 +1,4 @@
-"""DirectML, in a build of ONNX Runtime by stand-in: what a program sees that has it, from the list to the errors."""
+"""DirectML, in a build of ONNX Runtime by substitute: what a program sees that has it, from the list to the errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from helpers.paths import MODELS, PICTURES, ROOT
 
 
 def run(code: str, folder: Path) -> str:
-    """Runs a program with the stand-in, and gives what it prints."""
+    """Runs a program with the substitute, and gives what it prints."""
     path = os.pathsep.join([str(ROOT / "tests" / "directml"), str(ROOT)])
     environment = os.environ | {
         "PYTHONPATH": path,

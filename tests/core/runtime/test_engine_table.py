@@ -1,4 +1,4 @@
-"""Which engine runs a model, and in which arithmetic: the table of docs/engines.md, by stand-ins for the hardware."""
+"""Which engine runs a model, and in which arithmetic: the table of docs/engines.md, by substitutes for the hardware."""
 
 from __future__ import annotations
 
@@ -157,13 +157,14 @@ def test_the_default_is_raw_onnxruntime_on_every_machine(
 
 
 def has_bfloat16() -> bool:
-    """Whether this processor computes in bfloat16, and no stand-in says otherwise."""
+    """Whether this processor computes in bfloat16, and no substitute says otherwise."""
     flags = machine.processor_facts().get("flags", "").split()
     return not os.environ.get("WINML_PY_TEST_HALF_TYPES") and bool({"avx512_bf16", "amx_bf16"} & set(flags))
 
 
 needs_bfloat16 = pytest.mark.skipif(
-    not has_bfloat16(), reason="this processor has no bfloat16 (avx512_bf16 or amx_bf16), or a stand-in took its place"
+    not has_bfloat16(),
+    reason="this processor has no bfloat16 (avx512_bf16 or amx_bf16), or a substitute took its place",
 )
 
 
@@ -197,7 +198,7 @@ def test_a_hint_of_float16_on_a_processor_with_bfloat16_alone_is_called_bfloat16
     assert (session.precision, session.explain().number_type) == (Precision.HALF, expected)
 
 
-# The stand-in for all processes
+# The substitute for all processes
 
 
 PROGRAM = """

@@ -168,10 +168,10 @@ def test_what_is_not_written_as_onnx_states_it_is_onnxruntimes_to_refuse() -> No
             open_session(model([broken]), engine="auto")
 
 
-# A stand-in for OpenVINO: ONNX Runtime's own kernels, on inputs whose NaN is replaced by 0, as Relu does there
+# A substitute for OpenVINO: ONNX Runtime's own kernels, on inputs whose NaN is replaced by 0, as Relu does there
 
 
-DEVICE = ProviderDevice("OpenVINOExecutionProvider", "stand-in", "", 0, "cpu", "stand-in", "nobody")
+DEVICE = ProviderDevice("OpenVINOExecutionProvider", "substitute", "", 0, "cpu", "substitute", "nobody")
 
 
 class Blind(OrtEngine):

@@ -1,6 +1,6 @@
 """What providers compile and keep themselves: in which folder of the cache, whose it is, and when it is used again.
 
-No card was here: the runtime's session is a stand-in that writes a file where a provider would, see
+No card was here: the runtime's session is a substitute that writes a file where a provider would, see
 `helpers/providers.py`.
 """
 

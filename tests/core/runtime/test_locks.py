@@ -1,6 +1,6 @@
 """A GPU session holds its lock while it runs, whatever the provider; a session on the CPU has none.
 
-No card was here: the runtime's session is a stand-in that computes on the CPU, see `helpers/providers.py`.
+No card was here: the runtime's session is a substitute that computes on the CPU, see `helpers/providers.py`.
 """
 
 from __future__ import annotations

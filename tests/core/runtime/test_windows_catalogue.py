@@ -1,6 +1,6 @@
-"""Windows ML's catalogue of providers, by stand-in: what it lists is tried and used like plugins, and it is not.
+"""Windows ML's catalogue of providers, by substitute: what it lists is tried and used like plugins, and it is not.
 
-The package exists on Windows alone. The stand-in has the part of its interface that is used, as windowsml 2.5 has it; a
+The package exists on Windows alone. The substitute has the part of its interface that is used, as windowsml 2.5 has it; a
 library that works is WebGPU's.
 """
 

@@ -42,7 +42,7 @@ def numbers(results: Any) -> list[float]:
     return [float(result.outputs["y"].to_numpy()[0, 0]) for result in results]
 
 
-class StandIn:
+class Substitute:
     """A device that negates, counts, and can be told to wait or to fail."""
 
     def __init__(self, before: Callable[[float], object] = lambda number: None) -> None:
@@ -58,7 +58,7 @@ class StandIn:
 
 
 def lost(number: float) -> None:
-    raise DeviceLostError("The stand-in has gone.")
+    raise DeviceLostError("The substitute has gone.")
 
 
 def opened(device: LearningModelDevice | None = None, **options: Any) -> LearningModelSession:
@@ -72,7 +72,7 @@ def opened(device: LearningModelDevice | None = None, **options: Any) -> Learnin
 
 @pytest.mark.parametrize("batch", [None, 3])
 def test_results_come_in_order_whoever_computes_them(batch: int | None) -> None:
-    first, second = StandIn(), StandIn()
+    first, second = Substitute(), Substitute()
     session = opened(first.device)
     items = [item(number) for number in range(40)]
     results = list(session.evaluate_many(items, devices=[first.device, second.device], batch=batch))
@@ -86,7 +86,7 @@ def test_results_come_in_order_whoever_computes_them(batch: int | None) -> None:
 def test_both_work_at_once() -> None:
     """Each waits until the other has an item as well."""
     meeting = threading.Barrier(2, timeout=20)
-    first, second = (StandIn(lambda _: meeting.wait()) for _ in range(2))
+    first, second = (Substitute(lambda _: meeting.wait()) for _ in range(2))
     session = opened(first.device)
     results = session.evaluate_many(map(item, range(10)), devices=[first.device, second.device], concurrency=2)
     assert numbers(results) == [-number for number in range(10)]
@@ -96,8 +96,8 @@ def test_both_work_at_once() -> None:
 def test_whoever_is_free_gets_the_next_item() -> None:
     """The slow one keeps its first item until the quick one has done three others."""
     done = threading.Semaphore(0)
-    slow = StandIn(lambda number: number or [done.acquire(timeout=20) for _ in range(3)])
-    quick = StandIn(lambda _: done.release())
+    slow = Substitute(lambda number: number or [done.acquire(timeout=20) for _ in range(3)])
+    quick = Substitute(lambda _: done.release())
     session = opened()
     stream = session.evaluate_many(map(item, range(10)), devices=[slow.device, quick.device], concurrency=2)
     assert numbers([next(stream)]) == [0]
@@ -107,7 +107,7 @@ def test_whoever_is_free_gets_the_next_item() -> None:
 
 
 def test_the_sessions_own_device_is_the_session_itself() -> None:
-    own, other = StandIn(), StandIn()
+    own, other = Substitute(), Substitute()
     session = opened(own.device)
     list(session.evaluate_many(map(item, range(8)), devices=[other.device]))
     assert (len(own.seen), len(other.seen)) == (0, 8)  # it is not listed
@@ -120,7 +120,7 @@ def test_errors_stay_with_their_items() -> None:
         if number == 3:
             raise EvaluationError("Three is refused.", hint="Take four.")
 
-    first, second = StandIn(refuse), StandIn(refuse)
+    first, second = Substitute(refuse), Substitute(refuse)
     session = opened(first.device)
     items = [item(0), np.ones((1, 3), np.float32), item(2), item(3), "missing.npy", item(5)]
     results = list(session.evaluate_many(items, devices=[first.device, second.device]))
@@ -137,7 +137,7 @@ def test_a_device_that_is_lost_gives_its_items_to_the_others(batch: int | None) 
         if len(falling.seen) > 3:
             lost(number)
 
-    falling, steady = StandIn(fails), StandIn()
+    falling, steady = Substitute(fails), Substitute()
     session = opened(steady.device)
     devices = [falling.device, steady.device]
     results = list(session.evaluate_many(map(item, range(60)), devices=devices, concurrency=2, batch=batch))
@@ -148,7 +148,7 @@ def test_a_device_that_is_lost_gives_its_items_to_the_others(batch: int | None) 
 
 
 def test_the_sessions_own_device_may_be_the_one_that_is_lost() -> None:
-    falling, steady = StandIn(lost), StandIn()
+    falling, steady = Substitute(lost), Substitute()
     session = opened(falling.device)
     results = list(session.evaluate_many(map(item, range(20)), devices=[falling.device, steady.device]))
     assert numbers(results) == [-number for number in range(20)]
@@ -160,19 +160,19 @@ def test_when_all_are_lost_the_error_comes() -> None:
         if number >= 5:
             lost(number)
 
-    stand_ins = [StandIn(fails) for _ in range(3)]
+    substitutes = [Substitute(fails) for _ in range(3)]
     session = opened()
-    devices = [one.device for one in stand_ins]
+    devices = [one.device for one in substitutes]
     stream = session.evaluate_many(map(item, range(50)), devices=devices, concurrency=1)
     assert numbers(next(stream) for _ in range(5)) == [0, -1, -2, -3, -4]
     with pytest.raises(DeviceLostError, match=r"was lost during|has gone"):
         next(stream)
     stream.close()
-    assert Counter(number for one in stand_ins for number in one.seen)[5] == 3  # each has tried
+    assert Counter(number for one in substitutes for number in one.seen)[5] == 3  # each has tried
 
 
 def test_sessions_of_other_devices_have_the_options_and_go_with_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    other = StandIn()
+    other = Substitute()
     compiler = other.device._private_state
     requests, engines = [], []
     compile_model = compiler.compile
@@ -197,7 +197,7 @@ def test_sessions_of_other_devices_have_the_options_and_go_with_the_stream(monke
 
 
 def test_a_session_that_cannot_be_made_leaves_none_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = StandIn(), StandIn()
+    first, second = Substitute(), Substitute()
     engines = []
     compile_first = first.device._private_state.compile
     monkeypatch.setattr(
@@ -205,7 +205,7 @@ def test_a_session_that_cannot_be_made_leaves_none_behind(monkeypatch: pytest.Mo
     )
 
     def refuse(request: Any) -> Any:
-        raise InvalidDeviceError("The stand-in has no room.", hint="Take another.")
+        raise InvalidDeviceError("The substitute has no room.", hint="Take another.")
 
     monkeypatch.setattr(second.device._private_state, "compile", refuse)
     with pytest.raises(InvalidDeviceError, match="no room"):
@@ -222,7 +222,7 @@ def test_what_are_no_devices() -> None:
         session.evaluate_many([], devices=[LearningModelDevice(), LearningModelDevice()])
     session.model.dispose()
     with pytest.raises(ModelDisposedError):
-        session.evaluate_many([], devices=[StandIn().device])
+        session.evaluate_many([], devices=[Substitute().device])
 
 
 def test_pictures_are_prepared_once_and_placed() -> None:

@@ -118,7 +118,7 @@ class CompileRequest:
 
 
 class Compiler(Protocol):
-    """Makes engines for one device. A test's stand-in for a device brings its own."""
+    """Makes engines for one device. A test's substitute for a device brings its own."""
 
     def compile(self, request: CompileRequest) -> Engine:
         """Compiles a model.

@@ -137,7 +137,7 @@ export class Trials {
     rows.show();
     find("moves").textContent = "";
     for (const [name, what] of STAND_INS) {
-      const came = await this.answer({ ...side.asked(), stand_in: name });
+      const came = await this.answer({ ...side.asked(), substitute: name });
       if (!came || mine !== this.number) return;
       rows.add({ what, ...came }, "");
     }
