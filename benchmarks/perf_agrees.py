@@ -21,7 +21,7 @@ from _models import public_models
 LOOP = """
 import statistics, sys, time
 from winml_py import LearningModel, LearningModelBinding, LearningModelSession, LearningModelSessionOptions
-from winml_py.inputs.files import generated
+from winml_py._inputs.files import generated
 model = LearningModel.load(sys.argv[1])
 options = LearningModelSessionOptions()
 options.batch_size_override = 0

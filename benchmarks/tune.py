@@ -23,7 +23,7 @@ import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from _measure import serve
 from winml_py import LearningModel, LearningModelBinding, LearningModelSession, LearningModelSessionOptions
-from winml_py.inputs.files import generated
+from winml_py._inputs.files import generated
 model = LearningModel.load(sys.argv[1])
 options = LearningModelSessionOptions.load(sys.argv[2]) if sys.argv[2] else LearningModelSessionOptions()
 if not sys.argv[2]:

@@ -21,9 +21,9 @@ import onnx
 from onnx import helper
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
+from ._inputs.model import evaluate_by
 from .core.model.model import LearningModel
 from .core.session.session import LearningModelSession
-from .inputs.model import evaluate_by
 
 __all__ = ["WinMLBackend", "WinMLBackendRep", "prepare", "run_model", "run_node", "supports_device"]
 

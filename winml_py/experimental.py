@@ -1,14 +1,14 @@
 """Windows ML's experimental API: models built of operators, and models joined. The names stand in `graphs`."""
 
-from .graphs.builder import LearningModelBuilder, LearningModelInputs, LearningModelOperatorSet, LearningModelOutputs
-from .graphs.join import LearningModelJoinOptions
-from .graphs.learning_model import (
+from ._graphs.builder import LearningModelBuilder, LearningModelInputs, LearningModelOperatorSet, LearningModelOutputs
+from ._graphs.join import LearningModelJoinOptions
+from ._graphs.learning_model import (
     LearningModelDeviceExperimental,
     LearningModelExperimental,
     LearningModelSessionExperimental,
     LearningModelSessionOptionsExperimental,
 )
-from .graphs.node import LearningModelOperator
+from ._graphs.node import LearningModelOperator
 
 __all__ = [
     "LearningModelBuilder",

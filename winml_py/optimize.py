@@ -10,6 +10,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
+from ._inputs import trial
+from ._inputs.examples import NOTHING_STATED, ExampleShape, StatedSizes, example_inputs
+from ._inputs.model import evaluate_all_outputs, evaluate_apart, input_sizes, load_model, require_same_results, to_json
 from .core.base.agreement import FLOAT_TOLERANCE
 from .core.base.atomic_files import require_another_file, require_folder, write_whole
 from .core.base.messages import Facts
@@ -20,9 +23,6 @@ from .core.runtime.custom.split import put_back, take_out
 from .core.runtime.ort.compile import save_optimized
 from .core.runtime.ort.transformers import fuse_layers
 from .errors import ConversionError, InvalidArgumentError, NotSupportedError
-from .inputs import trial
-from .inputs.examples import NOTHING_STATED, ExampleShape, StatedSizes, example_inputs
-from .inputs.model import evaluate_all_outputs, evaluate_apart, input_sizes, load_model, require_same_results, to_json
 
 if TYPE_CHECKING:
     import onnx

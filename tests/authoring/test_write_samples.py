@@ -28,10 +28,10 @@ from winml_py import (
     Precision,
     WinMLError,
 )
+from winml_py._graphs.edit_features import Edits, edit_model
 from winml_py.authoring import check_samples, learn_contract, write_contract, write_samples
 from winml_py.authoring.known_answers import KEY, KnownInput, KnownOutput, leader_of, read_answers
 from winml_py.core.base.arrays import Array
-from winml_py.graphs.edit_features import Edits, edit_model
 
 SHAPES = PICTURES / "shapes.png"
 

@@ -11,8 +11,8 @@ import pytest
 
 from helpers.cli import call, require_exit, require_failure
 from helpers.paths import MODELS, PICTURES, ROOT
+from winml_py._inputs import example_files
 from winml_py.errors import StorageNotFoundError
-from winml_py.inputs import example_files
 
 pytestmark = pytest.mark.one_python
 

@@ -171,9 +171,9 @@ def line_with(command: click.Command, parameter: click.Parameter, word: str) -> 
 def test_pictures_are_checked_with_as_they_are_bound(tmp_path: Path, seven: Path) -> None:
     """The check of a conversion gets the tensor that bind makes of the picture."""
     from winml_py import LearningModel
+    from winml_py._inputs.files import given_values
+    from winml_py._inputs.model import evaluate_all_outputs
     from winml_py.core.features.pictures import ImageFeatureValue
-    from winml_py.inputs.files import given_values
-    from winml_py.inputs.model import evaluate_all_outputs
 
     model = LearningModel.load(DIGITS)
     values = given_values(model, [str(seven)])

@@ -15,8 +15,8 @@ from PIL import Image
 from helpers.cli import call, require_failure
 from helpers.models import STRING, data, tensor, unary
 from winml_py import LearningModelDeviceKind
-from winml_py.inputs import model as evaluating
-from winml_py.inputs.model import Case
+from winml_py._inputs import model as evaluating
+from winml_py._inputs.model import Case
 
 RAMP = np.linspace(0, 1, 3 * 8 * 6, dtype=np.float32)
 

@@ -35,11 +35,11 @@ from winml_py import (
     TensorFloat16Bit,
     TensorKind,
 )
+from winml_py._inputs.examples import example_inputs
 from winml_py.cli.main import main
 from winml_py.errors import ConversionError, StorageAccessError, StorageNotFoundError
 from winml_py.float16 import ConversionReport, convert
 from winml_py.float16.report import compare
-from winml_py.inputs.examples import example_inputs
 
 pytestmark = pytest.mark.one_python
 

@@ -26,9 +26,9 @@ from winml_py import (
     TensorKind,
     TensorString,
 )
+from winml_py._graphs import model_file
 from winml_py.errors import StorageNotFoundError
 from winml_py.experimental import LearningModelBuilder, LearningModelOperator, LearningModelSessionExperimental
-from winml_py.graphs import model_file
 
 describe = LearningModelBuilder.create_tensor_feature_descriptor
 FLOAT, INT64 = TensorKind.FLOAT, TensorKind.INT64
@@ -201,7 +201,7 @@ def test_a_default_is_used_here_and_replaced_by_others(tmp_path: Path) -> None:
     ],
 )
 def test_attributes(kind: str, name: str, value: Any, stored: Any) -> None:
-    from winml_py.graphs.node import build_node
+    from winml_py._graphs.node import build_node
 
     schema = onnx.defs.get_schema(kind, 17)
     made = operator(kind).set_input(schema.inputs[0].name, "a").set_output(schema.outputs[0].name, "y")

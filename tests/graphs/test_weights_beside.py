@@ -11,7 +11,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from helpers.models import model, tensor
 from winml_py import LearningModel, LearningModelSession
-from winml_py.graphs import model_file
+from winml_py._graphs import model_file
 
 TABLE = np.random.default_rng(3).standard_normal((9, 64)).astype(np.float32)
 SIZES = np.arange(101, dtype=np.int8)

@@ -16,7 +16,7 @@ from onnx import defs, helper, numpy_helper
 
 from helpers.models import counting_loop
 from tools.conformance import Case, cases
-from winml_py.inputs import trial
+from winml_py._inputs import trial
 
 Array = np.ndarray[Any, Any]
 Optional = defs.OpSchema.FormalParameterOption.Optional

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 from helpers.models import FLOAT, INT64, data, tensor, unary
 from winml_py import InvalidArgumentError, LearningModel
-from winml_py.inputs.examples import MAX_NUMBERS, example_inputs, example_value, require_size
+from winml_py._inputs.examples import MAX_NUMBERS, example_inputs, example_value, require_size
 
 
 def feature(**options: Any) -> Any:

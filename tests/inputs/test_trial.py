@@ -21,11 +21,11 @@ from helpers import left_out
 from helpers.models import data, tensor
 from helpers.paths import MODELS
 from winml_py import InvalidArgumentError, LearningModelSessionOptions
+from winml_py._inputs import model as evaluating
+from winml_py._inputs import trial
 from winml_py.cli.main import main
 from winml_py.errors import ConversionError
 from winml_py.float16 import convert, search
-from winml_py.inputs import model as evaluating
-from winml_py.inputs import trial
 from winml_py.optimize import optimize
 from winml_py.perf import rival, tune
 

@@ -17,9 +17,9 @@ from helpers.paths import MODELS
 from helpers.reference import run_raw
 from winml_py import InvalidArgumentError, LearningModel, NotSupportedError
 from winml_py import optimize as module
+from winml_py._inputs import model as evaluating
 from winml_py.core.base.agreement import Agreement
 from winml_py.errors import ConversionError
-from winml_py.inputs import model as evaluating
 from winml_py.optimize import LEVELS, optimize
 
 DIGITS = MODELS / "digits.onnx"

@@ -14,7 +14,7 @@ from helpers.cli import call, require_failure
 from helpers.models import INT64, STRING, unary
 from helpers.paths import MODELS
 from winml_py import InvalidArgumentError, LearningModel
-from winml_py.inputs.files import generated, jobs, read
+from winml_py._inputs.files import generated, jobs, read
 from winml_py.perf import PHASES, Case, measure, measurement
 from winml_py.perf import measure as measure_function
 from winml_py.perf.measurement import median_interval

@@ -30,13 +30,13 @@ from winml_py import (
     Tuning,
     Weights,
 )
+from winml_py._inputs import trial
 from winml_py.core.base.agreement import compare_outputs
 from winml_py.core.cache import folders
 from winml_py.core.runtime.ort import saved_graph
 from winml_py.core.runtime.providers.catalogue import PROVIDERS
 from winml_py.core.runtime.providers.provider import ProviderDevice
 from winml_py.errors import ConversionError, StorageNotFoundError
-from winml_py.inputs import trial
 from winml_py.perf import tune as tuning
 from winml_py.perf.interleaved import LOOKS, ROUNDS, OtherPrograms
 from winml_py.perf.rival import THROUGHPUT, Rival

@@ -16,7 +16,7 @@ pytest.importorskip("starlette")
 from helpers.asgi import Client
 from helpers.paths import ROOT
 from view.test_graph import Bench
-from winml_py.graphs.edit_features import Edits, edit_model
+from winml_py._graphs.edit_features import Edits, edit_model
 from winml_py.view import edit
 
 

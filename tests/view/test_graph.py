@@ -25,9 +25,9 @@ from helpers.asgi import Client
 from helpers.pages import served
 from helpers.paths import ROOT
 from helpers.waiting import wait_until
+from winml_py._inputs.model import Case
+from winml_py._inputs.trial import Running
 from winml_py.errors import CanceledError, ModelNotFoundError
-from winml_py.inputs.model import Case
-from winml_py.inputs.trial import Running
 from winml_py.perf.profile import Node, NodeOnCpu, Profile, profile
 from winml_py.view import graph, placed_nodes
 

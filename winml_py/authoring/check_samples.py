@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._inputs.model import evaluate_by
 from ..core.base.agreement import HALF_TOLERANCE
 from ..core.base.arrays import Array
 from ..core.model.model import LearningModel
@@ -17,7 +18,6 @@ from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..enums import Precision
 from ..errors import InvalidArgumentError, WinMLError
-from ..inputs.model import evaluate_by
 from .known_answers import KnownAnswer, read_answers
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from .._inputs.model import convert_opset, read_for_copy
 from ..core.base.atomic_files import require_another_file, require_folder, write_whole
 from ..core.features.descriptors import ImageFeatureDescriptor
 from ..core.features.pictures import fixed_sides
@@ -19,7 +20,6 @@ from ..core.onnx_file.expressions import GraphWriter
 from ..core.onnx_file.nodes import messages
 from ..enums import BitmapPixelFormat, TensorKind
 from ..errors import InvalidArgumentError, NotSupportedError
-from ..inputs.model import convert_opset, read_for_copy
 from . import evidence, known_answers
 from .answers import add_boxes, add_labels, put_before
 from .kernels import Preprocessing, require_kernel

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._inputs.examples import example_shape
+from .._inputs.files import jobs, read
+from .._inputs.model import read_for_copy
 from ..core.base.agreement import ENOUGH, FLOAT_TOLERANCE, SMALLEST_SCALE, channel_axis
 from ..core.base.arrays import Array
 from ..core.base.atomic_files import require_folder, write_whole
@@ -24,9 +27,6 @@ from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError, WinMLError
-from ..inputs.examples import example_shape
-from ..inputs.files import jobs, read
-from ..inputs.model import read_for_copy
 from ..vision.detections import detections, may_be_detections
 from .check_samples import KEYS, outputs_as_arrays
 from .evidence import stated_contract

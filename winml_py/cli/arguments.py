@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from .._inputs.examples import StatedSizes
 from ..core.base.atomic_files import is_same_file
 from ..core.base.messages import did_you_mean
 from ..core.contracts.files import read_contract
@@ -17,7 +18,6 @@ from ..core.imaging.contract import ImageContract
 from ..core.streams.sources import PICTURES, files_in, files_of
 from ..enums import Precision
 from ..errors import InvalidArgumentError
-from ..inputs.examples import StatedSizes
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import click
 
+from .._inputs import trial
+from .._inputs.files import jobs, read
 from ..authoring.evidence import stated_contract
 from ..authoring.learning.learn_contract import LearnedContract, learn_contract
 from ..authoring.write_contract import build_in, write_contract
@@ -24,8 +26,6 @@ from ..core.imaging.geometry import ImageScaling
 from ..core.model.model import LearningModel
 from ..enums import BitmapPixelFormat, ImageCropMode
 from ..errors import EvaluationError, InvalidArgumentError
-from ..inputs import trial
-from ..inputs.files import jobs, read
 from .arguments import (
     find_contract,
     force_option,

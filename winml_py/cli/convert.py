@@ -9,6 +9,9 @@ from typing import Any
 
 import click
 
+from .._inputs.examples import StatedSizes, example_inputs
+from .._inputs.files import given_values
+from .._inputs.model import load_model
 from ..core.base.atomic_files import require_folder
 from ..core.base.messages import Facts
 from ..core.imaging.contract import ImageContract
@@ -16,9 +19,6 @@ from ..core.model.model import LearningModel
 from ..errors import ConversionError
 from ..float16.convert import convert as to_float16
 from ..float16.report import ConversionReport
-from ..inputs.examples import StatedSizes, example_inputs
-from ..inputs.files import given_values
-from ..inputs.model import load_model
 from ..optimize import LEVELS, OptimizationReport, optimize
 from ..perf.interleaved import BUSY_CORES
 from ..perf.rival import compare_models

@@ -6,8 +6,8 @@ import os
 
 import click
 
+from .._inputs.example_files import copy_examples
 from ..core.base.messages import Facts
-from ..inputs.example_files import copy_examples
 from .arguments import json_option
 from .style import emit, say
 

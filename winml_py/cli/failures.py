@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from .. import errors
+from .._inputs.files import WrongInputsError
 from ..core.base.messages import REPORT_SCHEMA, Facts
-from ..inputs.files import WrongInputsError
 from .style import say, to_json
 
 EVALUATION, USAGE, MODEL, INPUT, OUTPUT, DEVICE, PACKAGE = 1, 2, 3, 4, 5, 6, 7

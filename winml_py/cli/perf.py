@@ -9,12 +9,12 @@ from typing import Any
 import click
 
 from .. import __version__
+from .._inputs.files import models_of
+from .._inputs.model import Case
 from ..core.base.atomic_files import require_folder, write_whole
 from ..core.base.machine import usable_cores
 from ..core.base.messages import Facts
 from ..core.runtime.providers.plugins import runtime_version
-from ..inputs.files import models_of
-from ..inputs.model import Case
 from ..perf.compare import MARGIN, SLOWER, UNCLEAR, compare, load, pair_cases
 from ..perf.measure import Prepared
 from ..perf.measurement import ONCE

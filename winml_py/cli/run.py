@@ -8,6 +8,9 @@ from typing import Any
 
 import click
 
+from .._inputs.answers import AUTO, KINDS, NUMBERS_SHOWN, Classes, Finder, PictureSeen, score_outputs, summarize
+from .._inputs.files import jobs, read
+from .._inputs.model import Case, input_sizes, to_json
 from ..authoring.check_samples import ModelCheck, check_session, require_answers
 from ..authoring.evidence import KEY, check_contract, outdated
 from ..authoring.known_answers import read_answers
@@ -18,9 +21,6 @@ from ..core.features.ranking import best_of
 from ..core.features.tensor import Tensor
 from ..core.model.model import LearningModel
 from ..core.session.session import LearningModelSession
-from ..inputs.answers import AUTO, KINDS, NUMBERS_SHOWN, Classes, Finder, PictureSeen, score_outputs, summarize
-from ..inputs.files import jobs, read
-from ..inputs.model import Case, input_sizes, to_json
 from .arguments import (
     contract_option,
     device_option,

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
+from .._inputs.examples import StatedSizes
+from .._inputs.model import to_json
 from ..core.base.agreement import HALF_TOLERANCE
 from ..core.base.atomic_files import require_folder
 from ..core.base.messages import Facts
 from ..core.imaging.contract import ImageContract
 from ..float16.convert import convert, require_converter
-from ..inputs.examples import StatedSizes
-from ..inputs.model import to_json
 from ..optimize import optimize
 from ..perf.interleaved import BUSY_CORES
 from ..perf.rival import LATENCY, THROUGHPUT

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from .._inputs.answers import Finder, PictureSeen, tensor_picture
 from ..core.base.agreement import as_numpy
 from ..core.base.atomic_files import require_folder, written_whole
 from ..core.base.messages import Facts
@@ -21,7 +22,6 @@ from ..core.features.pictures import ImageFeatureValue
 from ..core.imaging.video import VideoReader
 from ..core.imaging.video_writer import VideoWriter, is_video
 from ..core.session.session import LearningModelSession
-from ..inputs.answers import Finder, PictureSeen, tensor_picture
 from .arguments import require_unnamed
 from .failures import OUTPUT, Failure, convert_errors
 from .style import say

@@ -7,9 +7,9 @@ from threading import Thread
 
 import click
 
+from .._inputs.model import Case
 from ..core.base.messages import Facts
 from ..core.contracts.labels import labels_of
-from ..inputs.model import Case
 from ..view import import_server
 from .arguments import device_option, json_option, labels_option
 from .failures import prefix_errors

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 
+from .._inputs.examples import NOTHING_STATED, StatedSizes, example_inputs
+from .._inputs.model import input_sizes, load_model
 from ..core.base.atomic_files import require_another_file, require_folder, written_to
 from ..core.base.messages import Progress
 from ..core.imaging.contract import ImageContract
 from ..core.runtime.custom.operator import ModelOperators, Operators
 from ..errors import ConversionError, InvalidArgumentError, MissingPackageError
-from ..inputs.examples import NOTHING_STATED, StatedSizes, example_inputs
-from ..inputs.model import input_sizes, load_model
 from .report import ConversionReport
 
 

@@ -14,6 +14,7 @@ import onnx_ir as ir
 from onnx import ModelProto, TypeProto, ValueInfoProto, helper, inliner
 from onnx_ir.passes import common
 
+from .._inputs.model import PROTOBUF_LIMIT, evaluate_apart
 from ..core.base.atomic_files import write_whole
 from ..core.onnx_file.nodes import messages
 from ..core.onnx_file.source import Skeleton
@@ -21,7 +22,6 @@ from ..core.runtime.custom.operator import ModelOperators
 from ..core.runtime.custom.split import declared_outputs, take_out
 from ..core.runtime.ort.schemas import infer_outputs, runtime_schemas
 from ..errors import ConversionError
-from ..inputs.model import PROTOBUF_LIMIT, evaluate_apart
 
 _CASTS_FROM = 13
 """The operator set that a model without ONNX's own operators imports for its casts."""

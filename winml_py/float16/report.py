@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from .._inputs.examples import ExampleShape
+from .._inputs.model import to_json
 from ..core.base.agreement import compare_values
 from ..core.base.arrays import Array
 from ..core.base.messages import Facts
-from ..inputs.examples import ExampleShape
-from ..inputs.model import to_json
 
 REASONS = {
     "asked": "you asked for it",

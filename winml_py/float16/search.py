@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from .._inputs.trial import ProcessEndedError
 from ..core.base.agreement import relative_error
 from ..core.base.messages import Progress
 from ..core.runtime.ort.transformers import float16_converter
 from ..errors import ConversionError, InvalidArgumentError, WinMLError
-from ..inputs.trial import ProcessEndedError
 from .half_graph import ConversionPlan, half_graph, owners, rounded_graph
 from .model_file import evaluate, is_custom_operator, operators_of, size
 from .report import REASONS, ConversionReport, OutputReport, compare

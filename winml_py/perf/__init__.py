@@ -7,8 +7,8 @@ Example:
     ['bind', 'evaluate', 'load', 'session']
 """
 
-from ..inputs.examples import ExampleShape, StatedSizes
-from ..inputs.model import Case
+from .._inputs.examples import ExampleShape, StatedSizes
+from .._inputs.model import Case
 from .measure import measure
 from .measurement import PHASES, Measurement
 

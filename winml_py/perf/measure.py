@@ -9,14 +9,14 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+from .._inputs.examples import ExampleShape
+from .._inputs.files import generated, jobs, read
+from .._inputs.model import EXAMPLE, Case, input_sizes
 from ..core.base.messages import Progress
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.runtime.providers import nvidia
 from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError
-from ..inputs.examples import ExampleShape
-from ..inputs.files import generated, jobs, read
-from ..inputs.model import EXAMPLE, Case, input_sizes
 from .measurement import Measurement, Sample
 
 Work = Callable[[int], dict[str, Sample]]

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._inputs.examples import ExampleShape
+from .._inputs.model import to_json
 from ..core.base.messages import Facts
-from ..inputs.examples import ExampleShape
-from ..inputs.model import to_json
 
 PHASES = ("load", "session", "decode", "bind", "evaluate")
 """In their order: a file's header is read; the model is compiled; a picture file is decoded; values are bound, and

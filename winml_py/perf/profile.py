@@ -13,13 +13,13 @@ from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .._inputs import trial
+from .._inputs.examples import ExampleShape
+from .._inputs.model import Case, to_json
 from ..core.base.child_process import read_stderr
 from ..core.base.messages import Facts
 from ..core.session.session import LearningModelSession
 from ..errors import IllegalCallError, InvalidArgumentError
-from ..inputs import trial
-from ..inputs.examples import ExampleShape
-from ..inputs.model import Case, to_json
 from .measure import Prepared
 
 OUTSIDE = "outside the nodes"

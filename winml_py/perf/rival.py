@@ -11,6 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._inputs import trial
+from .._inputs.examples import StatedSizes
+from .._inputs.files import generated, jobs, read
+from .._inputs.model import Case, load_model
 from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, as_numpy, compare_outputs
 from ..core.base.machine import usable_cores
 from ..core.base.messages import Facts
@@ -23,10 +27,6 @@ from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..enums import Precision
 from ..errors import EvaluationError
-from ..inputs import trial
-from ..inputs.examples import StatedSizes
-from ..inputs.files import generated, jobs, read
-from ..inputs.model import Case, load_model
 from .interleaved import ROUNDS, Comparison, OtherPrograms, compare, is_enough
 
 LATENCY, THROUGHPUT = "latency", "throughput"

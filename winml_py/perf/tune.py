@@ -12,6 +12,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
+from .._inputs import trial
+from .._inputs.examples import NOTHING_STATED, ExampleShape, StatedSizes
+from .._inputs.files import given_values
+from .._inputs.model import input_sizes
 from ..core.base.atomic_files import written_to, written_whole
 from ..core.base.machine import usable_cores
 from ..core.base.messages import Facts, Progress
@@ -24,10 +28,6 @@ from ..core.runtime.providers import plugins
 from ..core.runtime.providers.catalogue import provider_of
 from ..core.session.options import LearningModelSessionOptions
 from ..errors import InvalidArgumentError, WinMLError
-from ..inputs import trial
-from ..inputs.examples import NOTHING_STATED, ExampleShape, StatedSizes
-from ..inputs.files import given_values
-from ..inputs.model import input_sizes
 from .interleaved import LOOKS, ROUNDS, Comparison, OtherPrograms, compare, is_enough, median_range
 from .rival import LATENCY, THROUGHPUT, Loaded, Rival, Subject, evaluate_apart
 

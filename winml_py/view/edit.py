@@ -16,10 +16,10 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from .._graphs.edit_features import Edits, edit_model
 from ..core.base.messages import Facts, shown
 from ..core.contracts.labels import LABELS_KEY, read_written_labels
 from ..errors import InvalidArgumentError, NotBoundError, WinMLError
-from ..graphs.edit_features import Edits, edit_model
 from .graph import json_answer, own_file, require_model
 from .opened import new_file_beside
 from .placed_nodes import call_apart

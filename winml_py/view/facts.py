@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .._inputs.answers import Classes, Finder, PictureSeen, score_outputs, summarize, tensor_picture
 from ..core.base.arguments import is_text
 from ..core.base.arrays import Array
 from ..core.base.messages import Facts
@@ -21,7 +22,6 @@ from ..core.imaging.detensorize import detensorize, to_bytes
 from ..core.imaging.picture_placement import PicturePlacement
 from ..core.model.model import LearningModel
 from ..enums import BitmapPixelFormat, TensorLayout
-from ..inputs.answers import Classes, Finder, PictureSeen, score_outputs, summarize, tensor_picture
 from .switches import describe
 from .worker import Evaluated
 

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from .._inputs.model import Case
+from .._inputs.trial import Running
 from ..authoring.evidence import outdated
 from ..core.base.arguments import is_text
 from ..core.base.atomic_files import written_to
@@ -21,8 +23,6 @@ from ..core.model.model import LearningModel
 from ..core.onnx_file.source import FileSource
 from ..enums import TensorKind, TensorLayout
 from ..errors import InvalidArgumentError, StorageExistsError, WinMLError
-from ..inputs.model import Case
-from ..inputs.trial import Running
 from .switches import contract_facts, describe
 from .worker import Worker
 

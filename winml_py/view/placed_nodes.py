@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .._inputs.model import Case
+from .._inputs.trial import ProcessEndedError, Running, call_foreign
 from ..core.base.messages import Facts
 from ..errors import CanceledError, EvaluationError, EvaluationTimeoutError
-from ..inputs.model import Case
-from ..inputs.trial import ProcessEndedError, Running, call_foreign
 from ..perf.profile import Profile, profile
 
 if TYPE_CHECKING:

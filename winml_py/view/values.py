@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from .._inputs.examples import MAX_NUMBERS
+from .._inputs.files import make_example
 from ..core.base.agreement import as_numpy
 from ..core.base.messages import Facts
 from ..core.features.descriptors import (
@@ -21,8 +23,6 @@ from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.streams.sources import as_feature
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
-from ..inputs.examples import MAX_NUMBERS
-from ..inputs.files import make_example
 
 MOST_WRITTEN = 1024
 """So many numbers a field shows, and code spells."""

@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 import numpy as np
 from PIL import Image
 
+from .._inputs.example_files import find_examples
+from .._inputs.model import Case
 from ..authoring.write_contract import write_contract
 from ..core.base.arrays import Array
 from ..core.base.messages import Facts
@@ -27,8 +29,6 @@ from ..core.imaging.contract import ImageContract
 from ..core.model.model import LearningModel
 from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError, ModelNotFoundError, NotBoundError, PictureError, StorageNotFoundError
-from ..inputs.example_files import find_examples
-from ..inputs.model import Case
 from .code import PictureFile, program
 from .facts import answer_of, number_facts, placement_facts, share_outside, small_file, tensor_facts
 from .kept import Kept, KeptEvaluations

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import psutil
 
+from .._inputs.examples import MAX_NUMBERS
+from .._inputs.model import Case
 from ..core.base.arrays import Array
 from ..core.base.async_operation import AsyncOperation
 from ..core.base.child_process import is_available
@@ -26,8 +28,6 @@ from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..enums import AsyncStatus
 from ..errors import CanceledError, EvaluationTimeoutError, InvalidArgumentError, WinMLError
-from ..inputs.examples import MAX_NUMBERS
-from ..inputs.model import Case
 from ..perf.measure import Stopwatch
 
 T = TypeVar("T")

@@ -45,13 +45,13 @@ from winml_py import (
     TensorFloat16Bit,
     TensorLayout,
 )
+from winml_py._inputs.examples import example_value
 from winml_py.core.base.agreement import relative_error
 from winml_py.core.base.winrt_object import private_state
 from winml_py.core.runtime.gpu.compile import CONSTRAINTS
 from winml_py.core.runtime.ort import device_memory, recorded
 from winml_py.core.runtime.ort.errors import translate
 from winml_py.errors import IllegalCallError
-from winml_py.inputs.examples import example_value
 
 SMALL = sorted(path.stem for path in MODELS.glob("*.onnx"))
 

@@ -13,7 +13,7 @@ from onnx import helper
 from helpers.cli import call, require_failure
 from helpers.models import data, tensor, unary
 from winml_py import ImageContract, LearningModel, LearningModelSessionOptions
-from winml_py.inputs.examples import StatedSizes, example_shape
+from winml_py._inputs.examples import StatedSizes, example_shape
 
 pytestmark = pytest.mark.one_python
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 from onnx import ModelProto, ValueInfoProto, compose, helper
 
+from .._inputs.examples import example_inputs, has_example
+from .._inputs.model import evaluate_all_outputs, has_external_weights, read_for_copy, require_same_results
 from ..core.base.agreement import FLOAT_TOLERANCE
 from ..core.base.arguments import is_text
 from ..core.base.atomic_files import require_folder, write_whole
@@ -18,8 +20,6 @@ from ..core.contracts.labels import LABELS_KEY
 from ..core.features.descriptors import ShapedDescriptor
 from ..core.model.model import LearningModel
 from ..errors import InvalidArgumentError
-from ..inputs.examples import example_inputs, has_example
-from ..inputs.model import evaluate_all_outputs, has_external_weights, read_for_copy, require_same_results
 from .join import names_in, sizes_in
 from .values import require_name
 

@@ -18,6 +18,7 @@ from onnx import (
     inliner,
 )
 
+from .._inputs.model import convert_opset
 from ..core.base.arguments import is_text, truth
 from ..core.base.messages import did_you_mean
 from ..core.base.winrt_object import Object
@@ -27,7 +28,6 @@ from ..core.imaging.contract import METADATA_KEYS
 from ..core.model.model import LearningModel
 from ..core.onnx_file.nodes import messages
 from ..errors import InvalidArgumentError, NotSupportedError
-from ..inputs.model import convert_opset
 from .model_file import read_model
 from .values import require_name
 

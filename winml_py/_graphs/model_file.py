@@ -9,13 +9,13 @@ import onnx
 from onnx import GraphProto, ModelProto, TensorProto, numpy_helper
 from onnx.external_data_helper import set_external_data, write_external_data_tensors
 
+from .._inputs.model import PROTOBUF_LIMIT
 from ..core.base.atomic_files import require_folder, write_whole, written_to
 from ..core.base.winrt_object import private_state
 from ..core.model.model import LearningModel
 from ..core.onnx_file.nodes import messages
 from ..core.onnx_file.source import FileSource
 from ..errors import CorruptModelError, ModelNotFoundError, NotSupportedError
-from ..inputs.model import PROTOBUF_LIMIT
 
 _SMALLEST_MOVED = 256
 """Bytes from which on a weight goes to the file beside a large model."""
