@@ -4,7 +4,7 @@
 
 Python imports this module by its name when it starts, child processes too. The types are "bfloat16", "float16", both
 with a space between them, or "none". What is asked for in half precision is computed in float32, on every processor:
-the substitute is for what is chosen, said and remembered, and not for the numbers. A type that the substitute does not have
+the substitute is for what is chosen, said and remembered, and not for the numbers. A type that the substitute lacks
 compiles as OpenVINO compiles it: float16 as bfloat16 where that is there, else as float32.
 """
 

@@ -249,5 +249,5 @@ def _array(feature: FeatureDescriptor, value: object) -> Any:
     if not isinstance(value, ImageFeatureValue):
         return value
     pictures = Pictures(value, PreprocessPlan(value, feature))
-    MissingContracts(is_silent=False).tell(pictures)
+    MissingContracts(is_silent=False).warn(pictures)
     return pictures.tensor()

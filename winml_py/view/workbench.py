@@ -224,8 +224,8 @@ class Workbench:
 
         Args:
             asked: the `model`; for each of `inputs` a `picture` with the words of its `contract`, a `text`, or nothing,
-                which is made up; a `job` to stop it by. A `substitute` is evaluated in place of all pictures. Of one that
-                `is_trial` there is the answer alone, and it leaves nothing behind.
+                which is made up; a `job` to stop it by. A `substitute` is evaluated in place of all pictures. A
+                trial (`is_trial`) gives the answer alone and leaves nothing behind.
         """
         key, job = str(asked.get("model", "")), Job(self.seconds)
         opened = self._find(self._models, key, "model")

@@ -1,7 +1,7 @@
 """Windows ML's catalogue of providers, by substitute: what it lists is tried and used like plugins, and it is not.
 
-The package exists on Windows alone. The substitute has the part of its interface that is used, as windowsml 2.5 has it; a
-library that works is WebGPU's.
+The package exists on Windows alone. The substitute has the part of its interface that is used, as windowsml 2.5 has it;
+a library that works is WebGPU's.
 """
 
 from __future__ import annotations

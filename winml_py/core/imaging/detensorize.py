@@ -24,7 +24,7 @@ def to_bytes(
         contract: what the numbers mean.
         channel: which channel they are.
         out: uint8, of the same shape; written in place.
-        scratch: memory to reuse.
+        buffers: memory to reuse.
     """
     scale, shift = SCALE_AND_SHIFT[contract.pixel_range]
     values = (buffers or BufferCache()).get("values", numbers.shape, np.float32)
@@ -52,7 +52,7 @@ def detensorize(
             uint8; 1 or 3 channels.
         contract: how the picture lies in it.
         bitmap: written in place.
-        scratch: memory to reuse from call to call.
+        buffers: memory to reuse from call to call.
     """
     buffers = buffers or BufferCache()
     channels = tensor if contract.layout is TensorLayout.NCHW else np.moveaxis(tensor, -1, 0)

@@ -40,7 +40,7 @@ def tensorize(
         out: channels x height x width, or height x width x channels, as the contract says; float32, float16 or
             uint8, C-contiguous; written in place.
         placement: which part of the picture goes where, computed for the size of both.
-        scratch: memory to reuse from call to call.
+        buffers: memory to reuse from call to call.
     """
     buffers = buffers or BufferCache()
     pixels, pixel_format = bitmap.to_numpy(), bitmap.bitmap_pixel_format
@@ -70,20 +70,20 @@ def tensorize_batch(
     contract: ImageContract,
     placements: Sequence[Placement],
     out: Array,
-    scratches: list[BufferCache] | None = None,
+    buffer_caches: list[BufferCache] | None = None,
 ) -> None:
     """Writes each picture into its slot of a batch, at its placement, on several threads where that pays.
 
-    `scratches` is memory to reuse from call to call, by one thread at a time: each worker adds its own.
+    `buffer_caches` is memory to reuse from call to call, by one thread at a time: each worker adds its own.
     """
     workers = min(len(bitmaps), usable_cores()) if out.size // len(bitmaps) >= _WORTH_A_THREAD else 1
-    scratches = [] if scratches is None else scratches
-    while len(scratches) < workers:
-        scratches.append(BufferCache())
+    buffer_caches = [] if buffer_caches is None else buffer_caches
+    while len(buffer_caches) < workers:
+        buffer_caches.append(BufferCache())
 
     def work(worker: int) -> None:
         for index in range(worker, len(bitmaps), workers):
-            tensorize(bitmaps[index], contract, out[index], placements[index], scratches[worker])
+            tensorize(bitmaps[index], contract, out[index], placements[index], buffer_caches[worker])
 
     if workers == 1:
         work(0)
