@@ -18,7 +18,7 @@ from winml_py.core.imaging import resize
 from winml_py.core.runtime.providers import plugins
 from winml_py.core.runtime.providers.openvino import OPENVINO, OPENVINO_PACKAGE
 from winml_py.core.runtime.providers.provider import ProviderDevice
-from winml_py.perf import rival, tune, turns
+from winml_py.perf import interleaved, rival, tune
 
 ALL_CORES = os.sched_getaffinity(0) if hasattr(os, "sched_setaffinity") else set[int]()
 
@@ -102,7 +102,7 @@ def short_tune(monkeypatch: pytest.MonkeyPatch) -> None:
     """What `tune` measures takes no time, and says nothing about times."""
     monkeypatch.setattr(rival, "BLOCK_SECONDS", 0.002)
     monkeypatch.setattr(rival, "REST_SECONDS", 0)
-    for module in (turns, tune):
+    for module in (interleaved, tune):
         monkeypatch.setattr(module, "ROUNDS", 1)
 
 
