@@ -45,6 +45,8 @@ class Runtime:
         cancelled: set when the latest compilation is asked to end.
     """
 
+    __slots__ = ("cancelled", "compiling", "inside", "sessions", "takes")
+
     def __init__(self) -> None:
         self.sessions: list[Session] = []
         self.inside: Callable[[], object] = lambda: None

@@ -67,7 +67,7 @@ class Source(NamedTuple):
     comments: int
 
 
-def read(path: Path) -> Source:
+def read(path: Path, root: Path = ROOT) -> Source:
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
     words: set[int] = set()
@@ -79,7 +79,7 @@ def read(path: Path) -> Source:
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     directives = ("# type:", "# noqa")
     comments = sum(each.type == tokenize.COMMENT and not each.string.startswith(directives) for each in tokens)
-    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = path.relative_to(root).with_suffix("").parts
     name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
     return Source(name, path, tree, code, len(words), comments)
 

@@ -686,13 +686,13 @@ import os, sys, time
 import numpy as np
 from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions
 from winml_py.core.base import child_process
-from winml_py.core.base.winrt_object import inside
+from winml_py.core.base.winrt_object import private_state
 options = LearningModelSessionOptions()
 options.isolation = "process"
 session = LearningModelSession(LearningModel.load(sys.argv[1]), options=options)
 image = {"image": np.zeros((1, 1, 28, 28), np.float32)}
 session.evaluate_features(image)
-print(inside(session).engine.process_number, flush=True)
+print(private_state(session).engine.process_number, flush=True)
 """
 
 
@@ -736,7 +736,7 @@ class TestTheParent:
     def test_interrupted(self) -> None:
         """Ctrl-C at a terminal reaches both; the engine's process leaves it to its parent."""
         parent, pid = self.start(
-            "os.kill(int(sys.argv[2]) if len(sys.argv) > 2 else inside(session).engine.process_number, 2)\n"
+            "os.kill(int(sys.argv[2]) if len(sys.argv) > 2 else private_state(session).engine.process_number, 2)\n"
             "time.sleep(0.2)\nsession.evaluate_features(image)\nprint('right')"
         )
         assert parent.stdout is not None

@@ -64,13 +64,13 @@ def meet(runtime: Runtime, sessions: list[LearningModelSession], model: str, sec
     """Whether two runs are inside the runtime at once, where each waits so long for the other."""
     barrier, met = threading.Barrier(2), []
 
-    def private_state() -> None:
+    def inside() -> None:
         with suppress(threading.BrokenBarrierError):
             barrier.wait(seconds)
             met.append(True)
 
     _, given, expected = MODELS[model]
-    runtime.private_state = private_state
+    runtime.inside = inside
     with ThreadPoolExecutor(2) as pool:
         for came in pool.map(lambda session: evaluate(session, given), sessions):
             np.testing.assert_array_equal(came, expected)
@@ -82,16 +82,16 @@ def running(runtime: Runtime, session: LearningModelSession) -> Iterator[Future[
     """Within the block another thread is in a run of the session, and stays there."""
     entered, leaving = threading.Event(), threading.Event()
 
-    def private_state() -> None:
+    def inside() -> None:
         entered.set()
         assert leaving.wait(WAIT)
 
-    runtime.private_state = private_state
+    runtime.inside = inside
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(evaluate, session, np.float32([1, 2]))
         try:
             assert entered.wait(WAIT)
-            runtime.private_state = lambda: None
+            runtime.inside = lambda: None
             yield future
         finally:
             leaving.set()
@@ -153,12 +153,12 @@ def test_a_session_on_the_cpu_has_no_lock(runtime: Runtime, model: str) -> None:
 
 @by_provider
 def test_a_run_that_fails_leaves_the_lock_free(runtime: Runtime, provider: Provider) -> None:
-    def private_state() -> None:
-        runtime.private_state = lambda: None
+    def inside() -> None:
+        runtime.inside = lambda: None
         raise RuntimeError("no kernel")
 
     session = open_session(MODELS["numbers"][0], device(provider))
-    runtime.private_state = private_state
+    runtime.inside = inside
     with pytest.raises(EvaluationError, match="no kernel"):
         evaluate(session, np.float32([1, 2]))
     with ThreadPoolExecutor(1) as pool:  # another thread, for the lock is reentrant
@@ -233,7 +233,7 @@ def test_cancelling_what_waits_for_its_turn_leaves_the_outputs_of_the_run_before
     binding.bind("x", np.float32([1, 2]))
     binding.bind("y", output)
     entered, leaving = threading.Event(), threading.Event()
-    runtime.private_state = lambda: entered.set() or leaving.wait(WAIT)
+    runtime.inside = lambda: entered.set() or leaving.wait(WAIT)
     first = session.evaluate_async(binding)
     assert entered.wait(WAIT)
     second = session.evaluate_async(binding)

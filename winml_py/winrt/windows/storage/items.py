@@ -103,7 +103,7 @@ class StorageFolder(IStorageItem):
 
     def get_file_async(self, name: str, /) -> AsyncOperation[StorageFile]:
         """A file in the folder, by its name."""
-        return start(lambda: StorageFile(existing(self._private_state(name), "file")))
+        return start(lambda: StorageFile(existing(self._path_of(name), "file")))
 
     def create_file_async(
         self, name: str, option: CreationCollisionOption = CreationCollisionOption.FAIL_IF_EXISTS, /
@@ -114,7 +114,7 @@ class StorageFolder(IStorageItem):
     create_file_async_overload_default_options = create_file_async  # pywinrt 3's name
 
     def _create(self, name: str, option: CreationCollisionOption) -> StorageFile:
-        path = self._private_state(name)
+        path = self._path_of(name)
         modes = {CreationCollisionOption.REPLACE_EXISTING: "wb", CreationCollisionOption.OPEN_IF_EXISTS: "ab"}
         try:
             path.open(modes.get(option, "xb")).close()
@@ -123,7 +123,7 @@ class StorageFolder(IStorageItem):
             raise StorageExistsError(f"There is a file {path} already.", hint=hint) from error
         return StorageFile(path)
 
-    def _private_state(self, name: str) -> Path:
+    def _path_of(self, name: str) -> Path:
         path = self._path / name
         if name in ("", "..") or path.parent != self._path:
             hint = "Leave folders out."
