@@ -65,7 +65,7 @@ PLACES = {
     "platform.processor": {"core/base/machine.py"},
     "winreg": {"core/base/machine.py"},
     # Files that are replaced, and their modes: `core/base/atomic_files.py`.
-    "os.replace": {"core/base/atomic_files.py", "graphs/model_file.py"},
+    "os.replace": {"core/base/atomic_files.py", "_graphs/model_file.py"},
     "os.rename": {
         "core/cache/folders.py",  # of a saved model that may be in use: it stays then
     },

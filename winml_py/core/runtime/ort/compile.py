@@ -7,7 +7,8 @@ import tempfile
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ....errors import InvalidDeviceError
+from ....errors import InvalidDeviceError, NotSupportedError
+from ...base.arguments import is_text
 from ...base.cancellation import Stop
 from ...onnx_file.source import Skeleton
 from ..engine import EngineOptions, Tuning
@@ -55,11 +56,17 @@ def compile_model(
 
     Raises:
         WinMLError: the runtime refuses the model; one of our classes, with the runtime's words.
+        NotSupportedError: the name of the model's file is not UTF-8.
         CorruptModelError: the model's files were replaced while the runtime opened them.
     """
     import onnxruntime
 
     model, options = request.model, request.options
+    if isinstance(model, str) and not is_text(model):
+        raise NotSupportedError(
+            f"ONNX Runtime opens no file whose name is not UTF-8: {model!r}.",
+            hint='Rename the file, or load its bytes: LearningModel.load(open(path, "rb").read()).',
+        )
     require_tuning(options.tuning, target)
     native, config = session_options(options, saving, is_optimized), run_config(options, target)
     skeleton = model if isinstance(model, Skeleton) else Skeleton(model)
