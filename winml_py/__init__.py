@@ -1,8 +1,8 @@
 """The Windows ML way of running models - load, bind, evaluate - for Python, on every system.
 
-The public names, and nothing else. `__init__.pyi` says where each of them stands, to type checkers and to this module:
-a name is loaded when it is first used, so that a program pays for what it needs. So are the capabilities: after
-`import winml_py`, `winml_py.vision` is there, too.
+The public names only. `__init__.pyi` states the module of each, for type checkers and for this module: a name is loaded
+on first use, so that a program pays only for what it needs. Capabilities, too: after `import winml_py`,
+`winml_py.vision` is available.
 """
 
 __version__ = "0.1.0"
@@ -27,7 +27,7 @@ _MODULES = frozenset(
 
 
 def __getattr__(name: str) -> object:
-    import lazy_loader  # at the first name, because it reads the stub: that takes longer than all of this import
+    import lazy_loader  # on first use: reading the stub takes longer than the rest of this import
 
     attach, _, names = lazy_loader.attach_stub(__name__, __file__)
     # `from winml_py import *` would import all capabilities, and what they need, if they were in `__all__`.

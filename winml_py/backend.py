@@ -1,7 +1,7 @@
 """The `onnx.backend` interface over load, bind and evaluate.
 
-Every run goes through `LearningModel`, `LearningModelSession` and `LearningModelBinding`. So ONNX's own conformance
-suite, and every other program that takes a backend, tests them.
+Every run uses `LearningModel`, `LearningModelSession` and `LearningModelBinding`, so that ONNX's conformance suite, and
+every other program that takes a backend, tests them.
 
 Example:
     >>> import numpy as np, onnx

@@ -1,4 +1,4 @@
-"""Windows ML's experimental API: models built of operators, and models joined. The names stand in `graphs`."""
+"""Windows ML's experimental API: models built from operators, and joined models. The classes are in `_graphs`."""
 
 from ._graphs.builder import LearningModelBuilder, LearningModelInputs, LearningModelOperatorSet, LearningModelOutputs
 from ._graphs.join import LearningModelJoinOptions

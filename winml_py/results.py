@@ -1,4 +1,4 @@
-"""Classes of what calls give, for annotations: programs receive them, and make none themselves."""
+"""Classes of returned objects, for annotations: programs receive them, but do not make any."""
 
 from .core.base.async_operation import AsyncOperation
 from .core.features.ranking import Prediction

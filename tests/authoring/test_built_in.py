@@ -357,7 +357,7 @@ def test_a_model_without_onnx_operators_gets_them(tmp_path: Path) -> None:
         ((1, 3, 4, 4), RGB, {"inputs": ["z"]}, InvalidArgumentError, "The model has no input z"),
         ((1, 3), RGB, {}, InvalidArgumentError, "No input is a tensor of a RGB8 picture"),
         ((1, 3, 4, 4), RGB, {"pictures": BitmapPixelFormat.NV12}, InvalidArgumentError, "cannot be .*NV12"),
-        ((1, 3, "h", "w"), ImageContract.imagenet(), {}, InvalidArgumentError, "A crop ratio is of the tensor's size"),
+        ((1, 3, "h", "w"), ImageContract.imagenet(), {}, InvalidArgumentError, "A crop ratio needs the tensor's size"),
         ((1, 3, 4, 4), ImageContract(RGB8, size=(5, 5)), {}, InvalidBindingError, "the image contract states 5"),
     ],
 )

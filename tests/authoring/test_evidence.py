@@ -83,7 +83,7 @@ def test_a_picture_larger_than_the_proven_ones_is_told(
     for width, height in ((640, 480), (4032, 3024), (700, 9000)):
         bind(binding, width, height)
     assert not recwarn.list
-    with pytest.warns(MissingContractWarning, match="a picture of 9000x701 is larger than all that it was proven on"):
+    with pytest.warns(MissingContractWarning, match="a picture of 9000x701 is larger than any that it was proven on"):
         bind(binding, 9000, 701)
     # What the program states itself was not learned.
     model = LearningModel.load(proven)

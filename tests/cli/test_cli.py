@@ -96,8 +96,8 @@ def test_numbers_in_the_place_of_files(tmp_path: Path) -> None:
     files = f"x={tmp_path / 'x.npy'}", f"rate={tmp_path / 'rate.npy'}"
     assert outputs(*files, "flag=0", "word=2") == [[3, 6], [False], "2"]
     assert "rate takes Int64[]" in require_failure(4, "run", path, "x=1,2", "rate=1.5", "flag=1", "word=a")
-    assert "holds 3 numbers, and x takes 2" in require_failure(4, "run", path, "x=1,2,3", "rate=1", "flag=1", "word=a")
-    assert "nowhere: The input x takes Float 2, and there is no such file" in require_failure(
+    assert "holds 3 numbers, but x takes 2" in require_failure(4, "run", path, "x=1,2,3", "rate=1", "flag=1", "word=a")
+    assert "nowhere: The input x takes Float 2, but there is no such file" in require_failure(
         4, "run", path, "x=nowhere", "rate=1", "flag=1", "word=a"
     )
 
@@ -198,7 +198,7 @@ def test_contract_writes_what_info_shows_and_run_keeps_to(tmp_path: Path, cat: P
     before = sorted(tmp_path.iterdir())
     for code, arguments, words in (
         (3, ["nope.onnx", "--set", "mean=1"], "Model file not found"),
-        (4, [EDGES, "--set", "std=0"], "std of 0"),
+        (4, [EDGES, "--set", "std=0"], "std other than 0"),
         (4, [EDGES, "--set", "mean=1,2"], "one finite number, or 3"),
         (4, [DIGITS, "--from", "yolo"], "No input is a tensor of a RGB8 picture in NCHW: image is Float[1,1,28,28,]"),
     ):
@@ -249,5 +249,5 @@ def test_sequences_and_odd_names_come_out(tmp_path: Path) -> None:
     with np.load(tmp_path / "o.npz") as arrays:
         assert arrays["file"].tolist() == [-1, -2]
     (tmp_path / "labels.txt").write_bytes(b"caf\xe9")
-    assert "not UTF-8" in require_failure(4, "run", path, tmp_path / "x.npy", "--labels", tmp_path / "labels.txt")
+    assert "UTF-8 text" in require_failure(4, "run", path, tmp_path / "x.npy", "--labels", tmp_path / "labels.txt")
     assert "named twice" in require_failure(2, "run", path, f"x={tmp_path / 'x.npy'}", f"X={tmp_path / 'x.npy'}")

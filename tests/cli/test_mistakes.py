@@ -114,7 +114,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "run digits.onnx page.png",
         4,
-        "page.png is not a picture that can be decoded: no decoder knows what it is. Formats that are read: AVIF, BMP, "
+        "page.png is not a picture that can be decoded: no decoder recognises it. Formats that are read: AVIF, BMP, "
         "GIF, ICO, JPEG, JPEG2000, PNG, PPM, QOI, TGA, TIFF, WEBP.",
     ),
     (
@@ -147,7 +147,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "run digits.onnx few.csv",
         4,
-        "few.csv: It holds 3 numbers, and image takes 784 (1 x 1 x 28 x 28). Write as many, separated by commas.",
+        "few.csv: It holds 3 numbers, but image takes 784 (1 x 1 x 28 x 28). Write as many, separated by commas.",
     ),
     (
         "run digits.onnx picture=seven.png",
@@ -260,7 +260,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
         "contract ids.onnx --from imagenet --output out.onnx",
         4,
         "ids.onnx: No input is a tensor of a RGB8 picture in NCHW: x is Int64[1,-1,]. A picture's tensor has "
-        "four dimensions, of which one is the channels. Where one has them in another order or number, say so: "
+        "four dimensions, of which one is the channels. If one has them in another order or number, state it: "
         "layout and pixel_format of an ImageContract, or --set layout=... of `winml-py contract`; "
         "otherwise the model takes no pictures.",
     ),

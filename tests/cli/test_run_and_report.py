@@ -222,7 +222,7 @@ def test_a_table_may_have_several_rows(tmp_path: Path) -> None:
     shown = outputs_of(tmp_path / "m.onnx", tmp_path / "rows.csv")
     assert (shown["shape"], shown["values"]) == ([2, 3], [-1, -2, -3, -4, -5, -6])
     (tmp_path / "rows.csv").write_text("1,2,3\n4,5\n")
-    assert "holds 5 numbers, and x takes 3" in require_failure(4, "run", tmp_path / "m.onnx", tmp_path / "rows.csv")
+    assert "holds 5 numbers, but x takes 3" in require_failure(4, "run", tmp_path / "m.onnx", tmp_path / "rows.csv")
 
 
 def test_a_path_that_is_misspelt_is_told(tmp_path: Path, seven: Path) -> None:

@@ -73,7 +73,7 @@ def test_a_video_that_is_cut_off_is_a_failure(video: Path, tmp_path: Path) -> No
     video.write_bytes(data[: len(data) // 2])
     assert 0 < len(frames(video)) < 9
     message = require_failure(4, "run", EDGES, video, "--output", tmp_path / "out.mp4")
-    assert f"{video} is cut off: the video has {len(data) // 2:,} bytes, and states {len(data):,}." in message
+    assert f"{video} is cut off: the video has {len(data) // 2:,} bytes, but states {len(data):,}." in message
     assert os.listdir(tmp_path) == ["in.avi"]
 
 
@@ -141,7 +141,7 @@ def test_a_video_that_cannot_be_begun_leaves_no_file(video: Path, tmp_path: Path
     contract.write_text('{"Image.BitmapPixelFormat": "Bgr8", "Image.Size": "31,31"}')
     message = require_failure(5, "run", EDGES, video, "--contract", contract, "--output", tmp_path / "out.mp4")
     assert "31x31" in message
-    assert "the sides of a video are even" in message
+    assert "the sides of a video must be even" in message
     assert sorted(os.listdir(tmp_path)) == ["contract.json", "in.avi"]
 
 

@@ -511,7 +511,7 @@ def test_a_number_beyond_float16_is_refused() -> None:
     bound = binding((1, 3, 4, 4))
     numbers = np.zeros((1, 3, 4, 4), np.float32)
     numbers[0, 1, 2, 3] = -70_000
-    with pytest.raises(InvalidBindingError, match="x is float16, and -70000 leaves its range of -65504 to 65504"):
+    with pytest.raises(InvalidBindingError, match="x is float16, but -70000 is outside its range of -65504 to 65504"):
         bound.bind("x", TensorFloat.from_numpy(numbers))
     numbers[0, 1, 2, 3] = np.inf  # which float16 has
     bound.bind("x", numbers)

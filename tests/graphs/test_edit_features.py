@@ -131,7 +131,7 @@ def test_mistakes(model: Path, tmp_path: Path, edits: Edits, message: str) -> No
 
 
 def test_labels_are_one_for_each_score(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match="There are 9 labels, and the model gives 10 scores"):
+    with pytest.raises(InvalidArgumentError, match="Expected 10 labels, one for each score of the model, got 9"):
         edit_model(MODELS / "digits.onnx", tmp_path / "out.onnx", Edits(labels=tuple("abcdefghi")))
 
 

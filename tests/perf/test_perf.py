@@ -219,7 +219,7 @@ def test_tables_of_numbers_are_inputs(tmp_path: Path) -> None:
     best = int(session.run(None, {"image": value})[0].argmax())
     assert call("run", DIGITS, path, "--top-k", 1).stdout.split()[2] == str(best)
     path.write_text("1, 2, 3")
-    assert "holds 3 numbers, and image takes 784" in require_failure(4, "run", DIGITS, path)
+    assert "holds 3 numbers, but image takes 784" in require_failure(4, "run", DIGITS, path)
     path.write_text("one, two")
     assert "holds no numbers" in require_failure(4, "run", DIGITS, path)
 

@@ -98,7 +98,7 @@ def test_lists_of_lists(element: int, value: Any, expected: Any) -> None:
 def test_lists_of_lists_that_do_not_fit_are_refused() -> None:
     session = LearningModelSession(LearningModel.load(unary(shape=("n", 2))))
     for wrong in ([[1, 2], [3]], [[1, "a"]], [[[1, 2]], [3]]):
-        with pytest.raises(InvalidBindingError, match="list of list came"):
+        with pytest.raises(InvalidBindingError, match="got list of list"):
             session.evaluate_features({"x": wrong})
     with pytest.raises(SizeMismatchError):
         session.evaluate_features({"x": [[1, 2, 3]]})
@@ -113,7 +113,7 @@ def test_an_array_without_a_format_is_told_which_to_give() -> None:
 def test_a_picture_of_two_bytes_is_no_picture() -> None:
     with pytest.raises(PictureError) as error:
         ImageFeatureValue.load(b"ab")
-    assert str(error.value).startswith("2 bytes is not a picture that can be decoded: no decoder knows what it is.")
+    assert str(error.value).startswith("2 bytes is not a picture that can be decoded: no decoder recognises it.")
 
 
 def test_contracts_show_what_the_model_states() -> None:
@@ -352,7 +352,7 @@ def test_mean_and_std_go_with_their_colours() -> None:
     assert (turned.mean, turned.std) == ((0.406, 0.456, 0.485), (0.225, 0.224, 0.229))
     assert turned.with_pixel_format(BitmapPixelFormat.RGB8) == contract
     assert contract.with_pixel_format(BitmapPixelFormat.RGBA8) == contract
-    with pytest.raises(InvalidArgumentError, match="are of colours"):
+    with pytest.raises(InvalidArgumentError, match="are per colour"):
         contract.with_pixel_format(BitmapPixelFormat.GRAY8)
     plain = ImageContract(mean=0.5, std=0.25).with_pixel_format(BitmapPixelFormat.GRAY8)  # type: ignore[arg-type]
     assert (plain.mean, plain.std) == ((0.5,), (0.25,))
@@ -371,14 +371,14 @@ MISTAKES = {
     "LearningModel.load(path).",
     "LearningModelSession(model, LearningModelDeviceKind.CPU)": "Expected a LearningModelDevice, got "
     "LearningModelDeviceKind. Write LearningModelDevice(LearningModelDeviceKind.CPU).",
-    "ImageContract('BGR8')": "The pixel format of a contract is 'BGR8'. It is BitmapPixelFormat.RGB8, "
+    "ImageContract('BGR8')": "The pixel format of a contract is 'BGR8'. Expected BitmapPixelFormat.RGB8, "
     "BitmapPixelFormat.BGR8 or BitmapPixelFormat.GRAY8.",
     "fixed.evaluate(binding, 0.5)": "The correlation id is 0.5, and a text is expected. A time limit is named: "
     "timeout=0.5.",
     "fixed.evaluate_features({}, 0.5)": "The correlation id is 0.5, and a text is expected. A time limit is named: "
     "timeout=0.5.",
-    "ImageFeatureValue.from_array(None, BitmapPixelFormat.BGR8)": "None came for an array. OpenCV's imread gives it "
-    "where it cannot read the file: check the path.",
+    "ImageFeatureValue.from_array(None, BitmapPixelFormat.BGR8)": "Expected an array, got None. OpenCV's imread "
+    "returns None where it cannot read the file: check the path.",
     "LearningModelBinding(model)": "Expected a LearningModelSession, got LearningModel. Write "
     "LearningModelBinding(session), where session = LearningModelSession(model).",
     "LearningModelBinding('digits.onnx')": "Expected a LearningModelSession, got str. Write "
@@ -388,16 +388,16 @@ MISTAKES = {
     "Tuning(graph_optimisation='all')": "Tuning has no 'graph_optimisation'. Did you mean 'graph_optimization'?",
     "ImageContract(pixel_fromat=1)": "ImageContract has no 'pixel_fromat'. Did you mean 'pixel_format'?",
     "ImageScaling(shortest=256)": "ImageScaling has no 'shortest'. Did you mean 'shortest_side'?",
-    "binding.bind('image', str(SEVEN), ImageContract())": "The properties of a bind are a mapping, not ImageContract. "
-    'Write {"ImageContract": contract} or {"BitmapBounds": [0, 0, 224, 224]}, say.',
+    "binding.bind('image', str(SEVEN), ImageContract())": "Expected a mapping of bind properties, got ImageContract. "
+    'Write {"ImageContract": contract} or {"BitmapBounds": [0, 0, 224, 224]}, for example.',
     "binding.bind('image', np.zeros((28, 28), np.float32))": "Model variable image, expects Image[28x28], but binding "
-    "was attempted with an incompatible type Float[28,28,]. The rank is 2, not 4: reshape it to 1 x 1 x 28 x 28.",
+    "was attempted with an incompatible type Float[28,28,]. Expected rank 4, got 2: reshape it to 1 x 1 x 28 x 28.",
     "binding.bind('image', np.zeros((1, 1, 28, 28), np.uint8))": "Model variable image, expects Image[28x28], but "
     "binding was attempted with an incompatible type UInt8[1,1,28,28,]. Bind a picture, height x width x channels: "
-    "ImageFeatureValue.from_array(array, pixel_format). Or bring the numbers to zero to one yourself, as float32: a "
-    "tensor is taken as it is.",
+    "ImageFeatureValue.from_array(array, pixel_format). Or scale the numbers to zero to one yourself, as float32: a "
+    "tensor is bound as it is.",
     "rates.bind('x', 16000.0)": "The model variable x cannot be bound with the provided type: it expects Int64[1,], "
-    "and float 16000.0 came. It takes whole numbers: bind int(16000.0), or TensorInt64Bit.from_numpy(array).",
+    "got float 16000.0. The feature takes whole numbers: bind int(16000.0), or TensorInt64Bit.from_numpy(array).",
     "fixed.evaluate_features({'image': np.zeros((4, 1, 28, 28), np.float32)})": "The input image was compiled for "
     "other dimensions: index: 0 Got: 4 Expected: 1. Bind what batch_size_override and the dimension overrides of the "
     "options say, or leave them out: options that are passed fix the batch to 1, unless batch_size_override is another "

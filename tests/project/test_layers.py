@@ -54,7 +54,9 @@ def test_the_rooms_name_modules_that_are_there() -> None:
             assert (folder / f"{word}.py").exists() or re.search(rf"\b(class|def) {word}\b", code), (folder, word)
     page = (ROOT / "docs" / "architecture.md").read_text()
     for name in re.findall(r"`([A-Z]+[a-z][A-Za-z]+(?:\.[a-z_]+)?)`", page):
-        assert all(re.search(rf"\b(class|def) {word}\b", code) for word in name.split(".")) or name.endswith(".md"), name
+        assert all(re.search(rf"\b(class|def) {word}\b", code) for word in name.split(".")) or name.endswith(".md"), (
+            name
+        )
 
 
 @pytest.mark.parametrize("name", sorted({plugins._PROBE, *plugins._OWN_PROBES.values()}))

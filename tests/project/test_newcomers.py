@@ -118,7 +118,7 @@ def test_a_number_in_brackets_is_told_how_to_be_written(tmp_path: Path) -> None:
     result = call("run", tmp_path / "rate.onnx", "x=[16000]")
     assert result.exit_code == 4
     words = " ".join(result.stderr.split())
-    assert "[16000]: The input x takes Int64, and there is no such file." in words
+    assert "[16000]: The input x takes Int64, but there is no such file." in words
     assert "write a few numbers without brackets: 1,2,3." in words
 
 

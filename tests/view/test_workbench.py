@@ -315,7 +315,7 @@ class TestTheSwitches:
     @pytest.mark.parametrize(
         ("words", "told"),
         [
-            ({"Image.Std": "0"}, "std of 0"),
+            ({"Image.Std": "0"}, "std other than 0"),
             ({"Image.Mean": "a"}, "The setting Mean is 'a'."),
             ({"Image.Scaling": "multiple=x"}, "The setting Scaling is 'multiple=x'."),
             ({"Image.Other": "1"}, "no Image.Other"),

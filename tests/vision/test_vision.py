@@ -233,9 +233,9 @@ def test_no_answer_is_guessed() -> None:
 def test_numbers_that_are_no_scores_are_not_read_as_scores() -> None:
     """A model for poses without its metadata: its points would be classes."""
     model = seeing.made(seeing.yolo("points"), {"output0": f"float[1, 13, {seeing.PLACES}]"})
-    with pytest.raises(EvaluationError, match="scores are expected"):
+    with pytest.raises(EvaluationError, match="Expected scores from 0 to 1"):
         vision.detections(evaluated(model, "landscape", LETTERBOX))
-    with pytest.raises(InvalidArgumentError, match="9 numbers after its box, and there are 3 labels"):
+    with pytest.raises(InvalidArgumentError, match="9 numbers after its box, but there are 3 labels"):
         vision.detections(evaluated(model, "landscape", LETTERBOX), labels=seeing.LABELS)
 
 
@@ -423,9 +423,9 @@ def test_a_box_is_drawn_on_its_rim() -> None:
     assert rim.tolist() not in ([250, 0, 0], [60, 60, 60])
     assert drawn[bottom, (left + right) // 2].tolist() == rim.tolist()
     assert drawn[-1, -1].tolist() == [60, 60, 60]
-    with pytest.raises(InvalidArgumentError, match="300x480, and the one that was evaluated is 480x300"):
+    with pytest.raises(InvalidArgumentError, match="300x480, but the evaluated one is 480x300"):
         found.draw(file_of("portrait"))
-    with pytest.raises(InvalidArgumentError, match="no picture that can be drawn on"):
+    with pytest.raises(InvalidArgumentError, match="Expected a picture to draw on"):
         found.draw(3)
 
 

@@ -65,7 +65,7 @@ def test_parts_of_buffers_and_lists_of_bytes() -> None:
     for start, count in [(7, 0), (2, 5), (-1, 1)]:
         with pytest.raises(InvalidArgumentError):
             writer.write_buffer(b"abcdef", start, count)
-    with pytest.raises(InvalidArgumentError, match="no bytes"):
+    with pytest.raises(InvalidArgumentError, match="Expected bytes"):
         writer.write_bytes([256])
     reader = DataReader.from_buffer(b"abc")
     assert reader.read_byte() == 97

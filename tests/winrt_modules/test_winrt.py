@@ -335,9 +335,9 @@ def test_wrong_values_are_refused() -> None:
         machinelearning.LearningModel.load_from_stream(reader)
     assert closed.value.hresult == 0x80000013
     for source in (None, 5):
-        with pytest.raises(InvalidArgumentError, match="loaded from a path"):
+        with pytest.raises(InvalidArgumentError, match="Expected a path"):
             machinelearning.LearningModel.load_from_storage_file_async(source).get()
-    with pytest.raises(InvalidArgumentError, match="A VideoFrame is wanted"):
+    with pytest.raises(InvalidArgumentError, match="Expected a VideoFrame"):
         ImageFeatureValue.create_from_video_frame(None)
     view = SoftwareBitmap(BGRA8, 2, 2).get_read_only_view()
     with pytest.raises(InvalidArgumentError, match="read-only"):
@@ -349,7 +349,7 @@ def test_wrong_values_are_refused() -> None:
     assert (buffer.length, len(bytes(buffer))) == (16, 16)
     with pytest.raises(AttributeError):
         BitmapEncoder.create_async(BitmapEncoder.png_encoder_id, reader).get().is_thumbnail_generated = True
-    with pytest.raises(NotSupportedError, match="of PNG"):
+    with pytest.raises(NotSupportedError, match="PNG has no encoding option"):
         BitmapEncoder.create_async(BitmapEncoder.png_encoder_id, reader, {"ImageQuality": 0.5}).get()
 
 
@@ -422,7 +422,7 @@ def test_alpha_stays_where_nothing_else_is_asked_for() -> None:
     assert multiplied.to_numpy().tolist() == [[[30000, 15000, 0, 32768]]]
     with pytest.raises(InvalidArgumentError, match=r"alpha mode is 'x'\. It is a BitmapAlphaMode"):
         SoftwareBitmap(BGRA8, 1, 1, "x")
-    with pytest.raises(InvalidArgumentError, match="not NoneType"):
+    with pytest.raises(InvalidArgumentError, match="got NoneType"):
         SoftwareBitmap.convert(None, BGRA8)
 
 
@@ -555,7 +555,7 @@ def test_what_is_not_a_picture() -> None:
         decoder_of(b"not a picture")
     with pytest.raises(PictureError):
         decoder_of((PICTURES / "cat.jpg").read_bytes()[:3000]).get_software_bitmap_async().get()
-    with pytest.raises(InvalidArgumentError, match="decoded from a stream, not from str"):
+    with pytest.raises(InvalidArgumentError, match="Expected a stream, got str"):
         BitmapDecoder.create_async("picture.png").get()
 
 
@@ -716,7 +716,7 @@ def test_readers_take_what_they_loaded() -> None:
     reader.read_bytes(target)
     assert target == b"abc"
     assert reader.read_string(2) == "é"
-    with pytest.raises(InvalidArgumentError, match="1 bytes are asked for, and 0 loaded") as short:
+    with pytest.raises(InvalidArgumentError, match="Expected 1 bytes, but 0 are loaded") as short:
         reader.read_byte()
     assert short.value.hresult == 0x8000000B
     assert reader.load_async(100).get() == 4

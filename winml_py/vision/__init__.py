@@ -1,4 +1,4 @@
-"""What picture models answer: classes, boxes, masks, points, embeddings, in the coordinates of the picture.
+"""The answers of picture models: classes, boxes, masks, points, embeddings, in the coordinates of the picture.
 
 Example:
     >>> from winml_py import LearningModel, LearningModelSession, vision

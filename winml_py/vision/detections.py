@@ -30,8 +30,8 @@ _OVERLAPS = {
     DetectionLayout.SCRFD: 0.4,
     DetectionLayout.YUNET: 0.3,
 }
-"""The largest overlap of two boxes of a class, in layouts that find an object many times; as the makers' own predictors
-have it."""
+"""The largest overlap of two boxes of a class, in layouts that find an object many times; from the makers'
+predictors."""
 
 _THRESHOLDS = {
     DetectionLayout.DETR: 0.5,
@@ -43,10 +43,10 @@ _THRESHOLDS = {
     DetectionLayout.SCRFD: 0.5,
     DetectionLayout.YUNET: 0.9,
 }
-"""The lowest score, as the makers' own predictors have it; of layouts that are not listed 0.25."""
+"""The lowest score, from the makers' predictors; 0.25 for layouts that are not listed."""
 
 CANDIDATES = 30_000
-"""Of more boxes above the threshold, the best are compared with each other; Ultralytics' number."""
+"""The most boxes above the threshold that are compared with each other, the best ones; Ultralytics' number."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -56,9 +56,9 @@ class Detection:
     Attributes:
         label: the name of its class, or "".
         score: from 0 to 1.
-        index: of its class.
+        index: its class.
         box: left, top, right, bottom; pixels of the picture.
-        points: points x 2 or 3 (x, y, and how sure it is), or None.
+        points: points x 2 or 3 (x, y, confidence), or None.
     """
 
     label: str
@@ -76,10 +76,10 @@ class Detections:
 
     Attributes:
         boxes: float64, objects x 4: left, top, right, bottom; inside the picture.
-        scores: float32, one an object: from 0 to 1.
-        indices: int64, one an object: its class.
+        scores: float32, one per object: from 0 to 1.
+        indices: int64, one per object: its class.
         labels: the name of each object's class, or "".
-        points: float64, objects x points x 2 or 3: x, y, and how sure it is; None where the model finds none.
+        points: float64, objects x points x 2 or 3: x, y, confidence; None where the model finds none.
         picture_width: pixels.
         picture_height: pixels.
     """
@@ -111,7 +111,7 @@ class Detections:
         return self._mask_of is not None
 
     def mask(self, index: int) -> Array:
-        """The mask of an object, computed anew each time.
+        """The mask of an object, computed on each call.
 
         Returns:
             bool, picture height x picture width.
@@ -127,7 +127,7 @@ class Detections:
 
     @property
     def masks(self) -> Array:
-        """All masks: bool, objects x picture height x picture width; a byte a pixel and object. Raises as `mask`."""
+        """All masks: bool, objects x picture height x picture width; a byte per pixel and object. Raises as `mask`."""
         masks = np.zeros((len(self), self.picture_height, self.picture_width), np.bool_)
         for index in range(len(self)):
             masks[index] = self.mask(index)
@@ -143,7 +143,7 @@ class Detections:
             A Pillow image in RGB.
 
         Raises:
-            InvalidArgumentError: no picture, or one of another size.
+            InvalidArgumentError: it is not a picture, or is one of another size.
         """
         from .drawing import Drawing
 
@@ -177,7 +177,7 @@ class Detections:
         return f"<Detections {len(self)} in {self.picture_width}x{self.picture_height}: {names}{more}>"
 
     def to_supervision(self) -> Any:
-        """These as `supervision.Detections`, with the names in `data["class_name"]`, and masks where there are some.
+        """These as `supervision.Detections`, with the names in `data["class_name"]`, and masks if there are any.
 
         Raises:
             MissingPackageError: the package supervision is not installed.
@@ -211,24 +211,23 @@ def detections(
     """The objects that a detector found, in the coordinates of the picture that was bound.
 
     Args:
-        result: of a detector: YOLO v5 to v12 and end-to-end, YOLOX, NanoDet, DETR, RT-DETR, SSD, torchvision's; of
+        result: of a detector: YOLO v5 to v12 and end-to-end, YOLOX, NanoDet, DETR, RT-DETR, SSD, torchvision's; for
             faces SCRFD and YuNet; see `DetectionLayout`.
         threshold: the lowest score; by default the makers': 0.25 for YOLO, 0.3 for YOLOX, 0.35 for NanoDet, 0.9 for
             YuNet, 0.5 for the others.
-        overlap: of two boxes of one class whose intersection is more than this share of their union, the better one
-            stays; by default the makers': 0.7 for YOLO, 0.45 for v5 and YOLOX, 0.6 for NanoDet, 0.4 for SCRFD, 0.3 for
-            YuNet. The others give each object once.
-        limit: how many, at most.
-        labels: the names of the classes, by their index, or a file with them (see `labels_of`); by default the model's
-            own.
-        layout: how the outputs are written; by default what their shapes and the metadata leave, if that is one.
-        picture: which one of a batch.
+        overlap: if the intersection of two boxes of one class is more than this share of their union, only the better
+            one stays; by default the makers': 0.7 for YOLO, 0.45 for v5 and YOLOX, 0.6 for NanoDet, 0.4 for SCRFD, 0.3
+            for YuNet. The others give each object once.
+        limit: the most objects.
+        labels: the names of the classes, by their index, or a file with them (see `labels_of`); by default the model's.
+        layout: the layout of the outputs; by default the only one that fits their shapes and the metadata.
+        picture: its index in the batch.
         placement: where the picture lies in the tensor, for programs that tensorize it themselves.
 
     Raises:
-        InvalidArgumentError: the layout is not known or does not fit, labels do not fit, a number out of its range, or
-            nobody says where the picture lies in the tensor.
-        EvaluationError: what should be scores or boxes is not: NaN, say, or corners the other way round.
+        InvalidArgumentError: the layout is not known or does not fit, labels do not fit, a number is out of range, or
+            the placement of the picture in the tensor is not known.
+        EvaluationError: invalid scores or boxes, such as NaN, or corners the other way round.
         NotSupportedError: the model finds oriented boxes.
     """
     place = placement_of(result, picture, placement)
@@ -247,7 +246,7 @@ def detections(
     if best.mask_coefficients is not None and facts.prototypes is not None:
         coefficients = np.asarray(best.mask_coefficients, np.float32)
         prototypes = np.asarray(facts.prototypes[picture], np.float32)
-        # Each when it is asked for: all of them would be a byte a pixel and object.
+        # Each on request: all of them would take a byte per pixel and object.
         masks = partial(instance_mask, coefficients, prototypes, place)
     return Detections(
         place.boxes_to_picture(best.boxes, clip=True),
@@ -268,7 +267,7 @@ def may_be_detections(result: LearningModelEvaluationResult, labels: Labels = ()
 
 
 def _suppress(candidates: DecodedBoxes, overlap: float) -> Array:
-    """Non-maximum suppression by OpenCV: the indices of those that no better one of their class covers."""
+    """Non-maximum suppression with OpenCV: the indices of those that no better one of their class covers."""
     import cv2
 
     if not len(candidates.boxes):
@@ -277,7 +276,7 @@ def _suppress(candidates: DecodedBoxes, overlap: float) -> Array:
     sizes = np.concatenate([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], axis=1)
     scores = candidates.scores.astype(np.float32)
     classes = candidates.classes.astype(np.int32)
-    # -1 lets every score through: what is below the threshold is gone already.
+    # -1 keeps every score: those below the threshold are already removed.
     survivors = cv2.dnn.NMSBoxesBatched(sizes, scores, classes, -1.0, overlap)  # type: ignore[arg-type]
     return np.asarray(survivors, np.int64).reshape(-1)
 
@@ -285,7 +284,7 @@ def _suppress(candidates: DecodedBoxes, overlap: float) -> Array:
 def _names(classes: Array, labels: Sequence[str]) -> tuple[str, ...]:
     if labels and classes.size and not 0 <= classes.min() <= classes.max() < len(labels):
         raise InvalidArgumentError(
-            f"The model found class {int(classes.max())}, and there are {len(labels)} labels.",
+            f"The model found class {int(classes.max())}, but there are {len(labels)} labels.",
             hint="Pass one label for each class, in the order that the model was trained with.",
         )
     return tuple(labels[index] if labels else "" for index in classes)
@@ -295,5 +294,5 @@ def _share(value: float | None, name: str, default: float) -> float:
     if value is None:
         return default
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise InvalidArgumentError(f"The {name} is {value!r}.", hint="It is a number from 0 to 1.")
+        raise InvalidArgumentError(f"The {name} is {value!r}.", hint="Expected a number from 0 to 1.")
     return float(value)

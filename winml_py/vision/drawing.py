@@ -1,4 +1,4 @@
-"""Drawing on a picture, by Pillow."""
+"""Drawing on a picture, with Pillow."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ..core.features.resolve import as_picture
 from ..errors import InvalidArgumentError
 
 Colour = tuple[int, int, int]
-_GOLDEN = 0.618034  # steps of this share of the circle keep hues apart, however many there are
+_GOLDEN = 0.618034  # steps of this share of the circle keep any number of hues apart
 _SURE = 0.5
-"""A point that the model is less sure of is not drawn."""
+"""Points of a lower confidence are not drawn."""
 
 
 class Drawing:
-    """A copy of a picture in RGB, and what is drawn on it. Every class has a colour of its own.
+    """A copy of a picture in RGB, and what is drawn on it. Every class has a separate colour.
 
     Raises:
-        InvalidArgumentError: no picture, or one of another size than the one that was evaluated.
+        InvalidArgumentError: it is not a picture, or not of the size of the one that was evaluated.
     """
 
     def __init__(self, picture: object, width: int, height: int) -> None:
@@ -43,13 +43,13 @@ class Drawing:
         self._draw.rectangle(tuple(box), outline=_colour(index), width=self._line)
 
     def dots(self, points: Array, index: int) -> None:
-        """Draws points of two or three numbers, where the model is sure enough of them."""
+        """Draws points of two or three numbers, if their confidence is high enough."""
         for x, y, *sure in points:
             if not sure or sure[0] >= _SURE:
                 self._draw.circle((x, y), 2 * self._line, fill=_colour(index), outline="white")
 
     def write(self, text: str, box: Array, index: int) -> None:
-        """Writes a name above its box, or inside where there is no room; never out of the picture."""
+        """Writes a name above its box, or inside where there is no room; never outside the picture."""
         *_, right, bottom = self._draw.textbbox((0, 0), text, font=self._font)
         width, height, colour = right + 6, bottom + 6, _colour(index)
         x = min(max(0, box[0]), max(0, self.image.width - width))
@@ -64,19 +64,19 @@ def _image(picture: object, width: int, height: int) -> Image.Image:
     value = ImageFeatureValue.load(picture) if isinstance(picture, (str, bytes, os.PathLike)) else as_picture(picture)
     if value is None:
         raise InvalidArgumentError(
-            f"{type_name(picture)} is no picture that can be drawn on.",
+            f"Expected a picture to draw on, got {type_name(picture)}.",
             hint="Pass a path, a Pillow image, or ImageFeatureValue.from_array(array, pixel_format).",
         )
     image = value.to_pil().convert("RGB")
     if image.size != (width, height):
         raise InvalidArgumentError(
-            f"The picture is {image.width}x{image.height}, and the one that was evaluated is {width}x{height}.",
+            f"The picture is {image.width}x{image.height}, but the evaluated one is {width}x{height}.",
             hint="Draw on the same picture.",
         )
     return image
 
 
 def _colour(index: int) -> Colour:
-    """The colour of a class: always the same, and unlike its neighbours'."""
+    """The colour of a class: always the same, and different from its neighbours'."""
     red, green, blue = colorsys.hsv_to_rgb(0.58 + index * _GOLDEN, 0.85, 0.9)
     return round(red * 255), round(green * 255), round(blue * 255)

@@ -1,4 +1,4 @@
-"""Detectors that say each box from its place in a grid: YOLOX, NanoDet, SCRFD and YuNet.
+"""Detectors that state each box relative to its place in a grid: YOLOX, NanoDet, SCRFD and YuNet.
 
 A grid of stride 8 has a place for every 8 x 8 pixels of the tensor, row after row from the upper left corner. The
 formulas are those of the makers' own decoders, each named at its function.
@@ -17,7 +17,7 @@ from ..core.imaging.picture_placement import PicturePlacement
 from .outputs import of_picture
 
 STRIDES = ((8, 16, 32), (8, 16, 32, 64))
-"""Those of the usual grids, and of grids for large pictures."""
+"""The strides of the usual grids, and of grids for large pictures."""
 
 NANODET_BINS = 8
 """How many numbers NanoDet gives for the distance to each side of a box: 0 to 7 strides, each with its share."""
@@ -26,7 +26,7 @@ FACE_POINTS = 5
 """Eyes, nose and corners of the mouth."""
 
 _LARGEST_OFFSET = 16
-"""Numbers of YOLOX that are farther from 0 are pixels, and not offsets in strides: the export has decoded them."""
+"""YOLOX's numbers farther from 0 are pixels, not offsets in strides: the export has decoded them."""
 
 
 class Grid(NamedTuple):
@@ -44,19 +44,19 @@ def grid_of(placement: PicturePlacement, stride: int) -> Grid:
 
 
 def place_counts(placement: PicturePlacement) -> dict[int, tuple[int, ...]]:
-    """The strides of the usual grids, by how many places they have together."""
+    """The strides of the usual grids, by their total number of places."""
     return {sum(len(grid_of(placement, s).places) for s in strides): strides for strides in STRIDES}
 
 
 def is_decoded(table: Array) -> bool:
-    """Whether YOLOX's middles are pixels of the tensor already, as exports with `--decode_in_inference` give them."""
+    """Whether YOLOX's centres are already pixels of the tensor, as in exports with `--decode_in_inference`."""
     return bool(table.size) and float(np.abs(table[..., :2]).max()) > _LARGEST_OFFSET
 
 
 def yolox_boxes(table: Array, placement: PicturePlacement) -> Array:
-    """Middle and size in pixels, places x 4: as YOLOX's `demo_postprocess` (`yolox/utils/demo_utils.py`) does."""
+    """Centre and size in pixels, places x 4: as YOLOX's `demo_postprocess` (`yolox/utils/demo_utils.py`) does."""
     places, strides = _all_places(table, placement)
-    with np.errstate(over="ignore"):  # what is infinite is refused where boxes are looked at
+    with np.errstate(over="ignore"):  # infinite numbers are refused when boxes are checked
         return np.concatenate([(table[:, :2] + places) * strides, np.exp(table[:, 2:4]) * strides], axis=1)
 
 
@@ -71,13 +71,13 @@ def nanodet_boxes(table: Array, placement: PicturePlacement) -> Array:
 
 
 def _all_places(table: Array, placement: PicturePlacement) -> tuple[Array, Array]:
-    """Of each row of a table its place, and its stride."""
+    """The place and the stride of each row of a table."""
     grids = [grid_of(placement, stride) for stride in place_counts(placement)[len(table)]]
     strides = np.concatenate([np.full((len(grid.places), 1), grid.stride, np.float32) for grid in grids])
     return np.concatenate([grid.places for grid in grids]), strides
 
 
-# Detectors of faces, with outputs for each stride. They give corners, scores and points.
+# Detectors of faces, with outputs for each stride: corners, scores and points.
 
 
 Faces = tuple[Array, Array, Array | None]
@@ -86,7 +86,7 @@ Faces = tuple[Array, Array, Array | None]
 def scrfd_parts(outputs: Mapping[str, Array], placement: PicturePlacement) -> list[tuple[Grid, dict[int, Array]]]:
     """SCRFD's outputs by stride: scores, boxes, and points if there are any, by how many numbers each row has.
 
-    Exports do not name them; each stride has two boxes a place, whose number tells it.
+    Exports do not name them; each stride has two boxes per place, and their number identifies it.
     """
     parts = []
     arrays = [array.reshape(-1, array.shape[-1]) for array in outputs.values() if array.ndim in (2, 3)]
@@ -116,7 +116,7 @@ _YUNET = re.compile(r"(cls|obj|bbox|kps)_(8|16|32)")
 
 
 def has_yunets_names(names: Sequence[str]) -> bool:
-    """Whether the outputs are called as YuNet's: `cls_8`, `obj_8`, `bbox_8`, `kps_8`, and of 16 and 32."""
+    """Whether the outputs are named like YuNet's: `cls_8`, `obj_8`, `bbox_8`, `kps_8`, and for 16 and 32."""
     return len(names) == 12 and all(_YUNET.fullmatch(name) for name in names)
 
 
@@ -129,7 +129,7 @@ def yunet_faces(outputs: Mapping[str, Array], placement: PicturePlacement, pictu
             of_picture(outputs[f"{name}_{stride}"], picture) for name in ("cls", "obj", "bbox", "kps")
         )
         middles = (grid.places + box[:, :2]) * stride
-        with np.errstate(over="ignore"):  # what is infinite is refused where boxes are looked at
+        with np.errstate(over="ignore"):  # infinite numbers are refused when boxes are checked
             halves = np.exp(box[:, 2:]) * stride / 2
         boxes.append(np.concatenate([middles - halves, middles + halves], axis=1))
         scores.append(np.sqrt(np.clip(kind[:, 0], 0, 1) * np.clip(thing[:, 0], 0, 1)))

@@ -1,4 +1,4 @@
-"""The layouts in which detectors answer: how one is recognised, and how it is read."""
+"""The layouts of detectors' outputs: how one is recognised, and how it is read."""
 
 from __future__ import annotations
 
@@ -16,44 +16,44 @@ from . import grids
 from .outputs import of_picture
 
 PROTOTYPES = 32
-"""How many masks YOLO sums the mask of an object from."""
+"""How many prototypes YOLO sums to the mask of an object."""
 
 
 class DetectionLayout(Enum):
-    """How a detector writes its boxes.
+    """How a detector lays out its boxes.
 
-    `n` is the batch, `c` the classes, `a` the places of all grids, `q` the queries, or the boxes that are left.
+    `n` is the batch, `c` the classes, `a` the places of all grids, `q` the queries, or the remaining boxes.
     """
 
     YOLO = "yolo"
-    """Ultralytics' v8 to v12, n x (4 + c [+ masks or points]) x a: middle and size in pixels, then a score a class."""
+    """Ultralytics' v8 to v12, n x (4 + c [+ masks or points]) x a: centre and size in pixels, a score per class."""
     YOLO_V5 = "yolo-v5"
-    """n x 3a x (5 + c [+ masks]), as YOLOv5 and v7: middle and size in pixels, whether there is an object, scores."""
+    """n x 3a x (5 + c [+ masks]), as YOLOv5 and v7: centre and size in pixels, objectness, then a score per class."""
     YOLO_END_TO_END = "yolo-end-to-end"
     """n x q x (6 [+ masks or points]), as v10 and exports with `nms=True`: corners in pixels, score, class."""
     DETR = "detr"
-    """Logits n x q x (c + 1), the last for "no object", and boxes n x q x 4: middle and size from 0 to 1."""
+    """Logits n x q x (c + 1), the last for "no object", and boxes n x q x 4: centre and size from 0 to 1."""
     RT_DETR = "rt-detr"
-    """As DETR, but logits of c classes, each on its own (RT-DETR, Deformable DETR)."""
+    """As DETR, but with separate logits for c classes (RT-DETR, Deformable DETR)."""
     RT_DETR_ULTRALYTICS = "rt-detr-ultralytics"
-    """n x q x (4 + c): middle and size from 0 to 1, then a score a class."""
+    """n x q x (4 + c): centre and size from 0 to 1, then a score per class."""
     TORCHVISION = "torchvision"
     """Boxes q x 4 (corners in pixels), labels q (integers), scores q: SSD, RetinaNet, Faster R-CNN."""
     SSD = "ssd"
     """Boxes n x q x 4 (corners from 0 to 1), labels n x q, scores n x q: SSD as ONNX's model zoo and MLPerf have it."""
     YOLOX = "yolox"
-    """n x a x (5 + c): offsets of the middle and logarithms of the size in strides, whether there is an object, scores.
-    Exports that decode them have `YOLO_V5`'s numbers."""
+    """n x a x (5 + c): offsets of the centre and logarithms of the size in strides, objectness, then a score per class.
+    Exports that decode them give `YOLO_V5`'s numbers."""
     NANODET = "nanodet"
     """n x a x (c + 32): scores, then for each side of the box the shares of 8 distances (NanoDet-Plus)."""
     SCRFD = "scrfd"
-    """Of strides 8, 16 and 32 scores 2a x 1, distances 2a x 4, and points 2a x 10: faces, by insightface."""
+    """For strides 8, 16 and 32: scores 2a x 1, distances 2a x 4, and points 2a x 10: faces, by insightface."""
     YUNET = "yunet"
-    """`cls_8`, `obj_8`, `bbox_8`, `kps_8`, and of 16 and 32: faces with five points, as OpenCV's zoo has it."""
+    """`cls_8`, `obj_8`, `bbox_8`, `kps_8`, and for 16 and 32: faces with five points, as OpenCV's zoo has it."""
 
 
 class DetectorFacts(NamedTuple):
-    """What is known of a detector: its arrays by name, where the picture lies, its labels and metadata."""
+    """What is known of a detector: its arrays by name, the placement of the picture, its labels and metadata."""
 
     outputs: Mapping[str, Array]
     placement: PicturePlacement
@@ -67,27 +67,27 @@ class DetectorFacts(NamedTuple):
 
     @property
     def point_shape(self) -> tuple[int, int] | None:
-        """How many points Ultralytics' exporter says an object has, and how many numbers each has."""
+        """How many points an object has, and how many numbers each has, according to Ultralytics' exporter."""
         try:
-            # The text is a stranger's: no more of it is parsed than such a pair takes.
+            # The text is untrusted: it is parsed only up to the length of such a pair.
             count, numbers = ast.literal_eval(self.metadata.get("kpt_shape", "")[:100])
         except (ValueError, SyntaxError, TypeError):
             return None
         return (count, numbers) if type(count) is int and count > 0 and numbers in (2, 3) else None
 
     def of_rank(self, rank: int) -> list[Array]:
-        """The outputs of floats with so many dimensions."""
+        """The outputs of floats with this many dimensions."""
         return [array for array in self.outputs.values() if array.ndim == rank and array.dtype.kind == "f"]
 
     @property
     def table(self) -> Array | None:
-        """The only output of three dimensions, in which YOLO's boxes are."""
+        """The only output of three dimensions, which holds YOLO's boxes."""
         tables = self.of_rank(3)
         return tables[0] if len(tables) == 1 else None
 
     @property
     def prototypes(self) -> Array | None:
-        """The masks that YOLO sums, by coefficients, to that of an object."""
+        """The masks that YOLO sums, by coefficients, to the mask of an object."""
         stacks = [array for array in self.of_rank(4) if array.shape[1] == PROTOTYPES]
         return stacks[0] if len(stacks) == 1 else None
 
@@ -104,7 +104,7 @@ class DetectorFacts(NamedTuple):
         return (tensors[boxes[0]], logits) if same else None
 
     def triple(self, rank: int) -> tuple[Array, Array, Array] | None:
-        """Boxes of so many dimensions, labels and scores: torchvision's have 2, and SSD's 3, with the batch."""
+        """Boxes of this many dimensions, labels and scores: torchvision's have 2, and SSD's 3, with the batch."""
         boxes = [array for array in self.of_rank(rank) if array.shape[-1] == 4]
         labels = [array for array in self.outputs.values() if array.ndim == rank - 1 and array.dtype.kind in "iu"]
         scores = self.of_rank(rank - 1)
@@ -115,7 +115,7 @@ class DetectorFacts(NamedTuple):
 
 
 def recognise_layout(facts: DetectorFacts) -> DetectionLayout:
-    """The layout that the shapes, the labels and the metadata leave, if that is one."""
+    """The only layout that fits the shapes, the labels and the metadata; InvalidArgumentError unless one fits."""
     layouts = candidates(facts)
     if len(layouts) == 1:
         return layouts[0]
@@ -128,12 +128,12 @@ def recognise_layout(facts: DetectorFacts) -> DetectionLayout:
         )
     raise InvalidArgumentError(
         f"The outputs {shapes} may be in the layout {names.replace(', ', ' or ')}.",
-        hint="Name it: detections(result, layout=DetectionLayout.X); or pass labels=..., whose number may tell.",
+        hint="Name it: detections(result, layout=DetectionLayout.X); or pass labels=..., whose number may decide.",
     )
 
 
 def candidates(facts: DetectorFacts) -> list[DetectionLayout]:
-    """The layouts that the shapes, the labels and the metadata leave."""
+    """The layouts that fit the shapes, the labels and the metadata."""
     if facts.triple(2) is not None:
         return [DetectionLayout.TORCHVISION]
     if facts.triple(3) is not None:
@@ -165,13 +165,13 @@ def _fitting_table(facts: DetectorFacts, table: Array) -> list[DetectionLayout]:
         is_rtdetr = columns == 4 + len(facts.labels) and not has_suppression
         return [DetectionLayout.RT_DETR_ULTRALYTICS if is_rtdetr else DetectionLayout.YOLO_END_TO_END]
     layouts = [DetectionLayout.YOLO_END_TO_END] if columns == 6 or facts.prototypes is not None else []
-    if columns == 4 + (len(facts.labels) or 2):  # without labels, any table could be one: those of 6 numbers are asked
+    if columns == 4 + (len(facts.labels) or 2):  # without labels, any table could be one: only 6 columns count
         layouts.append(DetectionLayout.RT_DETR_ULTRALYTICS)
     return layouts
 
 
 def _fitting_grid(facts: DetectorFacts, table: Array) -> list[DetectionLayout]:
-    """YOLOX or NanoDet, which have one row a place: by the number of labels, or else both where both can be."""
+    """YOLOX or NanoDet, which have one row per place: by the number of labels, or both if both are possible."""
     yolox = DetectionLayout.YOLO_V5 if grids.is_decoded(table) else DetectionLayout.YOLOX
     classes = {yolox: table.shape[2] - 5, DetectionLayout.NANODET: table.shape[2] - 4 * grids.NANODET_BINS}
     return [layout for layout, count in classes.items() if count > 0 and len(facts.labels) in (0, count)]
@@ -187,8 +187,8 @@ class DecodedBoxes(NamedTuple):
         boxes: q x 4, pixels of the tensor: left, top, right, bottom.
         scores: q.
         classes: q.
-        mask_coefficients: q x 32, by which YOLO sums prototypes to each mask; None where there are no masks.
-        points: q x points x 2 or 3: x, y and how sure it is; None where there are none.
+        mask_coefficients: q x 32, the weights of YOLO's prototypes in each mask; None where there are no masks.
+        points: q x points x 2 or 3: x, y and confidence; None where there are none.
     """
 
     boxes: Array
@@ -198,7 +198,7 @@ class DecodedBoxes(NamedTuple):
     points: Array | None = None
 
     def select(self, which: Array) -> DecodedBoxes:
-        """These of them, in this order."""
+        """The selected boxes, in this order."""
         return DecodedBoxes(*(None if field is None else field[which] for field in self))  # type: ignore[arg-type]
 
 
@@ -207,10 +207,9 @@ def decode(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshol
 
     Raises:
         InvalidArgumentError: the outputs are not in that layout, or the batch has fewer pictures.
-        NotSupportedError: the boxes are oriented ones.
-        EvaluationError: scores that are none, from 0 to 1; of what is above the threshold, a number that is NaN or
-            infinite, a class below 0, or a box whose left edge is right of its right one, or whose top is below its
-            bottom.
+        NotSupportedError: the boxes are oriented.
+        EvaluationError: scores outside 0 to 1; or, above the threshold, a number that is NaN or infinite, a class below
+            0, or a box whose left edge is right of its right one, or whose top is below its bottom.
     """
     decoded = _decode_layout(layout, facts, picture, threshold)
     corners = decoded.boxes.astype(np.float64)
@@ -251,7 +250,7 @@ def _decode_layout(layout: DetectionLayout, facts: DetectorFacts, picture: int, 
 def _yolo(
     facts: DetectorFacts, boxes: Array, objectness: Array | None, columns: Array, threshold: float
 ) -> DecodedBoxes:
-    """Rows of middle and size, scores, and then coefficients of the mask, or points."""
+    """Rows of centre and size, scores, and then mask coefficients or points."""
     width = columns.shape[1]
     numbers = _extra_numbers(facts, width)
     scores, extra = columns[:, : width - numbers], columns[:, width - numbers :]
@@ -260,7 +259,7 @@ def _yolo(
 
 
 def _extra_numbers(facts: DetectorFacts, width: int) -> int:
-    """How many of the numbers of a row, after box and objectness, are no scores."""
+    """How many numbers of a row, after box and objectness, are not scores."""
     if facts.prototypes is not None:
         numbers = PROTOTYPES
     elif facts.task == "pose" and facts.point_shape is not None:
@@ -271,14 +270,14 @@ def _extra_numbers(facts: DetectorFacts, width: int) -> int:
     is_known = numbers in (0, PROTOTYPES * (facts.prototypes is not None)) or facts.task == "pose"
     if not is_known or numbers >= width or (label_count and width - numbers != label_count):
         raise InvalidArgumentError(
-            f"A row has {width} numbers after its box, and there are {label_count} labels.",
+            f"A row has {width} numbers after its box, but there are {label_count} labels.",
             hint="Pass labels=..., one for each class, in the order that the model was trained with.",
         )
     return numbers
 
 
 def _end_to_end(facts: DetectorFacts, table: Array, threshold: float) -> DecodedBoxes:
-    """Rows of corners, score, class, and then coefficients of the mask, or points."""
+    """Rows of corners, score, class, and then mask coefficients or points."""
     if table.shape[1] < 6:
         raise _misfit(DetectionLayout.YOLO_END_TO_END)
     confident = table[_require_scores(table[:, 4]) > threshold]
@@ -286,7 +285,7 @@ def _end_to_end(facts: DetectorFacts, table: Array, threshold: float) -> Decoded
 
 
 def _with_extra(facts: DetectorFacts, boxes: DecodedBoxes, extra: Array) -> DecodedBoxes:
-    """The boxes with the numbers that follow their scores: coefficients of masks, or points."""
+    """The boxes with the numbers that follow their scores: mask coefficients or points."""
     numbers = extra.shape[1]
     if not numbers:
         return boxes
@@ -295,8 +294,8 @@ def _with_extra(facts: DetectorFacts, boxes: DecodedBoxes, extra: Array) -> Deco
     shape = facts.point_shape
     if shape is None or shape[0] * shape[1] != numbers:
         raise InvalidArgumentError(
-            f"Each box has {numbers} more numbers, and the model does not say what they are.",
-            hint="A model for poses states kpt_shape in its metadata, and one for masks gives 32 prototypes.",
+            f"Each box has {numbers} more numbers, but the model does not state what they are.",
+            hint="Pose models state kpt_shape in their metadata, and mask models give 32 prototypes.",
         )
     return boxes._replace(points=extra.reshape(-1, *shape))
 
@@ -309,7 +308,7 @@ def _queries(layout: DetectionLayout, facts: DetectorFacts, picture: int, thresh
     if not np.isfinite(logits).all():
         raise _not_scores("logits that are not finite")
     if layout is DetectionLayout.DETR:
-        # Without the largest one taken away, large logits would overflow.
+        # Without subtracting the largest one, large logits would overflow.
         scores = np.exp(logits - logits.max(axis=1, keepdims=True))
         scores = scores[:, :-1] / scores.sum(axis=1, keepdims=True)
         best = scores.argmax(axis=1)
@@ -363,7 +362,7 @@ def _faces(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshol
 def _best_classes(
     boxes: Array, scores: Array, threshold: float, objectness: Array | None = None
 ) -> tuple[DecodedBoxes, Array]:
-    """Each row's best class, where its score is above the threshold, and which rows these are; boxes are of middle and
+    """Each row's best class, if its score is above the threshold, and which rows these are; boxes are of centre and
     size.
     """
     if not scores.shape[1]:
@@ -377,7 +376,7 @@ def _best_classes(
 
 
 def _require_scores(scores: Array) -> Array:
-    """Raises unless all are from 0 to 1, as far as float16 can tell: what else is read as scores would be nonsense."""
+    """Raises unless all are from 0 to 1, within the precision of float16: other numbers are not scores."""
     if scores.size and not (scores.min() >= -0.001 and scores.max() <= 1.001):
         raise _not_scores(f"numbers from {scores.min():.4g} to {scores.max():.4g}")
     return scores
@@ -385,14 +384,14 @@ def _require_scores(scores: Array) -> Array:
 
 def _not_scores(actual: str) -> EvaluationError:
     return EvaluationError(
-        f"Where the scores are expected, from 0 to 1, the model gave {actual}.",
+        f"Expected scores from 0 to 1, but the model gave {actual}.",
         hint="Check the layout, the labels and the picture's contract.",
     )
 
 
 def _no_boxes(actual: str) -> EvaluationError:
     return EvaluationError(
-        f"Where boxes are expected, the model gave {actual}.", hint="Check the layout and the picture's contract."
+        f"Expected boxes, but the model gave {actual}.", hint="Check the layout and the picture's contract."
     )
 
 

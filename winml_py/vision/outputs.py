@@ -1,4 +1,4 @@
-"""What the answers are read from: arrays of a result, and where its picture lies; classes and embeddings."""
+"""The arrays of a result, and the placement of its picture; classes and embeddings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Labels = Sequence[str] | os.PathLike[str]
 
 
 def names_of(result: LearningModelEvaluationResult, labels: Labels) -> tuple[str, ...]:
-    """The labels that the caller passes, or else the model's own."""
+    """The caller's labels, or else the model's."""
     if isinstance(labels, (str, os.PathLike)):
         return labels_of(labels)
     return tuple(labels) or result.labels
@@ -60,13 +60,13 @@ def placement_of(
 
 
 def of_picture(array: Array, picture: int) -> Array:
-    """What an output of a batch says of one picture: a view."""
+    """An output's values for one picture of a batch: a view."""
     if not 0 <= picture < len(array):
         raise InvalidArgumentError(f"There is no picture {picture} in a batch of {len(array)}.", hint="0 is the first.")
     return np.asarray(array[picture])
 
 
-# The classes that a classifier finds.
+# The classes that a classifier gives.
 
 
 def classes(
@@ -76,8 +76,8 @@ def classes(
 
     Args:
         result: of a model that gives a row of scores.
-        n: how many, at most.
-        labels: the names of the classes, by their index, or a file with them; by default the model's own.
+        n: the most classes.
+        labels: the names of the classes, by their index, or a file with them; by default the model's.
         output: the name of the output; by default the only one that is a row of floats.
     """
     return result.top_k(n, names_of(result, labels) if labels else (), output=output)
@@ -132,7 +132,7 @@ def cosine_similarity(first: object, second: object) -> float:
     if first_row.size != second_row.size:
         raise InvalidArgumentError(
             f"The embeddings have {first_row.size} and {second_row.size} numbers.",
-            hint="Both come from the same model.",
+            hint="Use two of the same model.",
         )
     return float(np.clip(_of_length_1(first_row) @ _of_length_1(second_row), -1, 1))
 

@@ -25,9 +25,9 @@ class Segmentation:
     """A class for each pixel.
 
     Attributes:
-        classes: int32, picture height x picture width: the class of each pixel; -1 for what the model did not see,
-            because it was cropped away.
-        labels: the names of the classes, by their index; or nothing.
+        classes: int32, picture height x picture width: the class of each pixel; -1 where the picture was cropped, so
+            that the model did not see it.
+        labels: the names of the classes, by their index; or empty.
     """
 
     classes: Array
@@ -45,7 +45,7 @@ class Segmentation:
 
     @property
     def shares(self) -> dict[int, float]:
-        """What share of the picture each class has that is in it, the largest first; of all pixels, seen or not."""
+        """The share of the picture that each class in it covers, the largest first; of all pixels, seen or not."""
         indices, counts = np.unique(self.classes[self.classes != OUTSIDE], return_counts=True)
         order = np.argsort(-counts, kind="stable")
         return {int(indices[i]): float(counts[i] / self.classes.size) for i in order}
@@ -55,7 +55,7 @@ class Segmentation:
 
         Args:
             picture: the one that was evaluated.
-            background: a class that is left as it is, or None.
+            background: a class that is not coloured, or None.
         """
         from .drawing import Drawing
 
@@ -81,24 +81,23 @@ def masks(
     picture: int = 0,
     placement: PicturePlacement | None = None,
 ) -> Segmentation:
-    """What a model for semantic segmentation says of each pixel of the picture that was bound.
+    """The class of each pixel of the picture that was bound, from a model for semantic segmentation.
 
-    Logits are interpolated between their places, and then the highest wins, as the makers do. (YOLO's masks of single
-    objects are in `detections(result).masks`.)
+    Logits are interpolated between their places, and then the highest wins, as in the makers' code. (For YOLO's masks
+    of single objects, see `detections(result).masks`.)
 
     Args:
         result: of a model that gives logits or scores (n x classes x height x width), one map of numbers (n x 1 x
             height x width), or a map of classes (integers, n x height x width or n x 1 x height x width).
-        threshold: for one map of numbers: what is above is class 1, the rest class 0; 0 for logits, 0.5 for scores.
-        labels: the names of the classes, by their index, or a file with them (see `labels_of`); by default the model's
-            own.
+        threshold: for one map of numbers: numbers above it are class 1, the rest class 0; 0 for logits, 0.5 for scores.
+        labels: the names of the classes, by their index, or a file with them (see `labels_of`); by default the model's.
         output: the name of the output; by default the only one that is such a map.
-        picture: which one of a batch.
+        picture: its index in the batch.
         placement: where the picture lies in the tensor, for programs that tensorize it themselves.
 
     Raises:
-        InvalidArgumentError: no output or several are maps, one map of numbers and no threshold, or nobody says where
-            the picture lies in the tensor.
+        InvalidArgumentError: no output or several are maps, one map of numbers comes without a threshold, or the
+            placement of the picture in the tensor is not known.
         EvaluationError: numbers that are not finite.
     """
     place = placement_of(result, picture, placement)
@@ -109,12 +108,12 @@ def masks(
         return Segmentation(class_map, names)
     if not np.isfinite(stack).all():
         raise EvaluationError("The model gave numbers that are not finite.", hint="Check the picture's contract.")
-    # Logits are interpolated, and then compared: of classes nothing lies between two. What was cropped away has none.
+    # Logits are interpolated, and then compared: classes cannot be interpolated. Cropped parts have no class.
     seen = place.mask_to_picture(np.ones(stack.shape[1:], np.bool_), outside=False)
     if len(stack) == 1:
         if threshold is None:
             raise InvalidArgumentError(
-                "The model gives one map of numbers, and does not say whether they are logits or scores.",
+                "The model gives one map of numbers, but does not state whether they are logits or scores.",
                 hint="Pass threshold=0 for logits, threshold=0.5 for scores from 0 to 1.",
             )
         best = (sample_map(stack[0], place) > threshold).astype(np.int32)
@@ -124,7 +123,7 @@ def masks(
 
 
 def is_segmentation(result: LearningModelEvaluationResult, labels: Labels = ()) -> bool:
-    """Whether an output has a map for each of the labels; without labels, nothing tells it from a picture."""
+    """Whether an output has a map for each of the labels; without labels, it could as well be a picture."""
     count = len(names_of(result, labels))
     maps = [array for array in arrays(result).values() if array.dtype.kind == "f" and _is_map(array)]
     return len(maps) == 1 and count > 1 and maps[0].shape[1] == count
@@ -151,7 +150,7 @@ def _is_map(array: Array) -> bool:
 
 
 def _best(stack: Array, place: PicturePlacement) -> Array:
-    """The highest class at each pixel, the first of equals."""
+    """The highest class at each pixel; of equal ones the first."""
     highest = np.full((place.picture_height, place.picture_width), -np.inf, np.float32)
     best = np.zeros(highest.shape, np.int32)
     for index in np.flatnonzero(_may_win(stack)):
@@ -163,8 +162,8 @@ def _best(stack: Array, place: PicturePlacement) -> Array:
 
 
 def _may_win(stack: Array) -> Array:
-    """Which classes can be the highest somewhere. What lies between four places is never above the highest of them, nor
-    below the lowest: most of 150 classes need not be interpolated.
+    """Which classes can be the highest somewhere. A number interpolated between four places is never above the highest
+    of them, nor below the lowest: most of 150 classes need not be interpolated.
     """
     padded = np.pad(stack, ((0, 0), (1, 1), (1, 1)), mode="edge")
     corners = [padded[:, y : y + stack.shape[1] + 1, x : x + stack.shape[2] + 1] for y in (0, 1) for x in (0, 1)]
@@ -179,13 +178,13 @@ Box = tuple[int, int, int, int]
 
 
 def sample_map(numbers: Array, placement: PicturePlacement, part: Box | None = None) -> Array:
-    """What a map over the tensor says of the picture's pixels: linear between the middles of its cells.
+    """The numbers of a map over the tensor at the picture's pixels: linear between the centres of its cells.
 
     Args:
         numbers: float32, height x width, at any resolution.
         placement: where the picture lies in the tensor.
-        part: of the picture: left, top, right, bottom; by default all of it. What was cropped away gets what the
-            tensor's edge has.
+        part: of the picture: left, top, right, bottom; by default all of it. Cropped parts get the numbers of the
+            tensor's edge.
     """
     import PIL.Image  # here, because most answers need no picture
 
@@ -205,13 +204,13 @@ def sample_map(numbers: Array, placement: PicturePlacement, part: Box | None = N
 
 
 def _resample_span(start: float, end: float, size: int, pixels: int) -> tuple[tuple[float, float], int, int]:
-    """Along one side: the part of the map that lies in it, and the pixels, from and to, that it covers."""
+    """Along one side: the part of the map that lies in it, and the range of pixels that it covers."""
     step = (end - start) / pixels
-    # What should be a whole number may come out just beside it, because of rounding: the 1e-9 allows for that.
+    # Rounding may move a whole number slightly: the 1e-9 allows for that.
     first = min(max(0, int(np.ceil(-start / step - 1e-9))), pixels - 1)
     last = max(min(pixels, int(np.floor((size - start) / step + 1e-9))), first + 1)
     cut = np.clip([start + first * step, start + last * step], 0, size)
-    if cut[1] <= cut[0]:  # nothing of it is in the tensor: its edge is
+    if cut[1] <= cut[0]:  # nothing of it is in the tensor: use its edge
         cut = np.array([0.0, min(step, 1.0)]) if end <= 0 else np.array([size - min(step, 1.0), size])
     return (float(cut[0]), float(cut[1])), first, last
 

@@ -1,4 +1,4 @@
-"""What programs call before they use WinRT. Here it does nothing."""
+"""The calls that programs make before they use WinRT. They do nothing here."""
 
 from enum import IntEnum
 

@@ -18,7 +18,7 @@ String = Char16 = str
 
 
 class Array(np.ndarray[Any, Any]):
-    """A flat array of one WinRT type: a numpy array, so it is a buffer, and takes no copy to bind.
+    """A flat array of one WinRT type: a numpy array, so it is a buffer and binds without a copy.
 
     Args:
         type: one of this module's names, `bool`, `str`, or a buffer format such as "f".
@@ -58,7 +58,7 @@ class Array(np.ndarray[Any, Any]):
 
 
 def _as_it_is(value: object, /) -> Any:
-    """The value itself: Python needs no boxes."""
+    """The value itself: Python needs no boxing."""
     return value
 
 

@@ -171,8 +171,8 @@ def test_a_bitmap_is_a_view() -> None:
 @pytest.mark.parametrize(
     ("array", "pixel_format", "words"),
     [
-        (np.zeros((4, 6), np.uint8), "RGB8", "height x width x 3 of uint8; this one is 4x6 of uint8"),
-        (np.zeros((4, 6, 4), np.uint8), "RGB8", "this one is 4x6x4"),
+        (np.zeros((4, 6), np.uint8), "RGB8", "height x width x 3 of uint8 .* got 4x6 of uint8"),
+        (np.zeros((4, 6, 4), np.uint8), "RGB8", "got 4x6x4"),
         (np.zeros((4, 6, 3), np.float32), "RGB8", "of float32"),
         (np.zeros((3, 4, 6), np.uint8), "RGB8", "Put the channels last: array.transpose"),
         (np.zeros((4, 6, 3), np.uint8), "GRAY8", "height x width of uint8"),
@@ -200,7 +200,7 @@ def test_empty_bitmaps_and_closed_ones() -> None:
     with pytest.raises(IllegalCallError, match="closed"):
         inner.to_numpy()
     assert kept.shape == (3, 2, 4)
-    with pytest.raises(InvalidArgumentError, match="batch of no pictures"):
+    with pytest.raises(InvalidArgumentError, match="Expected at least one picture"):
         ImageFeatureValue([])
     assert ImageFeatureValue([frame]).kind is LearningModelFeatureKind.IMAGE
 
@@ -233,7 +233,7 @@ def test_pillow_modes_without_a_range(mode: str, white: float, tmp_path: Path) -
     assert image.mode == mode
     image.save(tmp_path / "levels.tiff")
     for use in (lambda: SoftwareBitmap.from_pil(image), lambda: SoftwareBitmap.load(tmp_path / "levels.tiff")):
-        with pytest.raises(InvalidArgumentError, match=rf"mode {mode} has no range, .* \* 255 / white"):
+        with pytest.raises(InvalidArgumentError, match=rf"mode {mode} has no defined range, .* \* 255 / white"):
             use()
     made = SoftwareBitmap.from_pil(image.point(lambda level: level * 255 / white).convert("L"))
     assert np.abs(made.to_numpy().reshape(-1) - np.arange(256.0)).max() <= 1

@@ -49,7 +49,7 @@ def test_no_program_starts_for_an_eps_file(tmp_path: Path, ghostscript: Path) ->
     for source in (data, path):
         with pytest.raises(PictureError, match="Formats that are read: AVIF, BMP"):
             SoftwareBitmap.load(source)
-        with pytest.raises(PictureError, match="no decoder knows what it is"):
+        with pytest.raises(PictureError, match="no decoder recognises it"):
             ImageFeatureValue.load(source, fast_decode=True)
     with Image.open(path) as lazy, pytest.raises(PictureError, match="starts Ghostscript"):
         SoftwareBitmap.from_pil(lazy)

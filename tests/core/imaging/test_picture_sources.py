@@ -148,7 +148,7 @@ def test_a_picture_that_claims_too_much_is_refused(tmp_path: Path) -> None:
     lying = mutations.png_that_claims(60_000, 60_000)
     (tmp_path / "huge.png").write_bytes(lying)
     for source in (lying, tmp_path / "huge.png"):
-        with pytest.raises(PictureError, match=r"claims 60000x60000 pixels, and 268,435,456 are allowed"):
+        with pytest.raises(PictureError, match=r"claims 60000x60000 pixels, but 268,435,456 are allowed"):
             SoftwareBitmap.load(source)
         with pytest.raises(PictureError, match="claims"):
             ImageFeatureValue.load(source, fast_decode=True)
@@ -343,7 +343,7 @@ def test_what_is_no_source(tmp_path: Path) -> None:
         assert ImageFeatureValue.load(source).sizes == ((40, 30),)
         assert ImageFeatureValue.load(source, fast_decode=True).sizes == ((40, 30),)
     for wrong in (None, 5, np.zeros((3, 3))):
-        with pytest.raises(InvalidArgumentError, match="from a path, bytes or a binary stream"):
+        with pytest.raises(InvalidArgumentError, match="Expected a path, bytes or a binary stream"):
             ImageFeatureValue.load(wrong)
     for wrong in (-1, -5, None, True, 1.5):
         with pytest.raises(InvalidArgumentError, match=r"no camera|path or a camera"):

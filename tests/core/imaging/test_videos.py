@@ -154,7 +154,7 @@ def test_a_video_can_be_written_over_the_one_that_is_read(tmp_path: Path) -> Non
 
 def test_what_cannot_be_written(tmp_path: Path, capfd: Any) -> None:
     for wrong in (0, -1, float("nan"), float("inf"), True, "25", None):
-        with pytest.raises(InvalidArgumentError, match="frames a second, above 0"):
+        with pytest.raises(InvalidArgumentError, match="frames per second, above 0"):
             VideoWriter(tmp_path / "a.mp4", wrong)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match=r"a.gif does not end like a video .* Use .avi, .m4v"):
         VideoWriter(tmp_path / "a.gif", 25)
@@ -176,12 +176,12 @@ def test_what_cannot_be_written(tmp_path: Path, capfd: Any) -> None:
 
 def test_frames_that_do_not_fit(tmp_path: Path) -> None:
     with VideoWriter(tmp_path / "a.mp4", 25) as writer:
-        with pytest.raises(InvalidArgumentError, match=r"63x48 .* the sides of a video are even"):
+        with pytest.raises(InvalidArgumentError, match=r"63x48 .* the sides of a video must be even"):
             writer.write(VideoFrame(BitmapPixelFormat.BGR8, 63, 48))
         writer.write(VideoFrame(BitmapPixelFormat.BGR8, 64, 48))
-        with pytest.raises(SizeMismatchError, match=r"Frame 1 is 64x50, and the video .* is 64x48"):
+        with pytest.raises(SizeMismatchError, match=r"Frame 1 is 64x50, but the video .* is 64x48"):
             writer.write(VideoFrame(BitmapPixelFormat.BGR8, 64, 50))
-        with pytest.raises(InvalidArgumentError, match="not ndarray"):
+        with pytest.raises(InvalidArgumentError, match="got ndarray"):
             writer.write(noise(1)[0])  # type: ignore[arg-type]
         writer.write(VideoFrame(BitmapPixelFormat.BGRA8, 64, 48))
     assert len(read_by_opencv(tmp_path / "a.mp4")) == 2
@@ -263,7 +263,7 @@ def test_a_video_that_is_cut_off_is_refused(ending: str, tmp_path: Path) -> None
         assert 0 < len(read_by_opencv(path)) <= 60  # it is silent about what is missing
         with pytest.raises(PictureError) as info:
             VideoReader(path)
-        assert f"{path} is cut off: the video has {size:,} bytes, and states {len(data):,}. " in str(info.value)
+        assert f"{path} is cut off: the video has {size:,} bytes, but states {len(data):,}. " in str(info.value)
         with pytest.raises(PictureError, match="The stream is cut off"):
             VideoReader(io.BytesIO(data[:size]))
 

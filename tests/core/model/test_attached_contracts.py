@@ -116,7 +116,7 @@ def test_the_descriptors_show_it_until_it_is_taken_away() -> None:
         (SHAPE, 1, "xx", RGB01, r"The model has no input 'xx'\. Did you mean 'x'\?"),
         (SHAPE, 1, 3, RGB01, "The model has no input 3"),
         (SHAPE, 1, "x", "imagenet", "The contract of x is 'imagenet'"),
-        ((1, 3), 1, "x", RGB01, r"The input x is Float\[1,3,\], and the contract is of RGB8 pictures in NCHW"),
+        ((1, 3), 1, "x", RGB01, r"The input x is Float\[1,3,\], but the contract is for RGB8 pictures in NCHW"),
         ((1, 1, 4, 6), 1, "x", RGB01, r"The input x is Float\[1,1,4,6,\]"),
         (SHAPE, INT64, "x", RGB01, r"The input x is Int64\[1,3,4,6,\]"),
         (SHAPE, 1, "x", ImageContract(layout=TensorLayout.NHWC), "pictures in NHWC"),
@@ -151,7 +151,7 @@ def test_a_contract_in_a_file(tmp_path: Path) -> None:
     [
         ("{", "It is not JSON"),
         ("[" * 100_000, "It is not JSON"),
-        ("[]", "It is not a JSON object"),
+        ("[]", "Expected a JSON object"),
         ("{}", "It states no image contract"),
         ('{"Image.Mean": 3}', r"the value of Image\.Mean is not text"),
         ('{"Image.Meen": "3"}', r"the key 'Image\.Meen', which contracts do not have\. Did you mean 'Image\.Mean'"),

@@ -115,7 +115,7 @@ def test_what_is_no_model_is_corrupt(tmp_path: Path, content: bytes) -> None:
 def test_a_stream_must_give_bytes() -> None:
     with pytest.raises(InvalidArgumentError, match=r"gave str, not bytes.*mode 'rb'"):
         LearningModel.load(io.StringIO("text"))  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgumentError, match="not from int"):
+    with pytest.raises(InvalidArgumentError, match="got int"):
         LearningModel.load(5)  # type: ignore[arg-type]
 
 

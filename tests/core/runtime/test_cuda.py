@@ -158,7 +158,7 @@ def test_a_picture_on_the_card_is_tensorized_there(gray: bool) -> None:
     assert np.abs(came - expected).max() <= 1.01 * max(abs(factor) for factor, _ in contract.affine())
     assert pixels.ctypes.data in {given.pointer for given in device.inputs}  # it never left
     if not gray:
-        with pytest.raises(InvalidBindingError, match="does not say whether its channels"):
+        with pytest.raises(InvalidBindingError, match="does not state whether its channels"):
             LearningModelBinding(session).bind("x", OnCard(pixels))
 
 
@@ -192,9 +192,9 @@ def test_what_cannot_be_bound_from_a_card() -> None:
     binding = LearningModelBinding(open_session(unary("Neg", [3]), Card()))
     with pytest.raises(InvalidBindingError, match=r"not C-contiguous.*ascontiguousarray"):
         binding.bind("x", OnCard(np.zeros((3, 2), np.float32)[:, 0]))
-    with pytest.raises(InvalidBindingError, match="There is no tensor of complex256"):
+    with pytest.raises(InvalidBindingError, match="There is no tensor class for complex256"):
         binding.bind("x", OnCard(np.zeros(3, np.complex256)))
-    with pytest.raises(InvalidBindingError, match="There is no tensor of complex256"):
+    with pytest.raises(InvalidBindingError, match="There is no tensor class for complex256"):
         binding.bind("y", OnCard(np.zeros(3, np.complex256)))
     with pytest.raises(SizeMismatchError):
         binding.bind("x", OnCard(np.zeros(4, np.float32)))

@@ -1,1 +1,1 @@
-"""Where image contracts come from: presets, files beside a model, and what exporters write into it."""
+"""Where image contracts come from: presets, files beside a model, and exporters' metadata."""

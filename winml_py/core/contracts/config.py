@@ -16,7 +16,7 @@ Source = JsonSource
 
 
 class Config(NamedTuple):
-    """What a config says, and the name that errors give it."""
+    """The values of a config, and its name in errors."""
 
     name: str
     values: Mapping[str, Any]
@@ -27,8 +27,8 @@ def read_config(source: Source, names: Sequence[str], list_key: str = "") -> Con
 
     Args:
         source: a file, an open one, a folder, or the values themselves.
-        names: the files to look for in a folder; the first that is there is read.
-        list_key: the key that a plain list stands for; "" where a list means nothing.
+        names: the files to look for in a folder; the first that exists is read.
+        list_key: the key for a plain list; "" where a list means nothing.
 
     Raises:
         StorageNotFoundError: there is no such file.
@@ -53,29 +53,29 @@ def read_config(source: Source, names: Sequence[str], list_key: str = "") -> Con
     if list_key and isinstance(values, list):
         values = {list_key: values}
     if not isinstance(values, dict):
-        raise InvalidArgumentError(f"{path}: It is not a JSON object.", hint=f"It is a file such as {names[0]}.")
+        raise InvalidArgumentError(f"{path}: Expected a JSON object.", hint=f"Pass a file such as {names[0]}.")
     return Config(path, values)
 
 
 _LARGEST = 1 << 53
-"""Whole numbers from here on are not exact as float64, and no size."""
+"""Whole numbers from here on are not exact as float64, and are not sizes."""
 
 
 def require_numbers(name: str, key: str, value: object) -> None:
-    """Refuses, with NotSupportedError, numbers that JSON can spell and no setting can be, such as 1e400."""
+    """Refuses, with NotSupportedError, numbers that JSON can spell but no setting can be, such as 1e400."""
     if isinstance(value, Mapping):
         for inner, item in value.items():
             require_numbers(name, f"{key}[{inner!r}]", item)
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
             require_numbers(name, f"{key}[{index}]", item)
-    elif isinstance(value, (int, float)) and not abs(value) < _LARGEST:  # so that NaN is not, either
+    elif isinstance(value, (int, float)) and not abs(value) < _LARGEST:  # so that NaN is refused, too
         raise unsupported(name, f"{key} is {value if isinstance(value, float) else 'a number of more than 15 digits'}")
 
 
 @contextmanager
 def error_prefix(name: str) -> Iterator[None]:
-    """Puts the name of the config before what a contract says of its numbers."""
+    """Puts the name of the config before a contract's error."""
     try:
         yield
     except InvalidArgumentError as error:
@@ -83,7 +83,7 @@ def error_prefix(name: str) -> Iterator[None]:
 
 
 def unsupported(name: str, what: str) -> NotSupportedError:
-    """The error for a config that no contract can keep to exactly."""
+    """The error for a config that no contract matches exactly."""
     return NotSupportedError(
         f"{name}: {what}.",
         hint="Find out what it does to the pixels, and state the contract by hand: ImageContract(...); "

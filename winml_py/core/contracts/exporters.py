@@ -1,7 +1,7 @@
 """What exporters write into a model's metadata: its image contract, and the names of its classes.
 
-Metadata are untrusted: what does not read as the exporter writes it states nothing, and the log says so. A new exporter
-has a section here, and a place in the first two functions.
+Metadata are untrusted: what does not parse as the exporter writes it is ignored and logged. A new exporter needs a
+section here, and a call in the first two functions.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from ..imaging.contract import ImageContract
 from ..imaging.geometry import ImageScaling
 
 CONTRACT_KEYS = frozenset({"imgsz"})
-"""Keys of exporters. A model that loses them states no contract."""
+"""Keys of exporters. A model without them states no contract."""
 
 
 def exporters_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
-    """The names of the classes, where an exporter wrote them; else none."""
+    """The names of the classes, if an exporter wrote them; else none."""
     return _ultralytics_labels(metadata) or _paddleocr_labels(metadata)
 
 
 def exporters_contract(metadata: Mapping[str, str]) -> ImageContract | None:
-    """How pictures become tensors, where an exporter says so; else None."""
+    """How pictures become tensors, if an exporter states it; else None."""
     try:
         return _ultralytics_contract(metadata)
     except (ValueError, RecursionError) as error:
@@ -35,26 +35,26 @@ def exporters_contract(metadata: Mapping[str, str]) -> ImageContract | None:
         return None
 
 
-# Ultralytics: `task`, `imgsz`, `channels`, `names`. The values are Python's literals.
+# Ultralytics: `task`, `imgsz`, `channels`, `names`. The values are Python literals.
 
 
 _DETECTORS = ("detect", "segment", "pose", "obb")
 _LONGEST = 1 << 20
-"""Characters of `names` that are read; 1000 classes have some 20,000."""
+"""The most characters of `names` that are read; 1000 classes have about 20,000."""
 
 
 def _ultralytics_contract(metadata: Mapping[str, str]) -> ImageContract | None:
-    """How Ultralytics' own predictor turns a picture into the model's tensor; None where the metadata do not say.
+    """How Ultralytics' predictor turns a picture into the model's tensor; None where the metadata do not state it.
 
-    Detectors see the whole picture, padded with gray; RT-DETR sees it stretched, and classifiers its middle.
+    Detectors get the whole picture, padded with gray; RT-DETR gets it stretched, and classifiers get its middle.
 
     Raises:
-        ValueError, RecursionError: they do not read as the exporter writes them, or no contract does the same.
+        ValueError, RecursionError: they do not parse as the exporter writes them, or no contract does the same.
     """
     if metadata.get("author") != "Ultralytics":
         return None
     task, channels = metadata.get("task", ""), metadata.get("channels", "3")
-    if channels != "3":  # OpenCV makes gray otherwise than Windows ML
+    if channels != "3":  # OpenCV makes gray differently from Windows ML
         raise ValueError(f"the model has {channels!r} channels")
     size = _size(metadata.get("imgsz", ""))
     if task == "classify":
@@ -92,7 +92,7 @@ def _size(text: str) -> tuple[int, int]:
 
 
 def _ultralytics_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
-    """The names of the classes, by their index; none where the metadata do not say, or not for each."""
+    """The names of the classes, by their index; none where the metadata do not name each."""
     names = metadata.get("names", "")
     if metadata.get("author") != "Ultralytics" or not names:
         return ()
@@ -107,10 +107,10 @@ def _ultralytics_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(labels.values())
 
 
-# PaddleOCR: `character`, one a line. Its readers of text state no contract.
+# PaddleOCR: `character`, one per line. Its text readers state no contract.
 
 
 def _paddleocr_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
-    """The characters by their class, as PaddleOCR's decoder has them: the blank first, as "", and the space last."""
+    """The characters by their class, as in PaddleOCR's decoder: the blank first, as "", and the space last."""
     characters = metadata.get("character", "").removesuffix("\n")
     return ("", *characters.split("\n"), " ") if characters else ()

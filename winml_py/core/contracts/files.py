@@ -1,4 +1,4 @@
-"""Image contracts in files: our own JSON with the words of a model's metadata, Hugging Face's configs, timm's."""
+"""Image contracts in files: our JSON with the words of a model's metadata, Hugging Face's configs, timm's."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ def read_contract(source: Source, *, use_test_size: bool = False) -> ImageContra
     """The contract that a file states.
 
     Args:
-        source: a `preprocessor_config.json` or `processor_config.json` of Hugging Face; a `config.json` of timm, or the
+        source: Hugging Face's `preprocessor_config.json` or `processor_config.json`; timm's `config.json`, or the
             `pretrained_cfg` in it; or a JSON file with the keys of a model's metadata, as
-            `json.dump(contract.to_metadata(), file)` writes it. The file's path, an open file, a folder that holds one,
-            or what such a file holds.
-        use_test_size: of timm's, take `test_input_size` and `test_crop_pct` where the config states them.
+            `json.dump(contract.to_metadata(), file)` writes it. Pass the file's path, an open file, a folder that holds
+            one, or the contents of such a file.
+        use_test_size: for timm's, use `test_input_size` and `test_crop_pct` where the config states them.
 
     Raises:
         StorageNotFoundError: there is no such file.
-        InvalidArgumentError: it is none of these, has an unknown key, or a word or number that means nothing.
+        InvalidArgumentError: it is none of these, has an unknown key, or has an invalid word or number.
         NotSupportedError: the processor, a key or a value is unknown, or no contract does the same to a picture.
 
     Example:

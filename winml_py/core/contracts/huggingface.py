@@ -1,4 +1,4 @@
-"""Image contracts from Hugging Face's `preprocessor_config.json`, and what its image processors do by default."""
+"""Image contracts from Hugging Face's `preprocessor_config.json`, and the defaults of its image processors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .processor_sizes import RULES, Geometry, ProcessorSettings
 NAMES = ("preprocessor_config.json", "processor_config.json")
 
 _NULL_IS_DEFAULT = ("size", "crop_size", "image_mean", "image_std", "pad_size")
-"""The keys that mean the processor's default when a config states null for them."""
+"""The keys for which null in a config means the processor's default."""
 
 
 def contract_of(config: Config) -> ImageContract:
@@ -41,14 +41,14 @@ def contract_of(config: Config) -> ImageContract:
 
 
 def _image_processor(config: Config) -> Config:
-    """The part about pictures of a `processor_config.json`."""
+    """The picture part of a `processor_config.json`."""
     if "image_processor" in config.values and isinstance(config.values["image_processor"], Mapping):
         return Config(config.name, config.values["image_processor"])
     return config
 
 
 def _processor(config: Config) -> tuple[str, Processor]:
-    """The kind of processor that a config is for, by the name of its class."""
+    """The kind of processor that a config is for, from the name of its class."""
     class_name = config.values.get("image_processor_type") or config.values.get("feature_extractor_type")
     if not isinstance(class_name, str):
         raise unsupported(config.name, "it names no image_processor_type, which says what the other keys mean")
@@ -60,11 +60,11 @@ def _processor(config: Config) -> tuple[str, Processor]:
     for name, processor in PROCESSORS.items():  # GroundingDINO is also spelt GroundingDino
         if name.lower() == kind.lower():
             return class_name, processor
-    raise unsupported(config.name, f"what {class_name} does is not known; known are {', '.join(PROCESSORS)}")
+    raise unsupported(config.name, f"{class_name} is not known; known are {', '.join(PROCESSORS)}")
 
 
 def _merge(config: Config, kind: str, processor: Processor) -> dict[str, Any]:
-    """The config over the defaults; every key is known to the processor, or changes nothing."""
+    """The config merged over the defaults; every key is known to the processor, or changes nothing."""
     values = dict(processor.defaults)
     for key, value in config.values.items():
         if key not in processor.defaults:
@@ -80,7 +80,7 @@ def _merge(config: Config, kind: str, processor: Processor) -> dict[str, Any]:
 
 
 def _require_idle(name: str, kind: str, key: str, value: object) -> None:
-    """Refuses a key that may change pixels, unless it says that nothing is done."""
+    """Refuses a key that may change pixels, unless its value turns it off."""
     channels_first = key == "data_format" and value in ("channels_first", "ChannelDimension.FIRST")
     if key not in HARMLESS and not channels_first and value is not None and value is not False:
         raise unsupported(name, f"{key} is a key that {kind} is not known to read")
@@ -94,7 +94,7 @@ def _kernel(settings: ProcessorSettings) -> ImageKernel:
     if isinstance(resample, int) and not isinstance(resample, bool) and resample in kernels:
         return kernels[resample]
     known = ", ".join(map(str, sorted(kernels)))
-    raise settings.unsupported(f"resample is {resample!r}, and not one of Pillow's numbers: {known}")
+    raise settings.unsupported(f"resample is {resample!r}, not one of Pillow's numbers: {known}")
 
 
 def _geometry(settings: ProcessorSettings, processor: Processor) -> Geometry:
@@ -126,7 +126,7 @@ def _numbers(settings: ProcessorSettings) -> dict[str, Any]:
 
 
 def _fields(pixel_range: LearningModelPixelRange, mean: tuple[float, ...], std: tuple[float, ...]) -> dict[str, Any]:
-    """Without numbers that change nothing, so that the contract is short."""
+    """Omits numbers that change nothing, so that the contract is short."""
     return {"pixel_range": pixel_range, "mean": mean if any(mean) else (), "std": std if set(std) != {1.0} else ()}
 
 
@@ -134,12 +134,12 @@ def _channels(settings: ProcessorSettings, key: str) -> tuple[float, float, floa
     value = settings.values[key]
     numbers = tuple(value) if isinstance(value, (list, tuple)) else (value,) * 3
     if len(numbers) != 3 or not all(isinstance(number, (int, float)) for number in numbers):
-        raise settings.unsupported(f"{key} is {value!r}, and not a number for each of three channels")
+        raise settings.unsupported(f"{key} is {value!r}, not a number for each of three channels")
     return float(numbers[0]), float(numbers[1]), float(numbers[2])
 
 
 def _with_padding(contract: ImageContract, settings: ProcessorSettings) -> ImageContract:
-    """The contract with the bytes that become 0: processors pad after they have normalised.
+    """The contract with the padding bytes that become 0: processors pad after they have normalised.
 
     A mean between two bytes is rounded: the padding differs by half a gray level at most.
     """
@@ -156,9 +156,9 @@ class Processor(NamedTuple):
     """One kind of image processor.
 
     Attributes:
-        rule: how it chooses the size; a function of `processor_sizes`.
-        defaults: each key that it reads, and what it takes where the config leaves the key out.
-        constants: settings of its own that no config changes.
+        rule: how it chooses the size; a function in `processor_sizes`.
+        defaults: each key that it reads, and the value where the config leaves the key out.
+        constants: settings that no config changes.
     """
 
     rule: str
@@ -181,7 +181,7 @@ HARMLESS = frozenset(
         "return_tensors",
         "default_to_square",
         "input_data_format",
-        # Every contract of three channels takes colours; whatever the picture had before.
+        # Every contract of three channels takes colours, regardless of the picture's own format.
         "do_convert_rgb",
         # Labels, annotations and masks, recognised words: not the picture's pixels.
         "format",
@@ -256,7 +256,7 @@ PROCESSORS: dict[str, Processor] = {
     "LayoutLMv2": Processor(
         "stretched", {"do_resize": True, "size": 224, "resample": 2}, {"do_flip_channel_order": True}
     ),
-    # It takes its factor under another name, which its own configs do not have.
+    # It has another name for its factor, which its own configs do not have.
     "LayoutLMv3": Processor(
         "stretched", _NORMALISED | _HALF | {"size": 224, "resample": 2}, {"rescale_factor": 1 / 255}
     ),
@@ -295,7 +295,7 @@ PROCESSORS: dict[str, Processor] = {
     ),
     "Yolos": Processor("detr", _DETR, {"multiple": 16}),
 }
-"""By the first part of their name: `ViT` of ViTImageProcessor, ViTImageProcessorFast and ViTFeatureExtractor."""
+"""Keyed by the first part of their name: `ViT` of ViTImageProcessor, ViTImageProcessorFast and ViTFeatureExtractor."""
 
 UNLIKE_A_CONTRACT: dict[str, str] = {
     "DepthPro": "it scales numbers, with torch, after it has normalised them",
@@ -320,4 +320,4 @@ UNLIKE_A_CONTRACT: dict[str, str] = {
     "VitPose": "it turns each person upright, by boxes that come with the picture",
     "ZoeDepth": "it scales with torch, corners aligned",
 }
-"""What is known of processors that no contract can keep to."""
+"""Why no contract matches these processors."""

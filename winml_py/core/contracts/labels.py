@@ -1,4 +1,4 @@
-"""The names of a model's classes, from its metadata, the `config.json` beside it, or a file with one a line."""
+"""The names of a model's classes, from its metadata, the `config.json` beside it, or a file with one per line."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def labels_of(source: Source) -> tuple[str, ...]:
     """The names of a model's classes, in the order of its scores.
 
     Args:
-        source: a text file with a name a line; a `.json` file with a list of names; or a config of Hugging Face
-            (`id2label`) or timm (`label_names`): the path of a `.json` file, an open one, or what such a file holds. Of
-            a folder, and of a model (`.onnx`), it is the `config.json` there, or beside it.
+        source: a text file with one name per line; a `.json` file with a list of names; or a config of Hugging Face
+            (`id2label`) or timm (`label_names`): the path of a `.json` file, an open one, or the contents of such a
+            file. For a folder or a model (`.onnx`), the `config.json` in it or beside it.
 
     Returns:
-        The names, or nothing where the config states none.
+        The names; empty where the config states none.
 
     Raises:
         StorageNotFoundError: there is no such file.
-        InvalidArgumentError: it is not UTF-8 text or not a JSON object, or the names do not count from 0.
+        InvalidArgumentError: it is not UTF-8 text or not a JSON object, or the names are not numbered from 0.
 
     Example:
         >>> from winml_py import labels_of
@@ -61,7 +61,7 @@ def labels_of(source: Source) -> tuple[str, ...]:
     labels = _ordered_labels(names or ())
     if labels is None:
         raise InvalidArgumentError(
-            f"{name}: the names of the classes do not count from 0, or are not text that UTF-8 can write.",
+            f"{name}: the names of the classes are not numbered from 0, or are not text that UTF-8 can encode.",
             hint='Write {"id2label": {"0": "cat", "1": "dog"}}.',
         )
     return labels
@@ -75,12 +75,12 @@ def _lines(path: str) -> tuple[str, ...]:
         raise StorageNotFoundError(f"{path}: {error.strerror}.", hint=missing_file_hint(path)) from error
     except UnicodeDecodeError as error:
         raise InvalidArgumentError(
-            f"{path}: This is not UTF-8 text, which a file of labels is.", hint="Write one name a line."
+            f"{path}: Expected UTF-8 text with labels.", hint="Write one name per line."
         ) from error
 
 
 def _ordered_labels(names: object) -> tuple[str, ...] | None:
-    """Names as a tuple; None where they are no list of texts, and no mapping of 0, 1, 2... to texts."""
+    """Names as a tuple; None unless they are a list of texts or a mapping of 0, 1, 2... to texts."""
     if isinstance(names, Mapping):
         numbered = {str(key): label for key, label in names.items()}
         names = [numbered.get(str(number)) for number in range(len(numbered))]

@@ -1,4 +1,4 @@
-"""The rules by which image processors of transformers scale, crop and pad: one function a rule."""
+"""The rules by which image processors of transformers scale, crop and pad: one function per rule."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ..imaging.geometry import ImageScaling
 from .config import unsupported
 
 Geometry = dict[str, Any]
-"""The fields of a contract that say where a picture goes: size and scaling."""
+"""The fields of a contract that determine where a picture goes: size and scaling."""
 
 
 class ProcessorSettings(NamedTuple):
-    """What a processor does: the config over the defaults of its kind.
+    """What a processor does: the config merged over the defaults of its kind.
 
     Attributes:
-        name: of the config, for errors.
-        kind: of the processor, for errors.
+        name: the config's, for errors.
+        kind: the processor's, for errors.
         values: by key.
     """
 
@@ -29,21 +29,21 @@ class ProcessorSettings(NamedTuple):
     values: Mapping[str, Any]
 
     def is_on(self, key: str) -> bool:
-        """Whether a step is done."""
+        """Whether a step is on."""
         value = self.values.get(key)
         if value is None or isinstance(value, bool):
             return bool(value)
-        raise self.unsupported(f"{key} is {value!r}, and neither true nor false")
+        raise self.unsupported(f"{key} is {value!r}, neither true nor false")
 
     def number(self, key: str) -> float:
         """A number above 0."""
         value = self.values.get(key)
         if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf"):
             return value
-        raise self.unsupported(f"{key} is {value!r}, and not a number above 0")
+        raise self.unsupported(f"{key} is {value!r}, not a number above 0")
 
     def ratio(self, key: str) -> float:
-        """A number that sizes are divided by, so large that what comes out is a size."""
+        """A number to divide sizes by, large enough that the result is a size."""
         if (value := self.number(key)) < 1e-6:
             raise self.unsupported(f"{key} is {value!r}, by which no size can be divided")
         return value
@@ -56,13 +56,13 @@ class ProcessorSettings(NamedTuple):
         """A value as a whole number above 0."""
         if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= 1 << 20:
             return value
-        raise self.unsupported(f"{key} is {value!r}, and not a number of pixels")
+        raise self.unsupported(f"{key} is {value!r}, not a number of pixels")
 
     def edges(self, key: str, single: str) -> dict[str, int]:
         """A size by the names of its edges.
 
         Args:
-            key: of the size.
+            key: the size's.
             single: what a single number is: "square", or the name of an edge.
         """
         value = self.values.get(key)
@@ -77,19 +77,19 @@ class ProcessorSettings(NamedTuple):
         return self.height_and_width(key, self.edges(key, "square"))
 
     def height_and_width(self, key: str, edges: Mapping[str, int]) -> Size:
-        """Height and width, where these are what a size states."""
+        """Height and width, if these are what a size states."""
         if edges.keys() != {"height", "width"}:
-            raise self.unsupported(f"{self.kind} takes a height and a width, and {key} states {' and '.join(edges)}")
+            raise self.unsupported(f"{self.kind} takes a height and a width, but {key} states {' and '.join(edges)}")
         return edges["height"], edges["width"]
 
     def single_edge(self, edges: Mapping[str, int], edge: str) -> int:
-        """The one edge that a size may state."""
+        """The only edge that a size may state."""
         if edges.keys() != {edge}:
-            raise self.unsupported(f"{self.kind} takes a {edge}, and size states {' and '.join(edges)}")
+            raise self.unsupported(f"{self.kind} takes a {edge}, but size states {' and '.join(edges)}")
         return edges[edge]
 
     def unsupported(self, what: str) -> WinMLError:
-        """The error for a config that no contract keeps to."""
+        """The error for a config that no contract matches."""
         return unsupported(self.name, what)
 
 
@@ -98,21 +98,21 @@ def _stretch(size: Size) -> Geometry:
 
 
 def _crop(settings: ProcessorSettings, scaling: ImageScaling, least: Size, is_exact: bool = False) -> Geometry:
-    """A scaling, and the crop after it. A crop that is larger pads with black.
+    """A scaling, and the crop after it. A larger crop pads with black.
 
     Args:
-        settings: of the processor.
+        settings: the processor's.
         scaling: before the crop.
         least: the smallest height and width that pictures have after it.
-        is_exact: all pictures have that size after it.
+        is_exact: whether all pictures have that size after it.
     """
     if not settings.is_on("do_center_crop"):
         return {"scaling": scaling}
     size = settings.square_edges("crop_size")
     missing = [max(0, crop - side) for crop, side in zip(size, least, strict=True)]
-    # An odd pixel of padding is on the left and above, and a contract has it on the other side.
+    # An odd pixel of padding goes left and above here, but right and below in a contract.
     if any(missing) and (not is_exact or any(pixels % 2 for pixels in missing)):
-        raise settings.unsupported(f"crop_size is {size[0]}x{size[1]}, and larger than the scaled picture")
+        raise settings.unsupported(f"crop_size is {size[0]}x{size[1]}, larger than the scaled picture")
     return {"scaling": scaling, "size": size}
 
 
@@ -121,7 +121,7 @@ def _by_shortest(settings: ProcessorSettings, side: int, **fields: Any) -> Geome
 
 
 def stretched(settings: ProcessorSettings) -> Geometry:
-    """Height and width, and a crop where one is asked for."""
+    """Height and width, and a crop if requested."""
     size = settings.square_edges("size")
     if not settings.is_on("do_center_crop"):
         return _stretch(size)
@@ -147,7 +147,7 @@ def levit(settings: ProcessorSettings) -> Geometry:
 
 
 def convnext(settings: ProcessorSettings) -> Geometry:
-    """Below 384: the shortest edge over `crop_pct`, and a crop; from there on stretched."""
+    """Below 384: the shortest edge over `crop_pct`, and a crop; otherwise stretched."""
     side = settings.single_edge(settings.edges("size", "shortest_edge"), "shortest_edge")
     if side >= 384:
         return _stretch((side, side))
@@ -165,7 +165,7 @@ def poolformer(settings: ProcessorSettings) -> Geometry:
 
 
 def textnet(settings: ProcessorSettings) -> Geometry:
-    """The shortest edge, both edges then up to a multiple, and a crop where one is asked for."""
+    """The shortest edge, both edges then up to a multiple, and a crop if requested."""
     side = settings.single_edge(settings.edges("size", "shortest_edge"), "shortest_edge")
     up = ImageRounding.UP
     return _by_shortest(settings, side, multiple=settings.pixels("size_divisor"), multiple_rounding=up)
@@ -178,7 +178,7 @@ def perceiver(settings: ProcessorSettings) -> Geometry:
         return _stretch(size)
     crop = settings.square_edges("crop_size")
     if size[0] != size[1] or crop[0] != crop[1] or crop[0] < size[0]:
-        raise settings.unsupported("size and crop_size are no squares, or crop_size is the smaller one")
+        raise settings.unsupported("size and crop_size are not squares, or crop_size is the smaller one")
     return {"scaling": ImageScaling(crop_ratio=size[0] / crop[0], crops_first=True), "size": size}
 
 
@@ -277,10 +277,10 @@ def dpt(settings: ProcessorSettings) -> Geometry:
 
 
 def _pad(settings: ProcessorSettings, least: Size) -> Size:
-    """The size that is padded to."""
+    """The size to pad to."""
     size = settings.square_edges("pad_size")
     if size[0] < least[0] or size[1] < least[1]:
-        raise settings.unsupported(f"pad_size is {size[0]}x{size[1]}, and smaller than the scaled picture")
+        raise settings.unsupported(f"pad_size is {size[0]}x{size[1]}, smaller than the scaled picture")
     return size
 
 

@@ -25,7 +25,7 @@ _DEFAULTS: dict[str, Any] = {
     "mean": (0.485, 0.456, 0.406),
     "std": (0.229, 0.224, 0.225),
 }
-"""The keys that change pixels, and what timm takes where they are left out, or null, or 0."""
+"""The keys that change pixels, and timm's values where they are left out, or null, or 0."""
 
 HARMLESS = frozenset(
     {
@@ -45,7 +45,7 @@ HARMLESS = frozenset(
         "paper_name",
         "paper_ids",
         "notes",
-        # What comes after the picture; the sizes a model takes beside the one that is stated.
+        # What follows the picture; other sizes that a model takes.
         "num_classes",
         "label_offset",
         "label_names",
@@ -68,7 +68,7 @@ def contract_of(config: Config, use_test_size: bool = False) -> ImageContract:
     """The contract that a config states; NotSupportedError where no contract does the same to a picture."""
     inner = config.values.get("pretrained_cfg", config.values)  # of a config.json; or the config itself
     if not isinstance(inner, Mapping) or not _DEFAULTS.keys() & inner.keys():
-        raise unsupported(config.name, "there is no pretrained_cfg of timm's in it")
+        raise unsupported(config.name, "it has no pretrained_cfg of timm's")
     config = Config(config.name, inner)
     for key in config.values.keys() - _DEFAULTS.keys() - HARMLESS:
         raise unsupported(config.name, f"{key} is a key that timm's evaluation is not known to read")
@@ -79,7 +79,7 @@ def contract_of(config: Config, use_test_size: bool = False) -> ImageContract:
         settings |= {key: settings[f"test_{key}"] or settings[key] for key in ("input_size", "crop_pct")}
     kernel = _KERNELS.get(str(settings["interpolation"]))
     if kernel is None:
-        raise unsupported(config.name, f"interpolation is {settings['interpolation']!r}, and not {', '.join(_KERNELS)}")
+        raise unsupported(config.name, f"interpolation is {settings['interpolation']!r}, not {', '.join(_KERNELS)}")
     with error_prefix(config.name):
         return ImageContract(
             BitmapPixelFormat.RGB8,
@@ -95,8 +95,8 @@ def _geometry(name: str, settings: Mapping[str, object]) -> dict[str, Any]:
     """Where a picture goes: size, scaling and padding."""
     size, ratio, mode = _size(name, settings["input_size"]), settings["crop_pct"], settings["crop_mode"]
     if not isinstance(ratio, (int, float)) or not 0 < ratio <= 1:
-        raise unsupported(name, f"crop_pct is {ratio!r}, and not above 0 and at most 1")
-    height, width = (math.floor(min(side / ratio, 1 << 53)) for side in size)  # no infinity; ImageScaling refuses it
+        raise unsupported(name, f"crop_pct is {ratio!r}, not a number above 0 and at most 1")
+    height, width = (math.floor(min(side / ratio, 1 << 53)) for side in size)  # no infinity, which ImageScaling refuses
     half = ImageRounding.HALF_EVEN
     if mode == "squash":
         return {"size": size, "scaling": ImageScaling(height, width, crop_rounding=half)}
@@ -104,11 +104,11 @@ def _geometry(name: str, settings: Mapping[str, object]) -> dict[str, Any]:
         fitted = ImageScaling(height, width, keeps_aspect=True, rounding=half, crop_rounding=half)
         mean = settings["mean"]
         if not isinstance(mean, (list, tuple)) or not all(isinstance(number, (int, float)) for number in mean):
-            raise unsupported(name, f"mean is {mean!r}, and not a number for each channel")
+            raise unsupported(name, f"mean is {mean!r}, not a number for each channel")
         pad = tuple(min(max(round(255 * number), 0), 255) for number in mean)
         return {"size": size, "scaling": fitted, "pad": pad}
     if mode != "center" or height != width:
-        raise unsupported(name, f"crop_mode is {mode!r}, and input_size {height}x{width}: center needs a square")
+        raise unsupported(name, f"crop_mode is {mode!r} and input_size {height}x{width}, but center needs a square")
     return {"size": size, "scaling": ImageScaling(crop_ratio=ratio, crop_rounding=half)}
 
 
@@ -120,4 +120,4 @@ def _size(name: str, value: object) -> Size:
         and all(type(side) is int and 0 < side <= 1 << 20 for side in value)
     ):
         return value[1], value[2]
-    raise unsupported(name, f"input_size is {value!r}, and not three channels, height and width")
+    raise unsupported(name, f"input_size is {value!r}, not three channels, height and width")

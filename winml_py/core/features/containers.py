@@ -1,4 +1,4 @@
-"""Maps and sequences as values of features: checked against the descriptor, and converted for the engine."""
+"""Map and sequence values: checked against the descriptor, and converted for the engine."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _KINDS = {bool: TensorKind.BOOLEAN, int: TensorKind.INT64, float: TensorKind.FLO
 
 
 MapOrSequence = Mapping[Any, Any] | Sequence[Any]
-"""A map or a sequence that a caller bound: it is read at bind; an output is refilled in place."""
+"""A map or a sequence that a caller bound: it is read at bind; a bound output is refilled in place."""
 
 
 def for_engine(value: MapOrSequence, descriptor: FeatureDescriptor) -> dict[Any, Any] | list[Any] | None:
@@ -62,7 +62,7 @@ def _map_for_engine(items: Mapping[Any, Any], descriptor: MapFeatureDescriptor) 
 
 
 def format_container(value: MapOrSequence) -> str:
-    """The type in the words of Windows ML's messages, told by the first entry or element."""
+    """The type in the words of Windows ML's messages, taken from the first entry or element."""
     if isinstance(value, Mapping):
         key, item = next(iter(value.items()), (None, None))
         return f"Map<{_spell_element(key)},{_spell_element(item)}[]>"
@@ -70,7 +70,7 @@ def format_container(value: MapOrSequence) -> str:
 
 
 def is_element(value: object, kind: TensorKind) -> bool:
-    """Whether a Python value can be an element of that kind without losing anything but precision."""
+    """Whether a Python value can be an element of that kind, losing nothing but precision."""
     if isinstance(value, (bool, np.bool_)):
         return kind is TensorKind.BOOLEAN
     if kind in _PYTHON_TYPES:
@@ -91,7 +91,7 @@ def _element_for_engine(element: object, descriptor: FeatureDescriptor) -> Any:
 
 
 def as_tensor(value: object) -> Tensor | None:
-    """A tensor as it is, an array of any library as a tensor over its memory, and nothing else."""
+    """A tensor as it is, an array of any library as a tensor over its memory; None for anything else."""
     if isinstance(value, Tensor):
         return value
     if isinstance(value, (np.ndarray, np.generic)):
@@ -119,7 +119,7 @@ def _spell_element(value: object) -> str:
     return format_kind(_KINDS[type(value)]) if type(value) in _KINDS else type_name(value)
 
 
-# Python lists, and lists of buffers, as tensors: the list has the elements, the descriptor the shape.
+# Python lists, and lists of buffers, as tensors: the list supplies the elements, the descriptor the shape.
 
 
 def is_buffer(value: Any) -> bool:
@@ -138,13 +138,13 @@ def is_buffer(value: Any) -> bool:
 def from_vector(values: Sequence[object], descriptor: TensorFeatureDescriptor) -> Tensor | None:
     """A tensor with a copy of a list's elements, or None where they do not fit the descriptor's kind.
 
-    A list in WinRT is a vector, and takes the descriptor's shape, which must have as many elements and at most one free
-    size (else InvalidArgumentError). Lists of lists have a shape of their own.
+    A list in WinRT is a vector and takes the descriptor's shape, which must have as many elements and at most one free
+    size (else InvalidArgumentError). A list of lists has its own shape.
     """
     tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
     elements, nested_shape = values, None
     if any(isinstance(value, (list, tuple)) for value in values):
-        nested = np.array(values, object)  # of rows of unequal lengths, their elements are lists, and refused below
+        nested = np.array(values, object)  # rows of unequal length become lists, which are refused below
         elements, nested_shape = nested.reshape(-1).tolist(), nested.shape
     if tensor_class is None or not all(is_element(element, descriptor.tensor_kind) for element in elements):
         return None
@@ -155,7 +155,7 @@ def from_vector(values: Sequence[object], descriptor: TensorFeatureDescriptor) -
 
 
 def from_scalar(value: float | str, descriptor: TensorFeatureDescriptor) -> Tensor | None:
-    """A tensor of one element, or None where the feature holds more, or another kind."""
+    """A tensor of one element, or None where the feature holds more elements or another kind."""
     tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
     if tensor_class is None or not is_element(value, descriptor.tensor_kind):
         return None
@@ -166,7 +166,7 @@ def from_scalar(value: float | str, descriptor: TensorFeatureDescriptor) -> Tens
 
 
 def from_typed_buffer(buffer: Any, descriptor: TensorFeatureDescriptor) -> Tensor | None:
-    """A tensor over a buffer that says its element type, or None where that is another one than the descriptor's."""
+    """A tensor over a buffer that states its element type; None where the descriptor has another type."""
     tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
     array = np.asarray(memoryview(buffer))
     if tensor_class is None or array.dtype not in (tensor_class.dtype, tensor_class.view_dtype):
@@ -177,7 +177,7 @@ def from_typed_buffer(buffer: Any, descriptor: TensorFeatureDescriptor) -> Tenso
 
 
 def from_buffers(buffers: Sequence[Any], descriptor: TensorFeatureDescriptor) -> Tensor | None:
-    """A tensor with a copy of several buffers' bytes one after the other, or None for strings."""
+    """A tensor with a copy of the bytes of several buffers, joined end to end; None for strings."""
     tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
     if tensor_class is None or tensor_class.dtype == object:
         return None
@@ -194,12 +194,12 @@ def _shape(descriptor: TensorFeatureDescriptor, count: int) -> tuple[int, ...]:
     if free > 1 or not descriptor.has_rank:
         raise InvalidArgumentError(
             f"The model variable {descriptor.name} expects {descriptor.expects()}: a plain list of {count} elements "
-            "does not say the free sizes.",
+            "does not determine the free sizes.",
             hint="Bind an array or a tensor, which has a shape.",
         )
     if (free and (fixed == 0 or count % fixed)) or (not free and count != fixed):
         raise InvalidArgumentError(
-            f"The model variable {descriptor.name} expects {descriptor.expects()}, and {count} elements came.",
+            f"The model variable {descriptor.name} expects {descriptor.expects()}, got {count} elements.",
             hint=f"It takes {'a multiple of ' if free else ''}{fixed}.",
         )
     return tuple(count // fixed if size == -1 else size for size in sizes)

@@ -1,4 +1,4 @@
-"""What a model says of its inputs and outputs: tensors, images, maps and sequences."""
+"""What a model declares about its inputs and outputs: tensors, images, maps and sequences."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PICTURE_KINDS = {TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.UINT8}
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FeatureDescriptor(Object):
-    """What all descriptors share.
+    """The common part of all descriptors.
 
     Attributes:
         name: the feature's name, in the model's spelling.
@@ -33,7 +33,7 @@ class FeatureDescriptor(Object):
 
     @property
     def is_required(self) -> bool:
-        """True: Windows ML calls every feature that has a name required."""
+        """Always True: Windows ML calls every named feature required."""
         return bool(self.name)
 
     def fits(self, contract: ImageContract) -> bool:
@@ -48,7 +48,7 @@ class FeatureDescriptor(Object):
         raise AssertionError("every descriptor spells its type")
 
     def describe(self) -> str:
-        """The type in a line for people: `Float 1 x 3 x height x width`, and of an image also its contract."""
+        """The type in a line for people: `Float 1 x 3 x height x width`; for an image also its contract."""
         raise AssertionError("every descriptor describes its type")
 
     def __repr__(self) -> str:
@@ -61,11 +61,11 @@ class TensorFeatureDescriptor(FeatureDescriptor):
 
     Attributes:
         tensor_kind: the element type.
-        shape: the dimensions, -1 where any size fits; `None` is not used: an unknown rank is `()`
+        shape: the dimensions, -1 where any size fits; never `None`: an unknown rank is `()`
             with `has_rank` False.
         dimension_names: the model's name for each dimension, "" where it has none.
         unsupported_image_metadata: the feature is denoted an image, and the model's image metadata
-            ask for what Windows ML cannot do. Tensors bind to it, pictures do not.
+            ask for something Windows ML cannot do. Tensors bind to it, pictures do not.
     """
 
     kind = LearningModelFeatureKind.TENSOR
@@ -91,7 +91,7 @@ class ImageFeatureDescriptor(FeatureDescriptor):
     """A tensor that the model declares to be a picture.
 
     Attributes:
-        contract: how a picture becomes the tensor, by the model's metadata.
+        contract: how a picture becomes the tensor, according to the model's metadata.
         tensor_kind: the element type, `FLOAT` or `FLOAT16`; `UINT8` where the contract says so.
         shape: batch, channels, height, width, or as the contract's layout orders them; -1 where any size fits.
         dimension_names: the model's name for each dimension, "" where it has none.
@@ -112,7 +112,7 @@ class ImageFeatureDescriptor(FeatureDescriptor):
 
     @property
     def pixel_range(self) -> LearningModelPixelRange:
-        """What the bytes 0 to 255 become, mean and std apart."""
+        """The range that the bytes 0 to 255 become, before mean and std."""
         return self.contract.pixel_range
 
     @property
@@ -179,7 +179,7 @@ if TYPE_CHECKING:
     ): ...
 
     AnyFeature = _AnyFeature | Any
-    """What a model's feature can be, for type checkers; see `Output` in `core/evaluation/result.py`."""
+    """Any kind of feature, for type checkers; see `Output` in `core/evaluation/result.py`."""
 
 
 _SPELLINGS = {TensorKind.UINT8: "UInt8", TensorKind.UINT16: "UInt16", TensorKind.UINT32: "UInt32"}
@@ -208,7 +208,7 @@ def _size(shape: tuple[int, ...], axis: int) -> int:
 
 
 def incompatible(kind: type[WinMLError], descriptor: FeatureDescriptor, actual: str, hint: str) -> WinMLError:
-    """The error of a class for a value of type `actual` that does not fit a feature, in the words of Windows ML."""
+    """An error of class `kind`, in Windows ML's words: a value of type `actual` does not fit a feature."""
     return kind(
         f"Model variable {descriptor.name}, expects {descriptor.expects()}, but binding was attempted with an "
         f"incompatible type {actual}.",

@@ -1,8 +1,8 @@
-"""From ONNX's types to feature descriptors, by Windows ML's rules.
+"""Converts ONNX's types to feature descriptors, by Windows ML's rules.
 
 The rules are those of `OnnxruntimeDescriptorConverter.cpp` in Windows ML: a float tensor denoted
-`IMAGE` is an image unless the model's image metadata ask for what Windows ML cannot do.
-All comparisons are exact and case-sensitive there, and so they are here.
+`IMAGE` is an image unless the model's image metadata ask for something Windows ML cannot do.
+All comparisons are exact and case-sensitive, as in Windows ML.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _IMAGE_ELEMENTS = (TensorKind.FLOAT, TensorKind.FLOAT16)
 
 
 def image_contract(metadata: Mapping[str, str]) -> ImageContract | None:
-    """The contract that a model's `metadata_props` state for its images; None where nobody can keep to it: what Windows
-    ML does not support, or an unknown word, makes a plain tensor of an image.
+    """The contract that a model's `metadata_props` state for its images. None for an unknown word, or for something
+    that Windows ML does not support: the image is then a plain tensor.
     """
     if metadata.get("Image.ColorSpaceGamma") == "Linear":
         return None
@@ -59,7 +59,7 @@ def _describe(kind: OnnxType, name: str, description: str, contract: ImageContra
         case OtherType(other):
             raise NotSupportedError(
                 f"The model variable {name} is of ONNX type {other}; Windows ML takes tensors, maps and sequences.",
-                hint="Export the model without it, for instance by making the value a plain required tensor.",
+                hint="Export the model without it, for instance with a plain required tensor in its place.",
             )
 
 

@@ -1,4 +1,4 @@
-"""What a notebook shows of models, sessions and results: small tables, and small pictures."""
+"""HTML for notebooks: small tables and small pictures of models, sessions and results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .resolve import as_picture
 from .tensor import Tensor
 
 PREVIEW = 160
-"""Pixels of the longer side of a picture."""
+"""The longer side of a picture, in pixels."""
 
 _CELL = 'style="text-align:left;vertical-align:top;padding:.2em 1em .2em 0"'
 
@@ -35,7 +35,7 @@ def session_html(name: str, device: str, engine: str, inputs: Descriptors, outpu
 
 
 def outputs_html(outputs: Mapping[str, object], labels: Sequence[str] = (), *, is_of_picture: bool = False) -> str:
-    """The outputs of an evaluation; the labels are the model's. A picture's numbers may be boxes, or a map of it."""
+    """The outputs of an evaluation, with the model's labels. Plain outputs of a picture get a hint at `vision`."""
     rows = [(escape(name), _value(value, labels)) for name, value in outputs.items()]
     is_plain = all(cell == _text(value) for value, (_, cell) in zip(outputs.values(), rows, strict=True))
     seen = "winml_py.vision: detections(result) of a detector, masks(result) of a segmenter."
@@ -44,7 +44,7 @@ def outputs_html(outputs: Mapping[str, object], labels: Sequence[str] = (), *, i
 
 
 def options_html(settings: Mapping[str, object], defaults: Mapping[str, object]) -> str:
-    """All settings of a session, those that were changed in bold."""
+    """All settings of a session, with changed ones in bold."""
     rows = [
         (name, escape(repr(value)) if value == defaults[name] else f"<b>{escape(repr(value))}</b>")
         for name, value in settings.items()
@@ -74,7 +74,7 @@ def _value(value: object, labels: Sequence[str] = ()) -> str:
         if picture is not None:
             return pictures_html(picture, PREVIEW)
         return _text(value) + (_scores(value.to_numpy(), labels) if isinstance(value, Tensor) else "")
-    except WinMLError:  # what was closed, or cannot be read, is shown as text
+    except WinMLError:  # a closed or unreadable value is shown as text
         return _text(value)
 
 

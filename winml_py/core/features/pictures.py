@@ -1,4 +1,4 @@
-"""Pictures as the value of a feature: ImageFeatureValue, what a bind says of them, and how they become the tensor."""
+"""Pictures as feature values: ImageFeatureValue, the properties of a bind, and how pictures become the tensor."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 SHOWN = 8
-"""Of a batch, a notebook shows so many pictures."""
+"""The most pictures of a batch that a notebook shows."""
 
 
 class ImageFeatureValue(Object):
@@ -59,13 +59,13 @@ class ImageFeatureValue(Object):
         self._encoded = frames if isinstance(frames, EncodedPicture) else None
         self._frames = () if isinstance(frames, EncodedPicture) else _require_frames(frames)
         if not self._frames and self._encoded is None:
-            raise InvalidArgumentError("A batch of no pictures cannot be bound.")
+            raise InvalidArgumentError("Expected at least one picture, got none.")
 
     @classmethod
     def create_from_video_frame(cls, frame: VideoFrame, /) -> ImageFeatureValue:
         """A value that shares a frame."""
         if not isinstance(frame, VideoFrame):
-            raise InvalidArgumentError(f"A VideoFrame is wanted, not {type_name(frame)}.")
+            raise InvalidArgumentError(f"Expected a VideoFrame, got {type_name(frame)}.")
         return cls([frame])
 
     @classmethod
@@ -82,18 +82,18 @@ class ImageFeatureValue(Object):
         fast_decode: bool = False,
         max_pixels: int = MAX_PIXELS,
     ) -> ImageFeatureValue:
-        """A picture file, its bytes, or a stream of them.
+        """A value with the picture in a file, in bytes, or in a stream.
 
         Args:
             source: the path of the file, its bytes, or an open binary stream, which is read to its end.
-            fast_decode: a JPEG much larger than the model is decoded at bind, to a half, a quarter or an eighth of its
-                sides, never to less than twice the model's: about half the time, and with an antialiased kernel within
-                two levels on average of the exact way.
-            max_pixels: how many pixels a file may claim to hold.
+            fast_decode: decodes a JPEG much larger than the model at bind, at a half, a quarter or an eighth of its
+                sides, but never below twice the model's: about half the time, and with an antialiased kernel within two
+                levels on average of exact decoding.
+            max_pixels: the most pixels that a file may claim to hold.
 
         Raises:
             PictureNotFoundError: there is no such file.
-            PictureError: it is not a picture, or it is damaged or too large.
+            PictureError: it is not a picture, is damaged, or is too large.
         """
         if not fast_decode:
             return cls.from_software_bitmap(SoftwareBitmap.load(source, max_pixels=max_pixels))
@@ -101,7 +101,7 @@ class ImageFeatureValue(Object):
 
     @classmethod
     def from_pil(cls, image: Image, /) -> ImageFeatureValue:
-        """A value with a copy of a Pillow image, turned and converted to sRGB; see `SoftwareBitmap.from_pil`."""
+        """A value with a copy of a Pillow image, turned upright, in sRGB; see `SoftwareBitmap.from_pil`."""
         return cls.from_software_bitmap(SoftwareBitmap.from_pil(image))
 
     @classmethod
@@ -116,15 +116,15 @@ class ImageFeatureValue(Object):
 
     @property
     def video_frame(self) -> VideoFrame:
-        """The picture; of a batch, the first."""
+        """The picture; the first one of a batch."""
         return self.video_frames[0]
 
     @property
     def video_frames(self) -> tuple[VideoFrame, ...]:
-        """All pictures of the batch; decoded whole, where that has not been done."""
+        """All pictures of the batch; decodes a picture file at full size, if that has not been done."""
         encoded = self._encoded
         if encoded is not None:
-            # The frames first: another thread that finds no file any more has to find them.
+            # The frames first: another thread that no longer finds the file must find the frames.
             self._frames = (VideoFrame.create_with_software_bitmap(SoftwareBitmap.from_array(*encoded.decode())),)
             self._encoded = None
         return self._frames
@@ -153,7 +153,7 @@ class ImageFeatureValue(Object):
     def _repr_html_(self) -> str | None:
         try:
             return pictures_html(self)
-        except WinMLError:  # a picture that was closed, or cannot be decoded, is shown as text
+        except WinMLError:  # a closed or undecodable picture is shown as text
             return None
 
     def __repr__(self) -> str:
@@ -175,16 +175,16 @@ def _require_frames(frames: Iterable[VideoFrame]) -> tuple[VideoFrame, ...]:
 
 
 def bitmaps_of(value: ImageFeatureValue, shrink: float) -> list[SoftwareBitmap]:
-    """The pictures of a value. A JPEG that is not decoded yet is decoded smaller if the caller shrinks it a lot."""
+    """The pictures of a value. A JPEG not decoded yet is decoded smaller if the caller shrinks it a lot."""
     encoded = value._encoded  # noqa: SLF001 - users ask for `fast_decode`, and only bind knows the size
-    # To a half is the least that a JPEG can be reduced, and twice the wanted size has to be left.
+    # A JPEG is decoded at a half of its sides or less, and twice the wanted size must remain.
     if encoded is None or shrink < 4:
         return [frame.software_bitmap for frame in value.video_frames]
     return [SoftwareBitmap.from_array(*encoded.decode(shrink))]
 
 
 def pictures_html(value: ImageFeatureValue, longest: int = SCREEN) -> str:
-    """The pictures of a value as a notebook shows them, eight at most, with what they are below each."""
+    """The pictures of a value as a notebook shows them, at most eight, each with a caption."""
     bitmaps = bitmaps_of(value, shrink=max(map(max, value.sizes)) / longest)
     figures = []
     for bitmap in bitmaps[:SHOWN]:
@@ -195,17 +195,17 @@ def pictures_html(value: ImageFeatureValue, longest: int = SCREEN) -> str:
     return "".join(figures)
 
 
-# BindProperties: what a bind says beside the value, Windows ML's properties and `ImageContract`.
+# BindProperties: the properties of a bind, Windows ML's and `ImageContract`.
 
 
 class BindProperties(NamedTuple):
-    """What a bind asks for beside the value. None means: as the model says.
+    """What a bind asks for beside the value. None means: as the model states.
 
     Attributes:
         bounds: the part of the picture to use, stretched to the model's size.
-        pixel_format: the order of the tensor's channels; for an array bound as a picture, the array's own.
+        pixel_format: the order of the tensor's channels, or of an array's if it is bound as a picture.
         pixel_range: what the bytes 0 to 255 become.
-        contract: all of how a picture becomes the tensor, in place of what the model says.
+        contract: how a picture becomes the tensor, in place of the model's contract.
         size: height and width of the tensor, where the model leaves them free.
         stays_on_device: whether an output stays in the device's memory.
     """
@@ -219,8 +219,8 @@ class BindProperties(NamedTuple):
 
     @classmethod
     def read(cls, properties: Mapping[str, Any] | None, ignores_unknown: bool = False) -> BindProperties:
-        """Reads the properties of a bind. Values of None are ignored, as in Windows ML; so are unknown keys, if that is
-        asked for.
+        """Reads the properties of a bind. Values of None are ignored, as in Windows ML; unknown keys are ignored with
+        `ignores_unknown`.
 
         Raises:
             InvalidBindingError: a value of the wrong type, or an unknown key.
@@ -229,13 +229,13 @@ class BindProperties(NamedTuple):
             return NO_PROPERTIES
         if not isinstance(properties, Mapping):
             raise InvalidBindingError(
-                f"The properties of a bind are a mapping, not {type_name(properties)}.",
-                hint='Write {"ImageContract": contract} or {"BitmapBounds": [0, 0, 224, 224]}, say.',
+                f"Expected a mapping of bind properties, got {type_name(properties)}.",
+                hint='Write {"ImageContract": contract} or {"BitmapBounds": [0, 0, 224, 224]}, for example.',
             )
         fields: dict[str, Any] = {}
         for key, value in properties.items():
             if key not in _FIELDS and not ignores_unknown:
-                raise InvalidBindingError(f"There is no property {key!r} of a bind.", hint=did_you_mean(key, _FIELDS))
+                raise InvalidBindingError(f"A bind has no property {key!r}.", hint=did_you_mean(key, _FIELDS))
             if value is not None and key in _FIELDS:
                 fields[_FIELDS[key]] = _read_property(key, value)
         return cls(**fields)
@@ -252,7 +252,7 @@ _FIELDS = {
 """The field that each property sets."""
 
 NO_PROPERTIES = BindProperties()
-"""Of a bind that asks for nothing beside the value."""
+"""The properties of a bind that asks for nothing beside the value."""
 
 
 def _read_property(key: str, value: Any) -> Any:
@@ -269,11 +269,11 @@ def _read_property(key: str, value: Any) -> Any:
                 return value
             hint = "Write ImageContract.imagenet(), or make one."
         case "ImageSize":
-            hint = "It is height and width: (224, 224)."
+            hint = "Expected height and width: (224, 224)."
             with suppress(InvalidArgumentError):
                 return size_of(value)
         case "BitmapBounds":
-            hint = "It is four whole numbers: x, y, width, height."
+            hint = "Expected four whole numbers: x, y, width, height."
             with suppress(TypeError):
                 numbers = [operator.index(number) for number in value]
                 if len(numbers) == 4 and all(0 <= number < 1 << 32 for number in numbers):
@@ -287,21 +287,21 @@ def _read_property(key: str, value: Any) -> Any:
 _TENSOR_FORMATS = (BitmapPixelFormat.RGBA8, BitmapPixelFormat.BGRA8, BitmapPixelFormat.GRAY8)
 
 _GRAY, _COLOUR = ImageContract(BitmapPixelFormat.GRAY8), ImageContract(BitmapPixelFormat.BGR8)
-"""Windows ML's rule for tensors of one channel, and of more."""
+"""Windows ML's contracts for tensors of one channel, and of more."""
 
 
 class PreprocessPlan:
-    """How pictures of certain sizes become a feature's tensor. Pictures that follow each other mostly share one.
+    """How pictures of certain sizes become a feature's tensor. Consecutive pictures mostly share one plan.
 
     Attributes:
         descriptor: the feature.
         contract: how each picture becomes numbers.
         sizes: width and height of each.
-        is_stated: whether the model or the bind states the contract: otherwise Windows ML's rule is assumed.
+        is_stated: whether the model or the bind states the contract; otherwise Windows ML's rule applies.
 
     Raises:
         InvalidBindingError: the feature takes no pictures, or none with these channels or elements.
-        SizeMismatchError: its tensor is not of rank 4, or its batch is of another size.
+        SizeMismatchError: its tensor is not of rank 4, or has another batch size.
         InvalidArgumentError: it has neither 1 nor 3 channels.
     """
 
@@ -313,32 +313,32 @@ class PreprocessPlan:
         self.sizes, self._properties = value.sizes, properties
 
     def is_for(self, value: ImageFeatureValue, descriptor: FeatureDescriptor, properties: BindProperties) -> bool:
-        """Whether this fit can be reused for `value`."""
+        """Whether this plan can be reused for `value`."""
         return descriptor is self.descriptor and properties == self._properties and value.sizes == self.sizes
 
-    @cached_property  # only inputs ask: an output is stretched over the bitmaps that are bound to it
+    @cached_property  # only for inputs: an output is stretched over the bitmaps bound to it
     def placements(self) -> list[Placement]:
         """Where each picture goes in the tensor."""
         return placements(self.descriptor, self.contract, self._properties, self.sizes)
 
     @cached_property
     def shrink(self) -> float:
-        """By how much a JPEG may be decoded smaller, at most; 1 where a part of it is used."""
+        """The most by which a JPEG may be decoded smaller; 1 where only a part of it is used."""
         return 1.0 if self._properties.bounds else min(self.placements[0].shrink)
 
     @property
     def keeps_own_size(self) -> bool:
-        """Whether nothing states a size, and the model takes any."""
+        """Whether nothing states a size, and the model takes any size."""
         sides = fixed_sides(self.descriptor, self.contract, self._properties)
         return sides == (None, None) and self.contract.scaling is None
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """The tensor's."""
+        """The tensor's shape."""
         return tensor_shape(self.contract, len(self.sizes), self.placements[0].tensor)
 
     def memory(self, before: object = None) -> Array:
-        """The tensor in the host's memory: that of the pictures before, where it has the shape, or new memory."""
+        """The tensor's host memory: that of the previous pictures, where it has the shape, or new memory."""
         if isinstance(before, np.ndarray) and before.shape == self.shape:
             return before
         try:
@@ -356,8 +356,8 @@ def placements(
     """Where pictures of these widths and heights go in the feature's tensor.
 
     Raises:
-        InvalidBindingError: bounds that leave a picture, or a stated size that contradicts the model.
-        InvalidArgumentError: the model leaves a side free, and the pictures of the batch do not agree on it.
+        InvalidBindingError: bounds that extend beyond a picture, or a stated size that contradicts the model.
+        InvalidArgumentError: the model leaves a side free, and the pictures of the batch differ in it.
     """
     height, width = fixed_sides(descriptor, contract, properties)
     mode, scaling = contract.crop_mode, contract.scaling
@@ -374,7 +374,7 @@ def placements(
 
 
 def states_contract(descriptor: ShapedDescriptor, properties: BindProperties) -> bool:
-    """Whether the model or the bind says how pictures become numbers."""
+    """Whether the model or the bind states how pictures become numbers."""
     is_image = isinstance(descriptor, ImageFeatureDescriptor) or properties.contract is not None
     return is_image or (properties.pixel_format is not None and properties.pixel_range is not None)
 
@@ -391,7 +391,7 @@ def fixed_sides(
     descriptor: ShapedDescriptor, contract: ImageContract, properties: BindProperties = NO_PROPERTIES
 ) -> tuple[int | None, int | None]:
     """Height and width of the tensor, as the bind, the contract or the model fixes them; None where nothing does.
-    InvalidBindingError where the model fixes another.
+    InvalidBindingError where the model fixes another size.
     """
     _, rows, columns = contract.axes()
     height, width = descriptor.shape[rows], descriptor.shape[columns]
@@ -412,7 +412,7 @@ def fixed_sides(
 def _require_fit(
     value: ImageFeatureValue, descriptor: FeatureDescriptor, properties: BindProperties
 ) -> tuple[ShapedDescriptor, ImageContract]:
-    """The feature, which takes these pictures, and how they become its tensor; raises as `PictureFit` does."""
+    """The feature, checked to take these pictures, and how they become its tensor; raises as `PreprocessPlan` does."""
 
     def misfit(kind: type[WinMLError], hint: str) -> WinMLError:
         width, height = value.sizes[0]
@@ -422,7 +422,7 @@ def _require_fit(
         raise misfit(InvalidBindingError, "")
     contract = properties.contract
     if isinstance(descriptor, TensorFeatureDescriptor) and descriptor.unsupported_image_metadata and contract is None:
-        hint = "The model's Image.* metadata ask for what nobody can do; bind a tensor, or state an ImageContract."
+        hint = "The model's Image.* metadata are not supported; bind a tensor, or state an ImageContract."
         raise misfit(InvalidBindingError, hint)
     if len(descriptor.shape) != 4:
         hint = "Pictures need a tensor of 4 dimensions: batch, channels, height, width."
@@ -438,7 +438,7 @@ def _require_fit(
         raise misfit(InvalidBindingError, hint)
     batch, frames = descriptor.shape[0], len(value.sizes)
     if batch not in (-1, frames):
-        hint = f"The batch is {frames}, not {batch}."
+        hint = f"Expected a batch of {batch}, got {frames}."
         if batch == 1:
             hint += " Use session.evaluate_many(pictures), which evaluates them one by one. (If the model leaves the "
             hint += "batch free: options.batch_size_override = 0.)"
@@ -457,10 +457,10 @@ def _require_fit(
 
 
 def contract_for_bind(descriptor: ShapedDescriptor, properties: BindProperties = NO_PROPERTIES) -> ImageContract:
-    """What the model's metadata, or Windows ML's rule for tensors, and the properties say of a picture.
+    """The contract of a bind, from the model's metadata, or Windows ML's rule for tensors, and the properties.
 
     Raises:
-        InvalidBindingError: a pixel format that Windows ML does not take there.
+        InvalidBindingError: a pixel format that Windows ML does not allow there.
     """
     if isinstance(descriptor, ImageFeatureDescriptor):
         contract = properties.contract or descriptor.contract
@@ -470,14 +470,14 @@ def contract_for_bind(descriptor: ShapedDescriptor, properties: BindProperties =
         return contract
     if properties.pixel_format is not None and properties.pixel_format not in _TENSOR_FORMATS:
         raise InvalidBindingError(
-            f"The property BitmapPixelFormat is {properties.pixel_format.name}; for the channels of a tensor it is "
+            f"The property BitmapPixelFormat is {properties.pixel_format.name}; for the channels of a tensor, expected "
             "RGBA8, BGRA8 or GRAY8.",
-            hint="To say how an array's pixels lie, use ImageFeatureValue.from_array(array, pixel_format).",
+            hint="To state the pixel format of an array, use ImageFeatureValue.from_array(array, pixel_format).",
         )
     return _override(contract, properties.pixel_range, properties.pixel_format)
 
 
-@lru_cache(64)  # a contract is checked when it is made, which takes longer than tensorizing a small picture
+@lru_cache(64)  # checking a new contract takes longer than tensorizing a small picture
 def _override(
     contract: ImageContract, pixel_range: LearningModelPixelRange | None, pixel_format: BitmapPixelFormat | None
 ) -> ImageContract:

@@ -13,7 +13,7 @@ from ..base.arrays import Array
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A class, its score, and its name, or "" where nobody gave one."""
+    """A class, its score, and its name, or "" if no label was given."""
 
     index: int
     score: float
@@ -26,37 +26,37 @@ def is_row(array: Array) -> bool:
 
 
 def have_order(scores: Array) -> bool:
-    """Whether the best of them can be told: none is NaN, and none is infinite. -inf is how models leave a class out."""
+    """Whether the scores can be ranked: none is NaN or +inf. Models use -inf to exclude a class."""
     return not (np.isnan(scores).any() or np.isposinf(scores).any())
 
 
 def fitting(labels: Sequence[str], array: Array) -> Sequence[str]:
-    """The labels, where there is one for each score of the row; else none."""
+    """The labels, if there is one for each score of the row; else none."""
     return labels if len(labels) == array.size else ()
 
 
 def best_of(array: Array, count: int, labels: Sequence[str] = ()) -> list[Prediction]:
-    """The best of an output that may be a row of scores, with labels that may fit it; none where it is no such row."""
+    """The best of an output that may be a row of scores, with labels if they fit; empty for any other output."""
     return rank_classes(array, count, fitting(labels, array)) if is_row(array) and have_order(array) else []
 
 
 def rank_classes(array: Array, count: int, labels: Sequence[str] = ()) -> list[Prediction]:
-    """The best of a row, the highest first; among equals the lower index.
+    """The best of a row, highest first; equal scores by the lower index.
 
     Raises:
-        InvalidArgumentError: there are labels, and not one for each score.
+        InvalidArgumentError: there are labels, but not one for each score.
         EvaluationError: scores that are NaN or infinite.
     """
     scores = array.reshape(-1)
     if labels and len(labels) != scores.size:
         raise InvalidArgumentError(
-            f"There are {len(labels)} labels, and the model gives {scores.size} scores.",
-            hint="Pass one label for each class, in the order that the model was trained with.",
+            f"Expected {scores.size} labels, one for each score of the model, got {len(labels)}.",
+            hint="Pass one label for each class, in the order the model was trained with.",
         )
     if not have_order(scores):
         raise EvaluationError(
-            "The model gave scores that are NaN or infinite, of which none is the best.",
-            hint="Check the inputs. A float16 model may have left the range of its numbers.",
+            "The model gave scores that are NaN or infinite, which cannot be ranked.",
+            hint="Check the inputs. A float16 model may have overflowed.",
         )
     best = np.argsort(-scores, kind="stable")[:count]
     return [Prediction(int(i), float(scores[i]), labels[i] if labels else "") for i in best]

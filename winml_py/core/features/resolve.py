@@ -1,7 +1,7 @@
-"""resolve: finds out what a caller binds to an input: the only place that asks what such a value is.
+"""resolve: determines what a caller binds to an input. Only this module inspects such a value.
 
-Windows ML's kinds of values (`FeatureValues.h`) and Python's become one of five classes. The code after this point
-dispatches on the class alone.
+Windows ML's kinds of values (`FeatureValues.h`) and Python's become one of five classes. Later code dispatches on the
+class alone.
 """
 
 from __future__ import annotations
@@ -74,18 +74,18 @@ if TYPE_CHECKING:
 
     Picture = ImageFeatureValue | VideoFrame | SoftwareBitmap | Image
     BoundValue = Tensor | Picture | DLPackArray | CudaArray | Buffer | np.generic | MapOrSequence | float | str
-    """What a caller binds. Mappings of names to values have `object`: mypy infers that for a dict of unlike values."""
+    """What a caller can bind. Mappings of names to values use `object`: mypy infers that for a dict of mixed values."""
 
 FeatureValue = Tensor | ImageFeatureValue | MapOrSequence
-"""What a bound value becomes first."""
+"""The intermediate form of a bound value."""
 
 
 class HostTensor(NamedTuple):
     """A tensor in the host's memory, or a placeholder without memory.
 
     Attributes:
-        tensor: it fits the feature.
-        is_cast: it is float32, and the feature is float16: its numbers are cast on their way.
+        tensor: one that fits the feature.
+        is_cast: whether it is float32 and the feature float16: its numbers are cast when they are copied.
     """
 
     tensor: Tensor
@@ -126,7 +126,7 @@ class Pictures(NamedTuple):
         return self.fit.is_stated
 
     def decode(self) -> tuple[list[SoftwareBitmap], list[Placement]]:
-        """The pictures, and where each goes in the tensor. One that is not decoded yet may be decoded smaller.
+        """The pictures, and where each goes in the tensor. One not decoded yet may be decoded smaller.
 
         Raises:
             IllegalCallError: one has been closed.
@@ -135,7 +135,7 @@ class Pictures(NamedTuple):
         size = bitmaps[0].pixel_width, bitmaps[0].pixel_height
         if size != self.fit.sizes[0]:
             placements = [placements[0].reduced_to(*size)]
-        for bitmap in bitmaps:  # before the first is written over what was bound
+        for bitmap in bitmaps:  # raises before the first one overwrites what was bound
             bitmap.to_numpy()
         return bitmaps, placements
 
@@ -176,16 +176,16 @@ Bindable = HostTensor | DeviceTensor | Pictures | DevicePixels | Container
 def resolve(
     value: object, descriptor: FeatureDescriptor, properties: BindProperties, before: PreprocessPlan | None = None
 ) -> Bindable:
-    """Finds out what a caller's value is, and checks it against the feature that it is bound to.
+    """Determines what a caller's value is, and checks it against the feature it is bound to.
 
     Args:
         value: what the caller binds.
         descriptor: the feature.
         properties: those of the bind.
-        before: how the pictures that were bound before became the tensor; taken again where it is the same.
+        before: the plan of the pictures bound before; it is reused if it fits.
 
     Raises:
-        InvalidBindingError: a value that does not fit, or pixels whose order nobody said.
+        InvalidBindingError: a value that does not fit, or pixels without a stated channel order.
         SizeMismatchError: a tensor of another shape, or pictures for a tensor that holds none.
         InvalidArgumentError: a list that does not fill the descriptor's shape.
     """
@@ -202,7 +202,7 @@ def resolve(
             hint = "Keys, values and elements must be of these types."
             raise incompatible(InvalidBindingError, descriptor, format_container(feature), hint)
         return Container(converted)
-    if is_cast(feature, descriptor):  # a float16 tensor of its shape is what has to fit
+    if is_cast(feature, descriptor):  # what must fit is a float16 tensor of its shape
         check_tensor(TensorFloat16Bit.create(feature.shape or None), descriptor)
         return HostTensor(feature, is_cast=True)
     check_tensor(feature, descriptor)
@@ -219,7 +219,7 @@ def _resolve_cuda(array: DeviceArray, descriptor: FeatureDescriptor, properties:
         shape = tensor_shape(contract, 1, placement.tensor)
         return DevicePixels(array, pixel_format, descriptor, contract, shape, placement, is_stated)
     if array.dtype not in CLASSES_BY_DTYPE:
-        raise InvalidBindingError(f"There is no tensor of {array.dtype}.", hint="Cast the array on the device.")
+        raise InvalidBindingError(f"There is no tensor class for {array.dtype}.", hint="Cast the array on the device.")
     tensor = on_device(CLASSES_BY_DTYPE[array.dtype], array)
     check_tensor(tensor, descriptor)
     return DeviceTensor(tensor, array)
@@ -228,12 +228,12 @@ def _resolve_cuda(array: DeviceArray, descriptor: FeatureDescriptor, properties:
 def _feature_value(
     value: Any, descriptor: FeatureDescriptor, properties: BindProperties
 ) -> tuple[FeatureValue | DeviceArray, BindProperties]:
-    """The feature value for what a caller binds, or its CUDA memory; and the properties that are left for it."""
+    """The feature value, or CUDA memory, for what a caller binds; and the properties that remain for it."""
     feature_value: FeatureValue | None
     if isinstance(value, np.ndarray):
-        # Bytes for an image are pixels, unless they have its four dimensions. Such an array uses up the pixel format:
-        # it says how the array lies, which nothing else does. A frame knows that of itself, and there the property
-        # says how its numbers are to lie in the tensor.
+        # Bytes for an image are pixels, unless they have its four dimensions. The pixel format then describes the
+        # array, which does not state it, and is used up. A frame states its own format, so for a frame the property
+        # gives the order of the tensor's channels.
         is_image = isinstance(descriptor, ImageFeatureDescriptor) or properties.contract is not None
         if is_image and value.dtype == np.uint8 and value.ndim != 4:
             pixel_format = _pixel_format_of(value.shape, descriptor, properties)
@@ -255,7 +255,7 @@ def _feature_value(
     if feature_value is None:
         raise InvalidBindingError(
             f"The model variable {descriptor.name} cannot be bound with the provided type: "
-            f"it expects {descriptor.expects()}, and {_describe(value)} came.",
+            f"it expects {descriptor.expects()}, got {_describe(value)}.",
             hint=_hint(value, descriptor),
         )
     return feature_value, properties
@@ -264,22 +264,22 @@ def _feature_value(
 def _pixel_format_of(
     sizes: tuple[int, ...], descriptor: FeatureDescriptor, properties: BindProperties
 ) -> BitmapPixelFormat:
-    """How the pixels of an array of these sizes lie; InvalidBindingError where nobody said."""
+    """The pixel format of an array of this shape; InvalidBindingError where nothing states it."""
     if properties.pixel_format is not None:
         return properties.pixel_format
     if len(sizes) == 2:
         return BitmapPixelFormat.GRAY8
     shape = "x".join(map(str, sizes))
     raise InvalidBindingError(
-        f"The model variable {descriptor.name} is a picture, and an array of {shape} does not say whether its "
+        f"The model variable {descriptor.name} is a picture, but an array of {shape} does not state whether its "
         "channels are red, green, blue or blue, green, red.",
-        hint="Say it: ImageFeatureValue.from_array(array, BitmapPixelFormat.RGB8) for arrays from Pillow, BGR8 for "
+        hint="State it: ImageFeatureValue.from_array(array, BitmapPixelFormat.RGB8) for arrays from Pillow, BGR8 for "
         'those from OpenCV; or bind with {"BitmapPixelFormat": BitmapPixelFormat.RGB8}.',
     )
 
 
 def as_picture(value: object) -> ImageFeatureValue | None:
-    """The value as pictures, or None where it is none."""
+    """The value as pictures, or None where it is not a picture."""
     if isinstance(value, (list, tuple)) and value:
         frames = [_frame(element) for element in value]
         pictures = [frame for frame in frames if frame is not None]
@@ -303,12 +303,12 @@ def _frame(value: Any) -> VideoFrame | None:
 
 
 def is_pil_image(value: object) -> bool:
-    """Whether the value is a Pillow image, without importing Pillow to ask."""
+    """Whether the value is a Pillow image; does not import Pillow."""
     return any(cls.__module__ == "PIL.Image" and cls.__name__ == "Image" for cls in type(value).__mro__)
 
 
 def _vector(value: object, descriptor: TensorFeatureDescriptor) -> Tensor | None:
-    """A number, a buffer, or a list of either as a tensor of the feature's shape; bytes have no element type."""
+    """A number, a buffer, or a list of either as a tensor of the feature's shape; None for bytes: they have no type."""
     if isinstance(value, (int, float, str)):
         return from_scalar(value, descriptor)
     if is_buffer(value):
@@ -342,7 +342,7 @@ def _hint(value: object, descriptor: FeatureDescriptor) -> str:
             return f"Windows ML has no tensor class for {format_kind(descriptor.tensor_kind)}."
         name = tensor_class.__name__
         if isinstance(value, float) and tensor_class.dtype.kind in "iu":
-            return f"It takes whole numbers: bind int({value!r}), or {name}.from_numpy(array)."
+            return f"The feature takes whole numbers: bind int({value!r}), or {name}.from_numpy(array)."
         return f"Bind a numpy array, a tensor such as {name}.from_numpy(array), or a list of its elements."
     if isinstance(descriptor, SequenceFeatureDescriptor):
         return "Bind a list."
@@ -350,16 +350,16 @@ def _hint(value: object, descriptor: FeatureDescriptor) -> str:
 
 
 def _takes_picture(descriptor: FeatureDescriptor) -> TypeGuard[ShapedDescriptor]:
-    """Whether a feature has the rank of a picture, and floats for its numbers."""
+    """Whether a feature has the rank of a picture, and float elements."""
     if not isinstance(descriptor, ShapedDescriptor):
         return False
     return len(descriptor.shape) == 4 and descriptor.tensor_kind in (TensorKind.FLOAT, TensorKind.FLOAT16)
 
 
 def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
-    """Refuses a tensor that does not fit, by the table of Windows ML's `FeatureCompatibility.h`."""
+    """Refuses a tensor that does not fit, by Windows ML's table in `FeatureCompatibility.h`."""
 
-    def mismatch(kind: type[WinMLError], hint: str) -> WinMLError:  # the words are put together for errors alone
+    def mismatch(kind: type[WinMLError], hint: str) -> WinMLError:  # builds the message only for an error
         return incompatible(kind, descriptor, format_tensor(value.tensor_kind, tuple(value.shape)), hint)
 
     if not isinstance(descriptor, ShapedDescriptor):
@@ -375,12 +375,12 @@ def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
             if value.tensor_kind == TensorKind.INT16 and is_float:
                 cast = f"array.astype({kind})"
                 hint = f"Bind {tensor_class.dtype.name}. For 16-bit sound: {cast} / 32768; otherwise: {cast}."
-            # Cast alone, levels stay 0 to 255, and the model would answer wrongly without an error.
+            # After a plain cast, levels stay 0 to 255, and the model would answer wrongly without an error.
             elif value.tensor_kind == TensorKind.UINT8 and isinstance(descriptor, ImageFeatureDescriptor):
                 levels = descriptor.contract.pixel_range.name.lower().replace("_", " ")
                 hint = (
                     "Bind a picture, height x width x channels: ImageFeatureValue.from_array(array, pixel_format). Or "
-                    f"bring the numbers to {levels} yourself, as {tensor_class.dtype.name}: a tensor is taken as it is."
+                    f"scale the numbers to {levels} yourself, as {tensor_class.dtype.name}: a tensor is bound as it is."
                 )
             elif value.tensor_kind == TensorKind.UINT8 and _takes_picture(descriptor):
                 hint = (
@@ -390,13 +390,13 @@ def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
                     "ImageFeatureValue.from_array(array, BitmapPixelFormat.RGB8), or BGR8 from OpenCV."
                 )
         raise mismatch(InvalidBindingError, hint)
-    # A placeholder takes the shape that comes, and some features have none.
+    # A placeholder takes any shape, and some features have none.
     if not value.is_placeholder and not (isinstance(descriptor, TensorFeatureDescriptor) and not descriptor.has_rank):
         sizes, wanted_sizes = private_state(value).shape or (), descriptor.shape
         if len(sizes) != len(wanted_sizes):
             shape = " x ".join("any" if size == -1 else str(size) for size in wanted_sizes)
             how = f"reshape it to {shape}" if shape else "bind the number without a list or an array around it"
-            hint = f"The rank is {len(sizes)}, not {len(wanted_sizes)}: {how}."
+            hint = f"Expected rank {len(wanted_sizes)}, got {len(sizes)}: {how}."
             raise mismatch(SizeMismatchError, hint)
         wrong = [axis for axis, size in enumerate(wanted_sizes) if size not in (-1, sizes[axis])]
         if wrong:
@@ -405,5 +405,5 @@ def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
     if value.has_open_references:
         raise InvalidBindingError(
             "The tensor has outstanding memory buffer references that must be closed prior to evaluation!",
-            hint="Close what create_reference() gave, or use get_buffer(), which needs no closing.",
+            hint="Close what create_reference() returned, or use get_buffer(), which needs no closing.",
         )

@@ -25,13 +25,13 @@ class Tensor(Closeable, Object):
     """A tensor of one element type.
 
     A tensor owns an array or shares the caller's (`from_numpy`, `create_from_buffer`). One made by
-    `create` is a placeholder: it has no memory until it is first looked at, or until an evaluation
-    whose output it is bound to gives it some.
+    `create` is a placeholder: it has no memory until it is first read, or until an evaluation
+    writes the output that it is bound to.
 
     Attributes:
-        tensor_kind: the element type, in WinRT's words.
-        dtype: the element type as it lies in memory.
-        view_dtype: the element type that `create_from_array` takes and `get_as_vector_view` gives.
+        tensor_kind: the element type, as WinRT names it.
+        dtype: the element type in memory.
+        view_dtype: the element type that `create_from_array` takes and `get_as_vector_view` returns.
     """
 
     __slots__ = ("__weakref__", "_private_state")
@@ -44,7 +44,7 @@ class Tensor(Closeable, Object):
     _length_hresult: ClassVar[int] = E_INVALIDARG
 
     def __init__(self, *storage: TensorStorage) -> None:
-        # Tensors are made by the factories below: a constructor of data would have to guess between copy and view.
+        # Tensors are made by the factories below: a constructor would have to guess whether to copy or to share.
         if len(storage) != 1 or not isinstance(storage[0], TensorStorage):
             raise TypeError(f"{type(self).__name__} has no constructor: use from_numpy, create or create_from_array")
         self._private_state = storage[0]
@@ -55,11 +55,11 @@ class Tensor(Closeable, Object):
 
     @classmethod
     def create(cls, shape: Iterable[int] | None = None, /) -> Self:
-        """A placeholder: the usual thing to bind to an output.
+        """A placeholder, usually bound to an output.
 
         Args:
-            shape: with it, memory of zeros is made when the tensor is first looked at; without, or where a size is
-                -1, an evaluation gives both shape and memory.
+            shape: with it, memory of zeros is allocated when the tensor is first read; without it, or where a size is
+                -1, an evaluation supplies both shape and memory.
 
         Raises:
             InvalidArgumentError: a size below -1.
@@ -74,8 +74,8 @@ class Tensor(Closeable, Object):
 
         Args:
             shape: the sizes; one may be -1 and is taken from the number of elements.
-            data: an array of `view_dtype` of any shape, or a sequence of Python values, in row-major order. Fewer
-                elements than the shape holds are filled up with zeros, as in Windows ML (not for float16).
+            data: an array of `view_dtype` of any shape, or a sequence of Python values, in row-major order. If it has
+                fewer elements than the shape, zeros are added, as in Windows ML (not for float16).
 
         Raises:
             InvalidArgumentError: more elements than the shape holds, or of another type.
@@ -95,11 +95,11 @@ class Tensor(Closeable, Object):
 
     @classmethod
     def create_from_iterable(cls, shape: Iterable[int], data: Iterable[object], /) -> Self:
-        """As `create_from_array`, from anything that can be iterated; Windows ML's missing length check is made."""
+        """As `create_from_array`, from any iterable; checks the length, which Windows ML does not."""
         try:
             elements = data if isinstance(data, np.ndarray) else list(data)
         except TypeError as error:
-            raise InvalidArgumentError(f"{cls.__name__} is made of an iterable: {error}.") from error
+            raise InvalidArgumentError(f"Expected an iterable for {cls.__name__}: {error}.") from error
         return cls.create_from_array(shape, elements)
 
     @classmethod
@@ -109,7 +109,7 @@ class Tensor(Closeable, Object):
 
     @classmethod
     def create_from_buffer(cls, shape: Iterable[int], buffer: object, /) -> Self:
-        """A tensor over the caller's memory: later writes to the buffer are seen, outputs are written into it.
+        """A tensor over the caller's memory: it sees later writes to the buffer, and outputs are written into it.
 
         Args:
             shape: the sizes; one may be -1 and is taken from the buffer's size.
@@ -121,36 +121,36 @@ class Tensor(Closeable, Object):
         """
         flat = byte_view(buffer)
         if flat.nbytes % cls.dtype.itemsize:
-            raise InvalidArgumentError(f"{flat.nbytes} bytes are no whole number of {cls.dtype.name} elements.")
+            raise InvalidArgumentError(f"{flat.nbytes} bytes are not a whole number of {cls.dtype.name} elements.")
         elements = np.frombuffer(flat, cls.dtype)
         sizes = _infer(_sizes(shape), elements.size)
         if elements.size != math.prod(sizes):
             raise InvalidArgumentError(
-                f"The buffer holds {elements.size} elements, and the shape {sizes} {math.prod(sizes)}.",
+                f"The buffer holds {elements.size} elements, but the shape {sizes} needs {math.prod(sizes)}.",
                 hint="One size may be -1.",
             )
         return cls._over(elements.reshape(sizes), sizes)
 
     @classmethod
     def from_numpy(cls, array: Array, /) -> Self:
-        """A tensor over an array: the array's own memory when it is C-contiguous, else a copy.
+        """A tensor over an array: it shares the array's memory if that is C-contiguous, else it has a copy.
 
         Raises:
-            InvalidArgumentError: the array's dtype is not `dtype`; nothing is cast without being asked for.
+            InvalidArgumentError: the array's dtype is not `dtype`; nothing is cast implicitly.
         """
         elements = np.asarray(array)
         if elements.dtype != cls.dtype:
             raise InvalidArgumentError(
-                f"{cls.__name__} is made of {cls.dtype.name}, not of {elements.dtype.name}.",
+                f"Expected an array of {cls.dtype.name} for {cls.__name__}, got {elements.dtype.name}.",
                 hint=f"Cast it: array.astype(np.{cls.dtype.name}).",
             )
-        if not elements.flags.carray:  # as most are; the look costs less than numpy's own
+        if not elements.flags.carray:  # most arrays are; this check costs less than numpy's
             elements = np.require(elements, cls.dtype, ["C", "A"])
         return cls._over(elements, elements.shape)
 
     @classmethod
     def from_dlpack(cls, array: object, /) -> Self:
-        """A tensor over the memory of anything on the CPU that speaks DLPack; raises as `from_numpy`."""
+        """A tensor over the memory of any object on the CPU that supports DLPack; raises as `from_numpy`."""
         return cls.from_numpy(host_array(array, InvalidArgumentError))
 
     @classmethod
@@ -161,7 +161,7 @@ class Tensor(Closeable, Object):
                 hint=f"Cast them: array.astype(np.{cls.view_dtype.name}).",
             )
         try:
-            with np.errstate(over="ignore"):  # what is too large becomes infinite, as everywhere in numpy
+            with np.errstate(over="ignore"):  # too large values become infinite, as everywhere in numpy
                 if not hasattr(data, "dtype"):
                     cls._require_numbers(np.asarray(data))
                     data = np.asarray(data, cls.view_dtype)
@@ -173,11 +173,11 @@ class Tensor(Closeable, Object):
 
     @classmethod
     def _require_numbers(cls, natural: Array) -> None:
-        """Refuses values that numpy would convert by guessing or truncating: None, words, fractions."""
+        """Refuses values that numpy would convert by guessing or truncating: None, text, fractions."""
         expected, actual = cls.view_dtype.kind, natural.dtype.kind
         fits = {"f": "iuf", "i": "iu", "u": "iu", "b": "b"}[expected]
         if natural.size and actual not in fits:
-            raise TypeError(f"{natural.dtype.name} elements came")
+            raise TypeError(f"got {natural.dtype.name} elements")
 
     @property
     def kind(self) -> LearningModelFeatureKind:
@@ -186,7 +186,7 @@ class Tensor(Closeable, Object):
 
     @property
     def shape(self) -> Vector[int]:
-        """The sizes; () for a placeholder that has none yet. Readable after `close`."""
+        """The sizes; () for a placeholder without a shape. Readable after `close`."""
         return Vector(self._private_state.shape or ())
 
     @property
@@ -196,26 +196,26 @@ class Tensor(Closeable, Object):
 
     @property
     def is_on_device(self) -> bool:
-        """Whether the numbers are in a GPU's memory: an output bound with `DisableTensorCpuSync`, or what
-        `LearningModelSession.upload` gave. Such a tensor is bound to sessions on that GPU without a copy.
+        """Whether the numbers are in a GPU's memory: an output bound with `DisableTensorCpuSync`, or a result of
+        `LearningModelSession.upload`. Such a tensor is bound to sessions on that GPU without a copy.
         """
         return self._private_state.device_array is not None
 
     def to_numpy(self) -> Array:
         """The tensor as an array of `dtype`: a view of its memory, so writing to it changes the tensor.
 
-        The view keeps the memory alive after `close`. Of a tensor on a device it is a copy, read-only, made anew by
-        each call.
+        The view keeps the memory alive after `close`. For a tensor on a device, each call returns a new read-only
+        copy.
 
         Raises:
-            IllegalCallError: the tensor is closed, or a placeholder without a shape; or it is an output, and the last
-                evaluation has failed.
+            IllegalCallError: the tensor is closed, is a placeholder without a shape, or is an output whose last
+                evaluation failed.
         """
         self._private_state.require_valid()
         return self._private_state.memory()
 
     def write(self, data: Array, /) -> None:
-        """Writes new numbers into the tensor's memory, which stays where it is: recorded work of a GPU reads it there.
+        """Writes new numbers into the tensor's memory, which keeps its address: a GPU's recorded work reads from it.
 
         Args:
             data: an array of the tensor's shape and `dtype`.
@@ -236,7 +236,7 @@ class Tensor(Closeable, Object):
         elif memory is not None and memory.flags.writeable:
             np.copyto(memory, array)
         else:
-            raise IllegalCallError("The tensor's memory is read-only.", hint="Make a new tensor of the array.")
+            raise IllegalCallError("The tensor's memory is read-only.", hint="Make a new tensor from the array.")
         self._private_state.is_invalid = False
 
     def get_as_vector_view(self) -> VectorView:
@@ -244,11 +244,11 @@ class Tensor(Closeable, Object):
         return VectorView(self.to_numpy().astype(self.view_dtype))
 
     def get_buffer(self) -> memoryview:
-        """The tensor's memory, writable where the array is, in row-major order; raises as `to_numpy`."""
+        """The tensor's memory in row-major order, writable if the array is; raises as `to_numpy`."""
         return self.to_numpy().data
 
     def create_reference(self) -> MemoryBufferReference:
-        """WinRT's way to the memory. While a reference is open, the tensor cannot be bound; `get_buffer` is simpler."""
+        """WinRT's access to the memory. With an open reference, the tensor cannot be bound; `get_buffer` is simpler."""
         if self._private_state.is_closed:
             return MemoryBufferReference(None)
         reference = MemoryBufferReference(self.get_buffer())
@@ -257,7 +257,7 @@ class Tensor(Closeable, Object):
 
     @property
     def has_open_references(self) -> bool:
-        """Whether a reference that `create_reference` gave is still open."""
+        """Whether a reference from `create_reference` is still open."""
         return self._private_state.has_open_references
 
     def __buffer__(self, flags: int, /) -> memoryview:
@@ -274,7 +274,7 @@ class Tensor(Closeable, Object):
         return self._private_state.device_array.cuda_interface
 
     def to_cupy(self) -> Any:
-        """The tensor as a CuPy array: a view of its memory on the GPU; of a tensor in the host's memory, a copy.
+        """The tensor as a CuPy array: a view of its memory on the GPU; for a tensor in host memory, a copy.
 
         Raises:
             IllegalCallError: CuPy is not installed; or as `to_numpy`.
@@ -299,7 +299,7 @@ class Tensor(Closeable, Object):
         kind, index = self.to_numpy().__dlpack_device__()
         return int(kind), index
 
-    if not TYPE_CHECKING:  # checkers find it themselves
+    if not TYPE_CHECKING:  # type checkers report these errors themselves
 
         def __getitem__(self, _: object) -> None:
             raise TypeError(f"A {type(self).__name__} cannot be indexed. Write tensor.to_numpy()[...].")
@@ -314,7 +314,7 @@ class Tensor(Closeable, Object):
         return _unpickle, (type(self), array, self._private_state.shape)
 
     def close(self) -> None:
-        """Lets go of the memory; `shape` and `kind` stay readable. Twice is harmless."""
+        """Releases the memory; `shape` and `kind` stay readable. A second call does nothing."""
         self._private_state.close()
 
     dispose = close
@@ -333,7 +333,7 @@ def on_device(cls: type[T], array: DeviceArray) -> T:
 
 
 def over(cls: type[T], array: Array) -> T:
-    """A tensor over a C-contiguous array of its class's dtype, which it shares, without another look at it."""
+    """A tensor that shares a C-contiguous array of its class's dtype, unchecked."""
     return cls(TensorStorage(cls, array, array.shape))
 
 
@@ -342,26 +342,26 @@ def _unpickle(cls: type[T], array: Array | None, shape: tuple[int, ...] | None) 
 
 
 def _sizes(shape: Iterable[int], free: int | None = 1) -> tuple[int, ...]:
-    """The shape as a tuple; `free` says how many sizes may be -1, None any number."""
+    """The shape as a tuple; `free` is how many sizes may be -1, None for any number."""
     try:
         sizes = tuple(operator.index(size) for size in shape)
     except TypeError as error:
-        raise InvalidArgumentError(f"A shape is a sequence of whole numbers: {error}.") from error
+        raise InvalidArgumentError(f"Expected a shape of whole numbers: {error}.") from error
     if any(size < -1 for size in sizes) or (free is not None and sizes.count(-1) > free):
         raise InvalidArgumentError(
-            f"The shape {sizes} cannot be: sizes are 0 or more, and one may be -1.", hint="Write (1, -1), say."
+            f"The shape {sizes} is invalid: sizes are 0 or more, and one may be -1.", hint="Try (1, -1)."
         )
     return sizes
 
 
 def _infer(sizes: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """Replaces the -1 by what is left of `count` elements."""
+    """Replaces the -1 by what remains of `count` elements."""
     if -1 not in sizes:
         return sizes
     others = math.prod(size for size in sizes if size != -1)
     if others == 0 or count % others:
         raise InvalidArgumentError(
-            f"{count} elements cannot fill the shape {sizes}: they do not divide by {others}.",
+            f"{count} elements cannot fill the shape {sizes}: they are not divisible by {others}.",
             hint="Check the number of elements.",
         )
     return tuple(count // others if size == -1 else size for size in sizes)
@@ -371,19 +371,19 @@ def _infer(sizes: tuple[int, ...], count: int) -> tuple[int, ...]:
 
 
 _lock = threading.Lock()
-"""Held while a placeholder gets its memory, and while its references are counted, neither of which takes long."""
+"""Held briefly while a placeholder gets its memory, and while its references are counted."""
 
 
 class TensorStorage:
-    """The memory of a tensor: the host's, a device's, or none yet. Users see the tensor alone.
+    """The memory of a tensor: on the host, on a device, or none yet. Users see only the tensor.
 
     Attributes:
         owner: the tensor's class.
-        array: the memory, where it is the host's.
+        array: the memory, if it is on the host.
         shape: the sizes; None for a placeholder that has none yet.
-        device_array: the memory, where it is a device's.
+        device_array: the memory, if it is on a device.
         is_closed: whether the tensor has been closed.
-        is_invalid: whether the last evaluation that was to write the memory has failed.
+        is_invalid: whether the last evaluation that should have written the memory failed.
     """
 
     __slots__ = ("_references", "array", "device_array", "is_closed", "is_invalid", "owner", "shape")
@@ -406,16 +406,16 @@ class TensorStorage:
         return self.array is None and self.device_array is None
 
     def memory(self) -> Array:
-        """The host's array, made of zeros for a placeholder; of a device's memory a copy."""
+        """The host's array, zeros for a placeholder; for device memory, a copy."""
         array, device_array = self.array, self.device_array
-        self.require_open()  # after the look at the array, for another thread may close it in between
+        self.require_open()  # after reading the array: another thread may close it in between
         if device_array is not None:
             return device_array.to_numpy()
         if array is None:
             if self.shape is None or -1 in self.shape:
                 raise IllegalCallError(
                     f"This {self.owner.__name__} has no data yet.",
-                    hint="It gets them when it is bound to an output and the session evaluates, or from create(shape).",
+                    hint="It gets data when it is bound to an output and the session evaluates, or from create(shape).",
                 )
             with _lock:
                 array = self.array = zeros(self.owner, self.shape) if self.array is None else self.array
@@ -429,7 +429,7 @@ class TensorStorage:
         self.array, self.device_array = (memory, None) if is_array else (None, memory)  # type: ignore[assignment]
 
     def add(self, reference: MemoryBufferReference) -> None:
-        """Remembers a reference to the memory for as long as somebody holds it."""
+        """Tracks a reference to the memory for as long as anyone holds it."""
         with _lock:
             if self._references is None:
                 self._references = weakref.WeakSet()
@@ -444,12 +444,12 @@ class TensorStorage:
             return any(not reference.is_closed for reference in self._references)
 
     def close(self) -> None:
-        """Lets go of the memory."""
+        """Releases the memory."""
         self.is_closed = True  # first, or another thread would take it for a placeholder
         self.array = self.device_array = None
 
     def require_valid(self) -> None:
-        """Refuses, with IllegalCallError, a tensor that a failed evaluation was to write."""
+        """Raises IllegalCallError if a failed evaluation should have written the tensor."""
         if self.is_invalid:
             raise IllegalCallError(
                 f"This {self.owner.__name__} is an output of an evaluation that failed or was stopped; its data are "
@@ -458,7 +458,7 @@ class TensorStorage:
             )
 
     def require_open(self) -> None:
-        """Refuses, with IllegalCallError, a tensor that has been closed."""
+        """Raises IllegalCallError if the tensor has been closed."""
         if self.is_closed:
             raise IllegalCallError(
                 f"This {self.owner.__name__} has been closed.", hint="Keep it open while it is bound or read."

@@ -114,7 +114,7 @@ class TensorBoolean(Tensor):
 
 
 class TensorString(Tensor):
-    """A tensor of strings. They have no common memory: they are copied when bound, and there is no buffer."""
+    """A tensor of strings, which share no block of memory: they are copied when bound, and there is no buffer."""
 
     __slots__ = ()
     tensor_kind, dtype, view_dtype = TensorKind.STRING, np.dtype(object), np.dtype(object)
@@ -122,7 +122,7 @@ class TensorString(Tensor):
 
     @classmethod
     def create_from_buffer(cls, shape: Iterable[int], buffer: object, /) -> NoReturn:
-        """Refused: strings have no common memory."""
+        """Refused: strings do not share one block of memory."""
         raise IllegalCallError("TensorString cannot be created from IBuffers!", hint="Use create_from_array.")
 
     @classmethod
@@ -140,13 +140,13 @@ class TensorString(Tensor):
                 raise InvalidArgumentError(f"TensorString takes str elements, not {what}.")
             if not is_text(element):
                 raise InvalidArgumentError(
-                    f"TensorString takes text that UTF-8 can write, not {element!r}.",
-                    hint='Of a file name, take os.fsencode(name).decode(errors="replace").',
+                    f"TensorString takes text that UTF-8 can encode, not {element!r}.",
+                    hint='For a file name, use os.fsencode(name).decode(errors="replace").',
                 )
         return elements
 
     def get_buffer(self) -> memoryview:
-        """Refused: strings have no common memory."""
+        """Refused: strings do not share one block of memory."""
         self._private_state.require_open()
         raise IllegalCallError(
             "A TensorString has no buffer.",
@@ -156,17 +156,17 @@ class TensorString(Tensor):
 
 
 TENSOR_CLASSES: dict[TensorKind, type[Tensor]] = {cls.tensor_kind: cls for cls in Tensor.__subclasses__()}
-"""The class for each element type; kinds that Windows ML does not run have none."""
+"""The class for each element type; kinds that Windows ML does not run have no class."""
 
 CLASSES_BY_DTYPE: dict[DType, type[Tensor]] = {cls.dtype: cls for cls in Tensor.__subclasses__()}
-"""The class whose memory has a dtype."""
+"""The class for each dtype in memory."""
 
 
-# Casting float32 values for float16 features. Like Windows ML, we cast picture tensors, and nothing else.
+# Casting float32 values for float16 features. Like Windows ML, we cast only picture tensors.
 
 
 def is_cast(value: Tensor, descriptor: FeatureDescriptor) -> bool:
-    """Whether a tensor is float32, and the feature a float16 tensor of the shape of pictures."""
+    """Whether a tensor is float32, and the feature a float16 tensor with the shape of pictures."""
     return isinstance(value, TensorFloat) and _takes_pictures(descriptor)
 
 
@@ -182,7 +182,7 @@ def as_half(value: Tensor, descriptor: FeatureDescriptor) -> Tensor:
     """A float16 copy of a float32 tensor, rounded half to even.
 
     Raises:
-        InvalidBindingError: a number that float16 does not reach.
+        InvalidBindingError: a number outside the range of float16.
         IllegalCallError: the tensor is closed.
     """
     if value.is_placeholder:
@@ -194,7 +194,7 @@ def as_half(value: Tensor, descriptor: FeatureDescriptor) -> Tensor:
     if lost.any():
         worst = numbers[lost][np.abs(numbers[lost]).argmax()]
         raise InvalidBindingError(
-            f"The model variable {descriptor.name} is float16, and {worst:g} leaves its range of -65504 to 65504.",
+            f"The model variable {descriptor.name} is float16, but {worst:g} is outside its range of -65504 to 65504.",
             hint="Scale the numbers as the model expects them.",
         )
     return TensorFloat16Bit.from_numpy(halves)

@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 
 
 SCREEN = 640
-"""Pixels of the longer side of a picture that a notebook shows."""
+"""The longer side of a picture in a notebook, in pixels."""
 
 
 class SoftwareBitmap(Object, Closeable):
     """A picture in memory.
 
     Args:
-        pixel_format: how its pixels lie.
+        pixel_format: the layout of its pixels.
         width: pixels.
         height: pixels.
         alpha: how the alpha channel relates to the colours; models never see it.
 
     Attributes:
-        dpi_x: pixels an inch; only encoders use it.
-        dpi_y: pixels an inch; only encoders use it.
+        dpi_x: pixels per inch; only encoders use it.
+        dpi_y: pixels per inch; only encoders use it.
 
     Example:
         >>> from winml_py import BitmapPixelFormat, SoftwareBitmap
@@ -84,32 +84,32 @@ class SoftwareBitmap(Object, Closeable):
         pixel_format: BitmapPixelFormat | None = None,
         alpha: BitmapAlphaMode = BitmapAlphaMode.PREMULTIPLIED,
     ) -> SoftwareBitmap:
-        """A bitmap over an array: a view, so later changes of the array are changes of the picture.
+        """A bitmap over an array: a view, so later changes to the array change the picture.
 
         Args:
             array: height x width x channels, or height x width for gray; uint8, or uint16 for the 16-bit formats; any
-                strides. NV12 and P010: 3/2 height x width, the plane of brightness above that of colours. YUY2: height
-                x width x 2.
+                strides. NV12 and P010: 3/2 height x width, the brightness plane above the colour plane. YUY2: height x
+                width x 2.
             pixel_format: the order of its channels, which an array does not state.
             alpha: how the alpha channel relates to the colours; models never see it.
 
         Raises:
-            InvalidArgumentError: no format was stated, or the array's shape or dtype are not those of the format.
+            InvalidArgumentError: no format was stated, or the array does not have the shape or dtype of the format.
         """
         if array is None:
             raise InvalidArgumentError(
-                "None came for an array.",
-                hint="OpenCV's imread gives it where it cannot read the file: check the path.",
+                "Expected an array, got None.",
+                hint="OpenCV's imread returns None where it cannot read the file: check the path.",
             )
         if pixel_format is None:
             raise InvalidArgumentError(
-                "Nothing says which order the channels of the array have.",
-                hint="Say it: BitmapPixelFormat.RGB8 for arrays of Pillow, imageio and matplotlib, BGR8 for OpenCV's, "
-                "GRAY8 for one channel.",
+                "The channel order of the array is not stated.",
+                hint="State it: BitmapPixelFormat.RGB8 for arrays of Pillow, imageio and matplotlib, BGR8 for "
+                "OpenCV's, GRAY8 for one channel.",
             )
         layout = layout_of(pixel_format)
         pixels = np.asarray(array)
-        # Gray pictures of height x width x 1 are what many libraries make.
+        # Many libraries make gray pictures of height x width x 1.
         if pixels.ndim == 3 and pixels.shape[2] == 1 and layout.is_gray:
             pixels = pixels[..., 0]
         unit_shape = layout.shape(1, 1)
@@ -118,13 +118,13 @@ class SoftwareBitmap(Object, Closeable):
             expected = ("3/2 height" if layout.is_planar else "height") + " x width"
             expected += "" if rank == 2 else f" x {layout.channels}"
             raise InvalidArgumentError(
-                f"A {BitmapPixelFormat(pixel_format).name} picture is an array of {expected} of "
-                f"{np.dtype(layout.dtype).name}; this one is {_describe(pixels)}.",
+                f"Expected an array of {expected} of {np.dtype(layout.dtype).name} for a "
+                f"{BitmapPixelFormat(pixel_format).name} picture, got {_describe(pixels)}.",
                 hint=_hint(pixels),
             )
         if pixels.size == 0:
             raise InvalidArgumentError(f"The array {_describe(pixels)} has no pixels.")
-        # NV12 and its like: below the plane of brightness, half as many rows of colour.
+        # NV12 and similar formats: below the brightness plane, half as many rows of colour.
         if layout.is_planar and pixels.shape[0] % 3:
             raise InvalidArgumentError(f"{pixels.shape[0]} rows are not one and a half times a height.")
         pixel_format = member(BitmapPixelFormat, pixel_format, "The pixel format")
@@ -136,10 +136,10 @@ class SoftwareBitmap(Object, Closeable):
     def from_pil(cls, image: Image) -> SoftwareBitmap:
         """A bitmap with a copy of a Pillow image: gray images become `GRAY8`, others `RGB8` or `RGBA8`.
 
-        An opened file gives what `load` makes of it: it is turned as EXIF says, and its colours are converted to sRGB.
+        An opened file gives the same as `load`: it is turned as EXIF states, and its colours are converted to sRGB.
 
         Raises:
-            InvalidArgumentError: its mode, I or F, has no range.
+            InvalidArgumentError: its mode, I or F, has no defined range.
             PictureError: it has been closed, or its file is damaged.
         """
         return cls.from_array(*codecs.from_pil(image), BitmapAlphaMode.STRAIGHT)
@@ -148,23 +148,23 @@ class SoftwareBitmap(Object, Closeable):
     def load(cls, source: codecs.PictureSource, *, max_pixels: int = codecs.MAX_PIXELS) -> SoftwareBitmap:
         """Decodes a picture file (JPEG, PNG, WebP, BMP, TIFF, GIF, ...) as viewers show it.
 
-        The picture is turned as EXIF says, and its colours are converted to sRGB. An animation gives its first frame.
+        The picture is turned as EXIF states, and its colours are converted to sRGB. An animation gives its first frame.
         HEIC is read where `pillow-heif` is installed.
 
         Args:
             source: the path of the file, its bytes, or an open binary stream, which is read to its end.
-            max_pixels: how many pixels the file may state that it has.
+            max_pixels: the most pixels that the file may claim to hold.
 
         Raises:
             PictureNotFoundError: there is no such file.
-            PictureError: it is not a picture, or it is damaged or too large.
-            InvalidArgumentError: it holds numbers without a range, as float TIFFs do.
+            PictureError: it is not a picture, is damaged, or is too large.
+            InvalidArgumentError: it holds numbers without a defined range, as float TIFFs do.
         """
         return cls._hold(cls.__new__(cls), *codecs.decode(source, max_pixels), BitmapAlphaMode.STRAIGHT)
 
     @property
     def bitmap_pixel_format(self) -> BitmapPixelFormat:
-        """How the pixels lie."""
+        """The layout of the pixels."""
         return self._format
 
     @property
@@ -183,10 +183,10 @@ class SoftwareBitmap(Object, Closeable):
         return self._height
 
     def to_numpy(self) -> Pixels:
-        """A view of the pixels: height x width x channels, or as `from_array` says for gray and video formats.
+        """A view of the pixels: height x width x channels, or as in `from_array` for gray and video formats.
 
         Raises:
-            IllegalCallError: the bitmap has been closed; or it is an output, and the last evaluation has failed.
+            IllegalCallError: the bitmap has been closed, or it is an output whose last evaluation failed.
         """
         if not self.is_valid:
             raise IllegalCallError(
@@ -209,11 +209,11 @@ class SoftwareBitmap(Object, Closeable):
 
         Args:
             source: the bitmap to copy.
-            pixel_format: how the copy's pixels lie.
+            pixel_format: the layout of the copy's pixels.
             alpha: how its alpha channel relates to the colours, by default as in the source.
         """
         if not isinstance(source, SoftwareBitmap):
-            raise InvalidArgumentError(f"A SoftwareBitmap is converted, not {type_name(source)}.")
+            raise InvalidArgumentError(f"Expected a SoftwareBitmap, got {type_name(source)}.")
         alpha_mode = source.bitmap_alpha_mode if alpha is None else member(BitmapAlphaMode, alpha, "The alpha mode")
         pixels = convert(source.to_numpy(), source.bitmap_pixel_format, pixel_format)
         pixels = convert_alpha(pixels, pixel_format, source.bitmap_alpha_mode, alpha_mode)
@@ -221,7 +221,7 @@ class SoftwareBitmap(Object, Closeable):
 
     @classmethod
     def copy(cls, source: SoftwareBitmap, /) -> SoftwareBitmap:
-        """A copy of a bitmap with memory of its own."""
+        """A copy of a bitmap with separate memory."""
         return cls.convert(source, source.bitmap_pixel_format)
 
     @classmethod
@@ -234,7 +234,7 @@ class SoftwareBitmap(Object, Closeable):
         alpha: BitmapAlphaMode = BitmapAlphaMode.PREMULTIPLIED,
         /,
     ) -> SoftwareBitmap:
-        """A bitmap with a copy of pixels that lie in a buffer, row after row without gaps."""
+        """A bitmap with a copy of the pixels in a buffer, row after row without gaps."""
         bitmap = cls(pixel_format, width, height, alpha)
         bitmap.copy_from_buffer(source)
         return bitmap
@@ -243,21 +243,21 @@ class SoftwareBitmap(Object, Closeable):
     create_copy_with_alpha_from_buffer = create_copy_from_buffer
 
     def copy_from_buffer(self, source: object, /) -> None:
-        """Copies pixels from a buffer, which may be larger than the picture, but not smaller."""
+        """Copies pixels from a buffer, which must be at least as large as the picture."""
         pixels = self.to_numpy()
         if self.is_read_only:
             raise InvalidArgumentError("The bitmap is read-only.", hint="Copy it first: SoftwareBitmap.copy(bitmap).")
         data = byte_view(source)
         if data.nbytes < pixels.nbytes:
-            raise InvalidArgumentError(f"The buffer holds {data.nbytes} bytes, and the picture {pixels.nbytes}.")
+            raise InvalidArgumentError(f"The buffer holds {data.nbytes} bytes, but the picture needs {pixels.nbytes}.")
         pixels[:] = np.frombuffer(data[: pixels.nbytes], pixels.dtype).reshape(pixels.shape)
 
     def copy_to_buffer(self, target: object, /) -> None:
-        """Copies the pixels into a writable buffer, which may be larger than the picture, but not smaller."""
+        """Copies the pixels into a writable buffer, which must be at least as large as the picture."""
         pixels = self.to_numpy()
         room = byte_view(target)
         if room.nbytes < pixels.nbytes:
-            raise InvalidArgumentError(f"The buffer has room for {room.nbytes} bytes, and the picture {pixels.nbytes}.")
+            raise InvalidArgumentError(f"The buffer has {room.nbytes} bytes, but the picture needs {pixels.nbytes}.")
         if room.readonly:
             raise InvalidArgumentError("The buffer cannot be written to.", hint="Pass a bytearray or a Buffer.")
         room[: pixels.nbytes] = np.ascontiguousarray(pixels).data.cast("B")
@@ -268,21 +268,21 @@ class SoftwareBitmap(Object, Closeable):
         """Copies the pixels to a bitmap of the same size, converted to its format."""
         target = bitmap.to_numpy()
         if (bitmap.pixel_width, bitmap.pixel_height) != (self._width, self._height):
-            raise InvalidArgumentError(f"{bitmap!r} is not of the size of {self!r}.")
+            raise InvalidArgumentError(f"{bitmap!r} does not have the size of {self!r}.")
         pixels = convert(self.to_numpy(), self._format, bitmap.bitmap_pixel_format)
         target[:] = convert_alpha(pixels, bitmap.bitmap_pixel_format, self._alpha, bitmap.bitmap_alpha_mode)
 
     def get_read_only_view(self) -> SoftwareBitmap:
-        """A bitmap over the same pixels that cannot be written to."""
+        """A read-only bitmap over the same pixels."""
         pixels = self.to_numpy().view()
         pixels.flags.writeable = False
         return type(self).from_array(pixels, self._format, self._alpha)
 
     def lock_buffer(self, mode: BitmapBufferAccessMode, /) -> BitmapBuffer:
-        """Gives the memory as WinRT does, read-only with `READ`; `to_numpy` is simpler.
+        """Returns the memory as WinRT does, read-only with `READ`; `to_numpy` is simpler.
 
         Raises:
-            InvalidArgumentError: it is a view of an array whose rows do not lie one after the other.
+            InvalidArgumentError: it is a view of an array with gaps between its rows.
         """
         return BitmapBuffer(self.to_numpy(), member(BitmapBufferAccessMode, mode, "The access mode"))
 
@@ -296,21 +296,21 @@ class SoftwareBitmap(Object, Closeable):
         return codecs.to_pil(self.to_numpy(), self._format)
 
     def save(self, path: str | os.PathLike[str] | BinaryIO, *, kind: str = "") -> None:
-        """Writes a picture file in the format that its name ends with; alpha is kept where the format can hold it.
+        """Writes a picture file in the format of its name's ending; alpha is kept where the format supports it.
 
-        The file appears whole or not at all. An open file is written from where it stands, and stays open.
+        The file appears whole or not at all. An open file is written from its current position, and stays open.
 
         Args:
             path: the path, or an open binary file.
             kind: the format, by Pillow's name ("PNG", "JPEG", "WEBP"), for an open file without such a name.
 
         Raises:
-            PictureError: the name's ending is that of no picture format.
+            PictureError: no picture format has the name's ending.
         """
         codecs.save(self.to_numpy(), self._format, path, kind)
 
     def close(self) -> None:
-        """Lets go of the pixels; arrays that show them stay valid. Twice is harmless."""
+        """Releases the pixels; arrays over them stay valid. A second call does nothing."""
         self._pixels = None
 
     dispose = close
@@ -323,7 +323,7 @@ class SoftwareBitmap(Object, Closeable):
 
 
 def png(image: Image, longest: int) -> bytes:
-    """A picture as a PNG file, shrunk in place where a side is longer; never enlarged."""
+    """A picture as a PNG file, shrunk in place if its longer side exceeds `longest`; never enlarged."""
     image.thumbnail((longest, longest))
     memory = io.BytesIO()
     image.save(memory, "PNG")
@@ -346,19 +346,19 @@ class VideoFrame(Closeable, Object):
     """A frame that holds one software bitmap.
 
     Args:
-        pixel_format: how its pixels lie.
+        pixel_format: the layout of its pixels.
         width: pixels.
         height: pixels.
         alpha: how the alpha channel relates to the colours; models never see it.
 
     Attributes:
-        relative_time: when the frame was taken, from the start of its source.
+        relative_time: when the frame was taken, relative to the start of its source.
         system_relative_time: the same by the system's clock.
         duration: how long it is shown.
         is_discontinuous: whether frames before it are missing.
         type: what kind of media frame it is.
-        is_stable: whether nobody writes its pixels any more, as those of a `VideoReader`: streams of evaluations do not
-            copy such frames. Set it where each of your frames has memory of its own.
+        is_stable: whether its pixels are never written again, like those of a `VideoReader`: streams of evaluations do
+            not copy such frames. Set it if each of your frames has separate memory.
     """
 
     relative_time: timedelta | None = None
@@ -399,7 +399,7 @@ class VideoFrame(Closeable, Object):
 
     @property
     def direct3d_surface(self) -> None:
-        """None: frames lie in main memory."""
+        """Always None: frames are in main memory."""
         return
 
     direct3_d_surface = direct3d_surface  # pywinrt 2's name
@@ -419,7 +419,7 @@ class VideoFrame(Closeable, Object):
             destination_bounds: the part to write; by default the whole frame.
 
         Raises:
-            InvalidBindingError: bounds that leave their picture.
+            InvalidBindingError: bounds that extend beyond their picture.
         """
         source, target = self._bitmap, frame.software_bitmap
         if target.is_read_only:
@@ -432,7 +432,7 @@ class VideoFrame(Closeable, Object):
         if part[2:] != where[2:] or {pixel_format, target.bitmap_pixel_format} & set(VIDEO_FORMATS):
             pixels, pixel_format = to_interleaved(pixels, pixel_format)
         pixels = resize(crop(pixels, part), where.width, where.height)
-        if target.bitmap_pixel_format in VIDEO_FORMATS:  # pixels share colours: the whole picture is written again
+        if target.bitmap_pixel_format in VIDEO_FORMATS:  # pixels share colours: the whole picture is rewritten
             interleaved, interleaved_format = to_interleaved(target.to_numpy(), target.bitmap_pixel_format)
             crop(interleaved, where)[:] = convert(pixels, pixel_format, interleaved_format)
             target.to_numpy()[:] = convert(interleaved, interleaved_format, target.bitmap_pixel_format)
@@ -454,7 +454,7 @@ class VideoFrame(Closeable, Object):
     copy_to_with_bounds_async = copy_to_async  # pywinrt 3's name
 
     def close(self) -> None:
-        """Closes the bitmap. Twice is harmless."""
+        """Closes the bitmap. A second call does nothing."""
         self._bitmap.close()
 
     dispose = close

@@ -26,26 +26,26 @@ if TYPE_CHECKING:
 
 
 PictureSource = str | os.PathLike[str] | bytes | BinaryIO
-"""The path of a picture file, its bytes, or an open binary stream, which is read from where it stands to its end."""
+"""The path of a picture file, its bytes, or an open binary stream, read from its position to its end."""
 
 MAX_PIXELS = 256 << 20
-"""The size that a picture file may state, unless the caller allows more: 256 megapixels, 1 GiB once decoded."""
+"""The most pixels that a picture file may claim, unless the caller allows more: 256 megapixels, 1 GiB once decoded."""
 
 ORIENTATION = 0x0112
-"""EXIF's tag for how a camera was held: 1 to 8, of which 5 to 8 swap the sides."""
+"""EXIF's tag for the camera's orientation: 1 to 8; 5 to 8 swap the sides."""
 
 WIDE_GRAY = ("I;16", "I;16L", "I;16B", "I;16N")
 """Pillow's modes for gray pictures of 16 bits."""
 
 WITHOUT_RANGE = ("I", "F")
-"""Pillow's modes for numbers, such as a float TIFF's, of which nobody says which one is white: they are refused."""
+"""Pillow's modes for numbers without a defined white, such as a float TIFF's: they are refused."""
 
 _HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs", b"mif1", b"msf1")
 
 FORMATS = ("AVIF", "BMP", "GIF", "ICO", "JPEG", "JPEG2000", "PNG", "PPM", "QOI", "TGA", "TIFF", "WEBP")
-"""The formats that are read, by Pillow's names. Pillow knows more, and some of them start a program to read a file
-(Ghostscript for EPS), or open another file inside of it: what is not named here is never opened. HEIC is read by a
-package of its own."""
+"""The formats that are read, by Pillow's names. Pillow supports more, but some of them start a program to read a file
+(Ghostscript for EPS), or open another file that they name: formats not listed here are never opened. HEIC is read by a
+separate package."""
 
 
 def decode(source: PictureSource, max_pixels: int = MAX_PIXELS, reduction: int = 1) -> tuple[Pixels, BitmapPixelFormat]:
@@ -53,7 +53,7 @@ def decode(source: PictureSource, max_pixels: int = MAX_PIXELS, reduction: int =
 
     Args:
         source: what to read.
-        max_pixels: how many pixels it may state that it has.
+        max_pixels: the most pixels that it may claim to hold.
         reduction: 1, 2, 4 or 8: a JPEG's sides are divided by it, rounded up; other formats ignore it.
     """
     with opened(source, max_pixels) as (image, file):
@@ -67,7 +67,7 @@ def decode(source: PictureSource, max_pixels: int = MAX_PIXELS, reduction: int =
 
 
 def _decode_jpeg(data: bytes, image: Image, reduction: int) -> tuple[Pixels, BitmapPixelFormat] | None:
-    """What Pillow makes of a JPEG, in less time; None for a damaged file: Pillow reads some, and describes others."""
+    """The same as Pillow, but faster, for a JPEG; None for a damaged file, which Pillow reads or describes."""
     import simplejpeg
 
     width, height = (-(-side // reduction) for side in image.size)
@@ -86,14 +86,14 @@ def _as_shown(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
 
 
 def orientation_of(image: Image) -> int:
-    """EXIF's orientation that must still be applied: Pillow turns TIFF itself, and gives turned sizes for it."""
+    """EXIF's orientation that remains to be applied: Pillow turns TIFF itself, and reports turned sizes for it."""
     return 1 if image.format == "TIFF" else int(image.getexif().get(ORIENTATION, 1))
 
 
 class EncodedPicture:
-    """A picture file in memory, of which only the head has been read: it is decoded once the wanted size is known.
+    """A picture file in memory with only its header read: it is decoded once the wanted size is known.
 
-    `width` and `height` are those after EXIF has turned the picture. Errors are those of `opened`.
+    `width` and `height` are those after EXIF has turned the picture. Raises as `opened` does.
     """
 
     def __init__(self, source: PictureSource, max_pixels: int = MAX_PIXELS) -> None:
@@ -107,19 +107,19 @@ class EncodedPicture:
         """The pixels.
 
         Args:
-            shrink: by how much the caller will shrink the picture. A JPEG is then decoded to a half, a quarter or an
-                eighth of its sides, which is never less than twice the size that the caller wants.
+            shrink: the factor by which the caller will shrink the picture. A JPEG is then decoded at a half, a quarter
+                or an eighth of its sides, but never below twice the size that the caller wants.
         """
         return decode(self._data, self._max_pixels, next((part for part in (8, 4, 2) if shrink >= 2 * part), 1))
 
 
 @contextmanager
 def opened(source: PictureSource, max_pixels: int = MAX_PIXELS) -> Iterator[tuple[Image, BinaryIO]]:
-    """Opens a picture file, its bytes or a stream of them with Pillow; errors in the block become those of `decode`.
+    """Opens a picture file, its bytes or a stream with Pillow; translates errors in the block to those of `decode`.
 
     Raises:
         PictureNotFoundError: there is no such file.
-        PictureError: it is not a picture, or it is damaged, or larger than `max_pixels`.
+        PictureError: it is not a picture, is damaged, or is larger than `max_pixels`.
     """
     from PIL.Image import DecompressionBombError, DecompressionBombWarning
 
@@ -135,13 +135,13 @@ def opened(source: PictureSource, max_pixels: int = MAX_PIXELS) -> Iterator[tupl
     ):
         try:
             image = _identify(file, name)
-        except (DecompressionBombError, DecompressionBombWarning):  # ICO's and WebP's readers check before they open
+        except (DecompressionBombError, DecompressionBombWarning):  # ICO's and WebP's readers check before opening
             with raised_pillow_limit(max_pixels):
                 image = _identify(file, name)
         width, height = image.size
         if not 0 < width * height <= max_pixels:
             raise PictureError(
-                f"{name} claims {width}x{height} pixels, and {max_pixels:,} are allowed.",
+                f"{name} claims {width}x{height} pixels, but {max_pixels:,} are allowed.",
                 hint="If that is intended, allow more: load(source, max_pixels=...).",
             )
         with raised_pillow_limit(width * height):
@@ -150,14 +150,14 @@ def opened(source: PictureSource, max_pixels: int = MAX_PIXELS) -> Iterator[tupl
 
 _limit_lock = threading.Lock()
 _limits: list[int] = []
-"""While pictures beyond Pillow's limit are read: that limit, and their sizes."""
+"""Pillow's limit, and the sizes of the pictures beyond it that are being read."""
 
 
 @contextmanager
 def raised_pillow_limit(pixels: int) -> Iterator[None]:
-    """Within the block, Pillow decodes so many pixels: some of its readers check its limit, too, whatever we allow.
+    """Within the block, Pillow decodes this many pixels: some of its readers check its limit regardless of ours.
 
-    That limit is one for the process. So it is raised for pictures alone that are beyond it, and while one is read.
+    That limit is global to the process, so it is raised only for pictures beyond it, and only while one is read.
     """
     from PIL import Image
 
@@ -186,16 +186,16 @@ def _path_or_bytes(source: object) -> str | os.PathLike[str] | bytes:
     if is_stream(source):
         return read_bytes(source, "The picture stream", PictureError)
     raise InvalidArgumentError(
-        f"A picture is loaded from a path, bytes or a binary stream, not from {type_name(source)}.",
+        f"Expected a path, bytes or a binary stream, got {type_name(source)}.",
         hint="For an array, use from_array; for a Pillow image, from_pil.",
     )
 
 
 @contextmanager
 def _translate_errors(failure: str, hint: str, source: object = None) -> Iterator[None]:
-    """Makes Pillow's errors ours: for damaged files its decoders raise nearly every kind of exception.
+    """Translates Pillow's errors to ours: for damaged files its decoders raise nearly every kind of exception.
 
-    Of a file that is no picture, the error says what it is: people pass saved web pages, pointers of Git LFS, models.
+    For a file that is not a picture, the error says what it is: people pass saved web pages, Git LFS pointers, models.
     """
     try:
         yield
@@ -215,15 +215,15 @@ def _translate_errors(failure: str, hint: str, source: object = None) -> Iterato
 
 
 def _identify(file: BinaryIO, name: str) -> Image:
-    """The image that one of Pillow's plugins for `FORMATS` makes of a file, its pixels not read yet.
+    """The image that one of Pillow's plugins for `FORMATS` makes of a file, with its pixels not read yet.
 
-    `PIL.Image.open` does the same, but its limit on sizes is the process's, and not the caller's.
+    `PIL.Image.open` does the same, but its limit on sizes applies to the process, not to the caller.
     """
     from PIL import Image, UnidentifiedImageError
 
     file.seek(0)
     prefix = file.read(16)
-    for load_plugins in (Image.preinit, Image.init):  # loading those of rare formats, too, takes a while
+    for load_plugins in (Image.preinit, Image.init):  # loading those of rare formats takes a while
         load_plugins()
         for kind in Image.ID:
             factory, accepts = Image.OPEN[kind]
@@ -232,9 +232,9 @@ def _identify(file: BinaryIO, name: str) -> Image:
                     file.seek(0)
                     return factory(file, "")
             except (SyntaxError, IndexError, TypeError, struct.error):
-                continue  # it begins like a file of that kind, but is none
+                continue  # it begins like a file of that kind, but is not one
     if prefix[4:8] != b"ftyp" or prefix[8:12] not in _HEIF_BRANDS:
-        raise UnidentifiedImageError("no decoder knows what it is")
+        raise UnidentifiedImageError("no decoder recognises it")
     try:
         from pillow_heif import HeifImageFile
     except ImportError as error:
@@ -243,7 +243,7 @@ def _identify(file: BinaryIO, name: str) -> Image:
             hint="Install it: pip install pillow-heif.",
         ) from error
     file.seek(0)
-    image: Image.Image = HeifImageFile(file, "")  # by itself: registering it would change Pillow for the whole process
+    image: Image.Image = HeifImageFile(file, "")  # directly: registering it would change Pillow for the process
     return image
 
 
@@ -259,12 +259,12 @@ def turned(pixels: Pixels, orientation: int) -> Pixels:
 
 
 def from_pil(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
-    """The pixels of a Pillow image, copied: gray as GRAY8, with transparency as RGBA8, all else as RGB8.
+    """The pixels of a Pillow image, copied: gray as GRAY8, with transparency as RGBA8, everything else as RGB8.
 
-    As `decode` does, it turns them as EXIF says, if that has not been done, and converts their colours to sRGB.
+    Like `decode`, it turns them as EXIF states, if that has not been done, and converts their colours to sRGB.
 
     Raises:
-        InvalidArgumentError: no pixels, or numbers without a range.
+        InvalidArgumentError: no pixels, or numbers without a defined range.
         PictureError: the image has been closed, or its file is damaged.
     """
     with _translate_errors("The Pillow image cannot be read", "Keep it open until it is bound."):
@@ -280,7 +280,7 @@ def stored_pixels(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
     """The pixels of a Pillow image as they are stored: neither turned nor converted to sRGB.
 
     Raises:
-        InvalidArgumentError: numbers without a range.
+        InvalidArgumentError: numbers without a defined range.
     """
     if image.mode in WIDE_GRAY:
         return to_eight_bits(np.asarray(image, np.uint16)), BitmapPixelFormat.GRAY8
@@ -288,7 +288,7 @@ def stored_pixels(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
         return np.array(image.convert("L")), BitmapPixelFormat.GRAY8
     if image.mode in WITHOUT_RANGE:
         raise InvalidArgumentError(
-            f"A Pillow image of mode {image.mode} has no range, so that white is unknown.",
+            f"A Pillow image of mode {image.mode} has no defined range, so white is unknown.",
             hint='With the number that is white, bind image.point(lambda level: level * 255 / white).convert("L").',
         )
     if image.has_transparency_data:
@@ -296,7 +296,7 @@ def stored_pixels(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
     return np.array(image.convert("RGB")), BitmapPixelFormat.RGB8
 
 
-# Colour profiles: colours are brought to sRGB.
+# Colour profiles: colours are converted to sRGB.
 
 
 def has_foreign_colours(image: Image) -> bool:
@@ -319,7 +319,7 @@ def _is_srgb(profile: bytes) -> bool:
 def in_srgb(image: Image) -> Image:
     """The image with its colours converted to sRGB, where its profile names another colour space.
 
-    Gray pictures of any depth become gray ones of 8 bits.
+    Gray pictures of any depth become 8-bit gray pictures.
     """
     if image.mode in WITHOUT_RANGE or not has_foreign_colours(image):
         return image
@@ -349,10 +349,10 @@ def in_srgb(image: Image) -> Image:
 
 @lru_cache(32)
 def _gray_table(profile: bytes) -> Pixels:
-    """The byte in sRGB of each of the 65536 levels of a gray profile.
+    """The sRGB byte of each of the 65536 levels of a gray profile.
 
-    LittleCMS is asked once for each level, without its optimisation: that goes over 33 points alone, and is up to ten
-    levels wrong in the dark.
+    LittleCMS is called once per level, without its optimisation, which uses only 33 points and is up to ten levels
+    wrong in the dark.
     """
     from PIL import Image, ImageCms
 
@@ -377,16 +377,16 @@ def to_pil(pixels: Pixels, pixel_format: BitmapPixelFormat) -> Image:
 def save(
     pixels: Pixels, pixel_format: BitmapPixelFormat, target: str | os.PathLike[str] | BinaryIO, kind: str = ""
 ) -> None:
-    """Writes a picture file, whole or not at all, or into an open file; an opaque alpha channel is left out.
+    """Writes a picture file, whole or not at all, or writes into an open file; omits an opaque alpha channel.
 
     Args:
         pixels: the picture.
-        pixel_format: how its pixels lie.
+        pixel_format: the layout of its pixels.
         target: the path, or an open binary file.
-        kind: Pillow's name of the format ("PNG"); by default, what the target's name ends with.
+        kind: Pillow's name of the format ("PNG"); by default, the format of the ending of the target's name.
 
     Raises:
-        PictureError: the name's ending is that of no picture format, or the format refuses the picture.
+        PictureError: no picture format has the name's ending, or the format refuses the picture.
     """
     image = to_pil(pixels, pixel_format)
     if image.mode == "RGBA" and image.getchannel("A").getextrema() == (255, 255):
@@ -406,16 +406,16 @@ def save(
 
 
 def _kind_of(name: str, kind: str) -> str:
-    """The format that is asked for, or that a name ends with, where Pillow writes it."""
+    """The requested format, or that of a name's ending, if Pillow writes it."""
     from PIL import Image
 
     kinds, ending = Image.registered_extensions(), os.path.splitext(name)[1].lower()
-    # No ending is no format's: Pillow registers whatever a SPIDER file was saved as, which may be none.
+    # No ending means no format: Pillow registers whatever a SPIDER file was saved as, possibly with no ending.
     pillow_kind = kind.upper() or (kinds.get(ending) if ending else None)
     if pillow_kind is not None and pillow_kind in Image.SAVE:
         return pillow_kind
     if kind:
-        raise PictureError(f"Pillow writes no {kind!r}.", hint='Use "PNG", "JPEG" or "WEBP".')
+        raise PictureError(f"Pillow cannot write {kind!r}.", hint='Use "PNG", "JPEG" or "WEBP".')
     raise PictureError(
         f"{name}: Its name does not end like a picture file that can be written.",
         hint='Use .png, .jpg or .webp; in Python, save(file, kind="PNG") says the format, too.',

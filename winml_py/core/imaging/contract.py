@@ -1,4 +1,4 @@
-"""ImageContract: everything that turns a picture into the numbers a model was trained on."""
+"""ImageContract: how a picture becomes the numbers that a model was trained on."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ METADATA_FIELDS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "Image.Exact": ("exact", {"True": True, "False": False}),
     "Image.Gray": ("gray", {gray.name.title(): gray for gray in ImageGray}),
 }
-"""For each key of the metadata: the contract's field, and the words for its values where these are not numbers."""
+"""For each key of the metadata: the contract's field, and the words for its values if they are not numbers."""
 METADATA_KEYS = (*METADATA_FIELDS, "Image.ColorSpaceGamma")
 """The keys of a contract, and Windows ML's for the gamma, which can only be sRGB."""
 
@@ -79,30 +79,29 @@ METADATA_KEYS = (*METADATA_FIELDS, "Image.ColorSpaceGamma")
 class ImageContract(Fields):
     """How a picture becomes a model's tensor: number = (byte / scale - shift - mean) / std, channel by channel.
 
-    Scale and shift are those of the range: 1 and 0 for 0 to 255, 255 and 0 for 0 to 1, 127.5 and 1 for -1 to 1;
-    all of it in float32, one step after the other, as Windows ML and torchvision do it, and rounded once to the
-    tensor's type. The same contract leads back from an output's numbers to a picture.
+    Scale and shift are those of the range: 1 and 0 for 0 to 255, 255 and 0 for 0 to 1, 127.5 and 1 for -1 to 1. All
+    steps are computed in float32, one after the other, as in Windows ML and torchvision, and the result is rounded once
+    to the tensor's type. The same contract converts an output's numbers back to a picture.
 
     Attributes:
         pixel_format: the order of the channels: `RGB8`, `BGR8` or `GRAY8` (`RGBA8` and `BGRA8` mean the first two:
             there is never an alpha channel in a tensor).
         pixel_range: what the bytes 0 to 255 become first.
-        mean: the number that is then subtracted from each channel, in the order of `pixel_format`; 0 by default.
-        std: the number that each channel is then divided by; 1 by default.
+        mean: the number then subtracted from each channel, in the order of `pixel_format`; 0 by default.
+        std: the number that each channel is finally divided by; 1 by default.
         layout: NCHW, or NHWC where stated; never guessed.
-        tensor_kind: `FLOAT`, `FLOAT16` or `UINT8`; None is the feature's own.
+        tensor_kind: `FLOAT`, `FLOAT16` or `UINT8`; None means the feature's.
         crop_mode: what happens to a picture of another aspect ratio.
-        kernel: how it is scaled.
+        kernel: the filter that scales it.
         pad: red, green and blue of the padding, 0 to 255.
-        size: height and width that the tensor gets where the model leaves them free; None where the contract does not
-            state them.
+        size: height and width of the tensor where the model leaves them free; None if the contract does not state them.
         scaling: the size that a picture is scaled to before it is cropped or padded, in place of `crop_mode`.
         exact: whether an antialiased kernel gives Pillow's own levels, at several times the cost. Otherwise a level may
             differ by one, and with a cubic kernel or Lanczos, rarely, by two.
         gray: how colours become gray, for `GRAY8`.
 
     Raises:
-        InvalidArgumentError: numbers or words that mean nothing, such as a std of 0.
+        InvalidArgumentError: invalid numbers or words, such as a std of 0.
 
     Example:
         >>> from winml_py import ImageContract
@@ -127,7 +126,7 @@ class ImageContract(Fields):
     gray: ImageGray = ImageGray.WINDOWS
 
     def __post_init__(self) -> None:
-        """Brings each field to its one form, so that equal contracts are equal."""
+        """Normalises each field, so that equal contracts compare equal."""
         checked = {
             "pixel_format": _channel_order(self.pixel_format),
             "pad": _levels(self.pad),
@@ -138,27 +137,27 @@ class ImageContract(Fields):
             if isinstance(field.default, IntEnum) and field.name not in checked:
                 value, what = getattr(self, field.name), f"The {field.name} of an image contract"
                 checked[field.name] = member(type(field.default), value, what)
-        for name, value in checked.items():  # around the frozen dataclass, which nobody has seen yet
+        for name, value in checked.items():  # bypasses the frozen dataclass, which nobody has seen yet
             object.__setattr__(self, name, value)
         if self.gray is not ImageGray.WINDOWS and self.channels > 1:
             raise InvalidArgumentError(
-                f"The contract says how colours become gray, and its tensor is {self.pixel_format.name}.",
+                f"The contract says how colours become gray, but its tensor is {self.pixel_format.name}.",
                 hint="Leave gray out, or state GRAY8.",
             )
         for name in ("mean", "std"):
             object.__setattr__(self, name, self._per_channel(name))
-        # In float32, as tensors are computed: 1e-50 is a number here, and 0 there.
+        # In float32, as tensors are computed: it rounds 1e-50 to 0.
         if 0 in np.array(self.std).astype(np.float32):
-            raise InvalidArgumentError("A std of 0 cannot be divided by.", hint="Leave the std out, or write 1.")
+            raise InvalidArgumentError("Expected a std other than 0.", hint="Leave the std out, or write 1.")
         if self.tensor_kind is not None and self.tensor_kind not in METADATA_FIELDS["Image.DataType"][1].values():
-            raise InvalidArgumentError(f"A picture's tensor is FLOAT, FLOAT16 or UINT8, not {self.tensor_kind!r}.")
+            raise InvalidArgumentError(f"Expected a FLOAT, FLOAT16 or UINT8 tensor, got {self.tensor_kind!r}.")
         if self.scaling is not None and not isinstance(self.scaling, ImageScaling):
             raise InvalidArgumentError(
                 f"The scaling of an image contract is {self.scaling!r}.", hint="Write ImageScaling(shortest_side=256)."
             )
         if self.scaling is not None and self.crop_mode is not ImageCropMode.CENTER:
             raise InvalidArgumentError(
-                f"The contract states a scaling, and the crop mode {self.crop_mode.name}, whose place that takes.",
+                f"The contract states both a scaling and the crop mode {self.crop_mode.name}; expected one of them.",
                 hint="Leave one out: scaling=None, or no crop_mode.",
             )
 
@@ -175,7 +174,7 @@ class ImageContract(Fields):
         if len(numbers) not in (0, self.channels) or not fits:
             raise InvalidArgumentError(
                 f"The {name} of a {self.pixel_format.name} contract is {value!r}.",
-                hint=f"It is one finite number, or {self.channels}: one for each channel.",
+                hint=f"Expected one finite number, or {self.channels}: one for each channel.",
             )
         return numbers
 
@@ -202,7 +201,7 @@ class ImageContract(Fields):
 
     @classmethod
     def yolo(cls) -> ImageContract:
-        """Ultralytics' detectors: red, green, blue from 0 to 1, whole with gray padding, scaled as OpenCV does."""
+        """Ultralytics' detectors: red, green, blue from 0 to 1; whole picture with gray padding; OpenCV's scaling."""
         return cls(
             BitmapPixelFormat.RGB8,
             LearningModelPixelRange.ZERO_TO_ONE,
@@ -213,7 +212,7 @@ class ImageContract(Fields):
 
     @classmethod
     def clip(cls) -> ImageContract:
-        """OpenAI's CLIP, and what was trained after it."""
+        """OpenAI's CLIP, and models trained like it."""
         return cls(
             BitmapPixelFormat.RGB8,
             LearningModelPixelRange.ZERO_TO_ONE,
@@ -223,10 +222,10 @@ class ImageContract(Fields):
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, str]) -> ImageContract:
-        """The contract that a model's `metadata_props` state; fields that they leave out have their default.
+        """The contract that a model's `metadata_props` state; fields that they leave out get their defaults.
 
         Raises:
-            InvalidArgumentError: an unknown word under a key of Windows ML's or of ours.
+            InvalidArgumentError: an unknown word under one of Windows ML's keys or ours.
         """
         return cls(
             **{name: _value(key, metadata[key]) for key, (name, _) in METADATA_FIELDS.items() if key in metadata}
@@ -273,8 +272,8 @@ class ImageContract(Fields):
         if BitmapPixelFormat.GRAY8 in (order, self.pixel_format):
             if len(set(mean)) > 1 or len(set(std)) > 1:
                 raise InvalidArgumentError(
-                    f"The mean and the std of {self.describe()} are of colours, and {order.name} has none.",
-                    hint="Say them anew: replace(contract, pixel_format=..., mean=..., std=...).",
+                    f"The mean and the std of {self.describe()} are per colour, but {order.name} has none.",
+                    hint="State them again: replace(contract, pixel_format=..., mean=..., std=...).",
                 )
             mean, std = mean[:1], std[:1]
         elif order is not self.pixel_format:
@@ -283,11 +282,11 @@ class ImageContract(Fields):
         return replace(self, pixel_format=order, mean=mean, std=std, gray=gray)
 
     def axes(self) -> tuple[int, int, int]:
-        """Where channels, height and width stand in a shape of four dimensions."""
+        """The positions of channels, height and width in a shape of four dimensions."""
         return (1, 2, 3) if self.layout is TensorLayout.NCHW else (3, 1, 2)
 
     def describe(self) -> str:
-        """The contract in one line, without the fields that have their default."""
+        """The contract in one line, without the fields that have their defaults."""
         parts = [self.pixel_format.name, self.pixel_range.name.lower()]
         for field in fields(self)[2:]:
             value = getattr(self, field.name)
@@ -336,12 +335,12 @@ def _numbers_of(pixel_range: LearningModelPixelRange, mean: Floats, std: Floats,
 
 
 def pad_levels(contract: ImageContract) -> tuple[int, ...]:
-    """The colour around a picture in the order of the tensor's channels; a contract states it red first."""
+    """The padding colour in the order of the tensor's channels; a contract states it red first."""
     return contract.pad[::-1] if contract.pixel_format is BitmapPixelFormat.BGR8 else contract.pad
 
 
 def has_gray_padding(contract: ImageContract) -> bool:
-    """Whether the padding is a level of gray, which needs one plane and not three."""
+    """Whether the padding is a level of gray, which needs one plane instead of three."""
     return len(set(contract.pad)) == 1
 
 
@@ -351,7 +350,7 @@ def _channel_order(pixel_format: BitmapPixelFormat) -> BitmapPixelFormat:
             return order
     raise InvalidArgumentError(
         f"The pixel format of a contract is {pixel_format!r}.",
-        hint="It is BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8 or BitmapPixelFormat.GRAY8.",
+        hint="Expected BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8 or BitmapPixelFormat.GRAY8.",
     )
 
 
@@ -361,7 +360,7 @@ def _levels(pad: Any) -> tuple[int, ...]:
     except TypeError:
         levels = ()
     if len(levels) != 3 or not all(0 <= level <= 255 for level in levels):
-        raise InvalidArgumentError(f"The pad colour is {pad!r}.", hint="It is red, green, blue, 0 to 255.")
+        raise InvalidArgumentError(f"The pad colour is {pad!r}.", hint="Expected red, green and blue, 0 to 255.")
     return levels
 
 
@@ -374,7 +373,7 @@ def size_of(size: Any) -> Size | None:
     except TypeError:
         sides = ()
     if len(sides) != 2 or not all(0 < side <= 1 << 20 for side in sides):
-        raise InvalidArgumentError(f"The size of an image contract is {size!r}.", hint="It is height and width.")
+        raise InvalidArgumentError(f"The size of an image contract is {size!r}.", hint="Expected height and width.")
     return sides[0], sides[1]
 
 

@@ -1,4 +1,4 @@
-"""From a model's numbers back to a picture."""
+"""Converts a model's numbers back to a picture."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .resize import resize
 def to_bytes(
     numbers: Array, contract: ImageContract, channel: int, out: Pixels, buffers: BufferCache | None = None
 ) -> None:
-    """The bytes that one channel's numbers stand for: scale * (v * std + mean + shift), half to even, 0 to 255.
+    """The bytes that one channel's numbers mean: scale * (v * std + mean + shift), half to even, 0 to 255.
 
     NaN becomes 0. Windows ML rounds half up in the last few columns of a picture; we use one rule.
 
@@ -50,7 +50,7 @@ def detensorize(
     Args:
         tensor: channels x height x width, or height x width x channels, as the contract says; float32, float16 or
             uint8; 1 or 3 channels.
-        contract: how the picture lies in it.
+        contract: how the tensor encodes the picture.
         bitmap: written in place.
         buffers: memory to reuse from call to call.
     """
@@ -93,7 +93,7 @@ def _fill(
         opaque[:] = 255
         ordered.append(opaque)
     width, channels = pixels.shape[1:]
-    if pixels.strides == (width * channels, channels, 1):  # of one pixel numpy calls any strides contiguous
+    if pixels.strides == (width * channels, channels, 1):  # for one pixel, numpy calls any strides contiguous
         import cv2
 
         cv2.merge(ordered, pixels)

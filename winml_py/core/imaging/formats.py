@@ -13,11 +13,11 @@ from ..base.arrays import Array, Pixels
 
 
 class Layout(NamedTuple):
-    """How a pixel lies in memory.
+    """The layout of a pixel in memory.
 
     Attributes:
         dtype: uint8 or uint16.
-        channels: numbers a pixel; 1 means the array has no channel axis; 0 means brightness and colour lie apart.
+        channels: numbers per pixel; 1 means no channel axis; 0 means that brightness and colour are separate planes.
         rgb: the positions of red, green and blue among the channels; all 0 for gray.
     """
 
@@ -32,7 +32,7 @@ class Layout(NamedTuple):
 
     @property
     def is_planar(self) -> bool:
-        """Whether brightness and colour lie apart: a plane of brightness, and half a plane of colour below it."""
+        """Whether brightness and colour are separate: a plane of brightness above half a plane of colour."""
         return self.channels == 0
 
     def shape(self, width: int, height: int) -> tuple[int, ...]:
@@ -60,8 +60,8 @@ _LAYOUTS = {
     BitmapPixelFormat.YUY2: Layout(np.uint8, 2),
 }
 VIDEO_FORMATS = (BitmapPixelFormat.NV12, BitmapPixelFormat.P010, BitmapPixelFormat.YUY2)
-"""Brightness for each pixel, colour for each second one: ITU-R BT.601, 16 to 235, as OpenCV converts them. These are
-what cameras give."""
+"""Brightness for every pixel, colour for every second one: ITU-R BT.601, 16 to 235, as OpenCV converts them. Cameras
+give these formats."""
 INTERLEAVED_FORMATS = (
     BitmapPixelFormat.GRAY8,
     BitmapPixelFormat.RGB8,
@@ -69,11 +69,11 @@ INTERLEAVED_FORMATS = (
     BitmapPixelFormat.RGBA8,
     BitmapPixelFormat.BGRA8,
 )
-"""Those of 8 bits, with all channels of a pixel side by side."""
+"""The 8-bit formats with all channels of a pixel side by side."""
 
 
 def layout_of(pixel_format: BitmapPixelFormat) -> Layout:
-    """The layout of a format; InvalidArgumentError for UNKNOWN, and for what is no format."""
+    """The layout of a format; InvalidArgumentError for UNKNOWN, and for anything that is not a format."""
     layout = _LAYOUTS.get(pixel_format)
     if layout is None:
         names = ", ".join(held.name for held in _LAYOUTS)
@@ -95,7 +95,7 @@ def require_even(pixel_format: BitmapPixelFormat, width: int, height: int) -> No
 
 
 def to_eight_bits(pixels: Pixels) -> Pixels:
-    """Scales 16-bit numbers to 8 bits, rounding to the nearest: v / 257. Other arrays pass as they are."""
+    """Scales 16-bit numbers to 8 bits, rounding to the nearest: v / 257. Other arrays are returned unchanged."""
     if pixels.dtype != np.uint16:
         return pixels
     return ((pixels.astype(np.uint32) + 128) // 257).astype(np.uint8)
@@ -117,7 +117,7 @@ def video_to_bgr(pixels: Pixels, pixel_format: BitmapPixelFormat, out: Pixels | 
 
     if pixel_format == BitmapPixelFormat.YUY2:
         return cv2.cvtColor(pixels, cv2.COLOR_YUV2BGR_YUY2, out)
-    if pixel_format == BitmapPixelFormat.P010:  # ten bits, at the upper end of sixteen
+    if pixel_format == BitmapPixelFormat.P010:  # ten bits, in the upper bits of sixteen
         pixels = (pixels >> 8).astype(np.uint8)
     return cv2.cvtColor(pixels, cv2.COLOR_YUV2BGR_NV12, out)
 
@@ -129,9 +129,9 @@ def _to_video_format(bgr: Pixels, pixel_format: BitmapPixelFormat) -> Pixels:
     require_even(pixel_format, width, height)
     if pixel_format == BitmapPixelFormat.YUY2:
         return cv2.cvtColor(bgr, cv2.COLOR_BGR2YUV_YUY2)
-    # OpenCV reads NV12, and writes only I420, whose two planes of colour lie one behind the other.
+    # OpenCV reads NV12 but writes only I420, whose two colour planes follow each other.
     planes = cv2.cvtColor(bgr, cv2.COLOR_BGR2YUV_I420)
-    colour = planes[height:].reshape(2, -1).T.reshape(height // 2, width)  # U and V by turns
+    colour = planes[height:].reshape(2, -1).T.reshape(height // 2, width)  # U and V alternate
     video = np.concatenate([planes[:height], colour])
     return video if pixel_format == BitmapPixelFormat.NV12 else video.astype(np.uint16) << 8
 
@@ -139,7 +139,7 @@ def _to_video_format(bgr: Pixels, pixel_format: BitmapPixelFormat) -> Pixels:
 def gray_of(colours: Sequence[Pixels], out: Pixels, buffers: BufferCache) -> None:
     """Writes Windows ML's gray into `out`: the weighted sum of red, green and blue in float32, truncated to a byte.
 
-    As in `CpuTensorizer.h`. All are uint8 of one shape.
+    As in `CpuTensorizer.h`. All arrays are uint8 of one shape.
     """
     total, term = (buffers.get(name, out.shape, np.float32) for name in ("gray total", "gray term"))
     np.multiply(colours[0], np.float32(GRAY_WEIGHTS[0]), out=total)
@@ -182,7 +182,7 @@ def convert(pixels: Pixels, source: BitmapPixelFormat, target: BitmapPixelFormat
 def convert_alpha(
     pixels: Pixels, pixel_format: BitmapPixelFormat, source: BitmapAlphaMode, target: BitmapAlphaMode
 ) -> Pixels:
-    """The picture with its colours multiplied by alpha, or divided by it: a new array, or `pixels` itself."""
+    """The picture with its colours multiplied by alpha or divided by it: a new array, or `pixels` itself."""
     both = {source, target}
     if layout_of(pixel_format).channels != 4 or both != {BitmapAlphaMode.STRAIGHT, BitmapAlphaMode.PREMULTIPLIED}:
         return pixels
@@ -200,23 +200,23 @@ def convert_alpha(
 
 
 GRAY_WEIGHTS = (0.2126, 0.7152, 0.0722)
-"""What red, green and blue give to gray: ITU-R BT.709's weights, as Windows ML has them (`CpuTensorizer.h`)."""
+"""The weights of red, green and blue in gray: ITU-R BT.709, as in Windows ML (`CpuTensorizer.h`)."""
 
 LUMA_WEIGHTS = (9798 / 32768, 19235 / 32768, 3735 / 32768)
-"""0.299, 0.587 and 0.114 (BT.601) as OpenCV has them: sums of bytes by them are exact in float32, and so is the half
+"""0.299, 0.587 and 0.114 (BT.601) as in OpenCV: float32 sums of bytes weighted by them are exact, and so is the half
 that rounds them. Pillow's have one bit more."""
 
 
 def linear_gray(colours: Sequence[Array]) -> Array:
     """The gray that Windows makes of red, green and blue, uint8: mixed in linear light, to the nearest level.
 
-    It takes the curve of sRGB (IEC 61966-2-1) away, mixes the colours, and puts the curve back. Windows ML's
-    tensorizer mixes the bytes themselves: that is `gray_of`.
+    It removes the curve of sRGB (IEC 61966-2-1), mixes the colours, and applies the curve again. Windows ML's
+    tensorizer mixes the bytes themselves: see `gray_of`.
     """
     light: Array = np.zeros(colours[0].shape)
     for plane, weight in zip(colours, GRAY_WEIGHTS, strict=True):
         light += (_light_of(np.arange(256)) * weight)[plane]
-    limits = _light_of(np.arange(255) + 0.5)  # from which on the next level is nearer
+    limits = _light_of(np.arange(255) + 0.5)  # above each, the next level is nearer
     return np.searchsorted(limits, light, side="right").astype(np.uint8)
 
 
@@ -225,18 +225,18 @@ def _light_of(levels: Array) -> Array:
     return np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
 
 
-# Scratch: memory that is reused from call to call.
+# Memory that is reused from call to call.
 
 
 class BufferCache:
-    """Arrays by name, kept as long as their shape stays. For one thread at a time."""
+    """Arrays by name, kept while their shape stays the same. For one thread at a time."""
 
     def __init__(self) -> None:
         self._arrays: dict[str, Array] = {}
         self._planes: list[Array] = []
 
     def get(self, name: str, shape: tuple[int, ...], dtype: object = np.uint8) -> Array:
-        """An array that holds what was last written to it, or undefined numbers; a name has one dtype."""
+        """An array with its last contents, or with undefined numbers; a name has one dtype."""
         array = self._arrays.get(name)
         if array is None or array.shape != shape:
             array = self._arrays[name] = np.empty(shape, dtype)

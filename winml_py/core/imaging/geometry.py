@@ -1,7 +1,7 @@
-"""The placement of a picture in a tensor: which part of it is scaled to which size, and goes where.
+"""The placement of a picture in a tensor: which part of it is scaled to which size, and where it goes.
 
-The rules here use operators, rounding, `choose`, `smaller` and `larger` alone. So the sides of a picture can also be
-values of a graph (`Expression`): the same rules then write nodes, for contracts that are built in.
+These rules use only operators, rounding, `choose`, `smaller` and `larger`, so the sides of a picture can also be values
+of a graph (`Expression`): the same rules then write nodes, for contracts that are built in.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..base.arrays import Size
 T = TypeVar("T")
 
 MOST_PIXELS = 1 << 28
-"""What a picture may be scaled to; of a long thin one, most is cropped afterwards."""
+"""The most pixels that a picture may be scaled to; of a long thin one, most are cropped afterwards."""
 
 
 class BitmapBounds(NamedTuple):
@@ -37,13 +37,13 @@ class BitmapBounds(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """Which part of a picture goes to which part of the tensor: all that the contract and the bounds decide.
+    """Which part of a picture goes to which part of the tensor: everything that the contract and the bounds decide.
 
     Attributes:
-        part: the rectangle of the picture that is used, in its pixels.
+        part: the used rectangle of the picture, in its pixels.
         scaled: height and width that the part is scaled to.
-        cut: the rectangle of the scaled part that is left.
-        target: the rectangle of the tensor that it goes to, of the same size.
+        cut: the rectangle of the scaled part that remains.
+        target: the rectangle of the tensor that `cut` goes to, of the same size.
         picture: height and width of the picture.
         tensor: height and width of the tensor.
     """
@@ -62,16 +62,16 @@ class Placement(NamedTuple):
 
     @property
     def has_padding(self) -> bool:
-        """Whether there is room around the picture in the tensor."""
+        """Whether the tensor has padding around the picture."""
         return (self.target.height, self.target.width) != self.tensor
 
     @property
     def shrink(self) -> tuple[float, float]:
-        """By how much the width and the height shrink; less than 1 where they grow."""
+        """The factors by which width and height shrink; less than 1 where they grow."""
         return self.part.width / self.scaled[1], self.part.height / self.scaled[0]
 
     def reduced_to(self, width: int, height: int) -> Placement:
-        """The same for a copy of the picture that is smaller: the part is as much of it as it was."""
+        """The same for a smaller copy of the picture: the part covers the same share of it."""
         across, down = width / self.picture[1], height / self.picture[0]
         left, top = round(self.part.x * across), round(self.part.y * down)
         right, bottom = round((self.part.x + self.part.width) * across), round((self.part.y + self.part.height) * down)
@@ -98,12 +98,12 @@ def compute_placement(
         tensor_height: of the tensor; None where nothing fixes it. With one free side, the picture is scaled to the
             other, and its aspect ratio is kept; with two, the picture keeps its size, unless the scaling states one.
         mode: what happens where the aspect ratios differ.
-        bounds: the part to use. Where the mode crops, it is stretched and not cropped again, as in Windows ML; where
-            the mode pads, it keeps its aspect ratio.
+        bounds: the part to use. If the mode crops, it is stretched and not cropped again, as in Windows ML; if the mode
+            pads, it keeps its aspect ratio.
         scaling: the size that the part is scaled to, in place of the mode.
 
     Raises:
-        InvalidBindingError: the bounds leave the picture, or it would be scaled to more than 2**28 pixels.
+        InvalidBindingError: the bounds extend beyond the picture, or it would be scaled to more than 2**28 pixels.
         InvalidArgumentError: the scaling is relative to a size that nothing fixes.
     """
     if bounds is not None:
@@ -116,9 +116,9 @@ def compute_placement(
     if rows * columns > max(MOST_PIXELS, tensor[0] * tensor[1]):
         raise InvalidBindingError(
             f"A picture of {width}x{height} would be scaled to {columns}x{rows} pixels.",
-            hint="Bind a part of it, BitmapBounds, or state another scaling in the contract.",
+            hint="Bind a part of it with BitmapBounds, or state another scaling in the contract.",
         )
-    # Bounds are the part, also where the mode would take less of them.
+    # Bounds are the part, even where the mode would use less of them.
     return placement if bounds is None or scaling is not None else placement._replace(part=bounds)
 
 
@@ -132,7 +132,7 @@ def place(
 ) -> Placement:
     """Where a region of a picture goes, as numbers or as values of a graph; see `compute_placement`.
 
-    A side of the tensor is stated, or a scaling.
+    The tensor has a stated side, or there is a scaling.
     """
     if tensor_width is not None and tensor_height is not None:
         tensor = (tensor_height, tensor_width)
@@ -156,7 +156,7 @@ def place(
             wide = tensor_width or 1
             scaled = scaling.followed(region.height * wide / region.width), wide
         tensor = (tensor_height or scaling.padded(scaled[0]), tensor_width or scaling.padded(scaled[1]))
-    # Along each axis, what leaves the tensor is cropped, and the rest is padded.
+    # Along each axis, what extends beyond the tensor is cropped, and the rest is padded.
     top, left = (scaling.offset(side, room) for side, room in zip(scaled, tensor, strict=True))
     height, width = (smaller(side, room) for side, room in zip(scaled, tensor, strict=True))
     cut = BitmapBounds(larger(0, left), larger(0, top), width, height)  # an offset below 0 is room before the picture
@@ -171,8 +171,8 @@ def _full_bounds(size: Size) -> BitmapBounds:
 def center_crop(width: int, height: int, model_width: int, model_height: int) -> BitmapBounds:
     """The largest centred part of a picture that has the model's aspect ratio.
 
-    Windows ML's rule (`CenterAndCropBounds` in `ImageFeatureValue.cpp`), in its float32 arithmetic: the size is
-    rounded half up, the offset down, so that an odd pixel is left over on the right or below. At least one remains.
+    Windows ML's rule (`CenterAndCropBounds` in `ImageFeatureValue.cpp`), in its float32 arithmetic: the size is rounded
+    half up, the offset down, so an odd pixel remains on the right or below. The size is at least 1.
 
     Example:
         >>> center_crop(1920, 1080, 224, 224)
@@ -188,9 +188,9 @@ def center_crop(width: int, height: int, model_width: int, model_height: int) ->
 
 
 def letterbox(width: int, height: int, model_width: int, model_height: int) -> BitmapBounds:
-    """The rectangle in the middle of a tensor that a whole picture fills with its aspect ratio kept.
+    """The centred rectangle of a tensor that a whole picture fills with its aspect ratio kept.
 
-    Sizes are rounded half to even, as in Ultralytics' preprocessing; an odd rest goes right and below.
+    Sizes are rounded half to even, as in Ultralytics' preprocessing; an odd remainder goes right and below.
 
     Example:
         >>> letterbox(1920, 1080, 640, 640)
@@ -207,18 +207,18 @@ _CROP_RULES: dict[ImageCropMode, Callable[[BitmapBounds, BitmapBounds], tuple[Bi
     ImageCropMode.STRETCH: lambda given, tensor: (given, tensor),
     ImageCropMode.LETTERBOX: lambda given, tensor: (given, letterbox(*given[2:], *tensor[2:])),
 }
-"""Each mode's rule, from the rectangle that is given and that of the tensor to the part and the target. A new mode is
-a member of the enumeration, and a rule here. Its word in a model's metadata is the member's name."""
+"""Each mode's rule, from the given rectangle and that of the tensor to the part and the target. A new mode needs a
+member of the enumeration, and a rule here. Its word in a model's metadata is the member's name."""
 
 
 def require_inside(bounds: BitmapBounds, width: int, height: int) -> None:
-    """Refuses a crop that is empty or leaves the picture: InvalidBindingError. Windows ML checks none."""
+    """Refuses a crop that is empty or extends beyond the picture: InvalidBindingError. Windows ML does not check."""
     x, y, crop_width, crop_height = bounds
     if min(x, y) < 0 or min(crop_width, crop_height) < 1 or x + crop_width > width or y + crop_height > height:
         raise InvalidBindingError(
             f"BitmapBounds of {crop_width}x{crop_height} at ({x}, {y}) do not lie inside the picture of "
             f"{width}x{height}.",
-            hint="They are x, y, width and height, in pixels of the picture.",
+            hint="Expected x, y, width and height, in pixels of the picture.",
         )
 
 
@@ -227,38 +227,38 @@ def require_inside(bounds: BitmapBounds, width: int, height: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ImageScaling(Fields):
-    """The size that a picture is scaled to. What is then larger than the tensor is cropped, from the middle; what is
-    smaller is padded.
+    """The size that a picture is scaled to. A result larger than the tensor is cropped from the middle; a smaller one
+    is padded.
 
     Torchvision's, Hugging Face's and timm's pipelines scale by the shorter side and crop afterwards; detectors limit
-    the longer side and pad. State one way: `height` and `width`; `shortest_side`, `longest_side` or both; `crop_ratio`.
+    the longer side and pad. State one of: `height` and `width`; `shortest_side`, `longest_side` or both; `crop_ratio`.
     Without any of them, a picture keeps its size.
 
     Attributes:
-        height: pixels; the picture is stretched to `height` and `width`, whatever its aspect ratio.
+        height: pixels; the picture is stretched to `height` and `width`, at any aspect ratio.
         width: pixels; see `height`.
         keeps_aspect: with `height` and `width`: the picture keeps its aspect ratio, and becomes as large as fits.
         shortest_side: pixels of the shorter side; the other follows.
-        longest_side: pixels of the longer side. With `shortest_side`, the largest that it may have, and the shorter one
-            follows then (DETR).
+        longest_side: pixels of the longer side. With `shortest_side`, the limit, at which the shorter one
+            follows (DETR).
         crop_ratio: the shorter side becomes that of the tensor divided by this, rounded down; 0.875 is 224 of 256.
-        crops_first: with `crop_ratio`: the middle of the picture is cropped first, square, `crop_ratio` of its shorter
-            side, and then scaled (Perceiver).
-        changes_least: with both sides: whichever of the two rules changes the picture less (Depth Anything). Nothing is
+        crops_first: with `crop_ratio`: a square from the middle of the picture, `crop_ratio` of its shorter side, is
+            cropped first, and then scaled (Perceiver).
+        changes_least: with both sides: the rule that changes the picture less is used (Depth Anything). Nothing is
             rounded before the sides become multiples.
         limits_rounded: with both sides: `longest_side` limits the rounded side (torchvision's `max_size`, MaskFormer)
             instead of the exact one (DETR), and the shorter side is rounded as `rounding` says.
-        enlarges: False leaves a picture at its size that would become larger (PaddleOCR's limit of the longer side).
-        shrinks: False leaves a picture at its size that would become smaller (RapidOCR's least shorter side).
-        rounding: of the side that follows.
+        enlarges: False keeps the size of a picture that would become larger (PaddleOCR's limit of the longer side).
+        shrinks: False keeps the size of a picture that would become smaller (RapidOCR's least shorter side).
+        rounding: how the side that follows is rounded.
         multiple: both sides become multiples of this.
-        multiple_rounding: to which multiple.
-        crop_rounding: of the crop's offset: `DOWN` in Hugging Face's processors, `HALF_EVEN` in torchvision and timm.
+        multiple_rounding: how a side is rounded to a multiple.
+        crop_rounding: for the crop's offset: `DOWN` in Hugging Face's processors, `HALF_EVEN` in torchvision and timm.
         pad_multiple: a side that nothing fixes becomes the next multiple of this, by padding (the stride of detectors).
         anchor: where the picture lies in the padding.
 
     Raises:
-        InvalidArgumentError: more than one way, or numbers that mean nothing.
+        InvalidArgumentError: more than one way, or invalid numbers.
 
     Example:
         >>> from winml_py import ImageScaling
@@ -287,7 +287,7 @@ class ImageScaling(Fields):
     anchor: ImageAnchor = ImageAnchor.CENTER
 
     def __post_init__(self) -> None:
-        """Brings each field to its one form."""
+        """Normalises each field."""
         for field in fields(self):
             default, value, what = field.default, getattr(self, field.name), f"The {field.name} of a scaling"
             if isinstance(default, bool):
@@ -305,10 +305,10 @@ class ImageScaling(Fields):
                 hint="State height and width, or shortest_side and longest_side, or crop_ratio.",
             )
         if self.changes_least and self.limits_rounded:
-            raise InvalidArgumentError("changes_least and limits_rounded are two rules.", hint="State one of them.")
+            raise InvalidArgumentError("changes_least excludes limits_rounded.", hint="State one of them.")
         if not self.enlarges and not self.shrinks:
             raise InvalidArgumentError(
-                "A scaling that neither enlarges nor shrinks is none.", hint="Write ImageScaling(), without a side."
+                "A scaling that cannot enlarge or shrink does nothing.", hint="Write ImageScaling(), without a side."
             )
         has_both = self.shortest_side is not None and self.longest_side is not None
         for name, is_used, has_size, needed in (
@@ -327,7 +327,7 @@ class ImageScaling(Fields):
         return f"scaling ({words})" if words else "no scaling"
 
     def to_text(self) -> str:
-        """The fields that do not have their default, as a model's metadata hold them: `shortest_side=256,...`."""
+        """The fields that differ from their defaults, as a model's metadata hold them: `shortest_side=256,...`."""
         pairs = ((field, getattr(self, field.name)) for field in fields(self))
         stated = {field.name: value for field, value in pairs if value != field.default}
         words = (value.name.lower() if isinstance(value, IntEnum) else value for value in stated.values())
@@ -349,7 +349,7 @@ class ImageScaling(Fields):
             ) from None
 
     def scaled(self, width: int, height: int, tensor: Size | None = None) -> Size:
-        """The size that a picture, or the part of it that is used, is scaled to.
+        """The size that a picture, or its used part, is scaled to.
 
         Args:
             width: pixels.
@@ -375,7 +375,7 @@ class ImageScaling(Fields):
         return choose(is_flat, short, long), choose(is_flat, long, short)
 
     def _may_scale(self, factor: float) -> bool:
-        """Whether a picture may become so many times as large."""
+        """Whether a picture may be scaled by this factor."""
         if not self.enlarges:
             return factor <= 1
         return self.shrinks or factor >= 1
@@ -386,7 +386,7 @@ class ImageScaling(Fields):
         if self.crop_ratio is not None:
             if tensor is None:
                 raise InvalidArgumentError(
-                    "A crop ratio is of the tensor's size, and nothing states that.",
+                    "A crop ratio needs the tensor's size, which nothing states.",
                     hint="State a size: ImageContract(size=(224, 224)), or override the model's free sides.",
                 )
             shortest = math.floor(min(tensor) / self.crop_ratio)
@@ -407,8 +407,8 @@ class ImageScaling(Fields):
             is_over = followed > longest
             limited = _round(longest * shortest / followed, self.rounding)
             return choose(is_over, limited, shortest), choose(is_over, longest, followed)
-        # DETR's rule: the shorter side to the nearest, and the longer from the unrounded shorter one. DETR leaves a
-        # picture alone whose shorter side is right then; ViLT and Detectron2, which round both sides half up, do not.
+        # DETR's rule: the shorter side is rounded, and the longer one follows the unrounded shorter one. DETR leaves a
+        # picture alone whose shorter side is right then; ViLT and Detectron2, which round both half up, do not.
         exact = longest * short / long
         is_half_up = self.rounding is ImageRounding.HALF_UP
         nearest = _round(exact, ImageRounding.HALF_UP if is_half_up else ImageRounding.HALF_EVEN)
@@ -419,16 +419,16 @@ class ImageScaling(Fields):
         return choose(fits, shortest, nearest), choose(fits, followed, from_exact)
 
     def _multiple(self, side: float) -> int:
-        """The multiple that a side becomes; of a short side 0."""
+        """The multiple that a side becomes; 0 for a short side."""
         return _round(side / self.multiple if self.multiple > 1 else side, self.multiple_rounding) * self.multiple
 
     @property
     def states_size(self) -> bool:
-        """Whether it says what a picture is scaled to, of itself; a `longest_side` alone limits a side that follows."""
+        """Whether it determines the scaled size; a `longest_side` alone only limits a side that follows."""
         return any(value is not None for value in (self.height, self.shortest_side, self.crop_ratio))
 
     def followed(self, side: float) -> int:
-        """A side that follows the other one: in whole pixels, a multiple, and not above `longest_side`."""
+        """A side that follows the other one: in whole pixels, a multiple, and at most `longest_side`."""
         limit = self.longest_side or (1 << 20)
         followed: int = larger(1, smaller(limit, self._multiple(_round(side, self.rounding))))
         return followed
@@ -466,7 +466,7 @@ def _round(value: float, rounding: ImageRounding) -> int:
     return round(value)
 
 
-# The arithmetic of these rules: of numbers, and of values of a graph (`core/onnx_file/expressions.py`).
+# The arithmetic of these rules, for numbers and for values of a graph (`core/onnx_file/expressions.py`).
 
 
 _NUMBERS: Any = (int, float, np.generic)

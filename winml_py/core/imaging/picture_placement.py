@@ -1,4 +1,4 @@
-"""PicturePlacement: from places in a model's tensor back to the picture that was bound, and the other way."""
+"""PicturePlacement: maps coordinates between a model's tensor and the picture that was bound."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class PicturePlacement(Object):
 
     Coordinates are in pixels from the top left corner, x before y, and continuous: the first pixel reaches from 0 to 1,
     and its middle is at 0.5. Those of the picture are of the whole picture as it is shown (upright, where the file
-    carries a turn), whatever part of it was bound and however small it was decoded.
+    states a rotation), regardless of the part that was bound and of the size it was decoded at.
 
     Example:
         >>> from winml_py import LearningModel, LearningModelBinding, LearningModelSession, ImageFeatureValue
@@ -65,13 +65,13 @@ class PicturePlacement(Object):
             points: ... x 2: x and y.
 
         Returns:
-            float64 of the same shape; outside of the picture where they lie in the padding.
+            float64 of the same shape; outside the picture for points in the padding.
         """
         scale, shift = self._scale_and_shift
         return np.asarray(_numbers(points, 2) * scale + shift)
 
     def points_to_tensor(self, points: object) -> Array:
-        """Points of the picture as points of the tensor; outside of it where they were cropped."""
+        """Points of the picture as points of the tensor; outside the tensor where they were cropped."""
         scale, shift = self._scale_and_shift
         return np.asarray((_numbers(points, 2) - shift) / scale)
 
@@ -80,7 +80,7 @@ class PicturePlacement(Object):
 
         Args:
             boxes: ... x 4: left, top, right, bottom.
-            clip: whether they are cut off at the picture's edges.
+            clip: whether to clip them to the picture's edges.
 
         Returns:
             float64 of the same shape.
@@ -99,7 +99,7 @@ class PicturePlacement(Object):
 
         Args:
             mask: height x width, of the tensor's size or of any other that covers it, such as a quarter of its sides.
-            outside: for what of the picture is not in the tensor.
+            outside: the value where the picture is not in the tensor.
 
         Returns:
             Picture height x picture width, of the mask's dtype; a new array.
@@ -131,15 +131,15 @@ def _numbers(values: object, count: int) -> Array:
     numbers = np.asarray(values, np.float64)
     if numbers.ndim == 0 or numbers.shape[-1] != count:
         words = "x, y" if count == 2 else "left, top, right, bottom"
-        raise InvalidArgumentError(f"An array of shape {numbers.shape} came.", hint=f"Its last dimension is {words}.")
+        raise InvalidArgumentError(f"The array has the shape {numbers.shape}.", hint=f"Its last dimension: {words}.")
     return numbers
 
 
 def _sample(mask: object, x: Array, y: Array, outside: object) -> Array:
-    """The numbers at these shares of the mask's width and height."""
+    """The numbers at these fractions of the mask's width and height."""
     mask = np.asarray(mask)
     if mask.ndim != 2:
-        raise InvalidArgumentError(f"A mask of shape {mask.shape} came.", hint="It is height x width.")
+        raise InvalidArgumentError(f"The mask has the shape {mask.shape}.", hint="Expected height x width.")
     rows, columns = (np.floor(share * size).astype(np.int64) for share, size in zip((y, x), mask.shape, strict=True))
     is_row, is_column = (rows >= 0) & (rows < mask.shape[0]), (columns >= 0) & (columns < mask.shape[1])
     samples = np.full((len(y), len(x)), outside, mask.dtype)

@@ -1,8 +1,8 @@
 """Scaling of pixels, with Pillow's antialiased kernels and OpenCV's others.
 
-Where cykooz-resizer is installed, it scales with Pillow's kernels: several times as fast as Pillow itself, and within a
-level of its result; cubic and Lanczos, at a few places of a million, within two. Pillow scales where it is not, and
-where exact numbers are asked for.
+If cykooz-resizer is installed, it scales with Pillow's kernels: several times as fast as Pillow itself, and within a
+level of its result; with cubic and Lanczos, within two at a few places in a million. Pillow scales where it is not
+installed, and where exact numbers are requested.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from .geometry import BitmapBounds
 
 
 class Kernel(NamedTuple):
-    """Who scales with a kernel, and by which name.
+    """The library that scales with a kernel, and the kernel's name there.
 
     Attributes:
-        pillow: the name of Pillow's filter; "" where OpenCV scales.
-        fast: what cykooz-resizer calls the same filter; "" where it has none.
+        pillow: Pillow's name for the filter; "" where OpenCV scales.
+        fast: cykooz-resizer's name for the filter; "" where it has none.
         opencv: the name of OpenCV's flag; "" where Pillow scales.
         resize_attributes: those of ONNX's Resize that do the same; None where it has no such kernel.
-        overshoots: whether it makes numbers beyond those of the picture, which are cut off.
-        is_antialiased: whether it sees every pixel of a picture that shrinks, and rounds to bytes after one axis and
-            again after the other, as Pillow's filters do; OpenCV rounds once at the end.
+        overshoots: whether it makes numbers outside the range of the picture, which are clipped.
+        is_antialiased: whether it uses every pixel of a picture that shrinks, and rounds to bytes after each axis, as
+            Pillow's filters do; OpenCV rounds once at the end.
     """
 
     pillow: str = ""
@@ -50,14 +50,14 @@ KERNELS: Mapping[ImageKernel, Kernel] = {
     ImageKernel.ANTIALIASED_LINEAR: Kernel("BILINEAR", "bilinear", is_antialiased=True),
     ImageKernel.ANTIALIASED_CUBIC: Kernel("BICUBIC", "catmull_rom", overshoots=True, is_antialiased=True),
     ImageKernel.ANTIALIASED_LANCZOS: Kernel("LANCZOS", "lanczos3", overshoots=True, is_antialiased=True),
-    # cykooz-resizer has a box, too, which takes other pixels where its edge lies between two of them.
+    # cykooz-resizer also has a box, but that takes other pixels where its edge lies between two of them.
     ImageKernel.ANTIALIASED_BOX: Kernel("BOX", is_antialiased=True),
     ImageKernel.ANTIALIASED_HAMMING: Kernel("HAMMING", is_antialiased=True),
 }
-"""All that is special about a kernel; its formula as nodes of a graph stands in `authoring/kernels.py`."""
+"""Everything specific to a kernel; its formula as nodes of a graph is in `authoring/kernels.py`."""
 
 BY_PILLOW_NAME: Mapping[str, ImageKernel] = {entry.pillow: kernel for kernel, entry in KERNELS.items() if entry.pillow}
-"""The kernels by Pillow's names, by which timm and transformers choose."""
+"""The kernels by Pillow's names, which timm and transformers use."""
 
 
 def crop(pixels: Pixels, bounds: BitmapBounds) -> Pixels:
@@ -74,16 +74,16 @@ def resize(
 ) -> Pixels:
     """Scales a picture, channel by channel; alpha does not weigh the colours.
 
-    The antialiased kernels are Pillow's, because torchvision and most training code scale with it. `NEAREST` is
-    Pillow's, too: OpenCV takes other pixels from version to version. The other kernels are OpenCV's, and alias when
-    they shrink, except `AREA`.
+    The antialiased kernels are Pillow's, because torchvision and most training code scale with it. So is `NEAREST`, for
+    which OpenCV's pixels vary between versions. The other kernels are OpenCV's, and alias when they shrink, except
+    `AREA`.
 
     Args:
         pixels: height x width, or height x width x 3 or 4, of uint8; uint16 becomes uint8; float32 in two dimensions.
             It may be a view.
         width: pixels of the result.
         height: pixels of the result.
-        kernel: how.
+        kernel: the filter.
         is_exact: whether Pillow itself scales with its kernels.
 
     Returns:
@@ -116,7 +116,7 @@ def _scale_with_pillow(pixels: Pixels, width: int, height: int, name: str) -> Pi
 
 
 def scales_height_first(width: int, height: int, to_width: int, to_height: int) -> bool:
-    """Whether Pillow scales the height before the width, with an antialiased kernel: it rounds and cuts off after each.
+    """Whether Pillow scales the height before the width, with an antialiased kernel: it rounds and clips after each.
 
     Pillow 13 does so where the height loses more than twice as many pixels as the width.
     """
@@ -132,20 +132,20 @@ def _pillow_chooses_the_order() -> bool:
     return bool(np.array_equal(_scale_with_pillow(pixels, 23, 9, "BICUBIC"), height_first))
 
 
-# Pillow's kernels as cykooz-resizer computes them. It takes and gives bytes, which are copied, and lets other threads
-# run while it scales. Its other way, which reads and writes images of Pillow in place, reaches into Pillow's own
-# structures and holds the interpreter's lock.
+# Pillow's kernels in cykooz-resizer. It takes and returns bytes, which are copied, and lets other threads run while it
+# scales. Its other interface, which scales Pillow's images in place, depends on Pillow's internal structures and holds
+# the interpreter's lock.
 
 
 _WHOLE = 16 << 20
-"""Bytes of a picture that are scaled at once, at most. Larger pieces of memory come fresh from the system each time,
+"""The most bytes of a picture that are scaled at once. Larger blocks of memory come fresh from the system each time,
 and fetching their pages takes longer than scaling them."""
 
 _STRIP = 2 << 20
-"""Bytes of a picture that are scaled at once, where it is scaled in strips: they stay in the processor's cache."""
+"""Bytes of a picture that are scaled at once, in strips: they stay in the processor's cache."""
 
 _THREAD = threading.local()
-"""Each thread keeps a resizer, whose memory is used again."""
+"""Each thread keeps a resizer and reuses its memory."""
 
 
 @cache
@@ -162,8 +162,8 @@ def _scale_fast(pixels: Pixels, width: int, height: int, entry: Kernel) -> Pixel
     (source_height, source_width), name = pixels.shape[:2], entry.fast
     if not entry.overshoots and pixels.nbytes <= _WHOLE:
         return _scale_at_once(pixels, width, height, name)
-    # Left to itself, it scales the height first. What a kernel overshoots is cut off after each side: in another order
-    # than Pillow's, drawings and texts would differ by thirty levels, and photographs by two.
+    # By default, it scales the height first. Overshoots are clipped after each side: in another order than Pillow's,
+    # drawings and text would differ by thirty levels, and photographs by two.
     if scales_height_first(source_width, source_height, width, height):
         return _scale_side(_scale_side(pixels, 0, height, name), 1, width, name)
     return _scale_side(_scale_side(pixels, 1, width, name), 0, height, name)

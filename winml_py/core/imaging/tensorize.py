@@ -1,4 +1,4 @@
-"""From pixels to the numbers that a model takes: crop, scale, order the channels, map the bytes."""
+"""Converts pixels to the numbers that a model takes: crops, scales, orders the channels, maps the bytes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tensorize(
     """Writes a picture into one slot of a batch.
 
     Numbers are looked up in a table of 256, each computed as Windows ML computes it. With a mean or a std, planes of
-    float32 are computed with one factor and one summand a channel instead: faster, and as exact as float32.
+    float32 are computed with one factor and one summand per channel instead: faster, and as exact as float32.
 
     Args:
         bitmap: the picture, in any format.
@@ -57,7 +57,7 @@ def tensorize(
     if placement.has_padding:
         pixels, pixel_format = _pad(pixels, pixel_format, contract, placement, buffers)
     if contract.pixel_format is BitmapPixelFormat.GRAY8:
-        pixels = (_luma if is_luma else _gray)(pixels, pixel_format, buffers)  # coloured padding has come since
+        pixels = (_luma if is_luma else _gray)(pixels, pixel_format, buffers)  # padding may have added colour
         pixel_format = BitmapPixelFormat.GRAY8
     if contract.layout is TensorLayout.NHWC:
         _fill_pixels(pixels, pixel_format, contract, out, buffers)
@@ -72,7 +72,7 @@ def tensorize_batch(
     out: Array,
     buffer_caches: list[BufferCache] | None = None,
 ) -> None:
-    """Writes each picture into its slot of a batch, at its placement, on several threads where that pays.
+    """Writes each picture into its slot of a batch, at its placement, on several threads where that is faster.
 
     `buffer_caches` is memory to reuse from call to call, by one thread at a time: each worker adds its own.
     """
@@ -108,11 +108,10 @@ def _pad(
 
 
 def _gray(pixels: Pixels, pixel_format: BitmapPixelFormat, buffers: BufferCache) -> Pixels:
-    """The gray Windows ML makes of a picture, of colours or of gray itself: see `gray_table`."""
+    """The gray that Windows ML makes of a picture, in colour or in gray: see `gray_table`."""
     layout = layout_of(pixel_format)
     if layout.is_gray:
-        # With numpy's default mode, the result would go to a buffer first, and be copied. No byte lies outside of the
-        # table.
+        # With numpy's default mode, the result would first go to a buffer, and be copied. No byte is outside the table.
         return np.take(gray_table(), pixels, out=buffers.get("gray", pixels.shape), mode="clip")
     gray = buffers.get("gray", pixels.shape[:2])
     gray_of([pixels[..., index] for index in layout.rgb], gray, buffers)
@@ -133,7 +132,7 @@ def _luma(pixels: Pixels, pixel_format: BitmapPixelFormat, buffers: BufferCache)
 
 @cache
 def gray_table() -> Pixels:
-    """What Windows ML makes of a gray picture for a gray model: it turns it to colour, and that to gray."""
+    """What Windows ML makes of a gray picture for a gray model: it converts it to colour, and that to gray."""
     gray = np.arange(256, dtype=np.uint8)
     gray_of([gray] * 3, gray, BufferCache())
     return gray
@@ -162,7 +161,7 @@ def _fill_planes(
 def _fill_pixels(
     pixels: Pixels, pixel_format: BitmapPixelFormat, contract: ImageContract, out: Array, buffers: BufferCache
 ) -> None:
-    """Channels last: the numbers of all channels in one table of 256 entries of three."""
+    """Channels last: looks up the numbers of all channels in one table of 256 entries of three."""
     import cv2
 
     table = contract.numbers(out.dtype)

@@ -28,24 +28,24 @@ from .video_writer import require_whole_video
 
 
 class VideoReader(Closeable):
-    """Reads a video frame by frame, by OpenCV. Sound is not read.
+    """Reads a video frame by frame with OpenCV. Sound is not read.
 
     Iterating gives each frame once, with its time in `relative_time`; each frame has its own memory. Threads may read
     at the same time. The reader is closed by `close`, by `with`, or at the end of the video.
 
     Args:
-        source: the path of a video file, an open binary file, of which a temporary copy is made until the reader is
-            closed, or the number of a camera, 0 being the first.
-        policy: what becomes of a camera's frames while the program is busy. With `DROP_OLDEST` and `LATEST` a thread
-            reads, once the program has asked for a frame, and a frame after dropped ones has `is_discontinuous`. Files
-            wait by themselves: leave it out for them.
-        kept: with `DROP_OLDEST`, how many frames wait to be read, at most.
+        source: the path of a video file; an open binary file, which is copied to a temporary file until the reader is
+            closed; or the number of a camera, 0 being the first.
+        policy: what happens to a camera's frames while the program is busy. With `DROP_OLDEST` and `LATEST` a thread
+            reads from the first request for a frame on, and a frame after dropped ones has `is_discontinuous`. Files
+            always wait: leave it out for them.
+        kept: with `DROP_OLDEST`, the most frames that wait to be read.
 
     Raises:
         PictureNotFoundError: there is no such file.
         InvalidArgumentError: neither a path nor the number of a camera, or no such policy.
-        PictureError: it is no video that can be read, or one that is cut off; a list or a pattern of other files; or
-            there is no such camera.
+        PictureError: it is not a readable video, or is cut off; it is a list or a pattern of other files; or there is
+            no such camera.
 
     Example:
         >>> from winml_py import VideoReader
@@ -82,7 +82,7 @@ class VideoReader(Closeable):
 
     @property
     def frame_rate(self) -> float:
-        """Frames a second, or 0 where the source does not say."""
+        """Frames per second, or 0 if the source does not state them."""
         return self._capture.rate
 
     @property
@@ -92,31 +92,31 @@ class VideoReader(Closeable):
 
     @property
     def policy(self) -> FramePolicy:
-        """What becomes of frames while the program is busy."""
+        """What happens to frames while the program is busy."""
         return self._policy
 
     @property
     def dropped(self) -> int:
-        """How many frames nobody was given, up to the frame that was read last."""
+        """How many frames were dropped, up to the frame that was read last."""
         return self._live.dropped if self._live is not None else 0
 
     @property
     def is_ready(self) -> bool:
-        """False while a new frame of a camera is awaited; always True where the policy is `WAIT`."""
+        """False while waiting for a camera's next frame; always True where the policy is `WAIT`."""
         if self._policy is FramePolicy.WAIT:
             return True
         live = self._live_frames()
         return bool(live.frames) or live.is_ended
 
     def read(self) -> VideoFrame | None:
-        """The next frame, BGR8; None at the end, or where another thread closes the reader meanwhile."""
+        """The next frame, BGR8; None at the end, or if another thread closes the reader meanwhile."""
         self._capture.require_open()
         if self._policy is FramePolicy.WAIT:
             return self._capture.read()
         return self._live_frames().take()
 
     def _live_frames(self) -> _LiveFrames:
-        # Two threads that ask for the first frame at once must not start two readers of one camera.
+        # Two threads that request the first frame at once must not start two readers of one camera.
         with self._start:
             if self._live is None:
                 capacity = 1 if self._policy is FramePolicy.LATEST else self._kept
@@ -130,7 +130,7 @@ class VideoReader(Closeable):
         self.close()
 
     def close(self) -> None:
-        """Waits for the read in flight, and lets go of the file or the camera. Twice is harmless."""
+        """Waits for the current read, and releases the file or the camera. A second call does nothing."""
         if self._live is not None:
             self._live.stop()
         self._capture.close()
@@ -140,7 +140,7 @@ class VideoReader(Closeable):
 
 
 def _remove(path: str) -> None:
-    with suppress(OSError):  # Windows removes no open file
+    with suppress(OSError):  # Windows does not remove open files
         os.unlink(path)
 
 
@@ -172,12 +172,12 @@ class _Capture:
         self.count = max(0, int(self._native.get(cv2.CAP_PROP_FRAME_COUNT)))
 
     def require_open(self) -> None:
-        """Refuses to go on once it is closed."""
+        """Raises ClosedError if it has been closed."""
         if self._native is None:
             raise ClosedError("The video reader has been closed.", hint="Open the video again.")
 
     def read(self) -> VideoFrame | None:
-        """The next frame; None at the end, and once it is closed."""
+        """The next frame; None at the end, and after `close`."""
         import cv2
 
         with self._lock:
@@ -189,15 +189,15 @@ class _Capture:
             time = self._native.get(cv2.CAP_PROP_POS_MSEC)
             index, self._index = self._index, self._index + 1
         frame = VideoFrame.create_with_software_bitmap(SoftwareBitmap.from_array(pixels, BitmapPixelFormat.BGR8))
-        frame.is_stable = True  # OpenCV makes an array for each
+        frame.is_stable = True  # OpenCV makes a new array for each
         if self.rate > 0:
             frame.duration = timedelta(seconds=1 / self.rate)
-            time = max(time, 0.0) or index * 1000 / self.rate  # some backends give no time
+            time = max(time, 0.0) or index * 1000 / self.rate  # some backends report no time
         frame.relative_time = timedelta(milliseconds=time)
         return frame
 
     def close(self) -> None:
-        """Lets go of the file or the camera. Twice is harmless."""
+        """Releases the file or the camera. A second call does nothing."""
         with self._lock:
             if self._native is not None:
                 self._native.release()
@@ -210,7 +210,7 @@ def _open_capture(source: object, name: str) -> Any:
     import cv2
 
     if isinstance(source, bool) or not isinstance(source, (str, os.PathLike, int)):
-        raise InvalidArgumentError(f"A video is read from a path or a camera's number, not {source!r}.")
+        raise InvalidArgumentError(f"Expected a path or a camera's number, got {source!r}.")
     if isinstance(source, int):
         if source < 0:
             raise InvalidArgumentError(f"There is no camera {source}.", hint="The first is 0.")
@@ -230,9 +230,9 @@ def _open_capture(source: object, name: str) -> Any:
 
 
 class _LiveFrames:
-    """The newest frames of a live source, which a thread reads as they come.
+    """The newest frames of a live source, which a thread reads as they arrive.
 
-    The thread holds this, and not the reader, so that a reader that nobody has is collected.
+    The thread refers to this, not to the reader, so that an unused reader is collected.
     """
 
     def __init__(self, read: Callable[[], VideoFrame | None], capacity: int) -> None:
@@ -254,7 +254,7 @@ class _LiveFrames:
                         self._dropped += 1
                     self.frames.append(frame)
                     self._changed.notify()
-        except Exception as failure:  # whoever reads next is told
+        except Exception as failure:  # the next read raises it
             self._failure = failure
         self.stop()
 
@@ -274,7 +274,7 @@ class _LiveFrames:
         return None
 
     def stop(self) -> None:
-        """Ends the thread after the frame that it reads, and whoever waits for a frame."""
+        """Ends the thread after its current frame, and wakes every caller that waits for a frame."""
         with self._changed:
             self.is_ended = True
             self._changed.notify_all()

@@ -35,22 +35,22 @@ class Framed(Protocol):
 
 
 class VideoWriter(Closeable):
-    """Writes pictures as the frames of a video, by OpenCV. The video has no sound.
+    """Writes pictures as the frames of a video, with OpenCV. The video has no sound.
 
     The file appears whole when the writer is closed, or not at all: until then the frames are in a hidden file beside
-    it. An error that ends `with`, `discard`, and dropping the writer without `close` leave nothing behind. Threads may
+    it. An error that ends `with`, `discard`, and dropping the writer without `close` leave no file behind. Threads may
     write at the same time.
 
     Args:
         path: of the file to write: .mp4, .m4v, .mov, .mkv (MPEG-4), .avi (Motion JPEG) or .webm (VP8).
-        frame_rate: frames a second, such as `reader.frame_rate`.
-        codec: four characters that name another codec, "FFV1" for a lossless .avi, say. Which ones there are depends
+        frame_rate: frames per second, such as `reader.frame_rate`.
+        codec: four characters that name another codec, such as "FFV1" for a lossless .avi. The available codecs depend
             on OpenCV's build.
 
     Raises:
-        InvalidArgumentError: no such ending, a rate that is no number above 0, or a codec that is not four characters.
+        InvalidArgumentError: no such ending, a rate that is not above 0, or a codec that is not four characters.
         StorageNotFoundError: there is no such folder.
-        StorageAccessError: the path is that of a folder or a device.
+        StorageAccessError: the path is a folder or a device.
 
     Example:
         >>> import os, tempfile
@@ -68,7 +68,7 @@ class VideoWriter(Closeable):
         self._path = os.fspath(path)
         if isinstance(frame_rate, (bool, str)) or frame_rate is None or not 0 < float(frame_rate) < math.inf:
             raise InvalidArgumentError(
-                f"The frame rate is {frame_rate!r}.", hint="It is a number of frames a second, above 0."
+                f"The frame rate is {frame_rate!r}.", hint="Expected frames per second, above 0."
             )
         self._rate = float(frame_rate)
         self._codec = CODECS.get(os.path.splitext(self._path)[1].lower(), "") if codec is None else codec
@@ -78,7 +78,7 @@ class VideoWriter(Closeable):
             )
         if not isinstance(self._codec, str) or len(self._codec) != 4 or not self._codec.isascii():
             raise InvalidArgumentError(
-                f"The codec is {codec!r}.", hint='It has four characters, such as "mp4v" or "MJPG".'
+                f"The codec is {codec!r}.", hint='Expected four characters, such as "mp4v" or "MJPG".'
             )
         require_folder(self._path)
         self._file = _HiddenFile(self._path)
@@ -94,23 +94,23 @@ class VideoWriter(Closeable):
         return self._count
 
     def write(self, picture: VideoFrame | SoftwareBitmap | Framed, /) -> None:
-        """Adds a frame, in any pixel format. The first one decides on the size of the video.
+        """Adds a frame, in any pixel format. The first one sets the size of the video.
 
         Raises:
-            SizeMismatchError: it is not of the size of the first frame.
-            InvalidArgumentError: it is no picture, or a side of the video is odd: video codecs store blocks of pixels.
+            SizeMismatchError: its size is not that of the first frame.
+            InvalidArgumentError: not a picture, or a side of the video is odd: video codecs store blocks of pixels.
             PictureError: OpenCV cannot write such a video.
         """
         pixels = _bgr(picture)
         height, width = pixels.shape[:2]
         with self._lock:
             if self._is_closed:
-                raise ClosedError("The video writer has been closed.", hint="Make another, for another file.")
+                raise ClosedError("The video writer has been closed.", hint="Make another for another file.")
             if self._file.native is None:
                 self._begin(width, height)
             if (width, height) != self._size:
                 raise SizeMismatchError(
-                    f"Frame {self._count} is {width}x{height}, and the video {self._path} is "
+                    f"Frame {self._count} is {width}x{height}, but the video {self._path} is "
                     f"{self._size[0]}x{self._size[1]}.",
                     hint="All frames of a video have one size: scale it with VideoFrame.copy_to.",
                 )
@@ -122,7 +122,7 @@ class VideoWriter(Closeable):
 
         if width % 2 or height % 2:
             raise InvalidArgumentError(
-                f"A frame of {width}x{height} cannot be written to {self._path}: the sides of a video are even.",
+                f"A frame of {width}x{height} cannot be written to {self._path}: the sides of a video must be even.",
                 hint="Crop or scale the frames by a pixel with VideoFrame.copy_to.",
             )
         native = cv2.VideoWriter(self._file.path, cv2.VideoWriter.fourcc(*self._codec), self._rate, (width, height))
@@ -137,11 +137,11 @@ class VideoWriter(Closeable):
         self._file.native, self._size = native, (width, height)
 
     def close(self) -> None:
-        """Completes the file, which takes the place of one that is there. Twice is harmless.
+        """Completes the file, which replaces an existing one. A second call does nothing.
 
         Raises:
             IllegalCallError: no frame was written.
-            StorageAccessError: the file could not be written whole, or not put in its place.
+            StorageAccessError: the file could not be written whole, or not be put in place.
         """
         with self._lock:
             if self._is_closed:
@@ -151,7 +151,7 @@ class VideoWriter(Closeable):
                 if self._file.native is None:
                     raise IllegalCallError(f"No frame was written to {self._path}.", hint="A video has at least one.")
                 self._file.native.release()
-                if not _holds_frames(self._file.path, self._count):  # OpenCV hides that it could not write some
+                if not _holds_frames(self._file.path, self._count):  # OpenCV does not report failed writes
                     raise StorageAccessError(
                         f"{self._path} could not be written whole.",
                         hint="Is there room for it, and does the codec fit?",
@@ -161,7 +161,7 @@ class VideoWriter(Closeable):
                 self._file.remove()
 
     def discard(self) -> None:
-        """Drops what has been written: no file appears, and one that is there stays. Twice is harmless."""
+        """Drops what has been written: no file appears, and an existing one stays. A second call does nothing."""
         with self._lock:
             if not self._is_closed:
                 self._is_closed = True
@@ -178,31 +178,31 @@ class VideoWriter(Closeable):
 
 
 class _HiddenFile:
-    """The file beside the one that it becomes, which frames are written to: OpenCV writes to a path alone."""
+    """The hidden file beside the target, to which frames are written: OpenCV can write only to a path."""
 
     def __init__(self, path: str) -> None:
         self.native: Any = None
         self._target, self._shown = os.path.realpath(path), path
         if os.path.exists(self._target) and not os.path.isfile(self._target):
-            raise StorageAccessError(f"{path} is no ordinary file.", hint="Name a file.")
+            raise StorageAccessError(f"{path} is not an ordinary file.", hint="Name a file.")
         folder, name = os.path.split(self._target)
         stem, ending = os.path.splitext(name)
         self.path = os.path.join(folder, f".{stem}.{os.urandom(8).hex()}{os.path.splitext(path)[1] or ending}")
 
     def put_in_place(self) -> None:
-        """Makes it the file that was asked for."""
+        """Renames it to the target."""
         with written_to(self._shown):
             with open(self.path, "rb+") as file:
                 os.fsync(file.fileno())  # or a crash could leave the name without its contents
             if os.path.exists(self._target):
-                copy_mode(self._target, self.path)  # whoever set the mode keeps it
+                copy_mode(self._target, self.path)  # keeps the mode that a user set
             move_into_place(self.path, self._target)
 
     def remove(self) -> None:
-        """Removes it, where it is there."""
+        """Removes it, if it exists."""
         if self.native is not None:
-            self.native.release()  # Windows removes no open file
-        with suppress(OSError):  # it is not there; or a virus scanner looks at it
+            self.native.release()  # Windows does not remove open files
+        with suppress(OSError):  # it does not exist, or a virus scanner has it open
             os.unlink(self.path)
 
 
@@ -223,15 +223,15 @@ def _bgr(picture: object) -> Pixels:
     bitmap = frame.software_bitmap if isinstance(frame, VideoFrame) else frame
     if not isinstance(bitmap, SoftwareBitmap):
         raise InvalidArgumentError(
-            f"A frame of a video is a picture, not {type(picture).__name__}.",
-            hint="Write a VideoFrame, a SoftwareBitmap or an ImageFeatureValue; of an array, from_array makes one.",
+            f"Expected a picture as a video frame, got {type(picture).__name__}.",
+            hint="Write a VideoFrame, a SoftwareBitmap or an ImageFeatureValue; from_array makes one from an array.",
         )
     if bitmap.bitmap_pixel_format is not BitmapPixelFormat.BGR8:
         bitmap = SoftwareBitmap.convert(bitmap, BitmapPixelFormat.BGR8)
     return bitmap.to_numpy()
 
 
-# Video files: how they are told from others, by their endings and by their first bytes; which ones are read.
+# Video files: how their endings and their first bytes identify them, and which ones are read.
 
 
 CODECS = {
@@ -242,13 +242,13 @@ CODECS = {
     ".mp4": "mp4v",
     ".webm": "VP80",
 }
-"""The endings of videos that are written, each with a codec that OpenCV's own packages bring on every system."""
+"""The endings of videos that are written, each with a codec that OpenCV's packages include on every system."""
 
 ENDINGS = (*CODECS, ".3gp", ".flv", ".mpeg", ".mpg", ".mts", ".ogv", ".wmv")
 """The endings of videos that are read."""
 
 HEAD = 16
-"""How many bytes tell a video from other files."""
+"""How many bytes identify a video."""
 
 _PICTURE_BRANDS = (b"avif", b"avis", b"heic", b"heix", b"mif1", b"msf1")
 _EBML, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"
@@ -263,7 +263,7 @@ _STARTS = (
 
 
 def is_video(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is a video, by its ending or its first bytes. One that cannot be opened is none."""
+    """Whether a file is a video, by its ending or its first bytes; False for one that cannot be opened."""
     if os.fspath(path).lower().endswith(ENDINGS):
         return True
     try:
@@ -281,20 +281,20 @@ def is_video_content(head: bytes) -> bool:
 
 
 _BOXES = (b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"sidx", b"free", b"skip", b"wide", b"uuid")
-"""The boxes of MP4 and QuickTime that a file begins with, or has beside each other."""
+"""The boxes that an MP4 or QuickTime file begins with, or has side by side."""
 
 _RARE_STARTS = (b"GIF8", b"YUV4MPEG2 ", b"DKIF", b"\x06\x0e\x2b\x34", b"\x00\x00\x00\x01")
-"""Videos that are read, but not told from other files: GIF, Y4M, IVF, MXF, H.264 and H.265 without a container."""
+"""Videos that are read, but not recognised: GIF, Y4M, IVF, MXF, H.264 and H.265 without a container."""
 
 _TWO_PACKETS = 200
-"""How many bytes tell MPEG-TS, whose packets all begin alike."""
+"""How many bytes identify MPEG-TS, whose packets all begin alike."""
 
 
 def require_whole_video(path: str, name: str) -> None:
     """Refuses a file that names other files, which OpenCV would read, and a video that is cut off.
 
     Raises:
-        PictureError: it does not begin like a video, its name is a pattern, or it ends before the end that it states.
+        PictureError: it does not begin like a video, its name is a pattern, or it ends before its stated end.
     """
     try:
         with open(path, "rb") as file:
@@ -303,7 +303,7 @@ def require_whole_video(path: str, name: str) -> None:
             stated = _stated_size(file, size)
     except OSError as error:
         raise PictureError(f"{name} cannot be opened as a video: {error.strerror or error}.") from error
-    # OpenCV reads f000.png and those that follow instead of a file named f%03d.png, whatever that holds.
+    # Instead of a file named f%03d.png, OpenCV reads f000.png and those that follow, regardless of its contents.
     is_pattern = re.search(r"[*?{]|%(\d*d|\[)", os.path.basename(path)) and not path.lower().endswith(ENDINGS)
     if is_pattern or not _begins_like_video(head):
         reason = "its name is a pattern" if is_pattern else "it does not begin like one"
@@ -313,8 +313,8 @@ def require_whole_video(path: str, name: str) -> None:
         )
     if stated > size:
         raise PictureError(
-            f"{name} is cut off: the video has {size:,} bytes, and states {stated:,}.",
-            hint="Copy or download it again; ffmpeg -i FILE -c copy NEW.mkv keeps what there is of it.",
+            f"{name} is cut off: the video has {size:,} bytes, but states {stated:,}.",
+            hint="Copy or download it again; ffmpeg -i FILE -c copy NEW.mkv keeps what is there.",
         )
 
 
@@ -324,7 +324,7 @@ def _begins_like_video(head: bytes) -> bool:
 
 
 def _stated_size(file: BinaryIO, size: int) -> int:
-    """Where the last of a file's outermost parts ends that states its length, be it beyond the end of the file."""
+    """The end of the last of a file's outermost parts that states its length, possibly beyond the end of the file."""
     end = 0
     while end < size:
         file.seek(end)
@@ -335,10 +335,10 @@ def _stated_size(file: BinaryIO, size: int) -> int:
 
 
 def _part_length(head: bytes) -> int:
-    """Bytes of the chunk of RIFF, the box of MP4 or the element of Matroska that begins so; 0 where that is unknown."""
+    """Bytes of the chunk of RIFF, the box of MP4 or the element of Matroska that begins so; 0 where unknown."""
     if head.startswith(b"RIFF"):
         length = int.from_bytes(head[4:8], "little")
-        return 8 + length if length < 0xFFFFFFFF else 0  # as it stays where the writer could not go back
+        return 8 + length if length < 0xFFFFFFFF else 0  # the writer could not go back and set it
     if head[4:8] in _BOXES:
         length = int.from_bytes(head[:4], "big")
         return int.from_bytes(head[8:16], "big") if length == 1 else length

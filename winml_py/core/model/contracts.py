@@ -1,5 +1,5 @@
-"""The image contracts of a model's inputs: what a program attaches, what an exporter's metadata state, which inputs
-they fit, and the warning where there is none.
+"""The image contracts of a model's inputs: those that a program attaches, those that an exporter's metadata state, the
+inputs that they fit, and the warning where there is none.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..imaging.contract import METADATA_KEYS, ImageContract
 
 
 class AttachedContracts(MutableMapping[str, ImageContract]):
-    """Contracts by the names of a model's inputs. They replace what the model's file states, and change no file.
+    """Contracts by the names of a model's inputs. They replace what the model's file states; the file does not change.
 
     The model's `input_features` show them at once, and every session of the model uses them from the next bind on.
 
@@ -47,7 +47,7 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
         self._private_state: dict[str, ImageContract] = {}
 
     def __setitem__(self, name: str, contract: ImageContract | None) -> None:
-        """Attaches a contract to an input, in place of one before it; None removes it.
+        """Attaches a contract to an input, in place of an earlier one; None removes it.
 
         Raises:
             InvalidArgumentError: the model has no such input, or the contract does not fit it.
@@ -65,7 +65,7 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
             )
         if not feature.fits(contract):
             raise InvalidArgumentError(
-                f"The input {name} is {format_type(feature)}, and the contract is of {contract.pixel_format.name} "
+                f"The input {name} is {format_type(feature)}, but the contract is for {contract.pixel_format.name} "
                 f"pictures in {contract.layout.name}"
                 + ("." if contract.tensor_kind is None else f", for {format_kind(contract.tensor_kind)}."),
                 hint=_misfit_hint([feature], contract),
@@ -98,16 +98,16 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
         return f"AttachedContracts({self._private_state!r}" + (f"; the model states {stated!r})" if stated else ")")
 
     def get(self, name: str, default: object = None, /) -> Any:
-        """The contract that is attached to an input, or the default."""
+        """The contract attached to an input, or the default."""
         return self._private_state.get(name, default)
 
     def applied(self, feature: FeatureDescriptor) -> FeatureDescriptor:
-        """The feature as an image with the contract that is attached to it; or as it is, where none is."""
+        """The feature as an image with its attached contract; unchanged if none is attached."""
         contract = self.get(feature.name)
         return feature if contract is None else as_image(feature, contract)
 
 
-# A picture was bound where nothing states how pictures become numbers.
+# Warnings of pictures bound where nothing states how pictures become numbers.
 
 
 _ORDERS = {
@@ -123,10 +123,10 @@ _RANGES = {
 
 
 class MissingContracts:
-    """Warns of the inputs of one model, whose metadata may hold the evidence of a contract that was learned.
+    """Warns of the inputs of one model, whose metadata may hold the evidence of a learned contract.
 
     Attributes:
-        proven: the contract that was learned, and height and width of the largest pictures that it was proven on.
+        proven: the learned contract, and height and width of the largest pictures that it was proven on.
     """
 
     def __init__(self, is_silent: bool, metadata: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -135,7 +135,7 @@ class MissingContracts:
         self.proven = None if is_silent else _read_proof(metadata)
 
     def warn(self, value: Pictures | DevicePixels, properties: BindProperties = NO_PROPERTIES) -> None:
-        """Warns of a picture that was bound to an input without a contract, the first time."""
+        """Warns of a picture bound to an input without a contract, the first time only."""
         name = value.descriptor.name
         if self._is_silent:
             return
@@ -145,17 +145,17 @@ class MissingContracts:
             proven = ", ".join(f"{width}x{height}" for height, width in self.proven[1]) if self.proven else ""
             text = (
                 f"The contract of the input {name!r} was learned from a function, and a picture of "
-                f"{large[1]}x{large[0]} is larger than all that it was proven on ({proven}). Compare the tensor with "
-                "what the function gives, or bind a smaller picture."
+                f"{large[1]}x{large[0]} is larger than any that it was proven on ({proven}). Compare the tensor with "
+                "the function's result, or bind a smaller picture."
             )
         else:
             return
         mine = object()
-        if self._warned.setdefault(name, mine) is mine:  # of several threads, one
+        if self._warned.setdefault(name, mine) is mine:  # only one thread warns
             warn_caller(MissingContractWarning(text))
 
     def _find_unproven(self, value: Pictures | DevicePixels) -> Size | None:
-        """Height and width of a picture that is larger than those that the model's contract was proven on."""
+        """Height and width of a picture larger than those that the model's contract was proven on."""
         if self.proven is None or replace(value.contract, tensor_kind=None) != self.proven[0]:
             return None
         for placement in value.placements:
@@ -170,7 +170,7 @@ PROOF = "winml_py.proof"
 
 
 def _read_proof(metadata: Mapping[str, str]) -> tuple[ImageContract, list[Size]] | None:
-    """The contract that was learned, and height and width of the largest pictures that it was proven on."""
+    """The learned contract, and height and width of the largest pictures that it was proven on."""
     if PROOF not in metadata:
         return None
     try:
@@ -178,12 +178,12 @@ def _read_proof(metadata: Mapping[str, str]) -> tuple[ImageContract, list[Size]]
         largest = [(int(height), int(width)) for height, width in facts["largest"]]
         contract = ImageContract.from_metadata(facts["contract"])
     except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError, WinMLError):
-        return None  # who asks for the proof is told: `winml-py info`, `check_contract`
+        return None  # `winml-py info` and `check_contract` report it
     return (replace(contract, tensor_kind=None), largest) if largest else None
 
 
 def _message(name: str, contract: ImageContract, properties: BindProperties) -> str:
-    part = "the centre of the picture" if properties.bounds is None else "the bounds that were given"
+    part = "the centre of the picture" if properties.bounds is None else "the given bounds"
     return (
         f"Nothing states which pictures the input {name!r} was trained on. Assumed, as in Windows ML: "
         f"{_ORDERS[contract.pixel_format]}, {_RANGES[contract.pixel_range]}, cropped to {part}. "
@@ -196,9 +196,9 @@ def _message(name: str, contract: ImageContract, properties: BindProperties) -> 
 
 
 def with_exporters_contract(feature: FeatureDescriptor, metadata: Mapping[str, str]) -> FeatureDescriptor:
-    """An input as an image with the contract that its exporter states; or as it is, where the model states another.
+    """An input as an image with the contract that its exporter states; unchanged if the model states another.
 
-    Windows ML's keys and ours come first, where the input is denoted an image.
+    Windows ML's keys and ours take precedence, where the input is denoted an image.
     """
     contract = exporters_contract(metadata)
     if contract is None or not isinstance(feature, ShapedDescriptor) or not feature.fits(contract):
@@ -216,7 +216,7 @@ def with_exporters_contract(feature: FeatureDescriptor, metadata: Mapping[str, s
 
 
 def as_image(feature: FeatureDescriptor, contract: ImageContract) -> ImageFeatureDescriptor:
-    """The feature as an image with this contract, which fits it."""
+    """The feature as an image with this contract, which must fit it."""
     assert isinstance(feature, ShapedDescriptor)
     return ImageFeatureDescriptor(
         feature.name, feature.description, contract, feature.tensor_kind, feature.shape, feature.dimension_names
@@ -224,7 +224,7 @@ def as_image(feature: FeatureDescriptor, contract: ImageContract) -> ImageFeatur
 
 
 def format_type(feature: FeatureDescriptor) -> str:
-    """The type with all sizes, of an image too."""
+    """The type with all sizes, also for an image."""
     if isinstance(feature, ShapedDescriptor):
         return format_tensor(feature.tensor_kind, feature.shape)
     return feature.expects()
@@ -233,8 +233,8 @@ def format_type(feature: FeatureDescriptor) -> str:
 def fitting_inputs(
     features: Iterable[FeatureDescriptor], contract: ImageContract, names: Set[str] = frozenset()
 ) -> list[ShapedDescriptor]:
-    """The inputs that a contract fits, or those that are named; InvalidArgumentError where none fits, or a named one
-    does not.
+    """The inputs that a contract fits, or the named ones; InvalidArgumentError where none fits, or a named one does
+    not.
     """
     input_names = {feature.name for feature in features}
     if names - input_names:
@@ -259,7 +259,7 @@ def _misfit_hint(features: Iterable[FeatureDescriptor], contract: ImageContract)
     if contract.channels == 3 and any(feature.shape[contract.axes()[0]] == 1 for feature in tensors):
         return "The model takes gray pictures: state ImageContract(BitmapPixelFormat.GRAY8), --set pixel_format=gray8."
     return (
-        "A picture's tensor has four dimensions, of which one is the channels. Where one has them in another order or "
-        "number, say so: layout and pixel_format of an ImageContract, or --set layout=... of `winml-py contract`; "
+        "A picture's tensor has four dimensions, of which one is the channels. If one has them in another order or "
+        "number, state it: layout and pixel_format of an ImageContract, or --set layout=... of `winml-py contract`; "
         "otherwise the model takes no pictures."
     )

@@ -1,4 +1,4 @@
-"""LearningModel: an ONNX file, parsed."""
+"""LearningModel: a parsed ONNX file."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 
 class LearningModel(Closeable, Object):
-    """A parsed ONNX model: what it is called, what it takes, what it gives.
+    """A parsed ONNX model: its name, its inputs and its outputs.
 
-    Loading reads the header alone: the weights are neither read nor copied, and the graph is not
-    checked before a session compiles it. The file, and those with its weights, must stay as they are until then.
+    Loading reads only the header: the weights are neither read nor copied, and the graph is not checked before a
+    session compiles it. The file and those with its weights must not change until then.
     All methods may be called from any thread.
 
     Example:
@@ -50,7 +50,7 @@ class LearningModel(Closeable, Object):
     """
 
     _is_silent: ClassVar[bool] = False
-    """Whether exporters' metadata, unknown names and missing contracts are passed over, as in Windows ML."""
+    """Whether exporters' metadata, unknown names and missing contracts are ignored, as in Windows ML."""
 
     def __init__(
         self, source: ModelSource, header: Header | None = None, operators: ModelOperators = _NO_OPERATORS
@@ -76,18 +76,18 @@ class LearningModel(Closeable, Object):
         """Loads a model from a path, from bytes, from a binary stream, or from a `ModelProto` of the package onnx.
 
         Args:
-            source: the path of an .onnx file; or the file's bytes, of which `bytes` are kept and not
-                copied; or an open binary stream, which is read from where it stands to its end; or an
-                `onnx.ModelProto`, of which a copy is made, so that later changes of it do not count.
-            operators: operators of the program's own: `CustomOperator` objects, which are Python functions, and paths
-                of shared libraries that ONNX Runtime registers. A library runs code in this process: pass only those
-                that you trust.
+            source: the path of an .onnx file; the file's bytes (`bytes` are kept, not copied); an open binary stream,
+                which is read from its position to its end; or an `onnx.ModelProto`, which is copied, so that later
+                changes to it have no effect.
+            operators: custom operators: `CustomOperator` objects, which are Python functions, and paths of shared
+                libraries that ONNX Runtime registers. A library runs code in this process: pass only those that you
+                trust.
 
         Raises:
             ModelNotFoundError: there is no such file, or it cannot be opened.
             CorruptModelError: it is not an ONNX model.
             NotSupportedError: it has a feature of a type that Windows ML refuses, such as `optional`.
-            InvalidArgumentError: the source is none of these, or an operator is no operator.
+            InvalidArgumentError: the source is none of these, or an operator is invalid.
         """
         model_operators = ModelOperators.of(operators)
         if isinstance(source, (str, os.PathLike)):
@@ -111,15 +111,14 @@ class LearningModel(Closeable, Object):
     @classmethod
     def _from_file(cls, file_path: str | os.PathLike[str], operators: ModelOperators) -> Self:
         if not isinstance(file_path, (str, os.PathLike)):
-            raise InvalidArgumentError(f"A model is loaded from a path, not from {type_name(file_path)}.")
+            raise InvalidArgumentError(f"Expected a path, got {type_name(file_path)}.")
         return cls(*FileSource.open(file_path), operators)
 
     @classmethod
     def _from_stream(cls, stream: BinaryIO, operators: ModelOperators) -> Self:
         if not is_stream(stream):
             raise InvalidArgumentError(
-                f"A model is loaded from a path, bytes, a binary stream or an onnx.ModelProto, not from "
-                f"{type_name(stream)}.",
+                f"Expected a path, bytes, a binary stream or an onnx.ModelProto, got {type_name(stream)}.",
                 hint="Pass the path of an .onnx file.",
             )
         data = read_bytes(stream, "The model stream", ModelNotFoundError)
@@ -147,7 +146,7 @@ class LearningModel(Closeable, Object):
 
     @property
     def domain(self) -> str:
-        """The model's namespace, a reversed DNS name by habit, or ""."""
+        """The model's namespace, a reversed DNS name by convention, or ""."""
         return self._header.domain
 
     @property
@@ -157,17 +156,17 @@ class LearningModel(Closeable, Object):
 
     @property
     def version(self) -> int:
-        """The model's own version, or 0."""
+        """The version of the model, or 0."""
         return self._header.model_version
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """The model's `metadata_props`; keys are found in any case."""
+        """The model's `metadata_props`; keys are case-insensitive."""
         return NameMap(self._header.metadata)
 
     @property
     def input_features(self) -> Vector[AnyFeature]:
-        """What must be bound, in the graph's order; initializers listed as inputs are left out.
+        """The inputs to bind, in the graph's order; initializers listed as inputs are left out.
 
         An input with an attached contract is an image.
         """
@@ -178,7 +177,7 @@ class LearningModel(Closeable, Object):
     def contracts(self) -> AttachedContracts:
         """Image contracts that the program attaches to inputs, in place of what the file states: `contracts[name] =`.
 
-        Every session of the model uses them from the next bind on. None, or `del`, takes a contract away again. The
+        Every session of the model uses them from the next bind on. None, or `del`, removes a contract. The
         file does not change; `winml_py.authoring.write_contract` writes one into it.
 
         Example:
@@ -192,14 +191,14 @@ class LearningModel(Closeable, Object):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The names of the classes, where the metadata have them: as the page of `winml-py view` writes them, or as
-        Ultralytics' exporter does (`names`).
+        """The names of the classes, if the metadata have them: as `winml-py view` writes them, or Ultralytics' exporter
+        (`names`).
         """
         return self._labels
 
     @property
     def output_features(self) -> Vector[AnyFeature]:
-        """What an evaluation gives, in the graph's order."""
+        """The outputs of an evaluation, in the graph's order."""
         return self._outputs
 
     @property
@@ -214,12 +213,12 @@ class LearningModel(Closeable, Object):
 
     @property
     def size(self) -> int:
-        """Bytes of the model file, or of the buffer it was loaded from; external data files apart."""
+        """Bytes of the model file, or of the buffer it was loaded from; without external data files."""
         return self._size
 
     @property
     def precision(self) -> str:
-        """What floats the weights, inputs and outputs are: "float32", "float16", "mixed", "other", or "" for none."""
+        """The float type of the weights, inputs and outputs: "float32", "float16", "mixed", "other", or "" for none."""
         features = (*self._private_state.inputs, *self._outputs)
         kinds = {feature.tensor_kind for feature in features if hasattr(feature, "tensor_kind")}
         kinds |= {TENSOR_KINDS.get(weight.element) for weight in self._header.weights}
@@ -233,17 +232,17 @@ class LearningModel(Closeable, Object):
         return self._private_state.is_disposed
 
     def dispose(self) -> None:
-        """Lets go of the model's bytes. Twice is harmless.
+        """Releases the model's bytes. A second call does nothing.
 
-        Existing sessions go on, and all properties stay readable; a new session is refused.
+        Existing sessions continue, and all properties stay readable; new sessions are refused.
         """
         self._private_state.dispose()
 
     close = dispose
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles the path of the model's file with a digest of its contents, or the bytes where it has no file;
-        attached contracts and operators go with it.
+        """Pickles the path of the model's file with a digest of its contents, or the bytes if it has no file; includes
+        attached contracts and operators.
         """
         content = self._private_state
         state = type(self), packed(content.open()), content.operators, dict(content.contracts), self.name
@@ -274,7 +273,7 @@ def _unpickle(
 
 
 def rename(model: LearningModel, name: str) -> None:
-    """Gives a model another name; the file stays as it is."""
+    """Gives a model another name; the file does not change."""
     private_state(model).header.graph_name = name
 
 
@@ -282,16 +281,16 @@ def rename(model: LearningModel, name: str) -> None:
 
 
 class ModelContent:
-    """A model's header, its bytes until it is disposed of, and the engines that were compiled of it.
+    """A model's header, its bytes until it is disposed of, and the engines compiled from it.
 
     Attributes:
-        header: what was read of the file.
-        engines: those that sessions use at the moment.
-        inputs: what the file says of them.
-        contracts: what the program has attached to them.
-        is_silent: whether what a program may have written by mistake is passed over, as in Windows ML.
+        header: what was read from the file.
+        engines: those that sessions use now.
+        inputs: as the file describes them.
+        contracts: those that the program has attached to them.
+        is_silent: whether possible mistakes of a program are ignored, as in Windows ML.
         missing_contracts: warns of pictures without a contract.
-        operators: those of the program's own.
+        operators: the custom operators.
     """
 
     def __init__(
@@ -311,18 +310,16 @@ class ModelContent:
         self._source: ModelSource | None = source
 
     def with_exporters_contract(self, feature: FeatureDescriptor) -> FeatureDescriptor:
-        """An input as an image, where the exporter says so in the metadata."""
+        """An input as an image, if the exporter states so in the metadata."""
         return feature if self.is_silent else with_exporters_contract(feature, self.header.metadata)
 
     @property
     def is_disposed(self) -> bool:
-        """Whether the bytes have been let go."""
+        """Whether the bytes have been released."""
         return self._source is None
 
     def open(self) -> ModelSource:
-        """The source, for a session that is about to be compiled; ModelDisposedError where the model has been disposed
-        of.
-        """
+        """The source, for a session about to be compiled; ModelDisposedError if the model has been disposed of."""
         source = self._source
         if source is None:
             raise ModelDisposedError(
@@ -331,7 +328,7 @@ class ModelContent:
         return source
 
     def dispose(self) -> None:
-        """Lets go of the bytes."""
+        """Releases the bytes."""
         self._source = None
 
 
@@ -339,13 +336,13 @@ class ModelContent:
 
 
 def is_model_proto(value: object) -> bool:
-    """Whether a value is an `onnx.ModelProto`, without importing onnx to ask."""
+    """Whether a value is an `onnx.ModelProto`; does not import onnx."""
     kind = type(value)
     return kind.__name__ == "ModelProto" and kind.__module__.partition(".")[0] == "onnx"
 
 
 def serialize_proto(model: Any) -> bytes:
-    """A `ModelProto` as the bytes of its file; InvalidArgumentError where it is larger than 2 GB."""
+    """A `ModelProto` as the bytes of its file; InvalidArgumentError if it is larger than 2 GB."""
     from google.protobuf.message import EncodeError
 
     try:

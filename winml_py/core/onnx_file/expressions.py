@@ -1,8 +1,8 @@
 """Nodes that are written as Python expressions: `(width * 256) / height` becomes a Mul, two Casts and a Div.
 
-All nodes mean the same from operator set 13 on, so that few models need another one. spox and onnx-ir write graphs,
-too; they make whole models, take long to import, and leave the names to themselves. Here, nodes are added to graphs of
-others, also while a program binds its first picture on a GPU, and the same program gives the same bytes.
+All nodes mean the same from operator set 13 on, so few models need another one. spox and onnx-ir also write graphs, but
+they make whole models, take long to import, and choose names themselves. Here, nodes are added to existing graphs, even
+while a program binds its first picture on a GPU, and the same program gives the same bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PROMOTION: tuple[ScalarType, ...] = (np.int64, np.float32, np.float64)
 
 
 class Expression:
-    """What a node gives. Operators make nodes of it: with whole numbers int64, and float64 from a division on."""
+    """The output of a node. Operators make nodes of it: int64 with whole numbers, float64 from a division on."""
 
     __slots__ = ("dtype", "graph", "name")
 
@@ -33,7 +33,7 @@ class Expression:
         self.graph, self.name, self.dtype = graph, name, dtype
 
     def cast(self, dtype: ScalarType) -> Expression:
-        """The numbers in another type; fractions are cut off on the way to whole numbers."""
+        """The numbers in another type; fractions are truncated for whole numbers."""
         return self if dtype is self.dtype else self.graph.node("Cast", self, dtype=dtype, to=onnx_type(dtype))
 
     def __add__(self, other: Operand) -> Expression:
@@ -63,11 +63,11 @@ class Expression:
         return self.graph.constant(other, np.float64) / self
 
     def __floordiv__(self, other: Operand) -> Expression:
-        """Of whole numbers that are not negative: others are not rounded down."""
+        """For non-negative whole numbers: negative ones are not rounded down."""
         return self._apply_binary("Div", other)
 
     def __mod__(self, other: Operand) -> Expression:
-        """Of whole numbers that are not negative."""
+        """For non-negative whole numbers."""
         return self._apply_binary("Mod", other)
 
     def __lt__(self, other: Operand) -> Expression:
@@ -83,24 +83,24 @@ class Expression:
         return self._apply_binary("GreaterOrEqual", other, np.bool_)
 
     def equals(self, other: Operand) -> Expression:
-        """Where two values are equal."""
+        """Whether two values are equal, element by element."""
         return self._apply_binary("Equal", other, np.bool_)
 
     def __and__(self, other: Expression) -> Expression:
         return self.graph.node("And", self, other, dtype=np.bool_)
 
     def at_least(self, other: Operand) -> Expression:
-        """The larger one of two."""
+        """The larger of two."""
         return self._apply_binary("Max", other)
 
     def at_most(self, other: Operand) -> Expression:
-        """The smaller one of two."""
+        """The smaller of two."""
         return self._apply_binary("Min", other)
 
     def __abs__(self) -> Expression:
         return self.apply("Abs")
 
-    # What `math.floor`, `math.ceil` and `round` call: they make whole numbers, halves to even.
+    # Called by `math.floor`, `math.ceil` and `round`: they make whole numbers, halves to even.
 
     def __floor__(self) -> Expression:
         return self._round("Floor")
@@ -115,11 +115,11 @@ class Expression:
         return self if self.dtype is np.int64 else self.apply(operator).cast(np.int64)
 
     def apply(self, operator: str, **attributes: Any) -> Expression:
-        """What an operator with one input makes of it, in the same type."""
+        """The result of an operator with one input, in the same type."""
         return self.graph.node(operator, self, dtype=self.dtype, **attributes)
 
     def take(self, indices: Expression, axis: int) -> Expression:
-        """The parts of it at these positions of an axis."""
+        """The parts at these positions of an axis."""
         return self.graph.node("Gather", self, indices, dtype=self.dtype, axis=axis)
 
     def transpose(self, *axes: int) -> Expression:
@@ -127,7 +127,7 @@ class Expression:
         return self.apply("Transpose", perm=axes)
 
     def reshape(self, *shape: Operand) -> Expression:
-        """In another shape; of the sizes, -1 is what is left over."""
+        """In another shape; a size of -1 is inferred."""
         return self.graph.node("Reshape", self, self.graph.vector(*shape), dtype=self.dtype)
 
     def unsqueeze(self, *axes: int) -> Expression:
@@ -139,23 +139,23 @@ class Expression:
         return self.graph.node("ReduceSum", self, self.graph.vector(*axes), dtype=self.dtype, keepdims=int(keepdims))
 
     def slice(self, starts: tuple[Operand, ...], sizes: tuple[Operand, ...], axes: tuple[int, ...]) -> Expression:
-        """What begins at `starts`, and has `sizes`, along axes."""
+        """The part that begins at `starts` and has `sizes`, along axes."""
         first = self.graph.vector(*starts)
         last = first + self.graph.vector(*sizes)
         return self.graph.node("Slice", self, first, last, self.graph.vector(*axes), dtype=self.dtype)
 
     def size(self, axis: int) -> Expression:
-        """Its size along an axis."""
+        """The size along an axis."""
         shape = self.graph.node("Shape", self, dtype=np.int64)
         return shape.take(self.graph.constant(axis, np.int64), 0)
 
     def to_levels(self) -> Expression:
-        """Rounded to whole levels of 0 to 255, halves up, as by Pillow and OpenCV."""
+        """Rounded to whole levels of 0 to 255, halves up, as in Pillow and OpenCV."""
         zero, most = (self.graph.constant(level, np.float32) for level in (0, 255))
         return self.graph.node("Clip", (self + 0.5).apply("Floor"), zero, most, dtype=np.float32)
 
     def weighted_sum(self, weights: Sequence[float], axis: int) -> Expression:
-        """The sum of the planes along an axis, each times its weight, from the first to the last."""
+        """The sum of the planes along an axis, each multiplied by its weight, from the first to the last."""
         planes = (
             self.take(self.graph.constant([index], np.int64), axis) * weight for index, weight in enumerate(weights)
         )
@@ -163,11 +163,11 @@ class Expression:
 
     @property
     def onnx_type(self) -> int:
-        """ONNX's number for its type."""
+        """ONNX's number for the type."""
         return onnx_type(self.dtype)
 
     def _apply_binary(self, operator: str, other: Operand, dtype: ScalarType | None = None) -> Expression:
-        """What an operator makes of two values, in the wider of their types."""
+        """The result of an operator with two inputs, in the wider of their types."""
         if not isinstance(other, Expression):
             other = self.graph.constant_like(self, other)
         wider = max(self.dtype, other.dtype, key=_rank)
@@ -178,10 +178,10 @@ Operand = Expression | Number
 
 
 class GraphWriter:
-    """Nodes that are written one after the other; all their names begin with a prefix that no other name has."""
+    """Writes nodes one after the other; all their names begin with a prefix that no other name has."""
 
     OPSET = 13
-    """The first operator set in which all nodes that are written here mean what they do."""
+    """The first operator set in which all nodes written here have the intended meaning."""
 
     def __init__(self, prefix: str) -> None:
         self.nodes: list[onnx.NodeProto] = []
@@ -195,7 +195,7 @@ class GraphWriter:
     def node(
         self, operator: str, *inputs: Expression | None, dtype: ScalarType, output: str = "", **attributes: object
     ) -> Expression:
-        """Writes a node with one output, of the given name if one is given. None is an input that is left out."""
+        """Writes a node with one output, with the given name if any. None is an omitted input."""
         return self.split(operator, *inputs, dtypes=(dtype,), outputs=(output,), **attributes)[0]
 
     def split(
@@ -216,11 +216,11 @@ class GraphWriter:
         return tuple(Expression(self, output, dtype) for output, dtype in zip(names, dtypes, strict=True))
 
     def constant(self, value: object, dtype: ScalarType) -> Expression:
-        """Numbers or texts that are part of the model."""
+        """A constant of numbers or texts in the model."""
         from onnx import helper, numpy_helper
 
         array = np.asarray(value, dtype if dtype is not np.str_ else object)
-        # By their spelling, because as keys 0.0 and -0.0 are equal, and NaN is not equal to itself.
+        # Keyed by spelling, because 0.0 and -0.0 are equal as keys, and NaN is not equal to itself.
         key = (repr(array.tolist()).encode(), dtype.__name__, array.shape)
         if key not in self._constants:
             tensor = (
@@ -232,7 +232,7 @@ class GraphWriter:
         return self._constants[key]
 
     def constant_like(self, value: Expression, number: Number) -> Expression:
-        """A number as a constant of a value's type; one with a fraction, beside whole numbers, is a float64."""
+        """A number as a constant of a value's type; a fraction beside whole numbers becomes a float64."""
         is_wider = isinstance(number, float) and value.dtype is np.int64
         return self.constant(number, np.float64 if is_wider else value.dtype)
 
@@ -243,19 +243,19 @@ class GraphWriter:
         return self.constant(operand, np.float64 if isinstance(operand, float) else np.int64)
 
     def adopt(self, operand: Operand) -> Expression:
-        """A value of another graph of the same model, of which nodes are made in this one."""
+        """A value of another graph of the same model, for use in nodes of this one."""
         value = operand if isinstance(operand, Expression) else self.as_expression(operand)
         return Expression(self, value.name, value.dtype)
 
     def vector(self, *numbers: Operand) -> Expression:
-        """Whole numbers in a row."""
+        """A vector of whole numbers."""
         if not any(isinstance(number, Expression) for number in numbers):
             return self.constant(numbers, np.int64)
         parts = [self.as_expression(number).reshape(1) for number in numbers]
         return self.node("Concat", *parts, dtype=np.int64, axis=0)
 
     def where(self, condition: Expression, if_true: Operand, if_false: Operand) -> Expression:
-        """One of two, element by element."""
+        """One of two values, element by element."""
         one, other = self.as_expression(if_true), self.as_expression(if_false)
         wider = max(one.dtype, other.dtype, key=_rank)
         return self.node("Where", condition, one.cast(wider), other.cast(wider), dtype=wider)

@@ -1,4 +1,4 @@
-"""What an ONNX file says of itself, read in place: header, feature types, where the weights stand.
+"""Reads an ONNX file's description in place: header, feature types, and where the weights are.
 
 `read_header` walks the file's wire format over a memory map and never touches the weights:
 a 512 MB model takes milliseconds and no memory. `cut_weights` writes the same model
@@ -28,7 +28,7 @@ from .protobuf import (
 
 MIN_WEIGHT_SIZE = 1024  # bytes; smaller initializers stay in the skeleton, where shapes and scalars are looked up
 
-# TensorProto's data fields whose bytes are already the little-endian elements in a row.
+# TensorProto's data fields whose bytes are the little-endian elements in order.
 _DATA = (4, 9, 10)  # float_data, raw_data, double_data
 
 
@@ -62,7 +62,7 @@ class MapType(NamedTuple):
 
 
 class OtherType(NamedTuple):
-    """A type that Windows ML has no descriptor for; `name` is ONNX's word for it."""
+    """A type without a descriptor in Windows ML; `name` is ONNX's word for it."""
 
     name: str
 
@@ -79,11 +79,11 @@ class ValueInfo(NamedTuple):
 
 
 class Weight(NamedTuple):
-    """An initializer of the graph: its name and where its bytes stand in the file."""
+    """An initializer of the graph: its name, and where its bytes are in the file."""
 
     name: str
     field: Field  # the whole TensorProto
-    data: Field | None  # its elements, where they stand in a row; None when packed otherwise or external
+    data: Field | None  # its elements, if contiguous; None when packed otherwise or external
     location: str = ""  # the external file that holds the elements, as the model names it
     element: int = 0  # onnx.TensorProto.DataType
 
@@ -97,7 +97,7 @@ _NO_GRAPH = Field(7, BYTES, 0, 0, 0)
 
 
 class Header:
-    """All of a model but its nodes and weights."""
+    """Everything in a model except its nodes and weights."""
 
     def __init__(self) -> None:
         self.ir_version = 0
@@ -118,7 +118,7 @@ class Header:
 
 
 def read_header(buffer: ModelBytes) -> Header:
-    """Reads a ModelProto that stands in `buffer`, without its nodes and weights."""
+    """Reads the ModelProto in `buffer`, without its nodes and weights."""
     header = Header()
     for item in fields(buffer, 0, len(buffer)):
         match item.number:  # of ModelProto's fields, as onnx.proto has them
@@ -192,7 +192,7 @@ def _weight(buffer: ModelBytes, tensor: Field) -> Weight:
 
 
 def _parts(buffer: ModelBytes, message: Field) -> dict[int, Field]:
-    """The fields of a message by their numbers; of one that stands there twice the last, as protobuf has it."""
+    """The fields of a message by number; of repeated ones the last, as in protobuf."""
     message.require(BYTES)
     return {item.number: item for item in fields(buffer, message.value, message.end)}
 
@@ -202,7 +202,7 @@ def _text(buffer: ModelBytes, parts: dict[int, Field], number: int) -> str:
 
 
 def _value_info(buffer: ModelBytes, info: Field) -> ValueInfo | None:
-    """A value without a type says nothing that could be bound: None, as Windows ML skips it."""
+    """None for a value without a type, which cannot be bound: Windows ML skips it, too."""
     parts = _parts(buffer, info)
     kind = _type(buffer, parts[2]) if 2 in parts else None
     return ValueInfo(_text(buffer, parts, 1), _text(buffer, parts, 3), kind) if kind is not None else None
@@ -243,7 +243,7 @@ def _tensor_type(buffer: ModelBytes, proto: Field, denotation: str) -> TensorTyp
 def _dimension(buffer: ModelBytes, proto: Field) -> Dimension:
     parts = _parts(buffer, proto)
     name = _text(buffer, parts, 2)
-    # Paddle's exporter calls every size that it does not know "?": they have no name, and are not one size.
+    # Paddle's exporter calls every unknown size "?": these sizes have no name, and may differ.
     return Dimension(parts[1].signed() if 1 in parts else None, "" if name == "?" else name, _text(buffer, parts, 3))
 
 
@@ -253,7 +253,7 @@ def _key_value(buffer: ModelBytes, proto: Field) -> tuple[str, str]:
 
 
 def external_locations(buffer: ModelBytes) -> Iterator[tuple[str, str]]:
-    """Names the tensors that are kept in other files, and those files: of all graphs, attributes and functions."""
+    """Yields the tensors kept in other files, by name, and those files: of all graphs, attributes and functions."""
     for tensor in find_tensors(buffer, "model", 0, len(buffer)):
         weight = _weight(buffer, tensor)
         if weight.location:
@@ -261,9 +261,9 @@ def external_locations(buffer: ModelBytes) -> Iterator[tuple[str, str]]:
 
 
 def has_replaceable_weights(header: Header) -> bool:
-    """Whether weights are listed as inputs, too, so that an engine takes them for defaults that a run may replace.
+    """Whether weights are also listed as inputs, so that an engine treats them as defaults that a run may replace.
 
-    Before version 4 of ONNX's file format all of them were listed, and no engine takes them for that.
+    Before version 4 of ONNX's file format all of them were listed, and no engine treats them so.
     """
     names = {weight.name for weight in header.weights}
     return header.ir_version >= 4 and any(name in names for name, _ in header.input_fields)
@@ -272,9 +272,9 @@ def has_replaceable_weights(header: Header) -> bool:
 def cut_weights(buffer: ModelBytes, header: Header, location: str) -> bytes:
     """Writes the model in `buffer` for an engine: its weights cannot be replaced, and the large ones are references.
 
-    Windows ML has no inputs for weights, so that no program binds one. An engine that must expect it neither folds nor
-    arranges them: their lines among the inputs are left out. `location` is the file that holds `buffer`, relative
-    to the folder that the engine is told; "" leaves the weights where they are.
+    Windows ML has no inputs for weights, so no program binds one. An engine that must expect it neither folds nor
+    arranges them: their entries among the inputs are left out. `location` is the file that holds `buffer`, relative to
+    the engine's folder; "" leaves the weights in place.
     """
     names = {weight.name for weight in header.weights} if has_replaceable_weights(header) else set()
     edits = [(field, b"") for name, field in header.input_fields if name in names]

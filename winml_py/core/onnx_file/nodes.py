@@ -1,4 +1,4 @@
-"""The nodes and small constants of a model's graph, for those who ask what it computes; large weights stay unread."""
+"""The nodes and small constants of a model's graph; large weights stay unread."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 SMALL = 1024
-"""Bytes up to which a constant of any type is read. Integers are read whatever their size: they are tables, or few."""
+"""The most bytes of a constant that is read. Integers are read at any size: they are tables, or few."""
 
 
 class ModelGraph(NamedTuple):
@@ -25,8 +25,8 @@ class ModelGraph(NamedTuple):
     Attributes:
         inputs: those that a program binds.
         outputs: the names of its results.
-        nodes: the main graph's, in the file's order, where each stands behind those that it needs.
-        weights: the initializers, by name: integers and what is small as they are; of the others types and sizes alone.
+        nodes: the main graph's, in the file's order, each after those that it needs.
+        weights: the initializers, by name: integers and small ones with elements, others with only type and size.
     """
 
     inputs: list[ValueInfo]
@@ -36,7 +36,7 @@ class ModelGraph(NamedTuple):
 
 
 def read_graph(buffer: ModelBytes, header: Header) -> ModelGraph:
-    """Reads the nodes of the graph of a model, whose header was read before."""
+    """Reads the nodes of a model's graph; the header has been read before."""
     import onnx
     from google.protobuf.message import DecodeError
 
@@ -82,7 +82,7 @@ def _tensor(buffer: ModelBytes, weight: Weight) -> onnx.TensorProto:
 
 
 def messages(message: Message) -> Iterator[Message]:
-    """A message and all that it holds: nodes, attributes, types, weights, in every graph and function."""
+    """A message and all messages in it: nodes, attributes, types, weights, in every graph and function."""
     from google.protobuf.message import Message
     from onnx import TensorProto
 
@@ -97,10 +97,10 @@ def messages(message: Message) -> Iterator[Message]:
 
 
 def sort_places(nodes: Sequence[onnx.NodeProto], needs: Sequence[Iterable[str]]) -> list[int]:
-    """An order in which each node stands behind those that make the values that it needs: the places of the nodes.
+    """An order in which each node follows those that make the values that it needs: the places of the nodes.
 
     Raises:
-        CycleError: nodes need each other's outputs in a circle; the second argument has their places.
+        CycleError: nodes need each other's outputs in a cycle; the second argument has their places.
     """
     makers = {name: place for place, node in enumerate(nodes) for name in node.output if name}
     waits_for = {place: [makers[name] for name in names if name in makers] for place, names in enumerate(needs)}

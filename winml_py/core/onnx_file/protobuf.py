@@ -1,7 +1,7 @@
 """Reading protobuf's wire format in place, without a schema and without copies.
 
 A field is a tag (number and wire type) and a value. Values of wire type 2 (strings, bytes,
-messages, packed numbers) are given as their place in the buffer, so that a walk over a
+messages, packed numbers) are yielded as their place in the buffer, so that a walk over a
 memory-mapped file of many gigabytes touches only the pages that hold tags.
 The format: https://protobuf.dev/programming-guides/encoding
 """
@@ -27,7 +27,7 @@ class Field(NamedTuple):
     wire_type: int
     value: int
     tag: int  # where the tag starts
-    end: int  # behind the value
+    end: int  # after the value
 
     def text(self, buffer: ModelBytes) -> str:
         """The value as a string."""
@@ -43,13 +43,13 @@ class Field(NamedTuple):
         return self.value - (1 << 64) if self.value >> 63 else self.value
 
     def require(self, wire_type: int) -> None:
-        """Refuses a known field number that carries another wire type than its schema says."""
+        """Refuses a known field number whose wire type is not that of its schema."""
         if self.wire_type != wire_type:
             raise corrupt(f"field {self.number} at byte {self.tag} has wire type {self.wire_type}, not {wire_type}")
 
 
 def fields(buffer: ModelBytes, start: int, end: int) -> Iterator[Field]:
-    """Yields the fields of the message that stands in `buffer[start:end]`, in file order."""
+    """Yields the fields of the message in `buffer[start:end]`, in file order."""
     position = start
     while position < end:
         tag = position
@@ -73,7 +73,7 @@ def fields(buffer: ModelBytes, start: int, end: int) -> Iterator[Field]:
 
 
 def varint(buffer: ModelBytes, position: int, end: int) -> tuple[int, int]:
-    """Reads a base-128 number; gives it and the position behind it."""
+    """Reads a base-128 number; returns it and the position after it."""
     value = shift = 0
     while position < end and shift < 70:
         byte = buffer[position]
@@ -144,7 +144,7 @@ def find_tensors(buffer: ModelBytes, kind: str, start: int, end: int, nesting: i
 
 
 def _is_list_of_values(buffer: ModelBytes, attribute: Field) -> bool:
-    """Whether an attribute is a long list, as decision trees have, and names no file: searching is faster."""
+    """Whether an attribute is a long list, as in decision trees, and names no file: searching is faster."""
     if attribute.end - attribute.value < _LARGE_ATTRIBUTE:
         return False
     is_long = next(islice(fields(buffer, attribute.value, attribute.end), _LONG_LIST, None), None) is not None

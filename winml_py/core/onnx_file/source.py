@@ -18,7 +18,7 @@ from .nodes import ModelGraph, read_graph
 from .protobuf import ModelBytes
 
 MAPPED_FROM = 16 << 20
-"""Bytes of weights from which a model's file is mapped by the engine, not read whole."""
+"""Bytes of weights from which the engine maps a model's file instead of reading it."""
 
 _IN_MEMORY = "weights"  # a name for bytes that have no file
 
@@ -26,8 +26,8 @@ _IN_MEMORY = "weights"  # a name for bytes that have no file
 class Skeleton(NamedTuple):
     """A model without its weights, or the path of its file.
 
-    The weights stay in files in `folder`, to be mapped; where it is "", `files` has their contents, by the names that
-    the model has for them. `name` is the file in `folder` that it is the skeleton of, or "".
+    The weights stay in files in `folder`, to be mapped; if it is "", `files` has their contents, by the names in the
+    model. `name` is the file in `folder` that this is the skeleton of, or "".
     """
 
     model: bytes | str
@@ -47,7 +47,7 @@ class Skeleton(NamedTuple):
 
 
 class FileStamp(NamedTuple):
-    """What tells a file from another of its name. No program can set back the time of the last change of any kind."""
+    """What distinguishes files of one name. No program can set back the time of the last change of any kind."""
 
     name: str
     size: int
@@ -58,7 +58,7 @@ class FileStamp(NamedTuple):
 
     @classmethod
     def of(cls, name: str, status: os.stat_result) -> FileStamp:
-        """The stamp of a file whose status this is."""
+        """The stamp of a file with this status."""
         return cls(name, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
 
 
@@ -98,8 +98,8 @@ class FileSource(NamedTuple):
     def engine_input(self, header: Header, is_private: bool = False) -> str | Skeleton:
         """What an engine compiles: the path, or for large models a skeleton over the mapped file.
 
-        A mapped file saves a copy of the weights at the peak, and lets weights that the engine does not rearrange stay
-        in the system's file cache. The engine maps it, and owns the map; if `is_private`, it is read into memory.
+        A mapped file saves a copy of the weights at the peak, and keeps weights that the engine does not rearrange in
+        the system's file cache. The engine maps it, and owns the map; if `is_private`, it is read into memory.
 
         Raises:
             ModelNotFoundError: the file, or a data file it names, is gone.
@@ -117,7 +117,7 @@ class FileSource(NamedTuple):
             is_large = cut >= max(MAPPED_FROM, self.size // 2) and not external and not is_private
             if is_large:
                 return Skeleton(cut_weights(buffer, header, name), folder, name=name)
-            # Of a model that comes as bytes, the engine refuses weights behind a link out of the folder.
+            # For a model passed as bytes, the engine refuses weights behind a link out of the folder.
             places = (os.path.realpath(os.path.join(self.folder, location)) for _, location in external)
             is_whole = all(_is_inside(place, os.path.realpath(self.folder)) for place in places)
             if has_replaceable_weights(header) and is_whole:
@@ -141,7 +141,7 @@ class FileSource(NamedTuple):
             return read_graph(buffer, header)
 
     def mappable_size(self, header: Header) -> int:
-        """Bytes of weights, those in files beside the model included."""
+        """Bytes of weights, including those in files beside the model."""
         return self.external_size(header) + sum(weight.size for weight in header.weights)
 
     def external_size(self, header: Header) -> int:
@@ -157,9 +157,9 @@ class FileSource(NamedTuple):
         return stamps
 
     def require_unchanged(self, stamps: tuple[FileStamp, ...]) -> None:
-        """Refuses what an engine has made of files that were others than those of `stamps` when it opened them.
+        """Refuses what an engine made of files, if they were not those of `stamps` when it opened them.
 
-        The engine opens files by their names. So the same files must stand there before and after.
+        The engine opens files by name, so the same files must be there before and after.
         """
         if self._stamps([stamp.name for stamp in stamps]) != stamps:
             raise self._changed_error()
@@ -171,7 +171,7 @@ class FileSource(NamedTuple):
             raise self._changed_error() from error
 
     def require_same(self, stamp: FileStamp) -> None:
-        """Refuses a file that is not the one whose header was read."""
+        """Refuses a file other than the one whose header was read."""
         if stamp != self.stamps[0]:
             raise self._changed_error()
 
@@ -182,7 +182,7 @@ class FileSource(NamedTuple):
         )
 
     def _require_data_files(self, external: list[tuple[str, str]]) -> None:
-        # Model caches keep links in one folder to files in another: both are the model's own.
+        # Model caches keep links in one folder to files in another: both belong to the model.
         roots = (os.path.realpath(self.folder), os.path.dirname(os.path.realpath(self.path)))
         for name, location in external:
             path = os.path.realpath(os.path.join(self.folder, location))
@@ -191,7 +191,7 @@ class FileSource(NamedTuple):
                     f"{self.path}: The model keeps the weight {name} in {location}, outside its folder.",
                     hint="A model may only name files in its own folder; move the data file there and name it so.",
                 )
-            # By the name as it is, too: the engine opens that, and `sub/../x` is no file where there is no `sub`.
+            # Check the name as it is, too: the engine opens that, and `sub/../x` does not exist without `sub`.
             if not os.path.isfile(path) or not os.path.isfile(os.path.join(self.folder, location)):
                 raise ModelNotFoundError(
                     f"{self.path}: The model keeps the weight {name} in the file {location}, "
@@ -201,7 +201,7 @@ class FileSource(NamedTuple):
 
 
 class BytesSource(NamedTuple):
-    """A model in memory: the caller's own `bytes` object, not a copy of it."""
+    """A model in memory: the caller's `bytes` object itself, not a copy."""
 
     data: bytes
 
@@ -223,7 +223,7 @@ class BytesSource(NamedTuple):
     def engine_input(self, header: Header, is_private: bool = False) -> bytes | Skeleton:
         """What an engine compiles: the bytes, or for large models a skeleton over them.
 
-        A skeleton saves what a parser would copy: weights that the engine does not rearrange stay where they are.
+        A skeleton avoids a parser's copy: weights that the engine does not rearrange stay where they are.
         """
         for name, location in external_locations(self.data):
             raise ModelNotFoundError(
@@ -241,14 +241,14 @@ ModelSource = FileSource | BytesSource
 
 @lru_cache(16)
 def _external(source: FileSource) -> tuple[tuple[str, str], ...]:
-    """The weights that a model keeps in other files, and those files: asked several times for one session."""
+    """The weights that a model keeps in other files, and those files: needed several times for one session."""
     with _map(source.path) as (buffer, stamp):
         source.require_same(stamp)
         return tuple(external_locations(buffer))
 
 
 def _present_data_files(folder: str, header: Header) -> Iterator[FileStamp]:
-    """The stamps of the files with the graph's weights; a session says which ones are missing."""
+    """The stamps of the files with the graph's weights; a session reports the missing ones."""
     for location in {weight.location for weight in header.weights if weight.location}:
         with suppress(OSError, ValueError):  # a null byte in the name
             yield FileStamp.of(location, os.stat(os.path.join(folder, location)))
@@ -256,10 +256,10 @@ def _present_data_files(folder: str, header: Header) -> Iterator[FileStamp]:
 
 @contextmanager
 def _map(path: str, shown: str = "") -> Iterator[tuple[ModelBytes, FileStamp]]:
-    """The file as a read-only map (empty files cannot be mapped), and a stamp that tells it from another."""
+    """The file as a read-only map (empty files cannot be mapped), and a stamp that distinguishes it from another."""
     try:
         with open(path, "rb") as file:
-            # Of the file that is open: by now, the path may name another one.
+            # The stamp is of the open file: by now, the path may name another one.
             status = os.fstat(file.fileno())
             stamp = FileStamp.of(os.path.basename(path), status)
             if status.st_size == 0:
@@ -286,22 +286,22 @@ def _map(path: str, shown: str = "") -> Iterator[tuple[ModelBytes, FileStamp]]:
 
 
 def _is_inside(path: str, folder: str) -> bool:
-    # With a separator at the end, or "models2" would count as inside of "models".
+    # With a separator at the end; otherwise "models2" would count as inside "models".
     return os.path.normcase(path).startswith(os.path.normcase(os.path.join(folder, "")))
 
 
-# A model file as it is named to another process, which opens it by its path and must find the same contents there.
+# A model file for another process, which opens it by its path and must find the same contents there.
 
 
 class PackedFile(NamedTuple):
-    """A model file by its path, what told it and its files of weights from others, and a digest of their contents."""
+    """A model file by its path, the stamps of it and its files of weights, and a digest of their contents."""
 
     path: str
     stamps: tuple[FileStamp, ...]
     digest: str
 
     def open(self) -> tuple[FileSource, Header]:
-        """The file, and its header, if its contents are those that were packed."""
+        """The file and its header, if its contents are those that were packed."""
         try:
             source, header = FileSource.open(self.path)
         except ModelNotFoundError as error:
@@ -320,7 +320,7 @@ class PackedFile(NamedTuple):
 
 
 def packed(source: ModelSource) -> PackedFile | BytesSource:
-    """What another process opens the same model with: the path and a digest of the contents, or the bytes."""
+    """What another process needs to open the same model: the path and a digest of the contents, or the bytes."""
     if isinstance(source, BytesSource):
         return source
     stamps = source.data_stamps()
@@ -328,13 +328,13 @@ def packed(source: ModelSource) -> PackedFile | BytesSource:
 
 
 def reopen(source: PackedFile | BytesSource) -> tuple[ModelSource, Header]:
-    """The model that `packed` gave, and its header; raises as `PackedFile.open` does."""
+    """The model that `packed` returned, and its header; raises as `PackedFile.open` does."""
     return BytesSource.open(source.data) if isinstance(source, BytesSource) else source.open()
 
 
 @lru_cache(16)
 def _digest(folder: str, stamps: tuple[FileStamp, ...]) -> str:
-    """Of the contents of all the files. Read once for each state of them."""
+    """A digest of the contents of all the files, computed once for each state of them."""
     digest = hashlib.blake2b(digest_size=20)
     for stamp in stamps:
         with open(os.path.join(folder, stamp.name), "rb") as file:

@@ -1,1 +1,1 @@
-"""`evaluate_many`: where items come from, what is done with them, and who does it."""
+"""`evaluate_many`: where items come from, what is done with them, and which threads do it."""

@@ -44,7 +44,7 @@ class Loading:
     Args:
         inputs: the model's, by name.
         fast_decode: whether large JPEGs are decoded only as large as the model needs.
-        copies: whether values are copied that the source of the items may write again.
+        copies: whether to copy values that the source of the items may overwrite.
     """
 
     def __init__(self, inputs: Mapping[str, FeatureDescriptor], fast_decode: bool, copies: bool = True) -> None:
@@ -52,14 +52,14 @@ class Loading:
         self._spelling = spelling(inputs)
 
     def detach(self, item: Item) -> Item:
-        """The item with values that its source can no longer write; outputs to be written are left as they are."""
+        """The item with values that its source can no longer write; outputs to be written are left unchanged."""
         value = item.value
         try:
             if isinstance(value, Mapping):
                 value = {name: detach(each) if name in self._spelling else each for name, each in value.items()}
             elif not isinstance(value, WinMLError):
                 value = detach(value)
-        except WinMLError as error:  # it stays with its item
+        except WinMLError as error:  # the error stays with its item
             value = error
         return item._replace(value=value)
 
@@ -74,7 +74,7 @@ class Loading:
     def _only_input(self, value: object) -> str:
         if len(self.inputs) != 1:
             raise InvalidArgumentError(
-                f"The model has {len(self.inputs)} inputs, and a {type_name(value)} came for all of them.",
+                f"The model has {len(self.inputs)} inputs, but got one {type_name(value)} for all of them.",
                 hint=f"Write {{name: value}}; the names: {', '.join(self.inputs)}.",
             )
         return next(iter(self.inputs))
@@ -86,12 +86,12 @@ class Loading:
 
 
 def spelling(names: Iterable[str]) -> NameMap[str]:
-    """The names of features, found in any case."""
+    """The names of features, case-insensitive."""
     return NameMap({name: name for name in names})
 
 
 class Jobs:
-    """Evaluates items, at most `batch` of them together; refuses that for a model whose batch is not free."""
+    """Evaluates items, at most `batch` at a time; refuses more than one for a model whose batch is not free."""
 
     def __init__(self, loading: Loading, session_state: SessionState, runner: Runner, batch: int) -> None:
         self.batch, self.runner, self.loading, self._session_state = batch, runner, loading, session_state
@@ -100,7 +100,7 @@ class Jobs:
                 require_free_batch(feature)
 
     def run(self, items: list[Item]) -> list[LearningModelEvaluationResult]:
-        """The items' results, in their order; those that failed say so."""
+        """The items' results, in order; failed ones hold their error."""
         loaded = [self._load(item) for item in items]
         good = [features for features in loaded if not isinstance(features, WinMLError)]
         results = iter(self._run_batch(good) if len(good) > 1 else map(self._run_one, good))
@@ -124,21 +124,20 @@ class Jobs:
             return _failed_result(error)
 
     def _run_batch(self, items: Sequence[Features]) -> list[LearningModelEvaluationResult]:
-        """One evaluation for all; if that fails, one for each, so that an error stays with its item.
+        """One evaluation for all; if it fails, one for each, so that an error stays with its item.
 
         Raises:
             InvalidArgumentError: the session's first batch gives other results than its items one by one.
         """
         inputs = self.loading.inputs
         if any(features.keys() != items[0].keys() or not features.keys() <= inputs.keys() for features in items):
-            return [self._run_one(features) for features in items]  # values of outputs, or names that the model lacks
+            return [self._run_one(features) for features in items]  # output values, or names that the model lacks
         try:
             result = self.runner.run({name: concatenate([features[name] for features in items]) for name in items[0]})
             counts = [count(next(iter(features.values()))) for features in items]
             parts = {name: split_value(name, value, counts) for name, value in result.outputs.items()}
             mixed = None if self._session_state.has_compared_batch else self._mixed_output(items, parts)
-        # Arrays whose shapes do not fit each other are a ValueError of numpy's. One by one, only the items that are at
-        # fault fail.
+        # Arrays whose shapes do not match raise numpy's ValueError. One by one, only the faulty items fail.
         except (WinMLError, KeyError, ValueError):
             return [self._run_one(features) for features in items]
         if mixed is not None:
@@ -159,7 +158,7 @@ class Jobs:
         ]
 
     def _mixed_output(self, items: Sequence[Features], parts: Mapping[str, Sequence[object]]) -> str | None:
-        """The name of an output that differs where the items are evaluated one by one, or None."""
+        """The name of an output that differs if the items are evaluated one by one, or None."""
         alone = [self.runner.run(features).outputs for features in items]
         for name, values in parts.items():
             expected = np.concatenate([_entries(outputs[name]) for outputs in alone])
@@ -177,7 +176,7 @@ def _failed_result(error: WinMLError) -> LearningModelEvaluationResult:
     return LearningModelEvaluationResult("", {}, error.with_traceback(None))  # its frames hold the engine
 
 
-# Batches: the values of several items as one, and each item's part of the outputs.
+# Batches: the values of several items joined into one, and each item's part of the outputs.
 
 
 def concatenate(values: Sequence[object]) -> Any:
@@ -196,28 +195,26 @@ def _array(value: object) -> Array:
 
 
 def _entries(value: object) -> Array:
-    """The numbers of an output, of pictures as of tensors, with the entries of the batch along the first axis."""
+    """The numbers of an output, pictures or tensors, with the entries of the batch along the first axis."""
     picture = as_picture(value)
     return _array(value) if picture is None else np.stack([f.software_bitmap.to_numpy() for f in picture.video_frames])
 
 
 def count(value: object) -> int:
-    """How many entries of a batch a value is."""
+    """The number of batch entries in a value."""
     picture = as_picture(value)
     return len(picture.sizes) if picture is not None else len(_array(value))
 
 
 def split_value(name: str, value: object, counts: Sequence[int]) -> list[Any]:
-    """Each item's part of an output; EvaluationError where it has not one entry for each item."""
+    """Each item's part of an output; EvaluationError where the output does not have one entry for each item."""
     starts = np.cumsum([0, *counts])
     if isinstance(value, list) and all(isinstance(frame, VideoFrame) for frame in value) and len(value) == starts[-1]:
         return [ImageFeatureValue(value[start:end]) for start, end in pairwise(starts)]
     if isinstance(value, Tensor) and value.shape and value.shape[0] == starts[-1]:
         array, kind = value.to_numpy(), type(value)
         return [over(kind, array[start:end]) for start, end in pairwise(starts)]
-    raise EvaluationError(
-        f"The output {name} cannot be told apart by items.", hint="Evaluate without batch.", hresult=E_FAIL
-    )
+    raise EvaluationError(f"The output {name} cannot be split by item.", hint="Evaluate without batch.", hresult=E_FAIL)
 
 
 def require_free_batch(feature: FeatureDescriptor) -> None:
@@ -230,7 +227,7 @@ def require_free_batch(feature: FeatureDescriptor) -> None:
         )
 
 
-# Runners: they evaluate the values of one item of a stream, by the bindings of a session that no other thread uses.
+# Runners: they evaluate the values of one item of a stream, with session bindings that no other thread uses.
 
 
 Features = Mapping[str, Any]
@@ -247,11 +244,11 @@ class Runner(Protocol):
         """Evaluates the values of one item; raises as `bind` and `evaluate` do."""
 
     def clear(self) -> None:
-        """Lets go of the memory that it keeps for the next item."""
+        """Releases the memory kept for the next item."""
 
 
 class Evaluates(Protocol):
-    """What a stream asks of a session."""
+    """What a stream needs of a session."""
 
     @property
     def _private_state(self) -> SessionState: ...
@@ -264,11 +261,11 @@ class Evaluates(Protocol):
         """Evaluates what is bound."""
 
     def close(self) -> None:
-        """Lets go of the engine."""
+        """Releases the engine."""
 
 
 class SessionRunner:
-    """Evaluates by one session, with these properties of binds, by the names of inputs."""
+    """Evaluates on one session, with these properties of binds, by the names of inputs."""
 
     def __init__(self, session: Evaluates, properties: Properties) -> None:
         self._session, self._properties = session, NameMap(properties)
@@ -280,26 +277,26 @@ class SessionRunner:
             binding = self._bindings.pop()
         except IndexError:
             binding = LearningModelBinding(self._session)
-        private_state(binding).forget()  # or an item would be given what an earlier one bound
+        private_state(binding).forget()  # or an item would get what an earlier one bound
         for name, value in features.items():
             binding.bind(name, value, self._properties.get(name) if self._properties else None)
         result = self._session.evaluate(binding)
-        self._bindings.append(binding)  # not where it failed: it may be half bound
+        self._bindings.append(binding)  # not after a failure: it may be half bound
         return result
 
     def clear(self) -> None:
-        """Lets go of the bindings."""
+        """Releases the bindings."""
         self._bindings.clear()
 
 
-# What a stream takes of the values in an item before it asks for the next: a source may write them again by then.
+# What a stream copies of an item's values before it requests the next: a source may overwrite them by then.
 #
-# Cameras, files and sockets are read into one buffer again and again, and threads evaluate an item while the source
-# makes the next ones. So what the program can still write is copied; what cannot change is not.
+# Cameras, files and sockets are read into one buffer repeatedly, and threads evaluate an item while the source makes
+# the next ones. So what the program can still write is copied; what cannot change is not.
 
 
 def detach(value: Any) -> Any:
-    """A value that nobody else writes: itself, or a deep copy.
+    """A value that nobody else can write: itself, or a deep copy.
 
     Paths, bytes, frames of a `VideoReader` and picture files that Pillow has not decoded yet are not copied.
     """
@@ -312,7 +309,7 @@ def detach(value: Any) -> Any:
     if type(value) in (list, tuple):
         return type(value)(map(detach, value))
     if is_pil_image(value):
-        return value if getattr(value, "tile", None) else value.copy()  # tiles are what is still to be decoded
+        return value if getattr(value, "tile", None) else value.copy()  # tiles are not decoded yet
     try:
         if type(value) is np.ndarray:
             return value.copy()
@@ -322,5 +319,5 @@ def detach(value: Any) -> Any:
     except (TypeError, ValueError, NotImplementedError) as error:
         raise InvalidArgumentError(
             f"{type_name(value)} cannot be copied before the next item is taken: {error}.",
-            hint="If every item has memory of its own, write evaluate_many(..., copy=False).",
+            hint="If every item has separate memory, write evaluate_many(..., copy=False).",
         ) from error

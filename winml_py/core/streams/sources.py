@@ -1,4 +1,4 @@
-"""Sources: the items of a stream, from what a program passes to `evaluate_many`; and the values that lie in files."""
+"""Sources: the items of a stream, from what a program passes to `evaluate_many`; and values from files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Item(NamedTuple):
     Attributes:
         number: its position in the stream, from 0.
         source: what the result carries.
-        value: what is evaluated, or the error why it cannot be.
+        value: what is evaluated, or the error that prevents it.
     """
 
     number: int
@@ -43,8 +43,8 @@ class Sources:
     """An iterator of items. Folders and patterns give one for each file, videos one for each frame.
 
     Attributes:
-        total: how many items there are, as far as is known by now; None where nobody says.
-        reader: the video that is being read; None where the next item is none of a video's.
+        total: how many items there are, as far as known; None where unknown.
+        reader: the video that is being read; None where the next item is not a frame of a video.
 
     Raises:
         WinMLError: `inputs` itself is a folder or a pattern without files, or a video that cannot be opened.
@@ -61,7 +61,7 @@ class Sources:
         return Item(next(self._numbers), *next(self._values))
 
     def close(self) -> None:
-        """Closes the video that is being read, where it was opened here. Twice is harmless."""
+        """Closes the video that is being read, if it was opened here. A second call does nothing."""
         with suppress(ValueError):  # another thread is taking an item, and ends with it
             self._values.close()
 
@@ -92,12 +92,12 @@ class Sources:
                 reader.close()
 
     def _grow(self, more: int | None) -> None:
-        """There are more items, or fewer, than was known; None where nobody says how many."""
+        """Changes the number of known items; None makes it unknown."""
         self.total = None if self.total is None or more is None else self.total + more
 
 
 def _stands_alone(inputs: object) -> bool:
-    """Whether `inputs` is one source, and not an iterable of them."""
+    """Whether `inputs` is one source, not an iterable of sources."""
     alone = str, os.PathLike, bytes, bytearray, Mapping, VideoReader, Tensor
     if isinstance(inputs, alone) or hasattr(inputs, "read"):
         return True
@@ -108,14 +108,14 @@ def _expand_each(inputs: Iterable[object]) -> Iterator[tuple[Any, Any]]:
     for source in inputs:
         try:
             expansion = _expand(source)
-        except WinMLError as error:  # it stays with its item
+        except WinMLError as error:  # the error stays with its item
             yield source, error
         else:
             yield source, expansion
 
 
 def _expand(source: object) -> Sequence[Any] | VideoReader | None:
-    """The files or the video that a source stands for; None where it is one item."""
+    """The files or the video that a source means; None if it is one item."""
     if isinstance(source, VideoReader):
         return source
     if not isinstance(source, (str, os.PathLike)):
@@ -128,7 +128,7 @@ def _expand(source: object) -> Sequence[Any] | VideoReader | None:
 
 
 def _content(source: object) -> Any:
-    """What an item is evaluated on: the bytes of an open file, read now, while the program keeps it open."""
+    """What an item is evaluated on: for an open file its bytes, read now, while the program keeps it open."""
     read = getattr(source, "read", None)
     if read is None or isinstance(source, Mapping):
         return source
@@ -139,7 +139,7 @@ def _content(source: object) -> Any:
     if isinstance(content, (bytes, bytearray)):
         return content
     return InvalidArgumentError(
-        f"The file object gave {type_name(content)}, and not bytes.", hint='Open the file with mode "rb".'
+        f"Expected bytes from the file object, got {type_name(content)}.", hint='Open the file with mode "rb".'
     )
 
 
@@ -165,18 +165,18 @@ PICTURES = (
     ".tiff",
     ".webp",
 )
-"""The endings of the picture files that are taken from a folder."""
+"""The endings of the picture files taken from a folder."""
 
 
 def files_of(path: str) -> list[str] | None:
-    """The pictures in a folder, or the files that match a pattern; None for a path that stands for itself."""
+    """The pictures in a folder, or the files that match a pattern; None for a path that names one item."""
     if os.path.isdir(path):
         return files_in(path, "picture", PICTURES)
     return files_matching(path) if is_pattern(path) else None
 
 
 def files_in(folder: str, kind: str, endings: tuple[str, ...]) -> list[str]:
-    """The files of a kind that lie in a folder itself, in natural order; hidden ones are left out.
+    """The files of a kind directly in a folder, in natural order; hidden ones are left out.
 
     Raises:
         InvalidArgumentError: if the folder has no such files.
@@ -190,7 +190,7 @@ def files_in(folder: str, kind: str, endings: tuple[str, ...]) -> list[str]:
 
 
 def files_matching(pattern: str) -> list[str]:
-    """The files that match a pattern of the shell, in natural order; refuses a pattern without files."""
+    """The files that match a shell pattern, in natural order; InvalidArgumentError if there are none."""
     files = [path for path in glob(pattern, recursive=True) if os.path.isfile(path)]
     if not files:
         raise InvalidArgumentError(f"{pattern}: No file matches this pattern.", hint="Check the working directory.")
@@ -198,13 +198,13 @@ def files_matching(pattern: str) -> list[str]:
 
 
 def is_pattern(path: str) -> bool:
-    """Whether a path is a pattern, and not the name of a file."""
-    # A file may be called "photo[1].jpg": what is there goes before what it could mean.
+    """Whether a path is a pattern, not the name of a file."""
+    # A file may be called "photo[1].jpg": an existing file takes precedence over a pattern.
     return has_magic(path) and not os.path.lexists(path)
 
 
 def in_natural_order(names: Iterable[str]) -> list[str]:
-    """Names sorted as people do: numbers in them by their value, letters regardless of their case.
+    """Names sorted as people do: numbers in them by their value, letters regardless of case.
 
     Example:
         >>> from winml_py.core.streams.sources import in_natural_order
@@ -213,14 +213,14 @@ def in_natural_order(names: Iterable[str]) -> list[str]:
     """
 
     def key(name: str) -> tuple[list[str | int], str]:
-        parts = re.split(r"(\d+)", name.casefold())  # words and numbers take turns, a word comes first
-        # The name itself comes last, so that names that differ in their case alone always have one order.
+        parts = re.split(r"(\d+)", name.casefold())  # words and numbers alternate, a word comes first
+        # The name itself comes last, so that names that differ only in case have a fixed order.
         return [int(part) if index % 2 else part for index, part in enumerate(parts)], name
 
     return sorted(names, key=key)
 
 
-# Values for a model's inputs that lie in files: pictures, arrays, tables of numbers.
+# Values for a model's inputs from files: pictures, arrays, tables of numbers.
 
 
 _WHOLE = [kind for kind, tensor_class in TENSOR_CLASSES.items() if tensor_class.dtype.kind in "iu"]
@@ -241,7 +241,7 @@ def read_value(
     path = os.fspath(source)
     if path.endswith(".npy"):
         array = read_array(path)
-        return array if array.ndim else array.item()  # a number of Python is of whichever type the feature is
+        return array if array.ndim else array.item()  # a Python number takes the feature's type
     if path.endswith(".csv"):
         return _read_table(feature, path)
     try:
@@ -257,7 +257,7 @@ def read_value(
         if feature.tensor_kind in _WHOLE:
             hint += f" For a file's bytes: numpy.fromfile({path!r}, numpy.uint8), padded as the model's makers pad."
         raise InvalidArgumentError(
-            f"{path}: The input {feature.name} takes {feature.describe()}, and {problem}.",
+            f"{path}: The input {feature.name} takes {feature.describe()}, but {problem}.",
             hint=f"Did you mean {similar}?" if similar else hint,
         ) from error
 
@@ -287,7 +287,7 @@ def read_array(path: str) -> Array:
     except FileNotFoundError as error:
         raise InvalidArgumentError(f"{path}: There is no such file.", hint=missing_file_hint(path)) from error
     except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
-        # NumPy's own words differ from version to version, and advise to trust the file.
+        # NumPy's message varies between versions, and advises trusting the file.
         raise InvalidArgumentError(f"{path}: It holds no array.", hint="Write one with numpy.save.") from error
 
 
@@ -314,11 +314,11 @@ def as_feature(feature: ShapedDescriptor, numbers: Array, path: str) -> Array:
         shape[0] = numbers.size // row  # as many rows as there are
     if numbers.size != np.prod(shape):
         raise InvalidArgumentError(
-            f"{path}: It holds {numbers.size} numbers, and {feature.name} takes {int(np.prod(shape))} "
+            f"{path}: It holds {numbers.size} numbers, but {feature.name} takes {int(np.prod(shape))} "
             f"({' x '.join(map(str, shape))}).",
             hint="Write as many, separated by commas.",
         )
     dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
     if dtype.kind != "f" and not np.array_equal(numbers, np.rint(numbers)):
-        raise InvalidArgumentError(f"{path}: It holds fractions, and {feature.name} takes {feature.expects()}.")
+        raise InvalidArgumentError(f"{path}: It holds fractions, but {feature.name} takes {feature.expects()}.")
     return numbers.reshape(shape).astype(dtype)

@@ -1,6 +1,6 @@
 """Many evaluations of one session: a stream of inputs in, a stream of results out, in the same order.
 
-`open_stream` puts together what `evaluate_many` needs: sources, jobs, and runners on one device or on several.
+`open_stream` assembles what `evaluate_many` needs: sources, jobs, and runners on one device or on several.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 ItemProgress = Callable[[int, int | None], object]
-"""Called with how many results there have been, and how many there will be; None where that is not known."""
+"""Called with the number of results so far and in total; None where the total is not known."""
 
 READERS = 16
-"""Threads that wait for the next results of streams that are read by `async for`."""
+"""Threads that wait for the next results of streams read by `async for`."""
 
 AHEAD = 2
-"""Jobs that wait for each thread. No thread runs out of work, and memory stays bounded."""
+"""Waiting jobs per thread. No thread runs out of work, and memory stays bounded."""
 
 OTHER_SLOTS = 2
-"""Items at once on a device that is not the CPU: one is computed while the other is sent."""
+"""Concurrent items on a device other than the CPU: one is computed while the other is sent."""
 
 
 class StreamSettings(NamedTuple):
-    """The arguments of `evaluate_many`, as they came."""
+    """The arguments of `evaluate_many`, unchecked."""
 
     concurrency: int | None
     batch: int | None
@@ -68,7 +68,7 @@ def open_stream(
 
     Args:
         inputs: as for `evaluate_many`.
-        settings: the rest.
+        settings: the other arguments.
         session: the `LearningModelSession` whose `evaluate_many` was called.
         new_session: makes one of the same model and options on another device.
     """
@@ -80,10 +80,10 @@ def open_stream(
     session_state = private_state(session)
     properties: dict[str, dict[str, Any]] = {}
     if contract is not None:
-        require_type(contract, ImageContract, "Write ImageContract.imagenet(), say, or make one.")
+        require_type(contract, ImageContract, "Write ImageContract.imagenet(), or make one.")
         fitting = fitting_inputs(list(session_state.inputs.values()), contract)
         properties = {feature.name: {"ImageContract": contract} for feature in fitting}
-    # Nothing of the program's runs between two items of a list: they are all there, each in memory of its own.
+    # No code of the program runs between two items of a list: they all exist, each with separate memory.
     copies = truth(copy, "copy") and type(inputs) not in (list, tuple)
     loading = Loading(session_state.inputs, truth(fast_decode, "fast_decode"), copies)
     runner: Runner
@@ -106,7 +106,7 @@ def _sessions(
     new_session: Callable[[LearningModelDevice], Evaluates],
     cleanup: ExitStack,
 ) -> list[Evaluates]:
-    """A session for each device; `cleanup` closes those that are new."""
+    """A session for each device; `cleanup` closes the new ones."""
     require_different(devices)
     sessions = []
     for device in devices:
@@ -118,7 +118,7 @@ def _sessions(
 
 
 class EvaluationStream(Closeable):
-    """Results in the order of the inputs: iterate over it, or `async for`. Closing it stops what has not begun.
+    """Results in the order of the inputs: iterate over it, or `async for`. Closing it stops jobs that have not begun.
 
     Made by `LearningModelSession.evaluate_many`.
     """
@@ -129,8 +129,8 @@ class EvaluationStream(Closeable):
         from concurrent.futures import ThreadPoolExecutor
 
         self._jobs, self._sources, self._progress = jobs, sources, progress
-        self._sessions = sessions  # on other devices, which were made for this stream
-        self._failure: BaseException | None = None  # what the source of the inputs raised, for when its turn comes
+        self._sessions = sessions  # on other devices, made for this stream
+        self._failure: BaseException | None = None  # raised by the source of the inputs, for its turn
         self._is_exhausted = self._is_closed = False
         self._process = os.getpid()
         self._workers = workers
@@ -159,7 +159,7 @@ class EvaluationStream(Closeable):
             self._fill()
             if self._pending:
                 self._ready.extend(self._pending.popleft().result())
-                # A thread is free now. It gets work before the caller looks at the results, which may take long.
+                # A thread is free now. It gets work before the caller handles the results, which may take long.
                 self._fill(is_idle=False)
         if self._ready:
             return self._ready.popleft()
@@ -196,7 +196,7 @@ class EvaluationStream(Closeable):
         return self._report_progress(result)
 
     def close(self) -> None:
-        """Stops the stream: jobs that have not begun are dropped, running ones are waited for. Twice is harmless."""
+        """Stops the stream: drops jobs that have not begun, and waits for running ones. A second call does nothing."""
         if os.getpid() != self._process:
             return
         self._is_exhausted = self._is_closed = True
@@ -212,11 +212,11 @@ class EvaluationStream(Closeable):
         """Hands jobs to the threads. Inputs are taken as late as possible, so that memory stays bounded.
 
         Args:
-            is_idle: whether there is nothing better to do than to wait for a camera's next frame.
+            is_idle: whether nothing is more urgent than waiting for a camera's next frame.
         """
         while not self._is_exhausted:
             reader = self._sources.reader
-            # The latest frame of a camera waits for no thread: it would get old.
+            # The latest frame of a camera does not wait for a thread: it would get old.
             is_fresh = reader is not None and reader.policy is FramePolicy.LATEST
             if len(self._pending) >= self._workers * (1 if is_fresh else AHEAD):
                 return
@@ -227,7 +227,7 @@ class EvaluationStream(Closeable):
                 self._pending.append(self._pool.submit(self._jobs.run, items))
 
     def _take(self) -> list[Item]:
-        """The items of the next job; each is the stream's own before the source is asked for more."""
+        """The items of the next job; each is detached before the source is asked for more."""
         loading, items = self._jobs.loading, list[Item]()
         try:
             while len(items) < self._jobs.batch:
@@ -235,7 +235,7 @@ class EvaluationStream(Closeable):
                 items.append(loading.detach(item) if loading.copies else item)
         except StopIteration:
             self._is_exhausted = True
-        except Exception as failure:  # whatever the caller's own iterator raises is given back to the caller
+        except Exception as failure:  # any error of the caller's iterator is raised to the caller
             self._failure, self._is_exhausted = failure, True
         return items
 
@@ -244,7 +244,7 @@ class EvaluationStream(Closeable):
 
 
 class _Slot(NamedTuple):
-    """Room for an item on a device. Sorted, the device with the least to do comes first, and the CPU last."""
+    """Room for an item on a device. Sorted, the least busy device comes first, and the CPU last."""
 
     number: int
     is_cpu: bool
@@ -252,9 +252,9 @@ class _Slot(NamedTuple):
 
 
 class DevicesRunner:
-    """Evaluates on whichever of several devices is free, each of which takes so many items at once.
+    """Evaluates on any free one of several devices, each of which takes this many items at once.
 
-    The CPU turns pictures into tensors before, so that any device can take them.
+    The CPU first turns pictures into tensors, so that any device can take them.
     """
 
     def __init__(self, sessions: Sequence[Evaluates], slots: Sequence[int], properties: Properties) -> None:
@@ -272,7 +272,7 @@ class DevicesRunner:
                 self._free.put(_Slot(number, session.device.hardware == "cpu", index))
 
     def run(self, features: Features) -> LearningModelEvaluationResult:
-        """Evaluates the values of one item, on another device where the one it is on gets lost."""
+        """Evaluates the values of one item, on another device if its device is lost."""
         placements: dict[str, tuple[PicturePlacement, ...]] = {}
         values = {name: self._value(name, value, placements) for name, value in features.items()}
         while True:
@@ -306,6 +306,6 @@ class DevicesRunner:
         return bindable.tensor()
 
     def clear(self) -> None:
-        """Lets go of the memory that is kept for the next item."""
+        """Releases the memory kept for the next item."""
         for runner in self._runners:
             runner.clear()

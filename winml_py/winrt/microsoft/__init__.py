@@ -1,1 +1,1 @@
-"""Microsoft's namespaces: Windows ML as the package that programs bring along calls it."""
+"""Microsoft's namespaces: Windows ML as named in the package that programs ship."""

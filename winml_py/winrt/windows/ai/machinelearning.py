@@ -1,4 +1,4 @@
-"""Windows.AI.MachineLearning: the classes of `winml_py`, with Windows ML's silence."""
+"""Windows.AI.MachineLearning: the classes of `winml_py`, ignoring what Windows ML ignores."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from ....errors import InvalidArgumentError
 
 
 class ILearningModelOperatorProvider(_Object):
-    """Provides operators of the program's own, to `load_from_file_path` and the other ways to load.
+    """Provides custom operators to `load_from_file_path` and the other ways to load.
 
     Derive from it, and set `operators`: `winml_py.CustomOperator` objects, and paths of shared libraries. Windows ML
-    asks the native side of the interface for a registry of COM objects; here an operator is a Python function.
+    gets a registry of COM objects from the interface's native side; here an operator is a Python function.
     """
 
     operators: _Operators = ()
@@ -66,10 +66,10 @@ def _operators_of(provider: ILearningModelOperatorProvider | None) -> ModelOpera
 
 
 class LearningModel(_LearningModel):
-    """A model whose sessions and bindings pass over what Windows ML passes over, without an error or a warning.
+    """A model whose sessions and bindings ignore what Windows ML ignores, without an error or a warning.
 
     That is: unknown properties of a bind, overrides of dimensions that the model does not have, and pictures for an
-    input without a contract. What an exporter wrote into the metadata is not read.
+    input without a contract. Exporters' metadata are not read.
     """
 
     _is_silent = True

@@ -11,7 +11,7 @@ BinaryStringEncoding = UnicodeEncoding
 
 
 class CryptographicBuffer:
-    """Buffers out of bytes and texts, and back.
+    """Converts bytes and text to buffers and back.
 
     Example:
         >>> from winml_py import BitmapPixelFormat, SoftwareBitmap
@@ -28,7 +28,7 @@ class CryptographicBuffer:
 
     @staticmethod
     def copy_to_byte_array(buffer: object, /) -> Array:
-        """The bytes of a buffer; of a `Buffer`, those in use."""
+        """The bytes of a buffer; for a `Buffer`, those in use."""
         return Array(UInt8, bytes(used_bytes(buffer)))
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""DataReader and DataWriter: bytes and texts, from a stream and to one."""
+"""DataReader and DataWriter: read bytes and text from a stream, and write them to one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .random_access import InMemoryRandomAccessStream, InputStreamOptions, IRand
 
 
 class UnicodeEncoding(IntEnum):
-    """How text is written as bytes."""
+    """How text is encoded as bytes."""
 
     UTF8 = 0
     UTF16_L_E = 1
@@ -36,7 +36,7 @@ def encoded(text: str, encoding: UnicodeEncoding) -> bytes:
 
 
 def decoded(data: bytes, encoding: UnicodeEncoding) -> str:
-    """The text that bytes are; InvalidArgumentError where they are not of that encoding."""
+    """The text in bytes; InvalidArgumentError if they are not of that encoding."""
     codec = _CODECS[member(UnicodeEncoding, encoding, "The encoding")]
     try:
         return data.decode(codec)
@@ -45,7 +45,7 @@ def decoded(data: bytes, encoding: UnicodeEncoding) -> str:
 
 
 class _StreamUser(Closeable):
-    """Holds a stream until it is detached, and says how texts are written there."""
+    """Holds a stream until it is detached, and states how text is encoded there."""
 
     __slots__ = ("_stream", "_unicode_encoding")
 
@@ -55,7 +55,7 @@ class _StreamUser(Closeable):
 
     @property
     def unicode_encoding(self) -> UnicodeEncoding:
-        """How text is written: at first, as UTF-8."""
+        """How text is encoded: initially UTF-8."""
         return self._unicode_encoding
 
     @unicode_encoding.setter
@@ -68,12 +68,12 @@ class _StreamUser(Closeable):
         return self._stream
 
     def detach_stream(self) -> IRandomAccessStream | None:
-        """The stream, which is then no longer closed from here."""
+        """The stream, which `close` then leaves open."""
         stream, self._stream = self._stream, None
         return stream
 
     def close(self) -> None:
-        """Closes the stream, unless it has been detached. Twice is harmless."""
+        """Closes the stream, unless it has been detached. A second call does nothing."""
         if self._stream is not None:
             self._stream.close()
 
@@ -108,7 +108,7 @@ class DataReader(_StreamUser):
         return len(self._loaded)
 
     def load_async(self, count: int, /) -> AsyncOperation[int]:
-        """Fetches bytes, and gives their number."""
+        """Fetches bytes, and returns their number."""
         return AsyncOperation(lambda _: self._load(count))
 
     def _load(self, count: int) -> int:
@@ -120,7 +120,7 @@ class DataReader(_StreamUser):
     def _take(self, count: int) -> bytes:
         if not 0 <= count <= len(self._loaded):
             raise InvalidArgumentError(
-                f"{count} bytes are asked for, and {len(self._loaded)} loaded.",
+                f"Expected {count} bytes, but {len(self._loaded)} are loaded.",
                 hint="Await load_async(count) first.",
                 hresult=E_BOUNDS,
             )
@@ -128,7 +128,7 @@ class DataReader(_StreamUser):
         return taken
 
     def detach_buffer(self) -> Buffer:
-        """The bytes loaded and not taken yet, which the reader then lets go of."""
+        """The bytes loaded and not taken yet, which the reader then releases."""
         return Buffer.of(self._take(len(self._loaded)))
 
     def read_bytes(self, value: object, /) -> None:
@@ -145,7 +145,7 @@ class DataReader(_StreamUser):
         return self._take(1)[0]
 
     def read_string(self, code_unit_count: int, /) -> str:
-        """The next bytes, as text of so many bytes in UTF-8, or pairs of bytes in UTF-16."""
+        """The next bytes as text: this many bytes in UTF-8, or pairs of bytes in UTF-16."""
         width = 1 if self._unicode_encoding == UnicodeEncoding.UTF8 else 2
         return decoded(self._take(code_unit_count * width), self._unicode_encoding)
 
@@ -178,7 +178,7 @@ class DataWriter(_StreamUser):
         self._collected += given_bytes(value)
 
     def write_buffer(self, buffer: object, start: int = 0, count: int | None = None, /) -> None:
-        """Collects `count` bytes of a buffer from `start` on; by default all, of a `Buffer` those in use."""
+        """Collects `count` bytes of a buffer from `start` on; by default all, for a `Buffer` those in use."""
         data = used_bytes(buffer)
         first = whole_number(start, "The start", most=len(data))
         rest = len(data) - first
@@ -192,25 +192,25 @@ class DataWriter(_StreamUser):
         self._collected.append(whole_number(value, "The byte", most=255))
 
     def measure_string(self, value: str, /) -> int:
-        """The bytes that a text takes."""
+        """The number of bytes of a text."""
         return len(encoded(value, self._unicode_encoding))
 
     def write_string(self, value: str, /) -> int:
-        """Collects a text, and gives the number of bytes."""
+        """Collects a text, and returns the number of bytes."""
         data = encoded(value, self._unicode_encoding)
         self._collected += data
         return len(data)
 
     def store_async(self) -> AsyncOperation[int]:
-        """Writes the collected bytes, and gives their number."""
+        """Writes the collected bytes, and returns their number."""
         hint = "Make one with a stream, or use detach_buffer()."
         return AsyncOperation(lambda _: self._attached("The writer has no stream.", hint).write(self.detach_buffer()))
 
     def flush_async(self) -> AsyncOperation[bool]:
-        """True: nothing waits once it is stored."""
+        """Always True: nothing waits once it is stored."""
         return AsyncOperation(lambda _: True)
 
     def detach_buffer(self) -> Buffer:
-        """The collected bytes, which the writer then lets go of."""
+        """The collected bytes, which the writer then releases."""
         data, self._collected = self._collected, bytearray()
         return Buffer.of(data)

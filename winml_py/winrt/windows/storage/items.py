@@ -1,4 +1,4 @@
-"""StorageFile and StorageFolder: what lies in the file system."""
+"""StorageFile and StorageFolder: items in the file system."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .random_access import (
 
 
 class IStorageItem(Object):
-    """What files and folders have in common."""
+    """The common part of files and folders."""
 
     def __init__(self, path: Path) -> None:
         """Files and folders come from `StorageFile` and `StorageFolder`."""
@@ -54,7 +54,7 @@ class StorageFile(IStorageItem):
 
     @classmethod
     def get_file_from_path_async(cls, path: str | os.PathLike[str], /) -> AsyncOperation[StorageFile]:
-        """Looks a file up. Unlike on Windows, the path may be relative."""
+        """Looks up a file. Unlike on Windows, the path may be relative."""
         return start(lambda: cls(existing(Path(path).absolute(), "file")))
 
     @property
@@ -69,13 +69,13 @@ class StorageFile(IStorageItem):
 
     @property
     def content_type(self) -> str:
-        """The MIME type that goes with the ending, or ""."""
+        """The MIME type for the ending, or ""."""
         return mimetypes.guess_type(self.name)[0] or ""
 
     def open_async(
         self, access_mode: FileAccessMode, options: StorageOpenOptions = StorageOpenOptions.NONE, /
     ) -> AsyncOperation[IRandomAccessStream]:
-        """Opens the file; with `READ_WRITE`, its contents stay until they are overwritten. Others may open it, too."""
+        """Opens the file; with `READ_WRITE`, its contents stay until overwritten. Others may open it, too."""
         return start_opening(self._path, access_mode, IRandomAccessStream)
 
     open_with_options_async = open_async  # pywinrt 3's name
@@ -98,7 +98,7 @@ class StorageFolder(IStorageItem):
 
     @classmethod
     def get_folder_from_path_async(cls, path: str | os.PathLike[str], /) -> AsyncOperation[StorageFolder]:
-        """Looks a folder up. Unlike on Windows, the path may be relative."""
+        """Looks up a folder. Unlike on Windows, the path may be relative."""
         return start(lambda: cls(existing(Path(path).absolute(), "folder")))
 
     def get_file_async(self, name: str, /) -> AsyncOperation[StorageFile]:
@@ -108,7 +108,7 @@ class StorageFolder(IStorageItem):
     def create_file_async(
         self, name: str, option: CreationCollisionOption = CreationCollisionOption.FAIL_IF_EXISTS, /
     ) -> AsyncOperation[StorageFile]:
-        """An empty file in the folder, or the one that is there, as `option` says."""
+        """An empty file in the folder, or the existing one, as `option` states."""
         return start(lambda: self._create(name, member(CreationCollisionOption, option, "The option")))
 
     create_file_async_overload_default_options = create_file_async  # pywinrt 3's name
@@ -120,7 +120,7 @@ class StorageFolder(IStorageItem):
             path.open(modes.get(option, "xb")).close()
         except FileExistsError as error:
             hint = "Pass CreationCollisionOption.REPLACE_EXISTING to overwrite it."
-            raise StorageExistsError(f"There is a file {path} already.", hint=hint) from error
+            raise StorageExistsError(f"The file {path} already exists.", hint=hint) from error
         return StorageFile(path)
 
     def _path_of(self, name: str) -> Path:

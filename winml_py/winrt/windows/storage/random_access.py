@@ -1,4 +1,4 @@
-"""How files are opened, and streams: bytes with a position, in memory or in a file; and what refers to bytes."""
+"""How files are opened; streams: bytes with a position, in memory or in a file; and references to bytes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FileAccessMode(IntEnum):
 
 
 class StorageOpenOptions(IntFlag):
-    """Who else may open a file meanwhile: here everybody always may."""
+    """Who else may open a file meanwhile: here, always everyone."""
 
     NONE = 0
     ALLOW_ONLY_READERS = 1
@@ -43,7 +43,7 @@ class CreationCollisionOption(IntEnum):
 
 
 def start(work: Callable[[], T]) -> AsyncOperation[T]:
-    """Starts work on files; the system's errors become ours."""
+    """Starts work on files; translates the system's errors to ours."""
 
     def run() -> T:
         try:
@@ -59,39 +59,39 @@ def start(work: Callable[[], T]) -> AsyncOperation[T]:
 
 
 def existing(path: Path, kind: str) -> Path:
-    """The path itself, if there is a file or a folder; StorageNotFoundError where there is none."""
+    """The path itself, if the file or folder exists; StorageNotFoundError otherwise."""
     if not (path.is_file() if kind == "file" else path.is_dir()):
         raise StorageNotFoundError(f"There is no {kind} {path}.", hint="Check the path.")
     return path
 
 
 def start_opening(path: Path, access_mode: FileAccessMode, make: Callable[[BinaryIO], T]) -> AsyncOperation[T]:
-    """Opens a file that exists, and makes a stream of it."""
+    """Opens an existing file, and makes a stream of it."""
     is_read = member(FileAccessMode, access_mode, "The access mode") == FileAccessMode.READ
     return start(lambda: make(existing(path, "file").open("rb" if is_read else "r+b")))
 
 
-# The bytes that a stream is given.
+# The bytes passed to a stream.
 
 
 def used_bytes(buffer: object) -> memoryview:
-    """The bytes of a buffer; of a `Buffer`, those in use."""
+    """The bytes of a buffer; for a `Buffer`, those in use."""
     memory = byte_view(buffer)
     return memory[: buffer.length] if isinstance(buffer, Buffer) else memory
 
 
 def given_bytes(value: object) -> memoryview:
-    """The bytes of a buffer, of a `Buffer` those in use; or of a list of numbers, as older programs pass them."""
+    """The bytes of a buffer, for a `Buffer` those in use; or of a list of numbers, as older programs pass them."""
     if not isinstance(value, (list, tuple)):
         return used_bytes(value)
     try:
         return memoryview(bytes(value))
     except (TypeError, ValueError) as error:
-        raise InvalidArgumentError(f"These are no bytes: {error}.") from error
+        raise InvalidArgumentError(f"Expected bytes: {error}.") from error
 
 
 class InputStreamOptions(IntFlag):
-    """How eagerly a stream reads: here, always as much as was asked for."""
+    """How eagerly a stream reads: here, always as much as requested."""
 
     NONE = 0
     PARTIAL = 1
@@ -99,7 +99,7 @@ class InputStreamOptions(IntFlag):
 
 
 class _SharedFile:
-    """An open file that several streams read and write; it is closed when the last of them is."""
+    """An open file that several streams read and write; it is closed with the last of them."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
@@ -110,9 +110,9 @@ class _SharedFile:
 
 
 class IRandomAccessStream(Closeable):
-    """Bytes with a position. Streams over the same file or memory share the bytes, and have a position each.
+    """Bytes with a position. Streams over the same file or memory share the bytes, but not the position.
 
-    It has `read`, as Python's binary streams have, so models and pictures load from it.
+    It has `read`, like Python's binary streams, so models and pictures load from it.
     """
 
     def __init__(self, file: BinaryIO | _SharedFile) -> None:
@@ -143,7 +143,7 @@ class IRandomAccessStream(Closeable):
 
     @property
     def size(self) -> int:
-        """Bytes in the stream; setting it cuts them off, or adds zeros."""
+        """Bytes in the stream; setting it truncates them, or adds zeros."""
         shared = self._open()
         with shared.lock:
             return shared.file.seek(0, io.SEEK_END)
@@ -159,11 +159,11 @@ class IRandomAccessStream(Closeable):
             shared.file.flush()
 
     def seek(self, position: int, /) -> None:
-        """Goes to a position."""
+        """Moves to a position."""
         self._position = whole_number(position, "The position")
 
     def read(self, count: int = -1, /) -> bytes:
-        """The next bytes, or all that are left."""
+        """The next bytes, or all that remain."""
         shared = self._open()
         with shared.lock:
             shared.file.seek(self._position)
@@ -172,7 +172,7 @@ class IRandomAccessStream(Closeable):
         return data
 
     def write(self, data: object, /) -> int:
-        """Writes bytes at the position, and says how many."""
+        """Writes bytes at the position; returns how many."""
         self._require_writable()
         shared = self._open()
         with shared.lock:
@@ -189,7 +189,7 @@ class IRandomAccessStream(Closeable):
     def read_async(
         self, buffer: object, count: int, options: InputStreamOptions = InputStreamOptions.NONE, /
     ) -> AsyncOperation[Any]:
-        """Reads into a buffer, and gives the buffer; the length of a `Buffer` is then the number of bytes read."""
+        """Reads into a buffer, and returns the buffer; the length of a `Buffer` is then the number of bytes read."""
         return AsyncOperation(lambda _: self._read_into(buffer, count))
 
     def _read_into(self, buffer: object, count: int) -> Any:
@@ -203,11 +203,11 @@ class IRandomAccessStream(Closeable):
         return buffer
 
     def write_async(self, buffer: object, /) -> AsyncOperation[int]:
-        """Writes a buffer at the position; of a `Buffer`, the bytes in use."""
+        """Writes a buffer at the position; for a `Buffer`, the bytes in use."""
         return AsyncOperation(lambda _: self.write(used_bytes(buffer)))
 
     def flush_async(self) -> AsyncOperation[bool]:
-        """True: nothing waits to be written."""
+        """Always True: nothing waits to be written."""
         self._open()
         return AsyncOperation(lambda _: True)
 
@@ -224,19 +224,19 @@ class IRandomAccessStream(Closeable):
     get_output_stream_at = get_input_stream_at
 
     def close(self) -> None:
-        """Closes it; the others over the same bytes stay open. Twice is harmless."""
+        """Closes it; other streams over the same bytes stay open. A second call does nothing."""
         self._shared = None
 
 
 class InMemoryRandomAccessStream(IRandomAccessStream):
-    """A stream over memory of its own, empty at first."""
+    """A stream over new memory, empty at first."""
 
     def __init__(self) -> None:
         super().__init__(io.BytesIO())
 
 
 class IRandomAccessStreamWithContentType(IRandomAccessStream):
-    """A stream that says what kind of file its bytes are.
+    """A stream that states what kind of file its bytes are.
 
     Attributes:
         content_type: the MIME type, or "".
@@ -259,7 +259,7 @@ class FileRandomAccessStream(IRandomAccessStream):
         sharing_options: StorageOpenOptions = StorageOpenOptions.NONE,
         /,
     ) -> AsyncOperation[FileRandomAccessStream]:
-        """Opens a file that exists, for everybody else, too. Unlike on Windows, the path may be relative."""
+        """Opens an existing file, which others may open, too. Unlike on Windows, the path may be relative."""
         return start_opening(Path(file_path).absolute(), access_mode, cls)
 
     open_with_options_async = open_async  # pywinrt 3's name
@@ -272,7 +272,7 @@ class RandomAccessStream:
     def copy_async(
         source: IRandomAccessStream, destination: IRandomAccessStream, bytes_to_copy: int | None = None, /
     ) -> AsyncOperation[int]:
-        """Copies what is left of a stream, or so many bytes of it, and gives their number."""
+        """Copies the rest of a stream, or this many bytes of it, and returns their number."""
         count = -1 if bytes_to_copy is None else whole_number(bytes_to_copy, "The number of bytes")
         return AsyncOperation(lambda _: destination.write(source.read(count)))
 
@@ -284,7 +284,7 @@ class _Readable(Protocol):
 
 
 class RandomAccessStreamReference:
-    """Refers to bytes that are opened later: what `LearningModel.load_from_stream` takes.
+    """Refers to bytes that are opened later; `LearningModel.load_from_stream` takes it.
 
     Example:
         >>> from winml_py import LearningModel

@@ -1,4 +1,4 @@
-"""Microsoft.AI.MachineLearning.Experimental: the classes of `winml_py.experimental`, with Windows ML's silence."""
+"""Microsoft.AI.MachineLearning.Experimental: `winml_py.experimental`, ignoring what Windows ML ignores."""
 
 from .....experimental import LearningModelBuilder as _LearningModelBuilder
 from .....experimental import LearningModelDeviceExperimental as LearningModelDeviceExperimental
@@ -14,6 +14,6 @@ from ....windows.ai.machinelearning import LearningModel
 
 
 class LearningModelBuilder(_LearningModelBuilder):
-    """A builder of models that pass over what Windows ML passes over."""
+    """A builder of models that ignore what Windows ML ignores."""
 
     _model_class = LearningModel

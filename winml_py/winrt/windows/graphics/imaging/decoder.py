@@ -30,14 +30,14 @@ class BitmapSize(NamedTuple):
 
 
 class ExifOrientationMode(IntEnum):
-    """Whether a picture is turned as its EXIF data say."""
+    """Whether a picture is turned as its EXIF data state."""
 
     IGNORE_EXIF_ORIENTATION = 0
     RESPECT_EXIF_ORIENTATION = 1
 
 
 class ColorManagementMode(IntEnum):
-    """Whether a picture's colours are brought to sRGB."""
+    """Whether a picture's colours are converted to sRGB."""
 
     DO_NOT_COLOR_MANAGE = 0
     COLOR_MANAGE_TO_S_RGB = 1
@@ -80,12 +80,12 @@ class BitmapFrame:
 
     @property
     def bitmap_pixel_format(self) -> BitmapPixelFormat:
-        """The format of decoded pixels, unless another is asked for: GRAY8 or BGRA8."""
+        """The format of decoded pixels, unless another is requested: GRAY8 or BGRA8."""
         return BitmapPixelFormat.GRAY8 if self._is_gray else BitmapPixelFormat.BGRA8
 
     @property
     def bitmap_alpha_mode(self) -> BitmapAlphaMode:
-        """Straight where the file has transparency."""
+        """Straight if the file has transparency."""
         return BitmapAlphaMode.STRAIGHT if self._has_alpha else BitmapAlphaMode.IGNORE
 
     @property
@@ -110,12 +110,12 @@ class BitmapFrame:
 
     @property
     def dpi_x(self) -> float:
-        """Pixels an inch across, 96 where the file does not say."""
+        """Pixels per inch horizontally, 96 if the file does not state them."""
         return self._dpi[0]
 
     @property
     def dpi_y(self) -> float:
-        """Pixels an inch down, 96 where the file does not say."""
+        """Pixels per inch vertically, 96 if the file does not state them."""
         return self._dpi[1]
 
     def get_software_bitmap_async(
@@ -174,7 +174,7 @@ class BitmapFrame:
         transform = transform or BitmapTransform()
         with self._open() as file:
             managed = codecs.in_srgb(file) if colours == ColorManagementMode.COLOR_MANAGE_TO_S_RGB else file
-            # Not turned by EXIF yet: a transform scales before that, and rotates and crops after it.
+            # Not turned by EXIF yet: a transform scales before that, and rotates and crops afterwards.
             image = scaled(SoftwareBitmap.from_array(*codecs.stored_pixels(managed)).to_pil(), transform)
         if orientation == ExifOrientationMode.RESPECT_EXIF_ORIENTATION:
             image.getexif()[ExifTags.Base.Orientation] = self._orientation
@@ -205,14 +205,14 @@ class BitmapDecoder(BitmapFrame):
         """Opens the picture file in a stream, from its start; the stream keeps its position."""
         if not isinstance(stream, IRandomAccessStream):
             raise InvalidArgumentError(
-                f"A picture is decoded from a stream, not from {type_name(stream)}.",
+                f"Expected a stream, got {type_name(stream)}.",
                 hint="Open one: await file.open_async(FileAccessMode.READ).",
             )
         return AsyncOperation(lambda _: cls(stream.clone_stream().read(), 0))
 
     @property
     def frame_count(self) -> int:
-        """Pictures in the file."""
+        """The number of pictures in the file."""
         return self._frames
 
     def get_frame_async(self, frame_index: int, /) -> AsyncOperation[BitmapFrame]:
@@ -220,7 +220,7 @@ class BitmapDecoder(BitmapFrame):
         return AsyncOperation(lambda _: BitmapFrame(self._data, frame_index))
 
 
-# BitmapTransform: scaling, turning and cropping on the way from a file or to one.
+# BitmapTransform: scaling, turning and cropping while reading or writing a file.
 
 
 class BitmapInterpolationMode(IntEnum):
@@ -241,7 +241,7 @@ class BitmapFlip(IntEnum):
 
 
 class BitmapRotation(IntEnum):
-    """By how much a picture is rotated."""
+    """The angle by which a picture is rotated."""
 
     NONE = 0
     CLOCKWISE90_DEGREES = 1
@@ -250,14 +250,14 @@ class BitmapRotation(IntEnum):
 
 
 class BitmapTransform:
-    """What to do to a picture, in this order: scale, flip, rotate, crop. At first, nothing.
+    """What to do to a picture, in this order: scale, flip, rotate, crop. Initially nothing.
 
     Attributes:
-        scaled_width: pixels, before the rotation; 0 leaves the width.
-        scaled_height: pixels, before the rotation; 0 leaves the height.
+        scaled_width: pixels, before the rotation; 0 keeps the width.
+        scaled_height: pixels, before the rotation; 0 keeps the height.
         interpolation_mode: how it is scaled.
         flip: whether it is mirrored.
-        rotation: by how much it is rotated.
+        rotation: the angle by which it is rotated.
         bounds: the part to keep of the scaled and rotated picture; an empty one keeps all.
     """
 
@@ -271,7 +271,7 @@ class BitmapTransform:
 
 
 def scaled(image: Image, transform: BitmapTransform) -> Image:
-    """The image in the size that a transform gives."""
+    """The image in a transform's size."""
     from PIL.Image import Resampling
 
     mode = member(BitmapInterpolationMode, transform.interpolation_mode, "The interpolation mode")

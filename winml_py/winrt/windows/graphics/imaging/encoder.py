@@ -21,7 +21,7 @@ BitmapPropertySet = PropertySet
 
 
 class BitmapTypedValue(NamedTuple):
-    """A value and its type, as encoding options are given."""
+    """A value and its type, as encoding options take them."""
 
     value: Any
     type: PropertyType
@@ -104,13 +104,13 @@ class BitmapEncoder:
         if self._bitmap is None:
             raise IllegalCallError("There is nothing to encode.", hint="Call set_software_bitmap first.")
         bitmap = self._bitmap
-        if bitmap.bitmap_alpha_mode == BitmapAlphaMode.PREMULTIPLIED:  # no file holds colours times alpha
+        if bitmap.bitmap_alpha_mode == BitmapAlphaMode.PREMULTIPLIED:  # files do not hold premultiplied colours
             bitmap = SoftwareBitmap.convert(bitmap, bitmap.bitmap_pixel_format, BitmapAlphaMode.STRAIGHT)
         transform = self.bitmap_transform
         image = cropped(turned(scaled(bitmap.to_pil(), transform), transform), transform)
         if bitmap.bitmap_alpha_mode == BitmapAlphaMode.IGNORE:
             image = image.convert("L" if image.mode == "L" else "RGB")
-        # In memory first: where the encoder fails, the stream keeps what it had.
+        # In memory first: if the encoder fails, the stream keeps its contents.
         file = io.BytesIO()
         codecs.encode(image, file, self._codec, dpi=(bitmap.dpi_x, bitmap.dpi_y), **self._options)
         self._stream.size = 0
@@ -141,10 +141,10 @@ def _options(codec: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
     for key, typed in (given or {}).items():
         if key != "ImageQuality" or codec != "JPEG":
             raise NotSupportedError(
-                f"There is no encoding option {key!r} of {codec}.", hint="The only one is ImageQuality of JPEG."
+                f"{codec} has no encoding option {key!r}.", hint="The only one is ImageQuality of JPEG."
             )
         quality = float(getattr(typed, "value", typed))
         if not 0 <= quality <= 1:
-            raise InvalidArgumentError(f"ImageQuality is {quality}, and goes from 0.0 to 1.0.")
+            raise InvalidArgumentError(f"Expected an ImageQuality from 0.0 to 1.0, got {quality}.")
         options["quality"] = round(quality * 100)
     return options
