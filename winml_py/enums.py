@@ -35,22 +35,22 @@ class LearningModelDeviceKind(IntEnum):
 
 
 class Precision(IntEnum):
-    """What arithmetic a session computes in."""
+    """The arithmetic a session computes in."""
 
     AUTO = 0
-    """As the model says, where the device can: float16 models in half precision, if that is right and faster."""
+    """The model's own, if the device supports it: float16 models in half precision, if that is accurate and faster."""
     FLOAT32 = 1
     HALF = 2
-    """On a CPU also for float32 models, if the result agrees and comes sooner. On a GPU as `AUTO`."""
+    """On a CPU, half precision for float32 models too, if the results agree and it is faster. On a GPU, as `AUTO`."""
 
 
 class Weights(IntEnum):
-    """Where a session on the CPU has a large model's weights."""
+    """Where a session on the CPU keeps a large model's weights."""
 
     SHARED = 0
-    """In the model's file, or optimised in a file of the cache folder: mapped, so that all sessions hold one copy."""
+    """In a mapped file, the model's or an optimised one in the cache folder, so that all sessions share one copy."""
     PRIVATE = 1
-    """In memory of the session's own; no file is mapped, and none is written."""
+    """In the session's private memory; no file is mapped or written."""
 
 
 class TensorKind(IntEnum):
@@ -75,7 +75,7 @@ class TensorKind(IntEnum):
 
 
 class LearningModelPixelRange(IntEnum):
-    """The range of the numbers that a model takes for the bytes 0 to 255."""
+    """The range of values to which a model's input maps the bytes 0 to 255."""
 
     ZERO_TO255 = 0
     ZERO_TO_ONE = 1
@@ -85,8 +85,8 @@ class LearningModelPixelRange(IntEnum):
 class BitmapPixelFormat(IntEnum):
     """The order and size of a pixel's channels in memory.
 
-    `RGB8` and `BGR8`, three bytes a pixel, are ours: WinRT has no such formats,
-    while nearly every Python picture has. Their values lie outside WinRT's range.
+    `RGB8` and `BGR8`, three bytes a pixel, are additions: WinRT lacks them, but nearly every Python picture has one of
+    them. Their values lie outside WinRT's range.
     """
 
     UNKNOWN = 0
@@ -103,7 +103,7 @@ class BitmapPixelFormat(IntEnum):
 
 
 class AsyncStatus(IntEnum):
-    """How far an asynchronous operation has come."""
+    """The state of an asynchronous operation."""
 
     STARTED = 0
     COMPLETED = 1
@@ -112,7 +112,7 @@ class AsyncStatus(IntEnum):
 
 
 class BitmapAlphaMode(IntEnum):
-    """How the alpha channel relates to the colours. Models never see it; conversions and encoders heed it."""
+    """How the alpha channel relates to the colours. Models never see it; conversions and encoders use it."""
 
     PREMULTIPLIED = 0
     STRAIGHT = 1
@@ -120,7 +120,7 @@ class BitmapAlphaMode(IntEnum):
 
 
 class BitmapBufferAccessMode(IntEnum):
-    """What a locked bitmap's memory is wanted for."""
+    """The purpose of locking a bitmap's memory."""
 
     READ = 0
     READ_WRITE = 1
@@ -128,25 +128,25 @@ class BitmapBufferAccessMode(IntEnum):
 
 
 class ImageCropMode(IntEnum):
-    """How a picture of another shape is brought to the model's."""
+    """How a picture is fitted to the model's shape."""
 
     CENTER = 0
-    """Windows ML's: the largest centred part of the model's aspect ratio."""
+    """Windows ML's: the largest centred part with the model's aspect ratio."""
     STRETCH = 1
-    """The whole picture, its aspect ratio given up."""
+    """The whole picture, stretched to the model's aspect ratio."""
     LETTERBOX = 2
-    """The whole picture, its aspect ratio kept, in the middle of coloured padding."""
+    """The whole picture with its aspect ratio, centred in coloured padding."""
 
 
 class ImageKernel(IntEnum):
-    """How a picture is scaled. The antialiased ones see every pixel of it; others skip some when they shrink."""
+    """How a picture is scaled. Antialiased kernels use every pixel; the others skip some when they shrink."""
 
     NEAREST = 0
     LINEAR = 1
     CUBIC = 2
     AREA = 3
     ANTIALIASED_LINEAR = 4
-    """Pillow's `BILINEAR`, which is torchvision's antialiased one."""
+    """Pillow's `BILINEAR`, which is torchvision's antialiased bilinear."""
     ANTIALIASED_CUBIC = 5
     """Pillow's `BICUBIC`."""
     ANTIALIASED_LANCZOS = 6
@@ -162,26 +162,26 @@ class ImageRounding(IntEnum):
 
     DOWN = 0
     HALF_EVEN = 1
-    """To the nearest; halves to the even one, as Python's `round` does."""
+    """To the nearest; halves to even, as Python's `round` does."""
     HALF_UP = 2
     """To the nearest; halves up."""
     UP = 3
 
 
 class ImageAnchor(IntEnum):
-    """Where a picture lies in a tensor that is larger."""
+    """Where a picture lies in a larger tensor."""
 
     CENTER = 0
-    """In the middle; an odd pixel of padding is on the right and below."""
+    """In the middle; an odd pixel of padding goes to the right and to the bottom."""
     TOP_LEFT = 1
-    """In the corner: all padding is on the right and below."""
+    """In the top left corner: all padding is on the right and at the bottom."""
 
 
 class ImageGray(IntEnum):
-    """How colours are mixed to gray for a gray tensor."""
+    """How colours are converted to gray for a gray tensor."""
 
     WINDOWS = 0
-    """Windows ML's: 0.2126 red, 0.7152 green and 0.0722 blue (BT.709), without what is after the point."""
+    """Windows ML's: 0.2126 red, 0.7152 green and 0.0722 blue (BT.709), truncated to an integer."""
     LUMA = 1
     """Pillow's `convert("L")` and OpenCV's: 0.299 red, 0.587 green and 0.114 blue (BT.601), to the nearest level, and
     before the picture is scaled."""
@@ -195,11 +195,11 @@ class TensorLayout(IntEnum):
 
 
 class FramePolicy(IntEnum):
-    """What becomes of a camera's frames while the program is busy with earlier ones."""
+    """What happens to a camera's frames while the program is busy with earlier ones."""
 
     WAIT = 0
-    """Each frame is read when it is asked for. Nothing is left out here; a camera's driver may leave out some."""
+    """Each frame is read on request. None is dropped here; the camera's driver may drop some."""
     DROP_OLDEST = 1
-    """A thread reads ahead, a few frames at most; when there are more, the oldest is dropped."""
+    """A thread reads a few frames ahead; when the queue is full, the oldest is dropped."""
     LATEST = 2
-    """A thread reads all the time, and only the latest frame is kept."""
+    """A thread reads continuously, and only the latest frame is kept."""

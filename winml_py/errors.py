@@ -29,7 +29,7 @@ class WinMLError(OSError):
     """The root of all errors of this package.
 
     Args:
-        message: what was expected and what came.
+        message: what was expected, and what the caller passed.
         hint: what to do next; it follows the message in `str(error)`.
         hresult: the HRESULT, where it differs from the class's own.
 
@@ -37,7 +37,7 @@ class WinMLError(OSError):
         hresult: the HRESULT as Windows writes it, unsigned, `0x88900002` say.
         winerror: the same number as pywinrt raises it, a signed 32-bit integer.
         hint: what to do next, or "".
-        message: the rest: what was expected, and what came.
+        message: the text without the hint.
 
     Example:
         >>> from winml_py import errors
@@ -74,7 +74,7 @@ class MissingInputError(InvalidArgumentError):
 
 
 class ModelNotFoundError(WinMLError, FileNotFoundError):
-    """The model file, or a data file it refers to, is not there or cannot be opened."""
+    """The model file, or a data file it refers to, does not exist or cannot be opened."""
 
     hresult = FILE_NOT_FOUND
 
@@ -100,7 +100,7 @@ class MissingPackageError(NotSupportedError):
 
 
 class InvalidDeviceError(WinMLError, ValueError):
-    """The device asked for is not there."""
+    """The requested device is not available."""
 
     hresult = WINML_ERR_INVALID_DEVICE
 
@@ -112,13 +112,13 @@ class InvalidBindingError(WinMLError, ValueError):
 
 
 class SizeMismatchError(WinMLError, ValueError):
-    """A value has the right type for the feature and the wrong shape."""
+    """A value has the right type for the feature, but the wrong shape."""
 
     hresult = WINML_ERR_SIZE_MISMATCH
 
 
 class NotBoundError(WinMLError, KeyError):
-    """The name was looked up in a map, and nothing stands under it."""
+    """The key is not in the map."""
 
     hresult = E_BOUNDS
 
@@ -154,19 +154,19 @@ class StorageNotFoundError(WinMLError, FileNotFoundError):
 
 
 class StorageExistsError(WinMLError, FileExistsError):
-    """The file was to be created, and is there already."""
+    """The file to be created already exists."""
 
     hresult = ALREADY_EXISTS
 
 
 class StorageAccessError(WinMLError):
-    """The system does not let us do that to the file or folder."""
+    """The system denies access to the file or folder."""
 
     hresult = E_ACCESSDENIED
 
 
 class EvaluationError(WinMLError, RuntimeError):
-    """The engine failed; the message carries its own words."""
+    """The engine failed; the message quotes the engine's."""
 
     hresult = E_FAIL
 
@@ -175,7 +175,7 @@ class ConversionError(WinMLError, RuntimeError):
     """A model could not be converted well enough.
 
     Attributes:
-        report: how well the last attempt did, a `ConversionReport`, or None where it did not run.
+        report: the `ConversionReport` of the last attempt, or None if it did not run.
     """
 
     hresult = E_FAIL
@@ -192,35 +192,35 @@ class CanceledError(EvaluationError):
 
 
 class EvaluationTimeoutError(CanceledError, TimeoutError):
-    """The evaluation was stopped because its time was up; what it had written to bound outputs is invalid."""
+    """The evaluation exceeded its time limit and was stopped; the contents of bound outputs are invalid."""
 
     hresult = WAIT_TIMEOUT
 
 
 class DeviceLostError(EvaluationError):
-    """The device has gone: unplugged, reset, or its driver failed. A new device, and a session on it, work."""
+    """The device was unplugged or reset, or its driver failed. Make a new device, and a session on it."""
 
     hresult = DXGI_ERROR_DEVICE_REMOVED
 
 
 class EngineLostError(DeviceLostError):
-    """The process that the engine of an isolated session lived in has ended; see `options.isolation`.
+    """The engine process of an isolated session has ended; see `options.isolation`.
 
-    The session is dead, and another one of the model works. What the run had written to bound outputs is invalid.
+    The session is unusable; make another from the same model. The contents of bound outputs are invalid.
     """
 
 
 class EngineWarning(UserWarning):
-    """An engine gave another answer than its reference, or cannot do what the options ask for on this processor.
+    """An engine's results differ from the reference, or it does not support the options on this processor.
 
-    `session.explain()` says more. It comes once: a model is not given to an engine again whose answer was wrong.
+    `session.explain()` says more. The warning appears once: an engine whose results differed is not used again.
     """
 
 
 class MissingContractWarning(UserWarning):
-    """A picture was bound to an input, and neither the bind, the program nor the model states a contract for it; or the
-    model's contract was learned, and never tried on a picture that large.
+    """A picture was bound to an input for which neither the bind, the program nor the model states a contract; or the
+    model's contract was learned from smaller pictures than this one.
 
     Without a contract, the picture becomes numbers by Windows ML's rule, which few models were trained with. The
-    warning comes once for each input of a model. `winml_py.winrt` does not warn, as Windows ML does not.
+    warning appears once for each input of a model. Like Windows ML, `winml_py.winrt` does not warn.
     """

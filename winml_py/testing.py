@@ -20,10 +20,10 @@ Function = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 class FakeDevice(LearningModelDevice):
-    """Stands in for the CPU: descriptors come from the model, results from a function.
+    """Replaces the CPU: descriptors come from the model, results from a function.
 
     Args:
-        function: takes the bound inputs by name (tensors as arrays) and gives all outputs by name.
+        function: takes the bound inputs by name (tensors as arrays) and returns all outputs by name.
 
     Example:
         >>> import numpy as np
@@ -46,13 +46,13 @@ class FakeDevice(LearningModelDevice):
 
 
 class FakeCompiler:
-    """Makes engines that call a function, whatever the model. Satisfies `winml_py.core.runtime.request.Compiler`."""
+    """Makes engines that call a function, for any model. Satisfies `winml_py.core.runtime.request.Compiler`."""
 
     def __init__(self, function: Function) -> None:
         self._function = function
 
     def compile(self, request: CompileRequest) -> FakeEngine:
-        """An engine that calls the function."""
+        """Returns an engine that calls the function."""
         return FakeEngine(self._function, request.options)
 
     def key(self, options: EngineOptions) -> Hashable:
@@ -65,9 +65,9 @@ class FakeCompiler:
 
 
 class FakeEngine(HostEngine):
-    """An engine whose runs call a function; None once it is closed."""
+    """An engine whose runs call a function."""
 
-    explanation = Explanation("fake", Precision.FLOAT32, "a function stands in for the model")
+    explanation = Explanation("fake", Precision.FLOAT32, "a function replaces the model")
 
     def __init__(self, function: Function, options: EngineOptions) -> None:
         self.options = options
@@ -83,7 +83,7 @@ class FakeEngine(HostEngine):
         inputs: dict[str, Any] = {**bound.inputs}
         try:
             outputs = dict(function(inputs))
-        except (ClosedError, InvalidBindingError) as error:  # from an engine, they say that nothing was written
+        except (ClosedError, InvalidBindingError) as error:  # from an engine, these mean that nothing was written
             raise EvaluationError(f"The function of the fake device raised {type(error).__name__}: {error}") from error
         return fill(bound.outputs, outputs)
 
@@ -96,5 +96,5 @@ class FakeEngine(HostEngine):
         return b"[]"
 
     def close(self) -> None:
-        """Lets go of the function."""
+        """Releases the function."""
         self.function = None

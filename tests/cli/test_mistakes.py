@@ -81,7 +81,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "run pointer.onnx seven.png",
         3,
-        "pointer.onnx: Expected an ONNX model, got a Git LFS pointer, which stands in for the file in a repository. "
+        "pointer.onnx: Expected an ONNX model, got a Git LFS pointer, a placeholder for the file in a repository. "
         "Run `git lfs pull` in its repository, or download the file itself.",
     ),
     (
@@ -216,8 +216,8 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "run digits.onnx seven.png --engine cuda",
         6,
-        "There is no engine CUDAExecutionProvider on the CPU; there are …. pip install 'winml-py[openvino]' brings "
-        "OpenVINO. For an engine of a GPU, name the GPU and no engine: LearningModelDevice.find('gpu'). "
+        "There is no engine CUDAExecutionProvider on the CPU; there are …. pip install 'winml-py[openvino]' installs "
+        "OpenVINO. For an engine of a GPU, pass the GPU instead: LearningModelDevice.find('gpu'). "
         "`winml-py doctor` says more.",
     ),
     (

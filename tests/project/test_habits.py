@@ -373,9 +373,9 @@ MISTAKES = {
     "LearningModelDeviceKind. Write LearningModelDevice(LearningModelDeviceKind.CPU).",
     "ImageContract('BGR8')": "The pixel format of a contract is 'BGR8'. Expected BitmapPixelFormat.RGB8, "
     "BitmapPixelFormat.BGR8 or BitmapPixelFormat.GRAY8.",
-    "fixed.evaluate(binding, 0.5)": "The correlation id is 0.5, and a text is expected. A time limit is named: "
+    "fixed.evaluate(binding, 0.5)": "Expected a str as correlation id, got 0.5. Pass a time limit by name: "
     "timeout=0.5.",
-    "fixed.evaluate_features({}, 0.5)": "The correlation id is 0.5, and a text is expected. A time limit is named: "
+    "fixed.evaluate_features({}, 0.5)": "Expected a str as correlation id, got 0.5. Pass a time limit by name: "
     "timeout=0.5.",
     "ImageFeatureValue.from_array(None, BitmapPixelFormat.BGR8)": "Expected an array, got None. OpenCV's imread "
     "returns None where it cannot read the file: check the path.",
@@ -399,8 +399,8 @@ MISTAKES = {
     "rates.bind('x', 16000.0)": "The model variable x cannot be bound with the provided type: it expects Int64[1,], "
     "got float 16000.0. The feature takes whole numbers: bind int(16000.0), or TensorInt64Bit.from_numpy(array).",
     "fixed.evaluate_features({'image': np.zeros((4, 1, 28, 28), np.float32)})": "The input image was compiled for "
-    "other dimensions: index: 0 Got: 4 Expected: 1. Bind what batch_size_override and the dimension overrides of the "
-    "options say, or leave them out: options that are passed fix the batch to 1, unless batch_size_override is another "
+    "other dimensions: index: 0 Got: 4 Expected: 1. Bind the sizes in batch_size_override and the dimension overrides "
+    "of the options, or leave these out: passing options fixes the batch to 1, unless batch_size_override is another "
     "size, or 0, which leaves it free.",
 }
 

@@ -155,7 +155,7 @@ def test_unknown_dimensions() -> None:
     options = LearningModelSessionOptions()
     options.override_named_dimension("batchh", 1)
     for shape, hint in ((("batch", 3), "Did you mean 'batch'"), ((2, 3), "Known: none"), (("n", "w"), "Known: n, w")):
-        with pytest.raises(InvalidArgumentError, match=f"dimension 'batchh', and no input of the model has it.*{hint}"):
+        with pytest.raises(InvalidArgumentError, match=f"dimension 'batchh', but no input of the model has it.*{hint}"):
             LearningModelSession(LearningModel.load(unary(shape=shape)), None, options)
 
 

@@ -103,7 +103,7 @@ def die(number: int, expected: np.ndarray, chance: random.Random) -> str:
         except EngineLostError as error:
             killer.join()
             require(how.name in str(error) and session.is_lost, str(error))
-            return "before it was asked" if "before" in str(error) else "while it evaluated"
+            return "before the request" if "before" in str(error) else "while it evaluated"
 
 
 def require(is_right: bool, words: str) -> None:

@@ -194,7 +194,7 @@ def test_the_completed_callback() -> None:
     assert called.wait(10)
     assert seen == [(operation, AsyncStatus.COMPLETED)]
     assert operation.completed is handler
-    with pytest.raises(IllegalCallError, match="has a callback already"):
+    with pytest.raises(IllegalCallError, match="already has a callback"):
         operation.completed = handler
 
 
@@ -214,14 +214,14 @@ def test_pywinrt_2_s_spellings() -> None:
     assert [kind.value for kind in kinds] == [0, 1, 2, 3, 4]
     device = LearningModelDevice(kinds.CPU)
     assert device.direct3_d11_device is device.direct3d11_device is None
-    with pytest.raises(InvalidDeviceError, match="no Direct3D here"):
+    with pytest.raises(InvalidDeviceError, match="Direct3D devices are not supported"):
         LearningModelDevice.create_from_direct3_d11_device(None)
 
 
 def test_options_are_what_they_are() -> None:
     options = LearningModelSessionOptions()
     assert options.as_(LearningModelSessionOptions) is LearningModelSessionOptions._from(options) is options
-    with pytest.raises(InvalidArgumentError, match="A LearningModelSessionOptions is no TensorFloat"):
+    with pytest.raises(InvalidArgumentError, match="Cannot cast LearningModelSessionOptions to TensorFloat"):
         options.as_(TensorFloat)
 
 
@@ -259,7 +259,7 @@ def test_an_iterator_that_stands_at_an_element() -> None:
     assert (iterator.current, iterator.move_next(), iterator.has_current) == ("c", False, False)
     assert not iterator.move_next()
     assert list(iterator) == []
-    with pytest.raises(InvalidArgumentError, match="behind the last element") as info:
+    with pytest.raises(InvalidArgumentError, match="past the last element") as info:
         iterator.current  # noqa: B018
     assert info.value.hresult == 0x8000000B
     assert list(TensorFloat.create_from_array([2], [1.0, 2.0]).get_as_vector_view().first()) == [1.0, 2.0]
@@ -317,7 +317,7 @@ def test_wrong_values_are_refused() -> None:
         Array(UInt8, [1.9])
     with pytest.raises(InvalidArgumentError):
         Array(UInt8, [300])
-    with pytest.raises(InvalidArgumentError, match="no room"):
+    with pytest.raises(InvalidArgumentError, match="at least 0"):
         Buffer(-1)
     with pytest.raises(InvalidArgumentError, match="The byte is 300"):
         DataWriter().write_byte(300)

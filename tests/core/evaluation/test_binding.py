@@ -416,7 +416,7 @@ def test_results_of_earlier_evaluations_stay(plain: LearningModelBinding) -> Non
 def test_an_output_of_the_wrong_size_says_what_came(plain: LearningModelBinding) -> None:
     plain.bind("x", np.ones((2, 1), np.float32))
     plain.bind("y", np.zeros((2, 5), np.float32))
-    with pytest.raises(SizeMismatchError, match=r"bound to memory of shape \(2, 5\), and the model gave \(2, 1\)"):
+    with pytest.raises(SizeMismatchError, match=r"bound to memory of shape \(2, 5\), but has the shape \(2, 1\)"):
         plain._session.evaluate(plain)
     plain.bind("y", TensorFloat.create())
     assert plain._session.evaluate(plain).outputs["y"].shape == (2, 1)
@@ -479,7 +479,7 @@ def test_a_read_only_picture_is_no_output(picture: LearningModelBinding) -> None
 
 def test_frames_for_another_batch_are_refused() -> None:
     made = open_session(unary(shape=("n", 3, 4, 6), denotation="IMAGE"))
-    with pytest.raises(WinMLError, match="gave 2 pictures, and 1 are bound to it"):
+    with pytest.raises(WinMLError, match="has 2 pictures, but 1 are bound to it"):
         made.evaluate_features(
             {"x": np.zeros((2, 3, 4, 6), np.float32), "y": VideoFrame(BitmapPixelFormat.BGRA8, 6, 4)}
         )

@@ -217,7 +217,7 @@ def test_lists_and_buffers_bound_to_outputs_are_filled() -> None:
     assert outputs(bound)["y"] is parts
     assert np.frombuffer(parts[0] + parts[1], np.float32).tolist() == [1, 2, 3, 4]
     bound.bind("y", [bytearray(4)])
-    with pytest.raises(SizeMismatchError, match="gave 16 bytes, and buffers of 4"):
+    with pytest.raises(SizeMismatchError, match="has 16 bytes, but buffers of 4"):
         outputs(bound)
     winrt = [Buffer(12), Buffer(4)]
     bound.bind("y", winrt)

@@ -275,5 +275,5 @@ def test_a_gpu_is_found_again_by_its_name(gpu: LearningModelDevice, monkeypatch:
     again = pickle.loads(pickled)
     assert (again.name, again.provider, again.adapter_id) == (gpu.name, gpu.provider, gpu.adapter_id)
     monkeypatch.setattr(LearningModelDevice, "find_all", lambda: [LearningModelDevice()])
-    with pytest.raises(OSError, match=r"There is no device .* here, as was pickled"):
+    with pytest.raises(OSError, match=r"The pickled device .* is not available here"):
         pickle.loads(pickled)

@@ -221,7 +221,7 @@ OPENVINO: dict[str, Callable[[LearningModelSession, dict[str, str]], bool]] = {
     "named_dimensions": lambda session, config: config["shape"] == "[?,5]",
     "input_shape_overrides": lambda session, config: config["shape"] == "[3,5]",
     "intra_op_num_threads": lambda session, config: (
-        config["INFERENCE_NUM_THREADS"] == "7" or "where 7 were asked for" in str(session.explain())
+        config["INFERENCE_NUM_THREADS"] == "7" or "but 7 were requested" in str(session.explain())
     ),
     "intra_op_thread_spinning": lambda session, config: True,  # its threads never spin
     "precision": lambda session, config: config["INFERENCE_PRECISION_HINT"] == "<Type: 'float32'>",

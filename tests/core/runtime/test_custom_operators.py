@@ -288,10 +288,10 @@ def test_what_a_function_raises_is_the_cause() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (np.float64([1]), "gave float64 of rank 1 as 'b', and declares float32 of rank 1"),
-        (np.float32([[1]]), "gave float32 of rank 2 as 'b', and declares float32 of rank 1"),
-        ((X, X), "gave 2 outputs, and declares 1"),
-        (None, "gave object of rank 0"),
+        (np.float64([1]), "returned float64 of rank 1 as 'b', but declares float32 of rank 1"),
+        (np.float32([[1]]), "returned float32 of rank 2 as 'b', but declares float32 of rank 1"),
+        ((X, X), "returned 2 outputs, but declares 1"),
+        (None, "returned object of rank 0"),
     ],
 )
 def test_what_a_function_gives_is_checked(given: Any, words: str) -> None:
@@ -614,8 +614,8 @@ def test_an_operator_that_no_node_names_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [
-        (lambda: CustomOperator(3, "A", "my", outputs=[FLOATS]), InvalidArgumentError, "3 cannot be called"),
-        (lambda: CustomOperator(abs, "", "my", outputs=[FLOATS]), InvalidArgumentError, "name and domain are text"),
+        (lambda: CustomOperator(3, "A", "my", outputs=[FLOATS]), InvalidArgumentError, "the operator, got 3"),
+        (lambda: CustomOperator(abs, "", "my", outputs=[FLOATS]), InvalidArgumentError, "name and domain as str"),
         (lambda: CustomOperator(abs, "A", "my"), InvalidArgumentError, "operator A declares no outputs"),
         (
             lambda: CustomOperator(abs, "A", "my", outputs=[np.float32]),
@@ -645,7 +645,7 @@ def test_mistakes_are_refused(make: Callable[[], object], error: type[WinMLError
 
 def test_a_node_with_more_outputs_than_are_declared_is_refused() -> None:
     whole = data([own("Own", ["x"], ["y", "z"])], [tensor("x", ["n"])], [tensor("y", ["n"])], domains=MY)
-    with pytest.raises(InvalidArgumentError, match="node 'node Own' has 2 outputs, and the operator my:Own declares 1"):
+    with pytest.raises(InvalidArgumentError, match="node 'node Own' has 2 outputs, but the operator my:Own declares 1"):
         open_free_session(whole, operators=[CustomOperator(abs, "Own", "my", outputs=[FLOATS])])
 
 

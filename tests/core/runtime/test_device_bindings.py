@@ -139,7 +139,7 @@ def test_an_output_of_free_size_gets_new_memory_in_each_run(monkeypatch: pytest.
     assert first.to_numpy().tolist() == second.to_numpy().tolist() == [-1, -2]
     target = np.zeros(2, np.float32)
     bound.set_output("y", target)
-    with pytest.raises(SizeMismatchError, match=r"y was bound to memory of shape \(2,\), and the model gave \(3,\)"):
+    with pytest.raises(SizeMismatchError, match=r"y was bound to memory of shape \(2,\), but has the shape \(3,\)"):
         binding.run(bound)
     bound.set_input("x", A)
     assert binding.run(bound) == {}
@@ -151,7 +151,7 @@ def test_a_wrong_shape_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     bound.set_input("b", B)
     bound.set_input("a", A)
     bound.set_output("y", np.zeros(3, np.float32))
-    with pytest.raises(SizeMismatchError, match=r"y was bound to memory of shape \(3,\), and the model gave \(2,\)"):
+    with pytest.raises(SizeMismatchError, match=r"y was bound to memory of shape \(3,\), but has the shape \(2,\)"):
         binding.run(bound)
     bound.set_input("a", np.zeros(0, np.float32))
     with pytest.raises(SizeMismatchError, match=r"An array of shape \(0,\) has no elements"):
@@ -258,8 +258,8 @@ def test_a_graph_is_forgotten_where_an_input_moves(before: Any, after: DeviceArr
     with pytest.raises(NotSupportedError) as info:
         demanded.input_moves(session, "x", before, after)
     assert str(info.value) == (
-        "The input x was bound to other memory of the device, and the session's work is recorded for that address "
-        "(constraint fixed-addresses). Write the new numbers into the array that is bound, use a binding for each "
+        "The session's work is recorded for other memory of the device than that now bound to the input x "
+        "(constraint fixed-addresses). Write the new numbers into the bound array, use a binding for each "
         "array, or switch graph_capture off."
     )
 

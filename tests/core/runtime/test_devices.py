@@ -31,8 +31,8 @@ from winml_py.core.runtime.providers.webgpu import WEBGPU
 NAMES = "\ndef get_ep_names(): return ['BrokenExecutionProvider']\n"
 BROKEN = {
     "raises": ("raise RuntimeError('no luck today')", "it cannot be loaded: RuntimeError: no luck today"),
-    "aborts": ("import os; os.abort()", "trying it failed: it ended with SIGABRT"),
-    "exits": ("import os; os._exit(3)", "trying it failed: it ended with status 3"),
+    "aborts": ("import os; os.abort()", "its trial failed: it ended with SIGABRT"),
+    "exits": ("import os; os._exit(3)", "its trial failed: it ended with status 3"),
     "library": (
         f"def get_library_path(): return __file__{NAMES}",
         "it cannot be loaded: Fail",
@@ -84,7 +84,7 @@ def test_a_driver_that_hangs_is_given_up(site: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(plugins, "PROBE_SECONDS", 1.0)
     monkeypatch.setattr(plugins, "_probed", {BUILT_IN: Plugin(BUILT_IN, "")})
     (plugin,) = found(monkeypatch, "onnxruntime-ep-hangs")
-    assert plugin.problem == "trying it failed: it did not answer within 1 s"
+    assert plugin.problem == "its trial failed: it did not answer within 1 s"
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler to make a driver with")
@@ -149,7 +149,7 @@ def test_a_plugin_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidDeviceError, match="cannot be loaded"):
         plugins.runtime_device(device("gone")._replace(package="gone", library="/nowhere/lib.so"))
     monkeypatch.setattr(plugins, "_registered", {"library"})
-    with pytest.raises(InvalidDeviceError, match="no longer there"):
+    with pytest.raises(InvalidDeviceError, match="no longer available"):
         plugins.runtime_device(device("gone", "GoneExecutionProvider"))
 
 

@@ -73,7 +73,7 @@ def test_every_cell(
     monkeypatch.setattr(openvino_compile, "engine_of", as_asked_for)
     content, wanted = conv(ELEMENTS[kind]), options(ENGINES[engine], Precision[precision])
     if cell == "refused":
-        with pytest.raises(NotSupportedError, match="float32 on the CPU, and the options ask it for half precision"):
+        with pytest.raises(NotSupportedError, match="float32 on the CPU, but the options request half precision"):
             LearningModelSession(LearningModel.load(content), None, wanted)
         return
     names, is_told = cell.removesuffix(", with a warning").split(", "), cell.endswith(", with a warning")

@@ -74,7 +74,7 @@ def test_floats_and_sizes_are_exact(nodes: list[Any], element: int) -> None:
 
 @pytest.mark.parametrize("element", [INT64, INT32, DOUBLE, UINT8, INT8, BFLOAT16, STRING])
 def test_what_other_engines_compute_in_other_types_is_not_theirs(element: int) -> None:
-    assert problem([node("Mul", ["x", "y"], ["z"])], element) == "the input x is no tensor of float32, float16 or bool"
+    assert "x is not a tensor of float32, float16 or bool" in problem([node("Mul", ["x", "y"], ["z"])], element)
 
 
 def test_truths_may_be_bound() -> None:
@@ -132,16 +132,16 @@ def test_the_two_integers_that_mean_an_end_are_sizes() -> None:
         (["Shape(h)", "Sub(_, three)", "Div(_, three)"], "the operator Div computes"),  # below 0
         (["ArgMax(x)", "Pow(_, three)"], "the operator Pow computes"),
         (["Pow(three, three)"], ""),
-        (["NonZero(x)", "Add(_, one)"], "the shape of what NonZero gives depends on the numbers"),
-        (["ArgMax(x)", "ConstantOfShape(_)"], "the shape of what ConstantOfShape gives depends on the numbers"),
+        (["NonZero(x)", "Add(_, one)"], "the output shape of NonZero depends on the values"),
+        (["ArgMax(x)", "ConstantOfShape(_)"], "the output shape of ConstantOfShape depends on the values"),
         (["ArgMax(x)", "Gather(x, _)"], "a Gather at computed positions"),
         (["Shape(x)", "Gather(_, zero)"], ""),
         (["ArgMax(x)", "ArgMax(_)"], ""),
-        (["Slice(x, one, two)", "ArgMax(_)"], "there may be no numbers at all where ArgMax looks"),
+        (["Slice(x, one, two)", "ArgMax(_)"], "the input of ArgMax may be empty"),
         (["Slice(x, zero, one)", "ArgMax(_)"], ""),
         (["Shape(x)", "Slice(_, one, end)"], ""),
-        (["Shape(h)", "Slice(_, three, end)"], "there may be no numbers at all where Slice looks"),
-        (["Shape(zero)"], "there may be no numbers at all where Shape looks"),
+        (["Shape(h)", "Slice(_, three, end)"], "the input of Slice may be empty"),
+        (["Shape(zero)"], "the input of Shape may be empty"),
         (["Slice(three, zero, end)", "Add(_, end)"], "the operator Add computes with integers that may not fit"),
         (["Shape(x)", "ReduceSum(_)"], "the operator ReduceSum computes"),
     ],
@@ -244,7 +244,7 @@ def test_integers_stay_with_onnxruntime(blind: type[Blind]) -> None:
     content = model([node("Mul", ["x", "y"], ["z"])], INT64, made=INT64)
     with open_session(content, engine="auto") as made:
         assert made.engine == "onnxruntime"
-        assert "openvino might give other results: the input x is no tensor of float32" in str(made.explain())
+        assert "openvino might give other results: the input x is not a tensor of float32" in str(made.explain())
         x, y = np.full((2, 3), 12345), np.full((2, 3), 1000003)
         came = made.evaluate_features({"x": x, "y": y}).outputs["z"].to_numpy()
     np.testing.assert_array_equal(came, x * y)

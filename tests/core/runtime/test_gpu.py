@@ -333,7 +333,7 @@ def test_a_tensor_on_a_device_goes_to_no_other(gpu: LearningModelDevice) -> None
     uploaded = open_free_session(unary("Neg", [3]), gpu).upload(np.float32([1, 2, 3]))
     with pytest.raises(InvalidBindingError, match=r"webgpu:0.*on the CPU.*to_numpy"):
         open_free_session(unary("Neg", [3])).evaluate_features({"x": uploaded})
-    with pytest.raises(InvalidDeviceError, match="no memory of its own"):
+    with pytest.raises(InvalidDeviceError, match="no separate memory"):
         open_free_session(unary("Neg", [3])).upload(np.float32([1]))
     with pytest.raises(InvalidBindingError, match="no tensor"):
         open_free_session(unary("Neg", [3]), gpu).upload("text")
@@ -354,7 +354,7 @@ def test_what_is_left_to_the_cpu_is_listed_or_an_error(gpu: LearningModelDevice)
     assert session.evaluate_features({"x": np.float32([1.4, -2.6])}).outputs["y"].to_numpy().tolist() == [-1, 3]
     assert ("rounding", "Round", "CPUExecutionProvider") in session.placement
     assert "all-nodes-on-provider" in str(session.explain())
-    with pytest.raises(NotSupportedError, match=r"does not take every node.*allow_cpu_fallback"):
+    with pytest.raises(NotSupportedError, match=r"does not support every node.*allow_cpu_fallback"):
         open_free_session(round_model(), gpu, allow_cpu_fallback=False)
 
 
@@ -535,7 +535,7 @@ def test_what_is_bound_repeats_the_recording_of_features(gpu: LearningModelDevic
         assert session.evaluate_features({"x": x + 1}).outputs["y"].to_numpy().tolist() == [-step - 1] * 3
     assert len(recordings) == 1
     bindings[1].bind("x", np.ones(2, np.float32))
-    with pytest.raises(SizeMismatchError, match=r"bound to memory of shape \(3,\), and the model gave \(2,\)"):
+    with pytest.raises(SizeMismatchError, match=r"bound to memory of shape \(3,\), but has the shape \(2,\)"):
         session.evaluate(bindings[1])
 
 
@@ -858,7 +858,7 @@ def test_black_and_white_is_scaled_as_on_the_cpu(
 
 
 def test_words_cannot_be_uploaded(gpu: LearningModelDevice) -> None:
-    with pytest.raises(InvalidBindingError, match="no tensor of numbers"):
+    with pytest.raises(InvalidBindingError, match="Expected an array of numbers"):
         open_free_session(unary("Neg", [2]), gpu).upload(np.array(["a", "b"], object))
 
 

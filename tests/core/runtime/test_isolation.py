@@ -275,7 +275,7 @@ class TestTheSameAnswers:
         with LearningModelSession(session.model, options=options(None)) as plain:
             assert session.placement == plain.placement
             assert (session.engine, session.precision) == (plain.engine, plain.precision)
-            assert str(session.explain()) == f"{plain.explain()}; in a process of its own"
+            assert str(session.explain()) == f"{plain.explain()}; in a separate process"
             assert session.get_intra_op_num_threads() == plain.get_intra_op_num_threads()
 
     def test_a_profile(self) -> None:
@@ -481,7 +481,7 @@ class TestEnds:
 
     def test_last_words(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(engine.child.serve, "__module__", "no.such.module")
-        with pytest.raises(EngineLostError, match=r"status 1.*last words.*No module named"):
+        with pytest.raises(EngineLostError, match=r"status 1.*last output.*No module named"):
             isolated(MODELS / "digits.onnx")
 
     def test_no_process_can_be_started(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -561,7 +561,7 @@ class TestEnds:
         (lane,) = private_state(session).engine._free  # type: ignore[attr-defined]
         lane.connection.close()
         lane.connection = Answering(answer)
-        with session, pytest.raises(EngineLostError, match="that nobody can read"):
+        with session, pytest.raises(EngineLostError, match="sent an invalid answer"):
             session.evaluate_features({"image": random_digits()})
 
     def test_closing_one_that_is_stopped(self) -> None:
@@ -631,7 +631,7 @@ class TestStops:
             session.evaluate_features({"x": SLOW}, timeout=0.3)
         assert time.monotonic() - begin < 4
         wait_until(lambda: session.is_lost)
-        with pytest.raises(EngineLostError, match="killed since an evaluation in it was to stop"):
+        with pytest.raises(EngineLostError, match="killed since an evaluation in it did not stop"):
             session.evaluate_features({"x": SLOW[:2]})
         session.close()
 

@@ -192,7 +192,7 @@ def test_free_sizes_change_from_run_to_run() -> None:
         np.testing.assert_array_equal(opened.evaluate(binding).outputs["y"].to_numpy(), np.maximum(x, 0))
     binding.bind("x", np.ones((2, 2), np.float32))
     binding.bind("y", np.zeros((3, 3), np.float32))
-    with pytest.raises(SizeMismatchError, match=r"bound to memory of shape \(3, 3\), and the model gave \(2, 2\)"):
+    with pytest.raises(SizeMismatchError, match=r"bound to memory of shape \(3, 3\), but has the shape \(2, 2\)"):
         opened.evaluate(binding)
 
 

@@ -164,8 +164,8 @@ def test_one_that_cannot_be_used_says_why(site: Path, listed: tuple[str, str, st
 @pytest.mark.parametrize(
     ("first", "problem"),
     [
-        ("os.abort()", "trying it failed: it ended with SIGABRT"),
-        ("raise ImportError('winml is only supported on Windows')", "trying it failed: ImportError: winml is only"),
+        ("os.abort()", "its trial failed: it ended with SIGABRT"),
+        ("raise ImportError('winml is only supported on Windows')", "its trial failed: ImportError: winml is only"),
     ],
 )
 def test_a_catalogue_that_ends_its_process_costs_one_line(
@@ -182,7 +182,7 @@ def test_a_catalogue_that_ends_its_process_costs_one_line(
 def test_an_empty_catalogue_says_so(site: Path) -> None:
     (plugin,) = found(site)
     assert plugin.package == "windowsml"
-    assert plugin.problem == "it lists no provider for this machine that no package brings"
+    assert plugin.problem == "it lists no provider for this machine that is not in a package"
 
 
 def test_a_provider_that_a_package_brings_is_the_packages(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -436,7 +436,7 @@ def test_two_overrides_of_one_dimension_say_what_to_do() -> None:
     loaded = LearningModel.load(MODELS / "digits_batch.onnx")
     options = LearningModelSessionOptions()
     options.override_named_dimension("batch", 4)
-    with pytest.raises(InvalidArgumentError, match="set it to 0, or both to one size"):
+    with pytest.raises(InvalidArgumentError, match="set it to 0, or both to the same size"):
         LearningModelSession(loaded, None, options)
     for size in (0, 4):
         options.batch_size_override = size

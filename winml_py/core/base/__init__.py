@@ -1,1 +1,1 @@
-"""What every room uses and knows nothing of models: collections, memory, threads, files."""
+"""What every package uses, without knowledge of models: collections, memory, threads, files."""

@@ -1,4 +1,4 @@
-"""Do two results agree? Differences are measured channel by channel, and the order of what is ranked is compared."""
+"""Compares two results: differences channel by channel, and whether ranked rows keep their largest element."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 from .arrays import Array
 
 FLOAT_TOLERANCE = 1e-3
-"""The largest relative error between two ways to compute in float32."""
+"""The largest allowed relative error between two ways to compute in float32."""
 
 HALF_TOLERANCE = 2e-2
-"""The largest relative error of half precision against float32: it has ten bits of mantissa, and errors add up."""
+"""The largest allowed relative error of half precision, whose mantissa has ten bits, against float32."""
 
 TOP1_KEPT = 0.99
 """The share of the decided rows that must keep their largest element."""
@@ -23,12 +23,12 @@ class Agreement(NamedTuple):
     """How two results compare.
 
     Attributes:
-        error: the largest difference, over the largest magnitude of its channel; infinite where nothing can be
+        error: the largest difference, divided by the largest magnitude of its channel; infinite if nothing can be
             compared.
-        top1: the share of the decided rows that keep their largest element; None where no row is decided, which is
-            where that element leads by more than the tolerance.
-        tolerance: the error that is allowed.
-        near_ties: the undecided rows whose largest element changes. They are no disagreement.
+        top1: the share of the decided rows that keep their largest element; None if no row is decided. A row is decided
+            if that element leads by more than the tolerance.
+        tolerance: the allowed error.
+        near_ties: the number of undecided rows whose largest element changes. They do not count as disagreement.
     """
 
     error: float
@@ -43,7 +43,7 @@ class Agreement(NamedTuple):
 
     @property
     def is_ranked_alike(self) -> bool:
-        """Whether rows keep their largest element, where they are ranked."""
+        """Whether rows keep their largest element, if they are ranked."""
         return self.top1 is None or self.top1 >= TOP1_KEPT
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class Agreement(NamedTuple):
 
 
 def compare_outputs(expected: Mapping[str, object], actual: Mapping[str, object], tolerance: float) -> Agreement:
-    """The worst of `compare_values` over the outputs of two evaluations, by name; one that is missing is infinite."""
+    """The worst of `compare_values` over two evaluations' outputs, by name; a missing output's error is infinite."""
     agreements = [
         compare_values(value, actual[name], tolerance) if name in actual else Agreement(float("inf"), None, tolerance)
         for name, value in expected.items()
@@ -62,8 +62,8 @@ def compare_outputs(expected: Mapping[str, object], actual: Mapping[str, object]
 
 
 def compare_values(expected: object, actual: object, tolerance: float) -> Agreement:
-    """How one output (an array, a tensor, a list or a mapping of these) compares: floats by their error and their
-    ranks, other types must be equal.
+    """Compares one output (an array, a tensor, a list or a mapping of these): floats by error and rank, other types for
+    equality.
     """
     expected, actual = as_numpy(expected), as_numpy(actual)
     if isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
@@ -91,14 +91,14 @@ def _worst(agreements: list[Agreement], tolerance: float) -> Agreement:
 
 
 SMALLEST_SCALE = 1e-3
-"""A channel's magnitude counts as at least this share of the output's: what is smaller drowns in rounding errors."""
+"""The least magnitude of a channel, as a share of the output's: anything smaller is lost in rounding errors."""
 
 ENOUGH = 16
-"""Numbers from which a channel has a magnitude of its own."""
+"""The least size for which a channel has a separate magnitude."""
 
 
 def relative_error(expected: Array, actual: Array) -> float:
-    """The largest difference over the largest magnitude of its channel; infinite where NaN or infinity came."""
+    """The largest difference divided by its channel's largest magnitude; infinite if values became NaN or infinite."""
     if expected.shape != actual.shape:
         return float("inf")
     if expected.size == 0:
@@ -121,7 +121,7 @@ def relative_error(expected: Array, actual: Array) -> float:
 
 
 def channel_maxima(values: Array) -> Array:
-    """The largest value of each channel, or of all where channels are too small to have one."""
+    """The largest value of each channel, or of all values if channels are too small."""
     axis = channel_axis(values.shape)
     if axis is None or values.size < ENOUGH * values.shape[axis]:
         return np.asarray(values.max())
@@ -129,19 +129,19 @@ def channel_maxima(values: Array) -> Array:
 
 
 def channel_axis(shape: tuple[int, ...]) -> int | None:
-    """The axis of the channels, or None: the last of two; of more the second or the last, whichever is shorter, because
-    positions are many and frameworks disagree on the order.
+    """The axis of the channels, or None: the last of two axes; of more, the shorter of the second and the last, because
+    frameworks disagree on the order, and positions outnumber channels.
     """
     if len(shape) < 2:
         return None
     return len(shape) - 1 if len(shape) == 2 or shape[-1] < shape[1] else 1
 
 
-# Do rows keep their largest element? Of scores that is the answer.
+# Whether rows keep their largest element, which for scores is the answer.
 
 
 BACKGROUND = 20
-"""A row of smaller numbers than this part of the output's largest is background: its tolerance shrinks no further."""
+"""Below this share of the output's largest number, a row is background, and its tolerance shrinks no further."""
 
 
 def compare_top1(expected: Array, actual: Array, tolerance: float) -> tuple[float | None, int]:
@@ -154,7 +154,7 @@ def compare_top1(expected: Array, actual: Array, tolerance: float) -> tuple[floa
 
 
 def _class_axes(shape: tuple[int, ...]) -> set[int]:
-    """The axes that may be the one of the classes; none where nothing is ranked, as in small pictures."""
+    """The axes that may be the axis of classes; empty if nothing is ranked, as in small pictures."""
     if 0 in shape:
         return set()
     wide = [axis for axis, size in enumerate(shape) if size > 1 and (axis or len(shape) == 1)]
@@ -174,12 +174,12 @@ def _compare_rows(expected: Array, actual: Array, axis: int, tolerance: float) -
     return float(is_kept[is_decided].mean()) if is_decided.any() else None, near_ties
 
 
-# The outputs of an evaluation as values of numpy and of Python.
+# The outputs of an evaluation as numpy and Python values.
 
 
 def as_numpy(value: object) -> Any:
-    """An output as numpy and Python have it: the array of a tensor or a picture, which may share its memory; a list of
-    arrays for a sequence; all else as it is.
+    """Converts an output to numpy or Python: a tensor or a picture to an array, which may share its memory; a sequence
+    to a list of arrays. Other values are returned as they are.
     """
     if isinstance(value, list):
         return [as_numpy(element) for element in value]

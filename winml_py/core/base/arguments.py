@@ -1,4 +1,4 @@
-"""Checks of arguments: numbers, booleans, text, classes, members of enumerations; files or streams that are read."""
+"""Checks of arguments: numbers, booleans, text, classes, members of enumerations; files or streams to read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def whole_number(value: object, what: str, least: int = 0, most: int | None = No
     """Returns the value as an int from `least` to `most`; a bool is not a number here.
 
     Raises:
-        InvalidArgumentError: if `value` is not such a number; `what` is its name in the message.
+        InvalidArgumentError: not such a number; the message calls it `what`.
     """
     number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
     if number is not None and number >= least and (most is None or number <= most):
@@ -32,14 +32,14 @@ def whole_number(value: object, what: str, least: int = 0, most: int | None = No
 
 
 def seconds_above_zero(value: object, what: str) -> float:
-    """Returns a number of seconds above 0 that the system can wait for; anything else is an InvalidArgumentError."""
+    """Returns a number of seconds above 0 that the system can wait for; else raises InvalidArgumentError."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= threading.TIMEOUT_MAX:
         raise InvalidArgumentError(f"{what} is {value!r}.", hint="It is a number of seconds above 0.")
     return value
 
 
 def require_type(value: object, kind: Any, hint: str) -> None:
-    """Refuses a value that is no instance of a class, or of the first of a union, with an InvalidArgumentError."""
+    """Raises InvalidArgumentError unless a value is an instance of a class or union; names the first of a union."""
     if not isinstance(value, kind):
         expected = (get_args(kind) or [kind])[0].__name__
         article = "an" if expected[0] in "AEIO" else "a"
@@ -47,17 +47,17 @@ def require_type(value: object, kind: Any, hint: str) -> None:
 
 
 class Fields:
-    """The base of dataclasses that tell the name closest to a misspelt argument."""
+    """The base of dataclasses whose errors suggest the name closest to a misspelt argument."""
 
     __slots__ = ()
 
     def __new__(cls, *_: Any, **values: Any) -> Self:
-        """Refuses an argument that is none of the fields, before the dataclass's own `__init__` does.
+        """Refuses an unknown argument before the dataclass's `__init__` does.
 
         Raises:
             InvalidArgumentError: there is no such field.
         """
-        known = [field.name for field in fields(cls)]  # type: ignore[arg-type]  # of the dataclass below
+        known = [field.name for field in fields(cls)]  # type: ignore[arg-type]  # the class is a dataclass
         for name in values:
             if name not in known:
                 raise InvalidArgumentError(f"{cls.__name__} has no {name!r}.", hint=did_you_mean(name, known))
@@ -72,10 +72,8 @@ def truth(value: object, what: str, error: type[WinMLError] = InvalidArgumentErr
 
 
 def member(enum: type[E], value: object, what: str, error: type[WinMLError] = InvalidArgumentError) -> E:
-    """The member of an enumeration that a value, itself a member or its number, stands for; else the error is
-    raised.
-    """
-    if type(value) is enum:  # as nearly always; to call the enumeration takes several times as long
+    """Returns the member of an enumeration for a member or its number; raises the error for other values."""
+    if type(value) is enum:  # nearly always; calling the enumeration takes several times as long
         return value
     try:
         return enum(value)  # type: ignore[arg-type]
@@ -92,11 +90,11 @@ def is_text(value: object) -> bool:
         return False
 
 
-# Open files, and all else that has a `read()`: they may stand where a path may.
+# Open files, and other objects with a `read()`, which may be passed in place of paths.
 
 
 JsonSource = str | os.PathLike[str] | IO[Any] | Mapping[str, Any]
-"""A JSON file, an open one, a folder that holds one, or what such a file holds."""
+"""A JSON file, an open one, a folder that holds one, or the contents of such a file."""
 
 
 def is_stream(value: object) -> bool:
@@ -105,15 +103,15 @@ def is_stream(value: object) -> bool:
 
 
 def read_bytes(stream: Any, what: str, error: type[WinMLError]) -> bytes:
-    """All that is left in a stream, from where it stands; it stays open.
+    """Reads a stream from its position to its end; it stays open.
 
     Args:
-        stream: an object whose `read()` gives bytes.
+        stream: an object whose `read()` returns bytes.
         what: its name in messages: "The model stream".
-        error: what is raised where it cannot be read.
+        error: raised if it cannot be read.
 
     Raises:
-        InvalidArgumentError: it gives something else than bytes.
+        InvalidArgumentError: `read()` returns something other than bytes.
     """
     try:
         data = stream.read()
@@ -131,7 +129,7 @@ def read_bytes(stream: Any, what: str, error: type[WinMLError]) -> bytes:
 
 
 def name_of(source: str | os.PathLike[str] | IO[Any]) -> str:
-    """How messages name a file: its path; an open one as it names itself."""
+    """The name of a file in messages: its path, or the `name` of an open one."""
     if isinstance(source, (str, os.PathLike)):
         return os.fspath(source)
     return str(getattr(source, "name", "The stream"))
@@ -139,7 +137,7 @@ def name_of(source: str | os.PathLike[str] | IO[Any]) -> str:
 
 @contextmanager
 def open_text(source: str | os.PathLike[str] | IO[Any]) -> Iterator[IO[Any]]:
-    """The file at a path, in UTF-8 with or without Windows' mark; or an open one, which stays open.
+    """Opens the file at a path, in UTF-8 with or without a byte order mark; an open file is used, and stays open.
 
     Raises:
         OSError: there is no such file.
@@ -151,4 +149,4 @@ def open_text(source: str | os.PathLike[str] | IO[Any]) -> Iterator[IO[Any]]:
     elif is_stream(source):
         yield source
     else:
-        raise InvalidArgumentError(f"A file is a path or an open file, not {type_name(source)}.")
+        raise InvalidArgumentError(f"Expected a path or an open file, got {type_name(source)}.")

@@ -1,4 +1,4 @@
-"""Arrays in a device's own memory, as the rest of the package sees them, and arrays of other libraries by DLPack."""
+"""Arrays in a device's memory, and arrays of other libraries by DLPack."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...errors import EvaluationError, IllegalCallError, InvalidBindingError, Wi
 from .messages import logger, type_name
 
 Array = np.ndarray[Any, Any]
-"""An array of numpy, of any type and shape."""
+"""A numpy array of any type and shape."""
 
 Pixels = Array
 
@@ -26,7 +26,7 @@ DType = np.dtype[Any]
 """The type of an array's elements."""
 
 ScalarType = type[np.generic]
-"""Numpy's class of one element, as `np.float32`."""
+"""Numpy's class of one element, such as `np.float32`."""
 
 _leaked: list[Any] = []
 _DLPACK_CUDA = 2  # kDLCUDA
@@ -49,15 +49,15 @@ class DeviceArray:
     """An array in a device's memory.
 
     Attributes:
-        location: where it lies.
+        location: the memory that holds it.
         shape: its sizes.
-        dtype: of its elements.
-        read: makes a copy in the host's memory.
-        handle: the engine's own object for the memory, which this array keeps alive; None for another library's memory.
-        pointer: the address on the device, where there is such a thing.
-        owner: whoever must live as long as the memory is used.
-        exchange: tells the library that the memory is from that its work must be done, where it offers DLPack alone.
-        lock: held while it is read, or freed.
+        dtype: the type of its elements.
+        read: copies it to the host's memory.
+        handle: the engine's object for the memory, which this array keeps alive; None for another library's memory.
+        pointer: the address on the device, if memory there has addresses.
+        owner: the object that must live as long as the memory is used.
+        exchange: waits for the work of the library that owns the memory, if it offers only DLPack.
+        lock: held while the memory is read or freed.
     """
 
     location: MemoryLocation
@@ -72,11 +72,11 @@ class DeviceArray:
     process: int = field(default_factory=os.getpid, init=False)
 
     def to_numpy(self) -> Array:
-        """A copy in the host's memory, read-only, so that nobody takes it for the array itself."""
+        """A copy in the host's memory, read-only, so that nobody mistakes it for the array itself."""
         if self.handle is not None and os.getpid() != self.process:
             raise IllegalCallError(
-                "What is in a GPU's memory cannot be read in a forked process.",
-                hint='Start processes with multiprocessing.get_context("spawn"), and give them to_numpy().',
+                "A forked process cannot read a GPU's memory.",
+                hint='Start processes with multiprocessing.get_context("spawn"), and pass them to_numpy().',
             )
         with self.lock:
             copy = np.array(self.read())
@@ -84,25 +84,25 @@ class DeviceArray:
         return copy
 
     def write(self, array: Array) -> None:
-        """Writes an array of this shape and dtype over the memory.
+        """Overwrites the memory with an array of this shape and dtype.
 
         Raises:
             IllegalCallError: the memory is another library's, or the process was forked.
         """
         if self.handle is None or os.getpid() != self.process:
             raise IllegalCallError(
-                "The memory is not the session's own, or is another process's.",
-                hint="Write it with the library that it is from, in the process that made it.",
+                "The memory belongs to another library or another process.",
+                hint="Write it with the library that owns it, in the process that made it.",
             )
         with self.lock:
             self.handle.update_inplace(array)
 
     def wait(self) -> None:
-        """Waits for what another library has put into a stream before: it may still write this memory, or read it.
+        """Waits for work that another library has queued in a stream: it may still write this memory, or read it.
 
         Raises:
-            IllegalCallError: no library that can wait for a stream is there.
-            EvaluationError: it cannot wait, because the device is lost, say.
+            IllegalCallError: no library that can wait for a stream is installed.
+            EvaluationError: the wait failed, because the device is lost, say.
         """
         if isinstance(self.owner, DeviceArray):
             self.owner.wait()
@@ -113,21 +113,21 @@ class DeviceArray:
                 _synchronize(self.owner, self.location.number)
             except WinMLError:
                 raise
-            except Exception as error:  # each library raises classes of its own
+            except Exception as error:  # each library raises its own classes
                 raise EvaluationError(
-                    f"The work of {type(self.owner).__module__.partition('.')[0]} on the device cannot be waited for: "
+                    f"Cannot wait for the work of {type(self.owner).__module__.partition('.')[0]} on the device: "
                     f"{type(error).__name__}: {error}."
                 ) from error
 
     def fill(self, number: float) -> None:
-        """Sets every element of another library's array, as CuPy, torch and numba do it, on the device."""
+        """Sets every element of an array of CuPy, torch, numba or another library, on the device."""
         try:
             self.owner[...] = number
-        except Exception as error:  # each library raises classes of its own, on a lost device above all
+        except Exception as error:  # each library raises its own classes, mostly on a lost device
             logger.warning("An array in the memory of %s cannot be filled: %s", self.location, error)
 
     def reshape(self, shape: tuple[int, ...]) -> DeviceArray:
-        """The same memory with other sizes; only of memory that has an address."""
+        """The same memory with other sizes; only for memory that has an address."""
         return DeviceArray(
             self.location, shape, self.dtype, lambda: self.read().reshape(shape), pointer=self.pointer, owner=self
         )
@@ -136,14 +136,14 @@ class DeviceArray:
         if self.handle is None or is_finalizing():
             return
         if os.getpid() != self.process:
-            _leaked.append((self.handle, self.read, self.owner))  # to let go would wait for threads of the parent
+            _leaked.append((self.handle, self.read, self.owner))  # freeing would wait for threads of the parent
         else:
-            with self.lock:  # memory comes and goes under it, on devices that ask for that
+            with self.lock:  # some devices need it to allocate and free memory
                 del self.handle, self.read, self.owner
 
     @property
     def host_copy(self) -> str:
-        """The call that copies it to the host, as the hints of errors name it."""
+        """The call that copies it to the host, for the hints of errors."""
         method = _copy_method(self.owner) if self.handle is None else None
         return f"array.{method}()" if method else "tensor.to_numpy()"
 
@@ -162,21 +162,21 @@ class DeviceArray:
 
 
 def is_cuda_array(value: object) -> bool:
-    """Whether a value is an array that another library has in CUDA memory."""
+    """Whether a value is another library's array in CUDA memory."""
     if value is None or isinstance(value, np.ndarray) or type(value).__module__.startswith("winml_py."):
         return False
     try:
         if hasattr(type(value), "__cuda_array_interface__"):
-            # The class has it for all of its arrays; one in the host's memory says by itself that it has none.
+            # The class has it for all arrays; an instance in the host's memory raises AttributeError.
             return hasattr(value, "__cuda_array_interface__")
         ask = getattr(type(value), "__dlpack_device__", None)
         return ask is not None and int(ask(value)[0]) == _DLPACK_CUDA
-    except (RuntimeError, ValueError):  # torch's, where a tensor needs gradients or has no memory: host_array says why
+    except (RuntimeError, ValueError):  # torch's, if a tensor needs gradients or has no memory; host_array says why
         return False
 
 
 def _copy_method(value: object) -> str | None:
-    """What copies an array of another library to the host: CuPy's `get`, numba's, torch's; None where it has none."""
+    """The method that copies an array to the host: CuPy's, numba's or torch's; None if it has none of them."""
     return next((name for name in ("get", "copy_to_host", "cpu") if hasattr(value, name)), None)
 
 
@@ -184,7 +184,7 @@ def as_device_array(value: object) -> DeviceArray:
     """The memory of such an array, shared and kept alive.
 
     Raises:
-        InvalidBindingError: it is not C-contiguous; or it offers DLPack alone, and CuPy is not installed.
+        InvalidBindingError: it is not C-contiguous; or it offers only DLPack, and CuPy is not installed.
     """
     return _from_interface(value) if hasattr(value, "__cuda_array_interface__") else _from_dlpack(value)
 
@@ -192,7 +192,7 @@ def as_device_array(value: object) -> DeviceArray:
 def _from_interface(value: Any) -> DeviceArray:
     facts = value.__cuda_array_interface__
     shape, dtype = tuple(facts["shape"]), np.dtype(facts["typestr"])
-    view = np.lib.stride_tricks.as_strided(np.empty(0, dtype), shape, facts.get("strides"))  # computes the flag alone
+    view = np.lib.stride_tricks.as_strided(np.empty(0, dtype), shape, facts.get("strides"))  # only computes the flag
     if not view.flags.c_contiguous:
         raise InvalidBindingError(
             f"The array in CUDA memory, of shape {shape}, is not C-contiguous.",
@@ -203,7 +203,7 @@ def _from_interface(value: Any) -> DeviceArray:
         method = _copy_method(value)
         if method is None:
             raise IllegalCallError(
-                f"A {type_name(value)} cannot be copied to the host by itself.", hint="Use cupy.asnumpy on it."
+                f"{type_name(value)} has no method that copies it to the host.", hint="Use cupy.asnumpy on it."
             )
         return np.asarray(getattr(value, method)())
 
@@ -221,15 +221,15 @@ def _from_dlpack(value: object) -> DeviceArray:
             f"A {type_name(value)} is in CUDA memory, and CuPy, which reads such arrays, is not installed.",
             hint="pip install 'winml-py[cuda]'",
         ) from error
-    # CuPy asks for the memory in the stream that it works in, and the library has it wait there. Once more at each run:
-    # the memory is the same, and may have been written since.
+    # CuPy requests the memory for its current stream, and the library makes that stream wait. Each run repeats this:
+    # the memory is the same, but may have been written since.
     array = _from_interface(cupy.from_dlpack(value))
     array.exchange = lambda: cupy.from_dlpack(value)
     return array
 
 
 def _synchronize(owner: Any, number: int) -> None:
-    """Waits for the stream in which a library works on an array: with the library itself, or with CuPy."""
+    """Waits for the stream in which a library works on an array, with that library or with CuPy."""
     library = type(owner).__module__.partition(".")[0]
     facts = getattr(owner, "__cuda_array_interface__", {})
     stream = facts.get("stream")
@@ -242,30 +242,30 @@ def _synchronize(owner: Any, number: int) -> None:
     try:
         import cupy
     except ImportError as error:
-        if stream is None:  # nothing says that anything is under way
+        if stream is None:  # nothing indicates pending work
             return
         raise IllegalCallError(
-            f"A {type_name(owner)} may still be written in CUDA's stream {stream}, for which CuPy could wait.",
+            f"A {type_name(owner)} may still be written in CUDA's stream {stream}; waiting for it needs CuPy.",
             hint="pip install 'winml-py[cuda]'",
         ) from error
     with cupy.cuda.Device(number):  # the default streams are those of the current device
         cupy.cuda.ExternalStream(1 if stream is None else stream).synchronize()
 
 
-# Arrays of other libraries in the host's memory: torch's tensors, and whatever else exports its memory by DLPack.
+# Arrays of other libraries in the host's memory: torch's tensors, and others that export their memory by DLPack.
 
 
 _HOST = (1, 3, 11, 13)  # kDLCPU, kDLCUDAHost, kDLROCMHost, kDLCUDAManaged: the host can read all of them
 
 
 def exports_dlpack(value: object) -> bool:
-    """Whether a value is an array that offers its memory by DLPack."""
+    """Whether a value exports its memory by DLPack."""
     return hasattr(type(value), "__dlpack__")
 
 
 def host_array(value: Any, error: type[WinMLError] = InvalidBindingError) -> Array:
-    """A numpy array over the memory of such a value, which it shares; the error is raised for a device's memory, or
-    what is not exported.
+    """A numpy array that shares the memory of such a value. Raises the error for a device's memory, or if the value
+    does not export its memory.
     """
     try:
         kind, number = value.__dlpack_device__()
@@ -275,7 +275,7 @@ def host_array(value: Any, error: type[WinMLError] = InvalidBindingError) -> Arr
     except (BufferError, RuntimeError, ValueError, TypeError, AttributeError) as cause:
         reason = str(cause).rstrip(".")
         raise error(f"A {type_name(value)} does not export its memory: {reason}.", hint=_remedy(value)) from cause
-    # Before version 1.0 of DLPack numpy makes such arrays read-only.
+    # With DLPack before version 1.0, numpy makes such arrays read-only.
     shared = value.numpy() if not array.flags.writeable and hasattr(value, "numpy") else None
     if isinstance(shared, np.ndarray) and shared.flags.writeable and np.shares_memory(shared, array):
         return shared
@@ -283,7 +283,7 @@ def host_array(value: Any, error: type[WinMLError] = InvalidBindingError) -> Arr
 
 
 def _remedy(value: object) -> str:
-    """What to call on the value, by torch's names."""
+    """The hint for a value that does not export its memory, in torch's names."""
     if getattr(value, "requires_grad", False):
         return "Bind tensor.detach(), which shares its memory."
     if getattr(value, "is_sparse", False):

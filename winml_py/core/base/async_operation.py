@@ -1,4 +1,4 @@
-"""AsyncOperation: work that goes on in a thread, to be awaited, waited for, or cancelled."""
+"""AsyncOperation: work in a thread that can be awaited, waited for, or cancelled."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 THREADS = 16
-"""Of all operations. They mostly wait in native code, so there may be more of them than cores. Operations on one
-binding take turns, and hold a thread each while they wait: use a binding for each."""
+"""Threads for all operations. They mostly wait in native code, so there may be more of them than cores. Operations on
+one binding take turns, and hold a thread each while they wait: use a binding for each."""
 
 
 class AsyncOperation(Generic[T]):
@@ -34,17 +34,17 @@ class AsyncOperation(Generic[T]):
     """
 
     def __init__(self, work: Callable[[Stop], T]) -> None:
-        """Starts the work; it is given the way to find out that it should stop."""
+        """Starts the work, and passes it the `Stop` that tells it to stop."""
         self._stop = Stop()
         self._completed: Callable[[AsyncOperation[T], AsyncStatus], object] | None = None
         self._future: Future[T] = _future()
-        # Starting a thread waits for it to run, which is some milliseconds where others work: no event loop is to wait.
+        # Starting a thread waits until it runs, some milliseconds on a busy machine: an event loop must not wait.
         shared_pool("winml-py starts", 1).submit(self._start, work)
 
     def _start(self, work: Callable[[Stop], T]) -> None:
         try:
             shared_pool("winml-py", THREADS).submit(self._run, work)
-        except RuntimeError as error:  # the interpreter ends
+        except RuntimeError as error:  # the interpreter is shutting down
             self._future.set_exception(error)
 
     def _run(self, work: Callable[[Stop], T]) -> None:
@@ -66,7 +66,7 @@ class AsyncOperation(Generic[T]):
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if self._stop.requested and not (task and task.cancelling()):
-                raise CanceledError("The operation was cancelled.") from None  # as where the work had begun
+                raise CanceledError("The operation was cancelled.") from None  # as when the work had begun
             self.cancel()
             raise
 
@@ -75,8 +75,8 @@ class AsyncOperation(Generic[T]):
 
         Raises:
             CanceledError: the operation was cancelled.
-            TimeoutError: it is not done yet; it goes on.
-            WinMLError: what the work raised.
+            TimeoutError: it is not done yet; it continues.
+            WinMLError: the error of the work.
         """
         from concurrent.futures import CancelledError
 
@@ -103,8 +103,8 @@ class AsyncOperation(Generic[T]):
         return self.get()
 
     def cancel(self) -> None:
-        """Stops the work: at once where it has not begun, else as soon as it can."""
-        # The future first: work that has not begun then never begins.
+        """Stops the work: at once if it has not begun, else as soon as possible."""
+        # Cancel the future first: work that has not begun then never begins.
         self._future.cancel()
         self._stop.request()
 
@@ -122,18 +122,18 @@ class AsyncOperation(Generic[T]):
 
     @property
     def error_code(self) -> int:
-        """The HRESULT of what went wrong, signed as pywinrt gives it, or 0."""
+        """The HRESULT of the error, signed as in pywinrt, or 0."""
         if self.status not in (AsyncStatus.ERROR, AsyncStatus.CANCELED) or self._future.cancelled():
             return 0
         return getattr(self._future.exception(), "winerror", None) or -2147467259  # E_FAIL
 
     def add_done_callback(self, callback: Callable[[AsyncOperation[T]], object]) -> None:
-        """Calls back with the operation when it is done, in the thread that did it, or now if it is done."""
+        """Calls the callback with the operation when it is done, in its thread, or at once if it is already done."""
         self._future.add_done_callback(lambda _: callback(self))
 
     @property
     def completed(self) -> Callable[[AsyncOperation[T], AsyncStatus], object] | None:
-        """WinRT's callback: set it once, and it is called with the operation and its status when that is done."""
+        """WinRT's callback: set once, and called with the operation and its status when the operation is done."""
         return self._completed
 
     @completed.setter
@@ -141,28 +141,28 @@ class AsyncOperation(Generic[T]):
         if handler is None:
             return
         if self._completed is not None:
-            raise IllegalCallError("The operation has a callback already.", hint="Use add_done_callback for more.")
+            raise IllegalCallError("The operation already has a callback.", hint="Use add_done_callback for more.")
         self._completed = handler
 
         def call(operation: AsyncOperation[T]) -> None:
-            # In a thread of its own: one that waits for another operation would keep the pool from running that.
+            # In a separate thread: a callback that waits for another operation would block the pool.
             threading.Thread(target=handler, args=(operation, operation.status), daemon=True).start()
 
         self.add_done_callback(call)
 
     @property
     def id(self) -> int:
-        """A number that no other living operation has."""
+        """A number that is unique among live operations."""
         return id(self)
 
     def close(self) -> None:
-        """Nothing to do: WinRT asks for it."""
+        """Does nothing; WinRT has this method."""
 
     def __repr__(self) -> str:
         return f"<AsyncOperation {self.status.name.lower()}>"
 
 
 def _future() -> Future[Any]:
-    from concurrent.futures import Future  # it takes long to import, and few programs need it
+    from concurrent.futures import Future  # slow to import, and few programs need it
 
     return Future()

@@ -1,4 +1,4 @@
-"""Writing files so that no other program ever sees an incomplete one."""
+"""Writes files so that no other program ever sees an incomplete one."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ...errors import InvalidArgumentError, StorageAccessError, StorageNotFoundE
 
 
 def require_folder(path: str | os.PathLike[str]) -> None:
-    """Refuses a file whose folder does not exist, or that is a folder, before time is spent on its contents.
+    """Refuses a path whose folder does not exist, or that is a folder, before time is spent on the contents.
 
     Raises:
-        StorageNotFoundError, StorageAccessError: as it says.
+        StorageNotFoundError, StorageAccessError: no such folder; the path is a folder.
     """
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
@@ -30,7 +30,7 @@ def require_folder(path: str | os.PathLike[str]) -> None:
 
 
 def is_same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
-    """Whether two paths lead to one file that is there."""
+    """Whether two paths lead to the same existing file."""
     try:
         return os.path.samefile(one, other)
     except (OSError, ValueError):
@@ -38,17 +38,17 @@ def is_same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> 
 
 
 def require_another_file(destination: str | os.PathLike[str], source: str | os.PathLike[str]) -> None:
-    """Refuses, with an InvalidArgumentError, to write a new model in the place of the one that it is made from."""
+    """Raises InvalidArgumentError if a new model would overwrite the one that it is made from."""
     if is_same_file(destination, source):
         raise InvalidArgumentError(
-            f"{os.fspath(destination)}: This is the model itself, and the new one would replace it.",
-            hint="Name another file, or say that it is meant: force=True.",
+            f"{os.fspath(destination)}: This is the original model, and the new one would replace it.",
+            hint="Name another file, or pass force=True to replace it.",
         )
 
 
 @contextmanager
 def written_to(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turns the system's errors, while a file is written, into a StorageAccessError that names the file."""
+    """Turns system errors within the block into a StorageAccessError that names the file."""
     try:
         yield
     except WinMLError:
@@ -58,13 +58,13 @@ def written_to(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 WINDOWS_WAITS = (0.01, 0.03, 0.1, 0.3, 0.5)
-"""Seconds between two tries to rename on Windows."""
+"""Seconds between attempts to rename on Windows."""
 
 
 def move_into_place(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
-    """Renames a file, which takes the place of one that is there; or a folder, which does not.
+    """Renames a file, which replaces an existing one, or a folder, which does not.
 
-    Windows refuses that while a program, a virus scanner say, has one of them open: so it is tried for a second there.
+    Windows refuses this while a program, such as a virus scanner, has one of them open: then retries for a second.
     """
     for seconds in WINDOWS_WAITS if sys.platform == "win32" else ():
         try:
@@ -77,20 +77,20 @@ def move_into_place(source: str | os.PathLike[str], target: str | os.PathLike[st
 
 
 def copy_mode(source: str, target: str) -> None:
-    """Gives a file the mode of another; but not "read-only" of Windows, with which no file is replaced or removed."""
+    """Copies a file's mode to another; but not Windows' "read-only", which prevents replacing and removing the file."""
     if sys.platform != "win32":
         shutil.copymode(source, target)
 
 
 @contextmanager
 def written_whole(path: str, mode: int | None = None) -> Iterator[BinaryIO]:
-    """Opens a temporary file beside `path`, which takes its place when the block ends without an error.
+    """Opens a temporary file beside `path`, which replaces it when the block ends without an error.
 
-    A link is written through. A device or a pipe is opened itself: to replace it would remove it from the system.
+    Links are followed. A device or a pipe is opened directly: replacing it would remove it from the system.
 
     Args:
-        path: of the file.
-        mode: of the file, from its first byte on; None for that of the file that is there, or the umask's.
+        path: the path of the file.
+        mode: the file's mode, from its first byte on; None for that of the existing file, or the umask's.
     """
     real = os.path.realpath(path)
     is_there = os.path.exists(real)
@@ -103,22 +103,22 @@ def written_whole(path: str, mode: int | None = None) -> Iterator[BinaryIO]:
     try:
         with open(temporary, "xb", opener=partial(os.open, mode=0o666 if mode is None else mode)) as file:
             if mode is not None:
-                os.chmod(temporary, mode)  # the umask may have taken the owner's rights
+                os.chmod(temporary, mode)  # the umask may have removed the owner's rights
             elif is_there:
                 copy_mode(real, temporary)
             yield file
             file.flush()
-            os.fsync(file.fileno())  # or a crash of the system could leave the new name without its contents
+            os.fsync(file.fileno())  # otherwise a crash of the system could leave the new name without its contents
         move_into_place(temporary, real)
     except BaseException as error:
         if isinstance(error, OSError) and error.filename == temporary:
-            error.filename = path  # the caller knows of no other file
-        with suppress(OSError):  # it is not there; or Windows removes no open file, and the error is what counts
+            error.filename = path  # the caller does not know the temporary file
+        with suppress(OSError):  # it does not exist, or is open on Windows; the first error counts
             os.unlink(temporary)
         raise
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
-    """Writes a file that appears whole or not at all; a StorageAccessError where it cannot be written."""
+    """Writes a file whole or not at all; raises StorageAccessError if it cannot be written."""
     with written_to(path), written_whole(os.fspath(path)) as file:
         file.write(data)

@@ -13,13 +13,13 @@ from .winrt_object import Closeable
 
 
 def byte_view(buffer: Any) -> memoryview:
-    """The bytes of a C-contiguous buffer, not copied; an InvalidArgumentError where the object offers none."""
+    """The bytes of a C-contiguous buffer, not copied; raises InvalidArgumentError if the object has none."""
     try:
         memory = memoryview(buffer)
         return memory.cast("B") if memory.nbytes else memoryview(b"")
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(
-            f"A C-contiguous buffer is needed: {error}.", hint="Pass bytes, a bytearray or a numpy array."
+            f"Expected a C-contiguous buffer: {error}.", hint="Pass bytes, a bytearray or a numpy array."
         ) from error
 
 
@@ -37,7 +37,7 @@ class Buffer(ByteArray):
 
     def __new__(cls, capacity: int, /) -> Self:  # noqa: D102
         if capacity < 0:
-            raise InvalidArgumentError(f"A buffer has no room for {capacity} bytes.")
+            raise InvalidArgumentError(f"The capacity of a buffer is {capacity} bytes; it must be at least 0.")
         buffer = np.ndarray.__new__(cls, capacity, np.uint8, bytearray(capacity))
         buffer.length = 0
         return buffer
@@ -56,12 +56,12 @@ class Buffer(ByteArray):
 
     @property
     def capacity(self) -> int:
-        """Bytes there is room for."""
+        """The size in bytes."""
         return int(self.size)
 
     @property
     def length(self) -> int:
-        """Bytes in use."""
+        """The number of bytes in use."""
         return self._length
 
     @length.setter
@@ -81,7 +81,7 @@ class MemoryBufferReference(ByteArray, Closeable):
     __slots__ = ("is_closed",)
 
     def __new__(cls, buffer: memoryview | None) -> Self:
-        """None makes a reference that is closed already."""
+        """Makes a reference; with None, a closed one."""
         memory = byte_view(b"" if buffer is None else buffer)
         reference = np.ndarray.__new__(cls, len(memory), np.uint8, memory)
         reference.is_closed = buffer is None
@@ -92,17 +92,17 @@ class MemoryBufferReference(ByteArray, Closeable):
 
     @property
     def capacity(self) -> int:
-        """Bytes of the memory, or 0 once it is closed."""
+        """The size in bytes, or 0 once it is closed."""
         return 0 if self.is_closed else self.nbytes
 
     def get_buffer(self) -> memoryview:
-        """The memory, as bytes; a ClosedError once the reference has been closed."""
+        """The memory, as bytes; raises ClosedError once the reference has been closed."""
         if self.is_closed:
             raise ClosedError("The memory buffer reference has been closed.", hint="Create another.")
         return self.data
 
     def close(self) -> None:
-        """Ends the access. Views that were taken before stay valid. Twice is harmless."""
+        """Ends the access. Earlier views remain valid. Calling it twice is harmless."""
         self.is_closed = True
 
     def __eq__(self, other: object) -> bool:
@@ -119,7 +119,7 @@ class MemoryBufferReference(ByteArray, Closeable):
 
 
 class BitmapPlaneDescription(NamedTuple):
-    """The layout of a plane: its first byte, its size in pixels, and the bytes from one row to the next."""
+    """The layout of a plane: its first byte, its size in pixels, and the bytes per row."""
 
     start_index: int
     width: int
@@ -128,9 +128,9 @@ class BitmapPlaneDescription(NamedTuple):
 
 
 class BitmapBuffer(Closeable):
-    """A bitmap's memory: what `SoftwareBitmap.lock_buffer` gives.
+    """A bitmap's memory, from `SoftwareBitmap.lock_buffer`.
 
-    In spite of its name, that method does not keep others from using the bitmap.
+    Despite its name, that method does not keep others from using the bitmap.
 
     Example:
         >>> from winml_py import BitmapPixelFormat, SoftwareBitmap
@@ -145,7 +145,7 @@ class BitmapBuffer(Closeable):
     def __init__(self, pixels: Array, mode: BitmapBufferAccessMode) -> None:
         if not pixels.flags.c_contiguous:
             raise InvalidArgumentError(
-                "The bitmap is a view of an array whose rows do not lie one after the other.",
+                "The bitmap is a view of an array whose rows are not contiguous.",
                 hint="Lock a SoftwareBitmap.copy() of it, or use to_numpy().",
             )
         if mode != BitmapBufferAccessMode.READ and not pixels.flags.writeable:
@@ -160,7 +160,7 @@ class BitmapBuffer(Closeable):
         return pixels
 
     def get_plane_count(self) -> int:
-        """1: all formats here lie in one plane."""
+        """1: all supported formats have one plane."""
         self._open()
         return 1
 
@@ -172,7 +172,7 @@ class BitmapBuffer(Closeable):
         return BitmapPlaneDescription(0, pixels.shape[1], pixels.shape[0], pixels.strides[0])
 
     def create_reference(self) -> MemoryBufferReference:
-        """The bytes, an array that shares the bitmap's memory."""
+        """The bytes, as an array that shares the bitmap's memory."""
         memory = self._open().data
         return MemoryBufferReference(memory.toreadonly() if self._mode == BitmapBufferAccessMode.READ else memory)
 
@@ -180,5 +180,5 @@ class BitmapBuffer(Closeable):
         return self.create_reference().data
 
     def close(self) -> None:
-        """Lets go of the memory; references that were taken stay valid. Twice is harmless."""
+        """Releases the memory; existing references remain valid. Calling it twice is harmless."""
         self._pixels = None

@@ -1,7 +1,7 @@
 """Stop: one thread cancels the work of another.
 
-A signal's handler may raise between any two calls, also while a lock changes hands. So what holds a lock here is a
-`with` over the lock itself, or a single call into C.
+A signal handler may raise between any two calls, even while a lock changes hands. So locks here are held only by a
+`with` over the lock itself, or by a single call into C.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from functools import partial
 from ...errors import CanceledError, EvaluationTimeoutError
 
 SLICE_SECONDS = 0.02
-"""How often a wait for a lock looks whether it is to be stopped."""
+"""How often a wait for a lock checks for a stop, in seconds."""
 
 
 class Stop:
-    """A request to stop one run, from another thread. The run stops at the next node: a running kernel ends first."""
+    """A request to stop one run, from another thread. The run stops at the next node, after a running kernel."""
 
     def __init__(self, seconds: float | None = None) -> None:
-        """With a number of seconds, the run is stopped when they are over: see `limited`."""
+        """Makes a stop; with a number of seconds, the run is stopped when they are over: see `limited`."""
         self.seconds = seconds
         self._is_late = False
         self._lock = threading.Lock()
@@ -30,7 +30,7 @@ class Stop:
         self.requested = False
 
     def request(self) -> None:
-        """Stops the run, or keeps it from starting."""
+        """Stops the run, or prevents its start."""
         with self._lock:
             self.requested = True
             if self._terminate is not None:
@@ -38,21 +38,21 @@ class Stop:
 
     @contextmanager
     def on_request(self, terminate: Callable[[], None]) -> Iterator[None]:
-        """Within the block, a request calls `terminate`; one that came before raises CanceledError here."""
+        """Within the block, a request calls `terminate`; after an earlier request, raises CanceledError at once."""
         with self._lock:
             self.require_not_requested()
-            # Both under the lock: a request in between would be seen by neither of them.
+            # Both under the lock: neither would notice a request in between.
             self._terminate = terminate
         try:
             yield
         finally:
-            # Under the lock, too: a request that is calling it ends before what it ends is gone.
+            # Under the lock, too: a request in progress finishes before the object it terminates is gone.
             with self._lock:
                 self._terminate = None
 
     @contextmanager
     def limited(self) -> Iterator[None]:
-        """Within the block the time limit counts: when it is over, the stop is requested."""
+        """Applies the time limit within the block: when it is over, the stop is requested."""
         if self.seconds is None:
             yield
             return
@@ -66,19 +66,19 @@ class Stop:
         self.request()
 
     def require_not_requested(self) -> None:
-        """Raises CanceledError once the stop has been requested, or EvaluationTimeoutError where time was up."""
+        """Raises CanceledError once the stop has been requested, or EvaluationTimeoutError after the time limit."""
         if self.requested and self._is_late:
             raise EvaluationTimeoutError(
                 f"The evaluation did not end within {self.seconds:g} s, and was stopped.",
-                hint="Allow more time. A running kernel goes on to its end; in an isolated session it is killed with "
-                "its process: see session.is_lost.",
+                hint="Allow more time. A running kernel finishes first; in an isolated session it is killed with its "
+                "process: see session.is_lost.",
             )
         if self.requested:
             raise CanceledError("The evaluation was cancelled.")
 
 
 def call_while_held(lock: threading.Lock, seconds: float, function: Callable[[], object]) -> None:
-    """Has a thread call a function after so many seconds, unless somebody lets go of the lock before."""
+    """Calls a function in a thread after some seconds, unless the lock is released before."""
 
     def wait() -> None:
         if lock.acquire(timeout=seconds):
@@ -86,14 +86,14 @@ def call_while_held(lock: threading.Lock, seconds: float, function: Callable[[],
         else:
             function()
 
-    # Not threading.Thread: a signal's exception in its start() becomes "release unlocked lock".
+    # Not threading.Thread: an exception from a signal in its start() becomes "release unlocked lock".
     _thread.start_new_thread(wait, ())
 
 
 @contextmanager
 def held(lock: AbstractContextManager[object], stop: Stop | None) -> Iterator[None]:
-    """Holds a lock within the block. A stop ends the wait for it with a CanceledError."""
-    acquire: Callable[..., bool] | None = getattr(lock, "acquire", None)  # no lock, as on the CPU, has none
+    """Holds a lock within the block. A stop ends the wait for the lock with a CanceledError."""
+    acquire: Callable[..., bool] | None = getattr(lock, "acquire", None)  # on the CPU it is not a lock
     if stop is None or acquire is None:
         with lock:
             yield

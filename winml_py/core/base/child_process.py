@@ -1,4 +1,4 @@
-"""Processes: one for code of ours that may crash, what a fork must leave alone, and pools of threads by process."""
+"""Child processes for code that may crash, the handling of forks, and thread pools for each process."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ if TYPE_CHECKING:
         Connection = connections.Connection
 
 END_SECONDS = 5.0
-"""How long a process that was killed, or whose connection has ended, may take to end."""
+"""Seconds that a process may take to end once it was killed, or its connection was closed."""
 
 IDLE_SECONDS = 10.0
-"""How long a process waits for another call. Starting one takes a third of a second."""
+"""Seconds that a process waits for another call. Starting one takes a third of a second."""
 
 
 class ProcessEndedError(Exception):
-    """The process ended before it answered; the text says how, as "SIGSEGV"."""
+    """The process ended before it answered; the text says how, such as "SIGSEGV"."""
 
 
 class ChildProcess:
-    """A Python process, and the connection to it. It ends with this object, and with this process, however that ends.
+    """A Python process, and the connection to it. It ends with this object, and when this process ends or crashes.
 
-    What it imports comes from where this process imports, and not from the working directory. Ctrl-C at a terminal
-    reaches this process alone.
+    It imports from the same places as this process, but not from the working directory. Ctrl-C at a terminal
+    reaches only this process.
 
     Args:
-        serve: a module's function, which gets the other end of the connection there; the process ends when it returns.
-            By default the process answers calls.
+        serve: a module's function, called in the child with its end of the connection; the child ends when it returns.
+            By default the child answers calls.
         shows_stderr: whether it writes to the standard error of this process; otherwise its last line there is kept.
-        variables: of its environment, beside those of this process.
+        variables: environment variables, in addition to those of this process.
 
     Attributes:
-        connection: for bytes or pickles. What a process sends that runs code of strangers must not be unpickled.
+        connection: for bytes or pickles. Never unpickle messages from a process that runs untrusted code.
 
     Raises:
         OSError: the process cannot be started.
@@ -91,10 +91,10 @@ class ChildProcess:
             reader.start()
 
     def send(self, function: Callable[..., object], *arguments: object) -> None:
-        """Has a function of a module called; both are pickled. `receive` gives what comes of it.
+        """Calls a module's function in the child, with pickled arguments. `receive` returns the outcome.
 
         Raises:
-            ProcessEndedError: the process ended before.
+            ProcessEndedError: the process has ended.
         """
         request = pickle.dumps((function, arguments), pickle.HIGHEST_PROTOCOL)
         try:
@@ -103,10 +103,10 @@ class ChildProcess:
             raise ProcessEndedError(self.ending()) from error
 
     def receive(self, seconds: float | None = None) -> tuple[bool, Any]:
-        """Waits for the function to end: whether it returned, and what it returned, or the error that it raised.
+        """Waits for the function: whether it returned, and its result, or the error that it raised.
 
         Args:
-            seconds: how long it may take; then the process is killed.
+            seconds: how long it may take before the process is killed.
 
         Raises:
             ProcessEndedError: the process ended.
@@ -123,13 +123,13 @@ class ChildProcess:
 
     @property
     def number(self) -> int:
-        """The number that the system has for the process."""
+        """The process id."""
         assert self._process is not None
         return self._process.pid
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process has not ended."""
+        """Whether the process is running."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -148,27 +148,27 @@ class ChildProcess:
         return ending(self._process.returncode or 0)
 
     def kill(self) -> None:
-        """Ends the process. Another thread that waits for its answer sees that."""
+        """Ends the process. In another thread, a wait for its answer ends with an error."""
         if self._process is not None:
             self._process.kill()
 
     def close(self) -> None:
-        """Kills the process, waits for its end, and closes the connection. Twice is harmless."""
+        """Kills the process, waits for its end, and closes the connection. Calling it twice is harmless."""
         self._finalizer()
 
     def in_child(self) -> None:
-        """After a fork the process is the parent's: the copies of the connection are closed here."""
+        """After a fork the process belongs to the parent: the child closes its copies of the connection."""
         for end in self._ends:
             end.close()
         if self._process is not None:
-            self._process.returncode = 0  # it is no child of this process, which cannot wait for it
+            self._process.returncode = 0  # not a child of this process, which cannot wait for it
             self._finalizer.detach()
 
 
 def start_main(module: str, *arguments: str) -> ChildProcess:
-    """Starts a process that calls `main` of a module, which this process need not import: see `answer_of_main`."""
+    """Starts a process that calls `main` of a module, without importing it here: see `answer_of_main`."""
     child = ChildProcess()
-    with suppress(ProcessEndedError):  # it is told where the answer is awaited
+    with suppress(ProcessEndedError):  # reported where the answer is awaited
         child.send(_call_main, module, *arguments)
     return child
 
@@ -181,13 +181,13 @@ def _call_main(module: str, *arguments: str) -> Facts:
 
 
 def answer_of_main(child: ChildProcess, seconds: float) -> Facts | str:
-    """What `main` returned within so many seconds; or, as text, why it did not. Ends the process."""
+    """The result of `main` if it returned within some seconds, else the reason as text. Ends the process."""
     try:
         is_good, value = child.receive(seconds)
     except TimeoutError as error:
         return str(error)
     except ProcessEndedError as error:
-        return f"it ended with {error}: {child.last_words[:300] or 'it said nothing'}"
+        return f"it ended with {error}: {child.last_words[:300] or 'it wrote nothing to stderr'}"
     finally:
         child.close()
     facts: Facts | str = value if is_good else f"{type(value).__name__}: {value}".splitlines()[0][:300]
@@ -215,7 +215,7 @@ def _keep_last_line(stream: IO[bytes], words: deque[bytes]) -> None:
 
 @contextmanager
 def _as_file(end: Connection) -> Iterator[int]:
-    """The number of a file for the end of a pipe, with which a process can be started."""
+    """A file descriptor for the end of a pipe, to start a process with."""
     if sys.platform != "win32":
         yield end.fileno()
         return
@@ -229,11 +229,11 @@ def _as_file(end: Connection) -> Iterator[int]:
         os.close(file)
 
 
-# The other side.
+# The child's side.
 
 
 def run(serve: Callable[[Connection], None]) -> None:
-    """The program of a child process: takes the connection from its standard input, and serves."""
+    """The main function of a child process: takes the connection from its standard input, and serves."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at a terminal is for the parent
@@ -246,11 +246,11 @@ def run(serve: Callable[[Connection], None]) -> None:
 
         file = msvcrt.get_osfhandle(file)
     serve(open_connection(file))
-    os._exit(0)  # without finalizers: a library that crashes at exit does no harm
+    os._exit(0)  # without finalizers, so that libraries cannot crash at exit
 
 
 def open_connection(handle: int) -> Connection:
-    """The connection of a handle, which is the number of a file but on Windows."""
+    """The connection of a handle, which is a file descriptor except on Windows."""
     if sys.platform == "win32":
         from multiprocessing.connection import PipeConnection
 
@@ -261,7 +261,7 @@ def open_connection(handle: int) -> Connection:
 
 
 def answer_calls(connection: Connection) -> None:
-    """Calls one function after the other, until none has come for a while."""
+    """Calls one function after the other, until no request has come for a while."""
     from queue import Empty, SimpleQueue
 
     requests = SimpleQueue[bytes]()
@@ -271,13 +271,13 @@ def answer_calls(connection: Connection) -> None:
             try:
                 function, arguments = pickle.loads(request)
                 answer = True, function(*arguments)
-            except Exception as error:  # it is raised on the other side
+            except Exception as error:  # the parent raises it
                 answer = False, error
             connection.send(answer)
 
 
 def receive_all(connection: Connection, take: Callable[[bytes], object]) -> None:
-    """Takes all messages of the parent. When it has ended, this process ends at once, whatever it does."""
+    """Takes all messages of the parent. When the parent ends, this process ends at once, even during a call."""
     with suppress(EOFError, OSError):
         while True:
             take(connection.recv_bytes())
@@ -285,10 +285,10 @@ def receive_all(connection: Connection, take: Callable[[bytes], object]) -> None
 
 
 def read_stderr(run: Callable[[], object]) -> str:
-    """What libraries write to the standard error of this process while something runs: for a process of our own.
+    """What libraries write to the standard error of this process while a function runs. Only for child processes.
 
     Raises:
-        Exception: what it raises.
+        Exception: the function's.
     """
     import tempfile
 
@@ -306,12 +306,12 @@ def read_stderr(run: Callable[[], object]) -> str:
 
 
 def is_available() -> bool:
-    """Whether there is a Python to start: a frozen application has none."""
+    """Whether there is a Python interpreter to start: a frozen application has none."""
     return bool(sys.executable) and not getattr(sys, "frozen", False)
 
 
 def environment() -> dict[str, str]:
-    """Of a child that imports from where this process does, and from nowhere else: not from its working directory."""
+    """The environment of a child that imports from the same places as this process, not from its working directory."""
     folders = [os.fsdecode(entry) for entry in sys.path if entry and isinstance(entry, (str, bytes))]
     return os.environ | {"PYTHONPATH": os.pathsep.join(folders), "PYTHONSAFEPATH": "1"}
 
@@ -327,27 +327,27 @@ def ending(status: int) -> str:
     return f"status {status}" if status < 1 << 31 else f"status 0x{status:08X}"
 
 
-# Forks: the child is told what of its parent's it cannot use. Threads, and the locks that they hold, stay behind.
+# Forks: objects that the child cannot use are notified. Threads stay behind, and the locks that they hold stay locked.
 
 
 class Inherited(Protocol):
-    """What is of no use, or must begin anew, in a forked process."""
+    """An object that is unusable, or must start again, in a forked process."""
 
     def in_child(self) -> None:
-        """Called in the child, before anything else runs there. Waits for no lock: nobody might release it."""
+        """Called in the child, before anything else runs there. Must not wait for a lock: none may ever be released."""
 
 
 _watched: weakref.WeakSet[Inherited] = weakref.WeakSet()
 
 
 def watch_forks(thing: Inherited) -> None:
-    """Has a thing told of every fork as long as it lives. Costs nothing where it is used."""
+    """Notifies an object of every fork as long as it lives. Using the object costs nothing more."""
     _register()
     _watched.add(thing)
 
 
 def keep_forever(thing: object) -> None:
-    """Keeps a thing until the process is gone, also through the interpreter's end, where modules are emptied."""
+    """Keeps an object until the process is gone, even while the interpreter shuts down and empties modules."""
     import ctypes
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
@@ -364,17 +364,17 @@ def _notify_watched() -> None:
         thing.in_child()
 
 
-# Thread pools that the whole process shares.
+# Thread pools shared by the whole process.
 
 
 def shared_pool(name: str, workers: int) -> ThreadPoolExecutor:
-    """The pool of a name, made when it is first asked for.
+    """The pool with a name, made on first use.
 
-    A forked process gets pools of its own: the threads of its parent's are not there, and work would wait forever.
+    A forked process gets new pools: the threads of its parent's do not exist there, and work would wait forever.
 
     Args:
-        name: of its threads, in debuggers.
-        workers: threads, at most.
+        name: the name of its threads, for debuggers.
+        workers: the maximum number of threads.
     """
     return _pool(os.getpid(), name, workers)
 

@@ -15,7 +15,7 @@ V = TypeVar("V")
 
 
 class VectorIterator(Iterator[V], Generic[V]):
-    """Python's iterator with the names of WinRT's: it stands at an element, or behind the last."""
+    """Python's iterator with WinRT's names: its position is at an element, or past the last."""
 
     __slots__ = ("_elements", "_position")
 
@@ -24,18 +24,18 @@ class VectorIterator(Iterator[V], Generic[V]):
 
     @property
     def has_current(self) -> bool:
-        """Whether it stands at an element."""
+        """Whether its position is at an element."""
         return self._position < len(self._elements)
 
     @property
     def current(self) -> V:
-        """The element that it stands at; behind the last an InvalidArgumentError (E_BOUNDS)."""
+        """The current element; past the last, raises InvalidArgumentError (E_BOUNDS)."""
         if not self.has_current:
-            raise InvalidArgumentError("The iterator stands behind the last element.", hresult=E_BOUNDS)
+            raise InvalidArgumentError("The iterator is past the last element.", hresult=E_BOUNDS)
         return self._elements[self._position]
 
     def move_next(self) -> bool:
-        """Goes to the next element, and says whether there is one."""
+        """Moves to the next element; returns whether there is one."""
         self._position += self.has_current
         return self.has_current
 
@@ -51,14 +51,14 @@ class VectorIterator(Iterator[V], Generic[V]):
 
 
 class KeyValuePair(NamedTuple):
-    """A pair that iterating over a WinRT map gives."""
+    """A pair from the iteration over a WinRT map."""
 
     key: str
     value: Any
 
 
 class MapView(Mapping[str, V], Generic[V]):
-    """WinRT's names for what a Python mapping can do."""
+    """A Python mapping with WinRT's names."""
 
     __slots__ = ()
 
@@ -80,12 +80,12 @@ class MapView(Mapping[str, V], Generic[V]):
         return VectorIterator(KeyValuePair(*item) for item in self.items())
 
     def split(self) -> tuple[None, None]:
-        """WinRT's way to divide a map in two. Like Windows ML's maps, this one does not."""
+        """WinRT's method to split a map. Like Windows ML's maps, this one is never split."""
         return None, None
 
 
 class NameMap(MapView[V], Generic[V]):
-    """A map from names, found in any case; iteration gives the names as they were written. An exact match wins."""
+    """A map whose names match in any case, exact matches first; iteration yields the original spelling."""
 
     __slots__ = ("_folded", "_items")
 
@@ -96,7 +96,7 @@ class NameMap(MapView[V], Generic[V]):
     def _spelling(self, name: object) -> str | None:
         if not isinstance(name, str) or name in self._items:
             return name if isinstance(name, str) else None
-        if self._folded is None:  # first spelling wins, so fill backwards
+        if self._folded is None:  # the first spelling wins, so fill backwards
             self._folded = {key.casefold(): key for key in reversed([*self._items])}
         return self._folded.get(name.casefold())
 
@@ -121,10 +121,10 @@ class NameMap(MapView[V], Generic[V]):
 
 
 class PropertySet(MapView[Any], UserDict[str, Any]):
-    """A dict with WinRT's names for what it can do."""
+    """A dict with WinRT's names."""
 
     def insert(self, key: str, value: object, /) -> bool:
-        """Sets a value, and says whether it replaced another."""
+        """Sets a value; returns whether it replaced another."""
         replaced = key in self
         self[key] = value
         return replaced
@@ -148,7 +148,7 @@ class PropertySet(MapView[Any], UserDict[str, Any]):
 
 
 class VectorNames(Sequence[V], Generic[V]):
-    """WinRT's names for what a Python sequence can do."""
+    """A Python sequence with WinRT's names."""
 
     __slots__ = ()
 
@@ -164,7 +164,7 @@ class VectorNames(Sequence[V], Generic[V]):
         return self[index]
 
     def index_of(self, value: object, /) -> tuple[bool, int]:
-        """Whether the value is there, and where (0 if it is not)."""
+        """Whether the value is in the sequence, and its index (0 if it is not)."""
         return (True, self.index(value)) if value in self else (False, 0)
 
     def first(self) -> VectorIterator[V]:
@@ -173,19 +173,19 @@ class VectorNames(Sequence[V], Generic[V]):
 
 
 class Vector(tuple[V, ...], VectorNames[V]):
-    """A tuple with WinRT's names for what it can do."""
+    """A tuple with WinRT's names."""
 
     __slots__ = ()
 
 
 class ListOutput(list[V], VectorNames[V]):
-    """A sequence that a model gave: a list with WinRT's names for what it can do."""
+    """A sequence from a model: a list with WinRT's names."""
 
     __slots__ = ()
 
 
 class MapOutput(dict[Any, V], MapView[V]):
-    """A map that a model gave: a dict with WinRT's names for what it can do."""
+    """A map from a model: a dict with WinRT's names."""
 
     __slots__ = ()
 
@@ -194,7 +194,7 @@ class MapOutput(dict[Any, V], MapView[V]):
 
 
 class VectorView(VectorNames[Any]):
-    """A tensor's elements in row-major order: a read-only copy, given out as Python numbers or strings."""
+    """A tensor's elements in row-major order: a read-only copy that returns Python numbers or strings."""
 
     __slots__ = ("_array",)
 

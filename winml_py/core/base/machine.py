@@ -1,4 +1,4 @@
-"""What the machine gives this process: processor cores, memory, and which processor it is."""
+"""The resources of this process: processor cores and memory; and the kind of processor."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ CONTROL_GROUPS = "/sys/fs/cgroup"
 """Where control groups are mounted."""
 
 OWN_GROUPS = "/proc/self/cgroup"
-"""The file that says in which groups this process is."""
+"""The file that lists the groups of this process."""
 
 
 def control_groups(
     controller: str, root: str | os.PathLike[str] = CONTROL_GROUPS, groups_file: str | os.PathLike[str] = OWN_GROUPS
 ) -> Iterator[str]:
-    """The folders of this process's groups, and of those above them: each may have a limit.
+    """The folders of this process's control groups and their parents, each of which may set a limit.
 
     Args:
-        controller: what is limited, "cpu" or "memory".
+        controller: the limited resource, "cpu" or "memory".
         root: where control groups are mounted.
-        groups_file: says in which groups this process is.
+        groups_file: lists the groups of this process.
     """
     for line in read_group_file(groups_file).splitlines():
         hierarchy, controllers, path = ([*line.split(":", 2), "", ""])[:3]
@@ -46,7 +46,7 @@ def _upwards(root: str, path: str) -> list[str]:
 
 
 def read_group_file(*path: str | os.PathLike[str]) -> str:
-    """What a file says, or "" where there is none."""
+    """The contents of a file, or "" if there is none."""
     try:
         with open(os.path.join(*path), encoding="utf-8", errors="replace") as file:
             return file.read().strip()
@@ -55,83 +55,83 @@ def read_group_file(*path: str | os.PathLike[str]) -> str:
 
 
 def usable_cores() -> int:
-    """The cores this process may use: its affinity, and what its control group grants; at least 1."""
+    """The number of cores this process may use, by its affinity and its control group; at least 1."""
     quota = cgroup_quota()
     cores = affinity()
     return max(1, cores if quota is None else min(cores, math.ceil(quota)))
 
 
 def is_confined() -> bool:
-    """Whether this process may use only a part of the machine: spinning threads then take time from its other work."""
+    """Whether this process may use only a part of the machine, so that spinning threads take time from other work."""
     return cgroup_quota() is not None or affinity() < (os.cpu_count() or 1)
 
 
 def affinity() -> int:
-    """How many cores this process may run on, where the system tells, or all there are."""
+    """The number of cores this process may run on, or of all cores if the system does not say."""
     return len(allowed_cores())
 
 
 WINDOWS_GROUP = 64
-"""Windows tells of the cores of one group alone, which has no more than these."""
+"""The largest number of cores in a processor group; Windows lists the cores of only one group."""
 
 
 def allowed_cores() -> Collection[int]:
-    """The numbers of the cores this process may run on, where the system tells, or of all there are."""
+    """The indices of the cores this process may run on, or of all cores if the system does not say."""
     cores: Collection[int] = range(os.cpu_count() or 1)
     if hasattr(os, "sched_getaffinity"):
         cores = os.sched_getaffinity(0)
     elif sys.platform == "win32" and len(cores) <= WINDOWS_GROUP:
         import psutil
 
-        cores = psutil.Process().cpu_affinity() or cores  # it gives none where threads run in several groups
-    return cores  # macOS binds no process to cores
+        cores = psutil.Process().cpu_affinity() or cores  # empty if threads run in several groups
+    return cores  # macOS has no affinity
 
 
 def cgroup_quota(root: str | Path = CONTROL_GROUPS, groups_file: str | Path = OWN_GROUPS) -> float | None:
-    """How many cores the limit of a container allows this process; None where there is no limit."""
+    """The number of cores that a container's limit allows this process; None without a limit."""
     limits = []
     for folder in control_groups("cpu", root, groups_file):
         quota, _, period = read_group_file(folder, "cpu.max").partition(" ")
         if not quota:  # control groups of version 1
             quota, period = (read_group_file(folder, f"cpu.cfs_{name}_us") for name in ("quota", "period"))
-        if quota.isdigit() and period.isdigit():  # no limit is "max", or -1
+        if quota.isdigit() and period.isdigit():  # "max" or -1 mean no limit
             limits.append(int(quota) / int(period))
     return min(limits, default=None)
 
 
-# How much memory there is for us.
+# The memory available to this process.
 
 
 _VERSIONS = (
     ("memory.max", "memory.current", "inactive_file"),
     ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
-"""For control groups of version 2 and 1: the limit, what is used, and what of that is given back when it is needed."""
+"""For control groups of version 2 and 1: the limit, the memory in use, and the part of it that can be reclaimed."""
 
 
 def total_memory() -> int:
-    """Bytes of memory that the machine has."""
+    """The machine's memory in bytes."""
     import psutil
 
     return int(psutil.virtual_memory().total)
 
 
 def free_memory(root: str | Path = CONTROL_GROUPS, groups_file: str | Path = OWN_GROUPS) -> int:
-    """Bytes that this process may still take: what the machine has available, and what its control groups grant."""
+    """The bytes that this process may still allocate, by the machine's free memory and its control groups."""
     import psutil
 
     free = [int(psutil.virtual_memory().available)]
     for folder in control_groups("memory", root, groups_file):
         for limit_file, used_file, cache_key in _VERSIONS:
             limit, used = read_group_file(folder, limit_file), read_group_file(folder, used_file)
-            if limit.isdigit() and used.isdigit():  # no limit is "max"
+            if limit.isdigit() and used.isdigit():  # "max" means no limit
                 words = read_group_file(folder, "memory.stat").split()
                 cached = int(words[words.index(cache_key) + 1]) if cache_key in words else 0
                 free.append(int(limit) - int(used) + cached)
     return max(0, min(free))
 
 
-# What the system says of the processor.
+# The system's information about the processor.
 
 
 _VENDORS = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD"}
@@ -139,7 +139,7 @@ _VENDORS = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD"}
 
 @cache
 def processor_facts() -> dict[str, str]:
-    """What the system says of the first processor, by the keys of Linux's `/proc/cpuinfo`."""
+    """The system's information about the first processor, by the keys of Linux's `/proc/cpuinfo`."""
     if sys.platform == "win32":
         return _facts_of_registry()
     if sys.platform == "darwin":
@@ -149,12 +149,12 @@ def processor_facts() -> dict[str, str]:
             lines = [line.partition(":") for line in file]
     except OSError:
         return {}
-    # Of equal keys a dict keeps the last one: backwards, that is the first processor's.
+    # A dict keeps the last of equal keys; in reverse order, that is the first processor's.
     return {key.strip(): value.strip() for key, _, value in reversed(lines)}
 
 
 def _facts_of_registry() -> dict[str, str]:
-    if sys.platform != "win32":  # a type checker knows no registry elsewhere
+    if sys.platform != "win32":  # for type checkers, which know winreg only on Windows
         return {}
     import winreg
 
@@ -179,18 +179,18 @@ def _facts_of_sysctl() -> dict[str, str]:
 
 
 def processor_name() -> str:
-    """What its maker calls it, or its architecture."""
+    """The processor's product name, or its architecture."""
     return processor_facts().get("model name") or platform.processor() or platform.machine()
 
 
 def processor_vendor() -> str:
-    """Who made it: "Intel", "AMD", the system's word for another maker, or ""."""
+    """The processor's vendor: "Intel", "AMD", the system's name for another one, or ""."""
     vendor_id = processor_facts().get("vendor_id", "")
     return _VENDORS.get(vendor_id, vendor_id)
 
 
 @cache
 def processor_fingerprint() -> str:
-    """Its name and abilities, which tell one machine from another."""
+    """The processor's name and features, which distinguish machines."""
     facts = [processor_facts().get(key, "") for key in ("model name", "identifier", "flags", "Features")]
     return " ".join(sorted(filter(None, facts))) or f"{platform.machine()} {platform.processor()}"

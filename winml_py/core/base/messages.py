@@ -1,4 +1,4 @@
-"""Words for people: types and files in errors, text of strangers, hints for misspelt names, warnings, the log."""
+"""Text for people: types and files in errors, untrusted text, hints for misspelt names, warnings, the log."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any, NamedTuple
 
 
 def type_name(value: object) -> str:
-    """The type of a value with its module, as Python's own errors name it; builtins and our classes go without."""
+    """The type of a value with its module, as in Python's errors; builtins and this package's classes without it."""
     kind = type(value)
     is_plain = kind.__module__ == "builtins" or kind.__module__.partition(".")[0] == PACKAGE
     return kind.__qualname__ if is_plain else f"{kind.__module__}.{kind.__qualname__}"
 
 
-# Warnings that point to the line of the program that called the package.
+# Warnings that point to the program's line that called the package.
 
 
 PACKAGE = __name__.partition(".")[0]
 
 
 def warn_caller(warning: Warning) -> None:
-    """Warns, with the first line outside of this package as the place."""
-    import inspect  # here, because programs that never warn need not wait for it
+    """Warns at the innermost line outside this package."""
+    import inspect  # here, because only warnings need it
 
     frame, level = inspect.currentframe(), 1
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == PACKAGE:
@@ -33,7 +33,7 @@ def warn_caller(warning: Warning) -> None:
     warnings.warn(warning, stacklevel=level)
 
 
-# Text of strangers, such as names in a model, as it is shown: characters that command a terminal are spelled out.
+# Untrusted text, such as names in a model, is shown with terminal control characters escaped.
 
 
 COMMANDS = re.compile(
@@ -41,16 +41,16 @@ COMMANDS = re.compile(
     "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"  # marks that turn the direction of text; separators of lines
     "\ud800-\udfff]"  # halves of characters, which no terminal can be sent
 )
-"""The characters that a terminal would obey, or that make text look like another."""
+"""The characters that control a terminal, or disguise text."""
 
 
 def shown(text: str) -> str:
-    """The text with those characters as Python spells them."""
+    """The text with those characters escaped as in Python."""
     return COMMANDS.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def shown_in_json(text: str) -> str:
-    """JSON with those characters as JSON spells them: it means the same."""
+    """JSON with those characters escaped as in JSON: its meaning is unchanged."""
     return COMMANDS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
@@ -58,7 +58,7 @@ def shown_in_json(text: str) -> str:
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """The hint of an error about an unknown name: the known name that is most like it, or all of them."""
+    """The hint for an unknown name: the most similar known name, or all of them."""
     from difflib import get_close_matches  # here, because only errors need it
 
     spellings = {spelling.casefold(): spelling for spelling in known}
@@ -69,9 +69,9 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 
 
 def find_similar_file(path: str | os.PathLike[str]) -> str:
-    """The file in a missing file's folder whose name is most like it, with the same ending; "" where none is alike.
+    """The most similar name in a missing file's folder, with the same extension; "" if none is similar.
 
-    The endings are equal, and so are left out of the comparison: "modle.onnx" is much like "dv.onnx" with them.
+    The comparison leaves the extensions out: with them, "modle.onnx" resembles "dv.onnx".
     """
     from difflib import get_close_matches  # here, because only errors need it
 
@@ -87,16 +87,16 @@ def find_similar_file(path: str | os.PathLike[str]) -> str:
 
 
 def missing_file_hint(path: str | os.PathLike[str]) -> str:
-    """The hint of an error about a file that is not there."""
+    """The hint of an error about a missing file."""
     similar = find_similar_file(path)
     return f"Did you mean {similar}?" if similar else "Check the working directory."
 
 
-# What a file is, by its first bytes: for errors about files that were passed by mistake.
+# The kind of a file by its first bytes, for errors about files that were passed by mistake.
 
 
 class FileKind(NamedTuple):
-    """What a file is, after "This is", and what helps somebody who passed it by mistake."""
+    """The kind of a file, to follow "This is", and a hint for a user who passed it by mistake."""
 
     words: str
     hint: str
@@ -105,7 +105,7 @@ class FileKind(NamedTuple):
 FOLDER = FileKind("a folder", "Name a file in it.")
 PICTURE = FileKind("a picture", "Name the model first, then the inputs.")
 _LFS = FileKind(
-    "a Git LFS pointer, which stands in for the file in a repository",
+    "a Git LFS pointer, a placeholder for the file in a repository",
     "Run `git lfs pull` in its repository, or download the file itself.",
 )
 _STARTS = (
@@ -115,12 +115,12 @@ _STARTS = (
 
 
 def kind_of(head: bytes) -> FileKind | None:
-    """What a file is whose first bytes these are; None where nobody knows."""
+    """The kind of a file with these first bytes; None if unknown."""
     return next((kind for start, kind in _STARTS if head.startswith(start)), None)
 
 
 def kind_of_file(path: str | os.PathLike[str]) -> FileKind | None:
-    """What a file is; None where nobody knows, or it cannot be read."""
+    """The kind of a file; None if it is unknown, or the file cannot be read."""
     try:
         if os.path.isdir(path):
             return FOLDER
@@ -134,7 +134,7 @@ def kind_of_file(path: str | os.PathLike[str]) -> FileKind | None:
 
 
 def _spell_out(record: logging.LogRecord) -> bool:
-    """Takes from a record what a terminal would obey, wherever a handler sends it."""
+    """Escapes terminal control characters in a record, for all handlers."""
     record.msg, record.args = shown(record.getMessage()), None
     return True
 
@@ -144,11 +144,11 @@ logger.addFilter(_spell_out)
 
 
 Progress = Callable[[float | None, str], object]
-"""Is called now and then with the part that is done, from 0 to 1 (None where that is not known), and what is being
-done."""
+"""A callback for progress: the completed fraction, from 0 to 1 (None if unknown), and a description of the current
+step."""
 
 Facts = dict[str, Any]
-"""What a report says, ready for JSON."""
+"""Facts ready for JSON."""
 
 REPORT_SCHEMA = 2
-"""The version of the JSON documents that commands print: one more where a key goes or means something else."""
+"""The version of the JSON documents that commands print; it increases when a key is removed or changes its meaning."""

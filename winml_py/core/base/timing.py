@@ -1,4 +1,4 @@
-"""Timing of things against each other."""
+"""Comparative timing."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ def take_turns(
     rounds: int,
     is_enough: Callable[[Sequence[Sequence[float]]], bool] = lambda seconds: False,
 ) -> list[list[float]]:
-    """Times blocks in turns, so that what disturbs the machine disturbs all alike.
+    """Times blocks in turns, so that disturbances affect all of them alike.
 
     Args:
-        blocks: each does its work once, and gives the seconds of it.
-        rounds: how many turns each has, at most. Who is first changes from round to round.
-        is_enough: is asked after each round, with what has been measured, whether to stop.
+        blocks: each does its work once, and returns the seconds it took.
+        rounds: the maximum number of turns of each. The first block changes from round to round.
+        is_enough: called with the measurements after each round; returns whether to stop.
 
     Returns:
         The seconds of each block, by rounds.

@@ -1,4 +1,4 @@
-"""What WinRT objects can do: `Object`, and `Closeable` for those that hold something."""
+"""Base classes of WinRT objects: `Object`, and `Closeable` for those that hold resources."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ I_co = TypeVar("I_co", covariant=True)
 
 
 class Object:
-    """The base of the classes that programs for pywinrt cast to and from: here an object is what it is."""
+    """The base of the classes that programs for pywinrt cast to and from; here a cast returns the object itself."""
 
     __slots__ = ()
 
     def as_(self, kind: type[T], /) -> T:
-        """The object itself, if it is of that class; else an InvalidArgumentError (E_NOINTERFACE)."""
+        """Returns the object if it is of that class; else raises InvalidArgumentError (E_NOINTERFACE)."""
         if not isinstance(self, kind):
             raise InvalidArgumentError(
-                f"A {type(self).__name__} is no {getattr(kind, '__name__', kind)}.", hresult=E_NOINTERFACE
+                f"Cannot cast {type(self).__name__} to {getattr(kind, '__name__', kind)}.", hresult=E_NOINTERFACE
             )
         return self
 
     @classmethod
     def _from(cls, value: object, /) -> Self:
-        """What `as_` does, as older programs write it."""
+        """Does what `as_` does, in the spelling of older programs."""
         if not isinstance(value, cls):
-            raise InvalidArgumentError(f"A {type_name(value)} is no {cls.__name__}.", hresult=E_NOINTERFACE)
+            raise InvalidArgumentError(f"Cannot cast {type_name(value)} to {cls.__name__}.", hresult=E_NOINTERFACE)
         return value
 
 
@@ -41,7 +41,7 @@ class Closeable:
     __slots__ = ()
 
     def close(self) -> None:
-        """Lets go of what the object holds. Twice is harmless."""
+        """Releases what the object holds. Calling it twice is harmless."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -51,16 +51,16 @@ class Closeable:
         self.close()
 
 
-# Public objects and their insides: what the rooms of the core share of an object, and programs do not see.
+# Public objects and their private state, which the packages of the core share, and programs do not see.
 
 
 class HasPrivateState(Protocol[I_co]):
-    """A public object: a model has its content, a session its engine, a binding its evaluation, and so on."""
+    """A public object with private state: a model's content, a session's engine, a binding's evaluation, and so on."""
 
     @property
     def _private_state(self) -> I_co: ...
 
 
 def private_state(public: HasPrivateState[I_co]) -> I_co:
-    """The inside of a public object."""
-    return public._private_state  # noqa: SLF001 - the one way in
+    """The private state of a public object."""
+    return public._private_state  # noqa: SLF001 - the only access

@@ -1,1 +1,1 @@
-"""What is remembered between processes: answers, and folders of files that a model was made into."""
+"""The cache folder: answers to questions, and folders with saved models."""

@@ -1,7 +1,7 @@
-"""What is remembered from one process to the next: small facts in files, one a question.
+"""Cached answers for later processes: small facts in files, one file per question.
 
-A file is written whole or not at all, and one that cannot be read counts as missing. Every file and lock has a name of
-ours: the folder may be one that others use, too, and nothing of theirs is touched.
+A file is written whole or not at all, and an unreadable file counts as missing. The names of files and locks have a
+mark of this package: other programs may use the folder, too, and their files are left alone.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from ..base.messages import Facts, logger
 SCHEMA = 1
 KEY_LENGTH = 40
 OURS = ".winml-py"
-"""Part of the name of each of our files, and of each folder that is not finished."""
+"""Part of the name of each of this package's files, and of each unfinished folder."""
 
 ENVIRONMENT = "WINML_PY_CACHE"
-"""The environment variable that names another folder; empty, nothing is remembered."""
+"""The environment variable that names another folder; if empty, nothing is cached."""
 
 WAIT_SECONDS = 120.0
-SLICE_SECONDS = 0.1  # between two looks at whether to go on waiting
+SLICE_SECONDS = 0.1  # between checks for a stop while waiting
 
 
 class Entry(NamedTuple):
-    """A remembered answer: its file, its size in bytes, and what it says."""
+    """A cached answer: its file, its size in bytes, and its facts."""
 
     path: Path
     size: int
@@ -44,22 +44,22 @@ class Entry(NamedTuple):
 
 
 def folder() -> Path | None:
-    """Where answers belong: the user's cache folder, or what WINML_PY_CACHE says; None where nothing is kept."""
+    """The folder of answers: the user's cache folder, or the one in WINML_PY_CACHE; None if nothing is cached."""
     override = os.environ.get(ENVIRONMENT)
     if override is not None:
         return Path(os.path.realpath(override)) if override else None
     from platformdirs import user_cache_path
 
-    with suppress(RuntimeError):  # a user without a home has no cache folder; old platformdirs would name it "~"
+    with suppress(RuntimeError):  # a user without a home has no cache folder
         default = user_cache_path("winml-py", appauthor=False)
         if default.is_absolute():
             return Path(os.path.realpath(default))
-    say_once(logging.INFO, "This user has no cache folder: nothing is kept.")
+    say_once(logging.INFO, "This user has no cache folder: nothing is cached.")
     return None
 
 
 def trusted_folder(make: bool = False) -> Path | None:
-    """The folder, made if `make`, if nobody else can change it; else None, and a line in the log says why."""
+    """The folder if nobody else can change it, made if `make`; else None, with the reason in the log."""
     where = folder()
     if where is None:
         return None
@@ -67,27 +67,27 @@ def trusted_folder(make: bool = False) -> Path | None:
         if make:
             make_private(where)
         reason = reason_to_distrust(where)
-    except OSError as error:  # it is missing, or the disk is full, or it is in another user's folder
+    except OSError as error:  # it is missing, the disk is full, or it is in another user's folder
         if make:
-            say_once(logging.INFO, f"Nothing is kept in {where}: {error}")
+            say_once(logging.INFO, f"Nothing is cached in {where}: {error}")
         return None
     if reason:
-        say_once(logging.WARNING, f"Nothing is kept in {where}: {reason}.")
+        say_once(logging.WARNING, f"Nothing is cached in {where}: {reason}.")
     return None if reason else where
 
 
 @cache
 def say_once(level: int, line: str) -> None:
-    """Logs a line, once in a process."""
+    """Logs a line once per process."""
     logger.log(level, "%s", line)
 
 
 @contextmanager
 def temporary_cache() -> Iterator[None]:
-    """Within the block, the whole process keeps its answers in a temporary folder."""
+    """Within the block, the whole process uses a temporary cache folder."""
     before = os.environ.get(ENVIRONMENT)
     with tempfile.TemporaryDirectory(prefix="winml-py-", ignore_cleanup_errors=True) as where:
-        # Empty means that nothing is kept. A user who wants that gets it here, too.
+        # An empty variable means that nothing is cached. That setting applies here, too.
         os.environ[ENVIRONMENT] = where if before != "" else ""
         try:
             yield
@@ -98,25 +98,25 @@ def temporary_cache() -> Iterator[None]:
 
 
 def key_of(*parts: object) -> str:
-    """A name for the question that the parts make up."""
+    """The key of the question that the parts form."""
     text = json.dumps([SCHEMA, *parts], sort_keys=True, default=str)
     return hashlib.blake2b(text.encode(), digest_size=KEY_LENGTH // 2).hexdigest()
 
 
 def read(key: str) -> Facts | None:
-    """The answer under a key, or None: never given, damaged, or written by another version."""
+    """The answer for a key, or None if it is missing, damaged, or from another version."""
     where = trusted_folder()
     return None if where is None else read_file(where / f"{key}{OURS}.json")
 
 
 def read_file(path: Path) -> Facts | None:
-    """The facts in a file, or None: not there, damaged, or written by another version."""
+    """The facts in a file, or None if it is missing, damaged, or from another version."""
     facts = read_any_version(path)
     return facts if facts is not None and facts.get("schema_version") == SCHEMA else None
 
 
 def read_any_version(path: Path) -> Facts | None:
-    """The facts in a file, whichever version wrote it, or None: not there, or damaged."""
+    """The facts in a file from any version, or None if it is missing or damaged."""
     try:
         facts = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -125,7 +125,7 @@ def read_any_version(path: Path) -> Facts | None:
 
 
 def write(key: str, facts: Facts) -> None:
-    """Keeps an answer. A folder that cannot be written to is no error: the question is asked again next time."""
+    """Caches an answer. If the folder is not writable, that is not an error: the answer is found again next time."""
     where = trusted_folder(make=True)
     if where is None:
         return
@@ -143,16 +143,16 @@ def write_file(path: Path, facts: Facts) -> None:
 
 @contextmanager
 def asking(key: str, check: Callable[[], None] = lambda: None) -> Iterator[bool]:
-    """Within the block this process alone answers the question; others wait, two minutes at most.
+    """Within the block only this process answers the question; others wait, two minutes at most.
 
-    The system drops the lock of a process that dies.
+    The system releases the lock of a process that dies.
 
     Args:
-        key: of the question.
-        check: is called while this waits, and may raise.
+        key: the key of the question.
+        check: called while this waits; may raise.
 
     Yields:
-        Whether the others really wait: False where nothing is kept, or the two minutes are over.
+        Whether the others wait: False if nothing is cached, or after the two minutes.
     """
     from filelock import FileLock, Timeout
 
@@ -166,8 +166,8 @@ def asking(key: str, check: Callable[[], None] = lambda: None) -> Iterator[bool]
             check()
             if time.monotonic() >= until:
                 lock = None
-        except (OSError, NotImplementedError) as error:  # no room for one, or the file system has no locks
-            say_once(logging.INFO, f"Nobody waits for {lock.lock_file}: {error}")
+        except (OSError, NotImplementedError) as error:  # the disk is full, or the file system has no locks
+            say_once(logging.INFO, f"Cannot lock {lock.lock_file}: {error}")
             lock = None
     if lock is None:
         yield False
@@ -189,7 +189,7 @@ def entries() -> list[Entry]:
 
 
 def list_files(ending: str, start: str = "") -> list[Path]:
-    """What is in the folder under such names: a key between a start and an ending, given as patterns."""
+    """The entries of the folder whose names are a start, a key and an ending, given as patterns."""
     where = trusted_folder()
     pattern = re.compile(f"{start}[0-9a-f]{{{KEY_LENGTH}}}{ending}")
     with suppress(OSError):
@@ -199,7 +199,7 @@ def list_files(ending: str, start: str = "") -> list[Path]:
 
 
 def clear() -> int:
-    """Forgets everything; gives the number of answers that were there."""
+    """Removes all answers; returns their number."""
     from filelock import FileLock, Timeout
 
     count = 0
@@ -209,12 +209,12 @@ def clear() -> int:
             path.unlink()
             count += path.suffix == ".json"
     for path in list_files(re.escape(f"{OURS}.lock")):
-        with suppress(OSError, Timeout, NotImplementedError), FileLock(path, timeout=0):  # not one that somebody holds
+        with suppress(OSError, Timeout, NotImplementedError), FileLock(path, timeout=0):  # skips locks that are held
             path.unlink()
     return count
 
 
-# Folders that only their owner can change: what others could have written is not believed.
+# Folders that only their owner can change: files that others could have written are not trusted.
 
 
 FILE_MODE = 0o600
@@ -223,23 +223,23 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def make_private(folder: Path) -> None:
-    """Makes a folder, and the parents that are missing, for this user alone, whatever the umask."""
+    """Makes a folder and its missing parents, private to this user regardless of the umask."""
     if folder.is_dir():
         return
     make_private(folder.parent)
     try:
         folder.mkdir(mode=FOLDER_MODE)
     except FileExistsError:
-        if not folder.is_dir():  # else another process was faster
+        if not folder.is_dir():  # otherwise another process has made it
             raise
     else:
         folder.chmod(FOLDER_MODE)
 
 
 def reason_to_distrust(folder: Path) -> str:
-    """Why a folder may hold what others have written, or "".
+    """Why others may have written to a folder, or "".
 
-    Where files have no modes, as on Windows, the user's folders are private by their place.
+    On Windows, where files have no modes, the user's folders are private because of their location.
     """
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode):
@@ -249,9 +249,9 @@ def reason_to_distrust(folder: Path) -> str:
     if status.st_uid != os.geteuid():
         return f"it belongs to user {status.st_uid}, and this process runs as user {os.geteuid()}"
     if status.st_mode & _OTHERS_WRITE:
-        return "others can write to it; chmod go-w takes that from them"
+        return "others can write to it; chmod go-w prevents that"
     for parent in folder.parents:
         mode = parent.stat().st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            return f"anybody can rename what is in {parent}; chmod o-w, or chmod +t, prevents that"
+            return f"anybody can rename files in {parent}; chmod o-w or chmod +t prevents that"
     return ""

@@ -1,4 +1,4 @@
-"""Folders of files that a model was made into: kept in the cache folder, checked before use, bounded in size."""
+"""Saved models: folders of files in the cache folder, checked before use, and limited in size."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from . import answers
 T = TypeVar("T")
 
 LIMIT_VARIABLE = "WINML_PY_CACHE_LIMIT"
-"""The environment variable that sets another bound, in bytes."""
+"""The environment variable that sets another limit, in bytes."""
 
 LIMIT = 4 << 30
-"""Bytes that all saved models may take together; the ones that have not been used for longest are removed first."""
+"""Bytes that all saved models may take together; the least recently used are removed first."""
 
-_GROWTH = 2.2  # a saved model has the weights, and once more as they were rearranged
+_GROWTH = 2.2  # a saved model holds the weights, and a rearranged copy
 _MANIFEST = "manifest.json"
 
 
 class CachedFolder(NamedTuple):
-    """A folder of files, their size in bytes, when they were last used (seconds since 1970), and the model they are of.
+    """A saved model: its folder, its size in bytes, its last use (seconds since 1970), and the original model.
 
-    `model` is the path of the model's file, or "" where nothing says.
+    `model` is the path of the model's file, or "" if unknown.
     """
 
     path: Path
@@ -48,9 +48,9 @@ def limit() -> int:
 
 
 def folder_for(key: str, weights: int) -> Path | None:
-    """Where the saved model of a model with so many bytes of weights is, or would be.
+    """The folder of a model's saved form, whether or not it exists; `weights` is in bytes.
 
-    None where nothing is kept, it would break the bound, or it would take more than half of what is free on the disk.
+    None if nothing is cached, it would exceed the limit, or it would take more than half of the free disk space.
     """
     size = int(weights * _GROWTH)
     folder = answers.trusted_folder(make=True) if size <= limit() else None
@@ -58,10 +58,10 @@ def folder_for(key: str, weights: int) -> Path | None:
         return None
     cached = folder / key
     try:
-        # One that is there takes no more room, however full the disk is.
+        # An existing one takes no more space, even on a full disk.
         if cached.is_dir() or shutil.disk_usage(folder).free >= 2 * size:
             return cached
-        reason = f"it takes {size} bytes, and more than half of what is free"
+        reason = f"it takes {size} bytes, more than half of the free space"
     except OSError as error:
         reason = str(error)
     answers.say_once(logging.INFO, f"No saved graph {cached}: {reason}.")
@@ -69,31 +69,31 @@ def folder_for(key: str, weights: int) -> Path | None:
 
 
 def is_intact(path: Path, may_change: bool = False) -> bool:
-    """Whether a saved model is there, ours, and complete; notes that it was used.
+    """Whether a saved model exists, is this package's, and is complete; records its use.
 
     Args:
         path: its folder.
-        may_change: whether a provider writes to its files by itself: then they need not have the sizes of before.
+        may_change: whether a provider may write to its files, so that their sizes may differ.
     """
     try:
         manifest, found = _manifest(path), _sizes(path)
-    except OSError:  # another process removes it
+    except OSError:  # another process is removing it
         return False
     noted = manifest.get("sizes")
     if manifest.get("schema_version") != answers.SCHEMA or not isinstance(noted, dict):
         return False
     if not (noted.keys() <= found.keys() if may_change else noted == found):
         return False
-    with suppress(OSError):  # a read-only cache can be used as well
+    with suppress(OSError):  # a read-only cache is usable, too
         os.utime(path / _MANIFEST)
     return True
 
 
 def _manifest(path: Path) -> Facts:
-    """What a folder's manifest says; nothing where it is not ours.
+    """The facts in a folder's manifest; empty if the folder is not this package's.
 
-    Ours is a folder of this user, which nobody else can write to, with a manifest that states the folder's name. It may
-    be of another version.
+    This package's are folders of this user that nobody else can write to, with a manifest that states the folder's
+    name. It may be from another version.
     """
     try:
         facts = {} if answers.reason_to_distrust(path) else answers.read_any_version(path / _MANIFEST) or {}
@@ -111,21 +111,21 @@ def opened_or_made(
     *,
     may_change: bool = False,
 ) -> T | None:
-    """What a saved model's folder holds, or what is made in it now, by one process while the others wait.
+    """Opens a saved model, or makes it, in one process while the others wait.
 
     Args:
         folder: from `folder_for`.
         model: the path of the model's file.
-        open_it: opens what is in the folder.
-        make: makes it in the folder, which is empty; gives it, or None where `open_it` is to open it.
-        check: is called while this waits for another process, and may raise.
-        may_change: whether a provider writes to its files by itself.
+        open_it: opens the saved model in the folder.
+        make: makes the saved model in the empty folder; returns the opened model, or None if `open_it` shall open it.
+        check: called while this waits for another process; may raise.
+        may_change: whether a provider may write to its files.
 
     Returns:
-        None where neither is possible. The log says why, and an error of the model comes again without the folder.
+        None if neither is possible. The log says why; an error of the model comes again without the folder.
 
     Raises:
-        CanceledError: from `open_it`, `make` or `check`; what was begun is removed.
+        CanceledError: from `open_it`, `make` or `check`; unfinished files are removed.
     """
 
     def opened() -> T | None:
@@ -136,7 +136,7 @@ def opened_or_made(
         except CanceledError:
             raise
         except (OSError, ValueError, WinMLError) as error:
-            logger.warning("%s cannot be used and is made again: %s", folder, error)
+            logger.warning("%s is not usable, and is made again: %s", folder, error)
             discard(folder)
             return None
         _try_to_seal(folder)
@@ -146,7 +146,7 @@ def opened_or_made(
     if made is not None:
         return made
     with answers.asking(folder.name, check) as is_alone:
-        made = opened()  # another process may have made it while this one waited
+        made = opened()  # another process may have made it during the wait
         if made is not None or not is_alone:
             return made
         try:
@@ -155,13 +155,13 @@ def opened_or_made(
             if made is None:
                 for name in _sizes(folder):
                     with open(folder / name, "rb+") as file:
-                        os.fsync(file.fileno())  # a power cut leaves no file of zeros under a manifest
+                        os.fsync(file.fileno())  # so that a power cut leaves no file of zeros beside a manifest
                 seal(folder)
                 made = open_it(folder)
         except CanceledError:
             raise
         except (OSError, ValueError, WinMLError) as error:  # a full disk, say, or an error of the model
-            logger.info("Nothing is kept in %s: %s", folder, error)
+            logger.info("Nothing is cached in %s: %s", folder, error)
             return None
         finally:
             if made is None:
@@ -174,29 +174,29 @@ def _try_to_seal(folder: Path) -> None:
     try:
         seal(folder)
     except OSError as error:
-        logger.info("what is in %s is not used again: %s", folder, error)
+        logger.info("The files in %s cannot be used again: %s", folder, error)
 
 
 def start(path: Path, model: str = "") -> None:
-    """Makes an empty folder, which is not believed before `seal`.
+    """Makes an empty folder, which is not trusted before `seal`.
 
-    Whoever calls holds `answers.asking` of the folder's name. What was there before is removed.
+    The caller holds `answers.asking` for the folder's name. An earlier folder is removed.
 
     Raises:
-        OSError: the disk refuses, or there is something under that name which is not ours, or which is in use.
+        OSError: the disk refuses, or the path is in use, or not this package's.
     """
     if os.path.lexists(path) and not _manifest(path) and any(path.iterdir()):
         raise FileExistsError(
-            f"{path} stays as it is, because it has no manifest of winml-py. Remove it if you need none of it."
+            f"{path} is kept, because it has no manifest of winml-py. Remove it if you do not need it."
         )
     if _manifest(path) and not _remove(path):
-        raise FileExistsError(f"{path} is in use, and cannot be made again.")
+        raise FileExistsError(f"{path} is in use and cannot be made again.")
     answers.make_private(path)
     answers.write_file(path / _MANIFEST, {"key": path.name, "model": model})
 
 
 def seal(path: Path) -> None:
-    """Notes which files a folder has, if they are others than before; then makes room for them.
+    """Records the files of a folder if they have changed; then removes old saved models beyond the limit.
 
     Raises:
         OSError: the disk refuses, or the folder is gone.
@@ -211,13 +211,13 @@ def seal(path: Path) -> None:
 
 
 def discard(path: Path) -> None:
-    """Removes a folder that cannot be used, if it is ours."""
+    """Removes an unusable folder, if it is this package's."""
     if _manifest(path):
         _remove(path)
 
 
 def entries() -> list[CachedFolder]:
-    """All saved models, the one that has not been used for longest first; no folder that is not ours."""
+    """All saved models, the least recently used first; no folders of other programs."""
     saved_models = []
     for path in answers.list_files(""):
         manifest = _manifest(path)
@@ -230,14 +230,14 @@ def entries() -> list[CachedFolder]:
 
 
 def clear() -> int:
-    """Removes all saved models; gives how many there were. Sessions that use them go on."""
+    """Removes all saved models; returns their number. Sessions that use them are not affected."""
     count = sum(_remove(saved.path) for saved in entries())
     _remove_leftovers()
     return count
 
 
 class Kept(NamedTuple):
-    """All that is kept about models: in which folder, the choices, the models, and how many bytes these may take."""
+    """The contents of the cache: its folder, the answers, the saved models, and how many bytes these may take."""
 
     folder: Path | None
     answers: list[answers.Entry]
@@ -246,21 +246,21 @@ class Kept(NamedTuple):
 
 
 def kept() -> Kept:
-    """What the user's cache folder holds of ours."""
+    """The contents of the user's cache folder."""
     return Kept(answers.folder(), answers.entries(), entries(), limit())
 
 
 def clear_all() -> tuple[int, int]:
-    """Removes it; returns how many answers that were, and how many models."""
+    """Clears the cache; returns the numbers of answers and of saved models."""
     models = clear()
     return answers.clear(), models
 
 
 def _remove(path: Path) -> bool:
-    """Removes a saved model at once or not at all. Sessions that map its files keep them; on Windows it stays whole."""
+    """Removes a saved model at once or not at all. Sessions keep the files they map; on Windows it then remains."""
     removed = path.parent / f".{path.name}.{os.urandom(8).hex()}{answers.OURS}"
     try:
-        os.rename(path, removed)  # what has this name is removed later, should this process die
+        os.rename(path, removed)  # removed later by this name, should this process die
     except OSError:
         return False
     shutil.rmtree(removed, ignore_errors=True)
@@ -282,6 +282,6 @@ def _remove_leftovers() -> None:
 
 
 def _sizes(folder: Path) -> dict[str, int]:
-    """Bytes of the files of a folder and of those in it, without the manifest."""
+    """The sizes in bytes of the files in a folder and its subfolders, except the manifest."""
     files = (file for file in sorted(folder.rglob("*")) if file.is_file() and file.name != _MANIFEST)
     return {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}

@@ -1,4 +1,4 @@
-"""Pictures that are cropped, scaled and tensorized by the device they are bound on."""
+"""Pictures that the session's device crops, scales and tensorizes."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class DevicePictures:
 
     Args:
         compile_model: compiles a model for the device.
-        lock: held while the device is talked to.
-        has_float32: whether the device computes float16 models in float32, so that their tensors are that.
+        lock: held while the device is used.
+        has_float32: whether the device computes float16 models in float32, so that their tensors are float32.
     """
 
     def __init__(
@@ -87,10 +87,10 @@ class DeviceTensorizer:
             fit: how they become the tensor.
             bitmaps: a batch.
             placements: which part of each goes where in the tensor.
-            before: the tensor of an earlier call, whose memory is written again.
+            before: the tensor of an earlier call, whose memory is reused.
 
         Returns:
-            The tensor; or None where the CPU must do it: pictures of unequal sizes or formats in one batch, formats
+            The tensor; or None if the CPU must do it: for pictures of unequal sizes or formats in one batch, formats
             other than the interleaved ones of 8 bits, and tensors of bytes.
         """
         source, placement = bitmaps[0].bitmap_pixel_format, placements[0]
@@ -99,7 +99,7 @@ class DeviceTensorizer:
             return None
         across, down = placement.shrink
         if fit.contract.kernel is ImageKernel.AREA and (across < 1) != (down < 1):
-            return None  # OpenCV's kernel for one side depends on the other, and the matrices are made side by side
+            return None  # OpenCV's kernel for one side depends on the other, but the matrices are made separately
         arrays = [bitmap.to_numpy() for bitmap in bitmaps]
         pixels = np.ascontiguousarray(arrays[0])[None] if len(arrays) == 1 else np.stack(arrays)
         if pixels.ndim == 3:
@@ -107,7 +107,7 @@ class DeviceTensorizer:
         return self._run(pixels, source, fit.descriptor, fit.contract, fit.shape, placement, before)
 
     def write_pixels(self, value: DevicePixels, before: object) -> DeviceArray:
-        """Tensorizes a picture whose bytes are on the device; see `write`."""
+        """Tensorizes a picture whose pixels are on the device; see `write`."""
         value.array.wait()
         shape = value.array.shape
         pixels = value.array.reshape((1, *shape, *(() if len(shape) == 3 else (1,))))
@@ -125,7 +125,7 @@ class DeviceTensorizer:
         placement: Placement,
         before: object,
     ) -> DeviceArray:
-        """Tensorizes pixels, pictures x height x width x channels, of the host or on the device."""
+        """Tensorizes pixels, pictures x height x width x channels, on the host or the device."""
         is_half = descriptor.tensor_kind is TensorKind.FLOAT16 and not self._has_float32
         key = GraphKey.of(contract, source, placement, is_half)
         bound = self._bound.setdefault(key, Bound(lock=self._lock))
@@ -147,20 +147,20 @@ class DeviceTensorizer:
 #
 # Scaling is linear in the pixels: a matrix from the left scales the columns of a picture, one from the right its rows.
 # Both are made by scaling an identity matrix with the library that scales on the CPU (Pillow or OpenCV): the GPU gets
-# the same weights, and we need not copy the code that computes them. What is rounded, and when, is as on the CPU, too.
+# the same weights without a copy of the code that computes them. Rounding is as on the CPU, too.
 
 
-# Operator set and format of ONNX 1.12, which go together: every ONNX Runtime and plugin that is supported knows both.
+# Operator set and format of ONNX 1.12, which belong together: all supported ONNX Runtimes and plugins know both.
 OPSET = 17
 IR_VERSION = 8
 
 
 class GraphKey(NamedTuple):
-    """What the graph depends on. Sizes are not part of it: the matrices are inputs.
+    """What the graph depends on; not on sizes, because the matrices are inputs.
 
     Attributes:
         contract: how pictures become numbers.
-        source: the pictures' format, one of eight bits a channel.
+        source: the pictures' format, with eight bits per channel.
         is_scaled: whether anything is cropped, scaled or padded.
         has_padding: whether there is room around the picture in the tensor.
         half: whether the tensor is float16.
@@ -186,9 +186,8 @@ class GraphKey(NamedTuple):
 def tensorize_graph(key: GraphKey) -> bytes:
     """A model from pixels to the tensor.
 
-    Its inputs: `pixels`, uint8, pictures x height x width x channels; those of `scaling_inputs`, where something is
-    scaled; where the picture does not fill the tensor, `padding`, 1 or 3 x tensor height x tensor width, float32. Its
-    output is
+    Its inputs: `pixels`, uint8, pictures x height x width x channels; those of `scaling_inputs` if pictures are scaled;
+    `padding`, 1 or 3 x tensor height x tensor width, float32, if the picture does not fill the tensor. Its output is
     `tensor`, in the contract's layout, float32 or float16.
     """
     graph = _PictureGraph()
@@ -196,11 +195,11 @@ def tensorize_graph(key: GraphKey) -> bytes:
     is_gray = contract.pixel_format is BitmapPixelFormat.GRAY8
     pixels = graph.input("pixels", np.uint8, "n", "height", "width", layout.channels)
     value = pixels.cast(np.float32).transpose(0, 3, 1, 2)
-    # A gray picture with padding in a colour is computed in colour: the padding has to become gray by the same weights.
+    # A gray picture with coloured padding is computed in colour: the same weights must turn the padding gray.
     has_colour = not layout.is_gray or (key.has_padding and not has_gray_padding(contract))
     if has_colour:
         value = value.take(graph.constant(channel_order(key.source, contract), np.int64), 1)
-    if contract.gray is ImageGray.LUMA and not layout.is_gray:  # before it is scaled: see `tensorize`
+    if contract.gray is ImageGray.LUMA and not layout.is_gray:  # before scaling: see `tensorize`
         value, has_colour = _luma(value), key.has_padding and not has_gray_padding(contract)
     if key.is_scaled:
         value = _scale(graph, value, key)
@@ -215,7 +214,7 @@ def tensorize_graph(key: GraphKey) -> bytes:
 
 
 def scaling_inputs(placement: Placement, contract: ImageContract) -> dict[str, Array]:
-    """The inputs that bring a picture to its place in the tensor.
+    """The inputs that put a picture in its place in the tensor.
 
     These are `across`, width x tensor width, and `down`, tensor height x height, float32.
     """
@@ -237,12 +236,12 @@ class _Axis(NamedTuple):
     at: int
 
     def cut(self, matrix: Array) -> Array:
-        """The columns that are left."""
+        """The columns that remain."""
         return matrix[:, self.start : self.start + self.left]
 
 
 def padding(placement: Placement, contract: ImageContract) -> Array:
-    """The colour around the picture, and 0 where the picture is: 3 x height x width; 1 x height x width if gray."""
+    """The colour around the picture, and 0 inside it: 3 x height x width; 1 x height x width if gray."""
     image = np.full((*placement.tensor, 3), pad_levels(contract), np.float32)
     crop(image, placement.target)[:] = 0
     planes = np.ascontiguousarray(image.transpose(2, 0, 1))
@@ -251,7 +250,7 @@ def padding(placement: Placement, contract: ImageContract) -> Array:
 
 @lru_cache(maxsize=64)
 def _matrix(length: int, start: int, part: int, axis: _Axis, kernel: ImageKernel) -> Array:
-    """Length x tensor: what each pixel of a row gives to each number of the tensor's row."""
+    """Length x tensor: the weight of each pixel of a row in each number of the tensor's row."""
     matrix = np.zeros((length, axis.tensor), np.float32)
     identity = np.eye(part, dtype=np.float32)
     matrix[start : start + part, axis.at : axis.at + axis.left] = axis.cut(resize(identity, axis.scaled, part, kernel))
@@ -265,7 +264,7 @@ def _scale(graph: _PictureGraph, value: Expression, key: GraphKey) -> Expression
     down = graph.input("down", np.float32, "tensor_height", "rows_used")
     for is_height in (key.height_first, not key.height_first):
         value = graph.node("MatMul", *((down, value) if is_height else (value, across)), dtype=np.float32)
-        if KERNELS[key.contract.kernel].is_antialiased:  # which rounds after each
+        if KERNELS[key.contract.kernel].is_antialiased:  # these round after each side
             value = value.to_levels()
     if not KERNELS[key.contract.kernel].is_antialiased:
         value = value.to_levels()
@@ -288,7 +287,7 @@ def _luma(value: Expression) -> Expression:
 
 
 class _PictureGraph(GraphWriter):
-    """Expressions as a model of their own: with inputs, and with constants beside the nodes."""
+    """Expressions as a separate model, with inputs, and with constants beside the nodes."""
 
     def __init__(self) -> None:
         super().__init__("")

@@ -1,4 +1,4 @@
-"""LearningModelBinding, and the evaluation behind it: what is bound to each input and output, and the run on it."""
+"""LearningModelBinding and its state: the values bound to inputs and outputs, and the run on them."""
 
 from __future__ import annotations
 
@@ -62,18 +62,18 @@ if TYPE_CHECKING:
 class LearningModelBinding(Object, MapView[Any]):
     """The inputs and outputs of an evaluation: a map from feature names to what was bound.
 
-    Tensors of numbers are bound by reference: writing to one before the next `evaluate` changes the input. (An array
-    that is not C-contiguous, such as a transposed one, has no such memory: it is copied at `bind`; so is float32 where
-    a float16 feature takes pictures.)
-    Pictures are turned into numbers at `bind`, into memory that the binding keeps and reuses; strings are copied.
-    A binding is evaluated by one thread at a time (others wait); use one binding a thread.
+    Tensors of numbers are bound by reference: writing to one before the next `evaluate` changes the input. (`bind`
+    copies arrays that are not C-contiguous, such as transposed ones, and float32 arrays for a float16 feature that
+    takes pictures.)
+    `bind` turns pictures into numbers, in memory that the binding keeps and reuses, and copies strings.
+    One thread at a time evaluates a binding (others wait); use one binding per thread.
 
     Args:
         session: the session to bind for; the binding keeps it alive.
 
     Raises:
         ClosedError: the session has been closed.
-        InvalidArgumentError: it is no session.
+        InvalidArgumentError: not a LearningModelSession.
 
     Example:
         >>> import numpy as np
@@ -100,37 +100,37 @@ class LearningModelBinding(Object, MapView[Any]):
         self._private_state = BindingState(session_state)
 
     def bind(self, name: str, value: BoundValue, properties: Mapping[str, object] | None = None, /) -> None:
-        """Binds a value to an input or an output; a name bound before gets the new value.
+        """Binds a value to an input or an output, in place of the value bound before.
 
         Args:
-            name: the feature's name; case does not matter unless the model has names that differ in nothing else.
+            name: the feature's name; case matters only if the model has names that differ in nothing else.
             value: a tensor; a picture (`ImageFeatureValue`, `VideoFrame`, `SoftwareBitmap`, a Pillow image);
-                an array of numpy or, in the host's memory, of another library that has DLPack, such as torch; or a
-                number, for a feature of one element. An array must have the feature's dtype and shape; for an image
-                feature, a uint8 array of pixels will do, whose channel order is said by a property.
+                a numpy array or, in the host's memory, an array of another library with DLPack, such as torch; or a
+                number, for a feature of one element. An array must have the feature's dtype and shape; an image
+                feature also takes a uint8 array of pixels, whose channel order a property states.
             properties: `BitmapBounds` (x, y, width, height: the part of the picture to use),
-                `BitmapPixelFormat` (the channel order of the model's tensor; of an array bound as a picture,
-                its own), `PixelRange` (what the bytes become), `ImageContract` (all of it, in place of what the
-                model says); for a tensor bound to an output of a GPU session, `DisableTensorCpuSync` (True: the
-                numbers stay in the GPU's memory).
+                `BitmapPixelFormat` (the channel order of the model's tensor; for an array bound as a picture, the
+                array's), `PixelRange` (the values that the bytes become), `ImageContract` (in place of the model's);
+                for a tensor bound to an output of a GPU session, `DisableTensorCpuSync` (True: the numbers stay in
+                the GPU's memory).
 
         Raises:
             InvalidBindingError: no such feature or property, or a value of the wrong kind or type.
             SizeMismatchError: a value of the wrong shape.
             ClosedError: the session has been closed.
-            IllegalCallError: another process made the session, and this one was forked from it.
+            IllegalCallError: the session was made in another process, from which this one was forked.
         """
         self._private_state.bind(name, value, BindProperties.read(properties, self._is_silent))
 
     bind_with_properties = bind  # pywinrt 3's name
 
     def clear(self) -> None:
-        """Unbinds everything, and lets go of the memory that pictures were turned into."""
+        """Unbinds everything, and frees the tensors of pictures."""
         self._private_state.clear()
 
     @property
     def placements(self) -> dict[str, tuple[PicturePlacement, ...]]:
-        """Where each picture that is bound lies in its input's tensor, by the names of inputs: one for each picture
+        """Where each bound picture lies in its input's tensor, by the names of inputs: one placement for each picture
         of a batch. They map points, boxes and masks back to the picture.
         """
         return self._private_state.placements
@@ -156,13 +156,13 @@ class LearningModelBinding(Object, MapView[Any]):
 
 
 class BindingState:
-    """The inside of a binding. Its lock makes threads that use one binding take turns.
+    """The private state of a binding. Its lock makes threads that use one binding take turns.
 
     Attributes:
-        compiled: what it runs on.
-        bound: the caller's own objects, by the names of features.
-        picture_tensors: the tensors of pictures, by the names of inputs. A picture of the same size is written over the
-            one before it.
+        session_state: what it runs on.
+        bound: the caller's objects, by the names of features.
+        picture_tensors: the tensors of pictures, by the names of inputs. A picture of the same size overwrites the
+            previous one.
     """
 
     def __init__(self, session_state: SessionState) -> None:
@@ -178,24 +178,24 @@ class BindingState:
         self._buffer_caches: list[BufferCache] = []
         device_pictures = self.session_state.pictures
         self._device_tensorizer = device_pictures.tensorizer() if device_pictures is not None else None
-        # The tensors among the inputs, which another evaluation may write.
+        # The tensors among the inputs, because another evaluation may write them.
         self._bound_tensors: dict[str, TensorStorage] = {}
-        # Arrays of other libraries on the device, which these may still be working on.
+        # Arrays of other libraries on the device; the libraries may still be working on them.
         self._shared_arrays: dict[str, DeviceArray] = {}
         self.bound: dict[str, Any] = {}
         self._is_checked = True
         self._slots: dict[str, OutputSlot] = {**self.session_state.unbound_outputs}
 
     def clear(self) -> None:
-        """Unbinds everything, and lets go of the memory that pictures were turned into."""
-        self.session_state.require_open()  # before the lock, which in a forked process nobody might release
+        """Unbinds everything, and frees the tensors of pictures."""
+        self.session_state.require_open()  # before the lock, which might never be released in a forked process
         with self._lock:
             self._reset()
 
     def forget(self) -> None:
-        """Unbinds everything, for other values to come: what is not bound again is missing, or a new object.
+        """Unbinds everything before other values are bound: inputs become missing, and outputs new objects.
 
-        What the engine keeps and the memory of pictures stay, because making them again costs more than most runs.
+        The engine's bindings and the tensors of pictures stay, because making them again costs more than most runs.
         """
         with self._lock:
             for name in list(self._values.outputs):
@@ -205,7 +205,7 @@ class BindingState:
             self._bound_tensors, self.bound, self._shared_arrays = {}, {}, {}
 
     def bind(self, name: str, value: object, properties: BindProperties = NO_PROPERTIES) -> None:
-        """Binds a value to the input or output of a name; raises as `Compiled.find`, `bind_input` and `bind_output`."""
+        """Binds a value to a feature; raises as `SessionState.find`, `bind_input` and `bind_output` do."""
         plain = (
             self.session_state.plain.get(name) if type(value) is np.ndarray and properties is NO_PROPERTIES else None
         )
@@ -219,13 +219,13 @@ class BindingState:
         bind(descriptor, value, properties)
 
     def bind_input(self, descriptor: FeatureDescriptor, value: object, properties: BindProperties) -> None:
-        """Binds a value to an input; raises as `check_input` does, and where the session is closed."""
+        """Binds a value to an input; raises as `check_input` does, and if the session is closed."""
         self.session_state.require_open()  # before a picture is decoded, and before the lock, as in `clear`
         bindable = check_input(value, descriptor, properties, self.session_state, self._fits.get(descriptor.name))
         self.set_input(descriptor, value, bindable)
 
     def set_input(self, descriptor: FeatureDescriptor, value: object, bindable: Bindable) -> None:
-        """Binds what `check_input` found in a value."""
+        """Binds a value with the result of its `check_input`."""
         name = descriptor.name
         with self._lock:
             if isinstance(bindable, (Pictures, DevicePixels)):
@@ -241,7 +241,7 @@ class BindingState:
             else:
                 tensor = bindable.tensor
                 read = (as_half(tensor, descriptor) if bindable.is_cast else tensor).to_numpy()
-                if isinstance(tensor, TensorString):  # strings have no common memory that a later write could reach
+                if isinstance(tensor, TensorString):  # strings share no memory that a later write could reach
                     read = read.copy()
             self._set_array(name, value, read)
             if isinstance(value, Tensor):
@@ -254,19 +254,19 @@ class BindingState:
             self._bound_tensors.pop(name, None)
         if self._shared_arrays or isinstance(read, DeviceArray):
             self._note_array(name, read)
-        # The memory of the picture before is no longer what the engine reads. Kept, the next picture would be written
-        # there and not be bound.
+        # The engine no longer reads the previous picture's tensor. If it were kept, the next picture would be written
+        # there, and not bound.
         if self.picture_tensors.pop(name, None) is not None:
             del self._placements[name]
 
     def _write_pictures(self, pictures: Pictures | DevicePixels) -> None:
-        """Has pictures written into their tensor: on the device where it can, else by the CPU."""
+        """Writes pictures into their tensor: on the device if it can, else on the CPU."""
         name = pictures.descriptor.name
         before, device = self.picture_tensors.get(name), self._device_tensorizer
         tensor: Array | DeviceArray | None = None
         try:
             if isinstance(pictures, DevicePixels):
-                assert device is not None  # where there is none, pixels of a device have been refused
+                assert device is not None  # without it, `check_input` refuses pixels on a device
                 tensor = device.write_pixels(pictures, before)
             else:
                 fit = self._fits[name] = pictures.fit
@@ -276,29 +276,29 @@ class BindingState:
                 if tensor is None:
                     tensor = memory = fit.memory(before)
                     tensorize_batch(bitmaps, fit.contract, placements, memory, self._buffer_caches)
-        except DeviceLostError as error:  # a picture is tensorized there
+        except DeviceLostError as error:  # raised by tensorizing on the device
             self.session_state.lose(error)
             raise
         self._placements[name] = pictures.placements
-        # A picture of the same size is written over the one before, in memory that the engine reads already.
+        # A picture of the same size overwrites the previous one, in memory that the engine already reads.
         if tensor is not before:
             self._values.set_input(name, tensor)
             self.picture_tensors[name] = tensor
 
     def _note_array(self, name: str, array: object) -> None:
-        """Notes an array on the device that is bound, if it is another library's."""
+        """Notes a bound array on the device if it is another library's."""
         if isinstance(array, DeviceArray) and array.handle is None:
             self._shared_arrays[name] = array
         else:
             self._shared_arrays.pop(name, None)
 
     def bind_output(self, descriptor: FeatureDescriptor, bound: object, properties: BindProperties) -> None:
-        """Binds what an output is to be written into; raises as `check_output`, and where the session is closed."""
+        """Binds an object to an output; raises as `check_output` does, and if the session is closed."""
         self.session_state.require_open()
         self.set_output(descriptor, bound, check_output(bound, descriptor, properties, self.session_state))
 
     def set_output(self, descriptor: FeatureDescriptor, bound: object, checked: CheckedOutput) -> None:
-        """Binds what `check_output` found in a value."""
+        """Binds an object with the result of its `check_output`."""
         name = descriptor.name
         with self._lock:
             self._values.set_output(name, checked.memory)
@@ -308,12 +308,12 @@ class BindingState:
             self._is_checked = False
 
     def run(self, stop: Stop | None = None) -> dict[str, Any]:
-        """Runs the model; gives the caller's object for each output, by name.
+        """Runs the model; returns the caller's object for each output, by name.
 
         Raises:
             MissingInputError: an input has not been bound.
-            IllegalCallError: an input is a tensor that another evaluation was to write, and that failed.
-            WinMLError: what the engine raises.
+            IllegalCallError: an input is a tensor that a failed evaluation was to write.
+            WinMLError: the engine's error.
         """
         engine = self.session_state.require_open()  # before the lock, as in `clear`
         with self._lock if stop is None else held(self._lock, stop):
@@ -332,7 +332,7 @@ class BindingState:
             try:
                 try:
                     fresh = engine.run(self._values, stop)
-                except (ClosedError, InvalidBindingError):  # these it raises before it writes anything
+                except (ClosedError, InvalidBindingError):  # the engine raises these before it writes anything
                     has_begun = False
                     raise
                 return {name: slot.receive(fresh.get(name)) for name, slot in self._slots.items()}
@@ -346,22 +346,22 @@ class BindingState:
                 raise
 
     def _invalidate_outputs(self) -> None:
-        """Whatever ended the run, what is bound may be half written, or hold the numbers of an earlier run."""
+        """Invalidates bound outputs, which may be half written, or hold the numbers of an earlier run."""
         for name, slot in self._slots.items():
             try:
                 slot.invalidate()
-            except Exception as error:  # memory that cannot be written any more must not hide why the run ended
-                logger.warning("The output %s keeps what it held before a run that failed: %s", name, error)
+            except Exception as error:  # memory that can no longer be written must not hide why the run ended
+                logger.warning("The output %s keeps its contents from before the failed run: %s", name, error)
 
     def _explain(self, error: EvaluationError) -> None:
-        """Where a picture kept its own size, raises the error with how to state one: that is often the reason."""
+        """If a picture kept its own size, which is often the cause, raises the error with a hint to state a size."""
         fits = [(name, fit) for name, fit in self._fits.items() if name in self.bound and name in self._placements]
         kept_sizes = ", ".join(
             f"the picture for {name} kept its own size, {fit.sizes[0][0]}x{fit.sizes[0][1]}"
             for name, fit in fits
             if fit.keeps_own_size
         )
-        if not kept_sizes or error.__cause__ is not None:  # an operator of the program's own said why
+        if not kept_sizes or error.__cause__ is not None:  # a custom operator raised it
             return
         raise EvaluationError(
             f"{error.message} The model takes any size, and {kept_sizes}.",
@@ -371,17 +371,17 @@ class BindingState:
 
     @property
     def placements(self) -> dict[str, tuple[PicturePlacement, ...]]:
-        """Where the pictures that are bound lie in their tensors, by the names of inputs."""
+        """Where the bound pictures lie in their tensors, by the names of inputs."""
         return {
             name: tuple(map(PicturePlacement, batch)) for name, batch in self._placements.items() if name in self.bound
         }
 
 
 def bind_features(session_state: SessionState, features: Mapping[str, object]) -> BindingState:
-    """An evaluation of values by the names of inputs and outputs.
+    """Binds values by the names of inputs and outputs.
 
     Raises:
-        WinMLError: as a bind does.
+        WinMLError: as `BindingState.bind` does.
     """
     evaluation = BindingState(session_state)
     for name, value in features.items():
@@ -394,11 +394,11 @@ def bind_features(session_state: SessionState, features: Mapping[str, object]) -
 
 
 def is_picture_file(value: object, descriptor: FeatureDescriptor) -> TypeGuard[str | os.PathLike[str] | bytes]:
-    """Whether a value is the path or the bytes of a picture file, for an image; elsewhere it may be a text."""
+    """Whether the feature is an image, and the value the path or the bytes of a picture file."""
     return isinstance(value, (str, os.PathLike, bytes)) and isinstance(descriptor, ImageFeatureDescriptor)
 
 
-# What is bound, looked at: no engine is touched and no picture decoded, so that this is quick and never waits.
+# Checks of bound values. They use no engine and decode no picture, so they are quick and never wait.
 
 
 def check_input(
@@ -408,11 +408,11 @@ def check_input(
     session_state: SessionState,
     before: PreprocessPlan | None = None,
 ) -> Bindable:
-    """What a caller binds to an input of a session.
+    """Checks a value for an input, and returns what to bind.
 
     Raises:
         InvalidBindingError: a tensor without data, or in the memory of another device.
-        WinMLError: as `resolve` does, and where a picture does not fit into the tensor.
+        WinMLError: as `resolve` does, and if a picture does not fit into the tensor.
     """
     bindable = resolve(value, descriptor, properties, before)
     if isinstance(bindable, HostTensor) and bindable.tensor.is_placeholder:
@@ -425,7 +425,7 @@ def check_input(
         if isinstance(value, Tensor):
             private_state(value).require_valid()
         _require_here(bindable.array, descriptor.name, session_state.location)
-    if isinstance(bindable, (Pictures, DevicePixels)) and bindable.placements:  # found here, for the errors of a bind
+    if isinstance(bindable, (Pictures, DevicePixels)) and bindable.placements:  # here, so that bind raises the errors
         contracts = session_state.missing_contracts
         if not bindable.is_stated or contracts.proven is not None:
             contracts.warn(bindable, properties)
@@ -438,16 +438,16 @@ def _require_here(array: DeviceArray, name: str, location: MemoryLocation | None
         raise InvalidBindingError(
             f"The model variable {name} cannot be bound to a tensor in the memory of {array.location}: the session "
             f"runs {here}.",
-            hint=f"Bind {array.host_copy}, which is a copy in the host's memory.",
+            hint=f"Bind {array.host_copy}, a copy in the host's memory.",
         )
 
 
 class CheckedOutput(NamedTuple):
-    """What happens to an output, and what the engine is told: None leaves the memory to it.
+    """How an output is received, and where the engine writes it.
 
     Attributes:
         slot: receives the output.
-        memory: the host's or the device's, or `Kept`.
+        memory: the host's or the device's, or `Kept`; None if the engine allocates it.
     """
 
     slot: OutputSlot
@@ -457,11 +457,11 @@ class CheckedOutput(NamedTuple):
 def check_output(
     bound: object, descriptor: FeatureDescriptor, properties: BindProperties, session_state: SessionState
 ) -> CheckedOutput:
-    """What a caller binds to an output of a session.
+    """Checks an object for an output, and returns what to bind.
 
     Raises:
-        NotSupportedError: memory on the device for float16 numbers, which are computed in float32.
-        WinMLError: as `resolve` does, and where it cannot be written in place.
+        NotSupportedError: memory on the device for float16 numbers that are computed in float32.
+        WinMLError: as `resolve` does, and if the object cannot be written in place.
     """
     slot = slot_for_container(bound, descriptor)
     if slot is not None:
@@ -471,14 +471,14 @@ def check_output(
         _require_here(value.array, descriptor.name, session_state.location)
         if value.array.dtype == np.float16 and session_state.engine.explanation.precision is Precision.FLOAT32:
             raise NotSupportedError(
-                f"The output {descriptor.name} is computed in float32, and cannot be written to float16 memory on the "
+                f"The output {descriptor.name} is computed in float32 and cannot be written to float16 memory on the "
                 "device.",
                 hint="Bind a tensor without memory, or make the session with another precision.",
             )
         return CheckedOutput(TensorOutput(bound, value.tensor, value.array), value.array)
     if isinstance(value, HostTensor):
         if properties.stays_on_device and isinstance(bound, Tensor) and session_state.location is not None:
-            check_tensor(value.tensor, descriptor)  # nothing is cast there
+            check_tensor(value.tensor, descriptor)  # the device casts nothing
             return CheckedOutput(TensorOutput(bound, value.tensor), Kept())
         array = writable_array(bound, value.tensor)
         slot = TensorOutput(bound, value.tensor, array, value.is_cast)
@@ -487,6 +487,6 @@ def check_output(
         return CheckedOutput(ImageOutput(bound, value.value, value.contract, descriptor))
     what = "a Pillow image" if is_pil_image(bound) else type_name(bound)
     raise InvalidBindingError(
-        f"The model variable {descriptor.name} is an output, and {what} cannot be written in place.",
+        f"The model variable {descriptor.name} is an output, but {what} cannot be written in place.",
         hint="Bind a tensor, an array, a VideoFrame, a dict or a list; or leave it unbound: results have to_pil().",
     )

@@ -1,4 +1,4 @@
-"""Values for an evaluation in a thread: checked at once, as far as that is quick, and bound in the thread."""
+"""Values for an evaluation in a thread: checked at once if that is quick, and bound in the thread."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LateValue(NamedTuple):
     Attributes:
         descriptor: the feature.
         value: the caller's.
-        checked: what it was found to be; None of a picture that must be decoded to find it out.
+        checked: the result of its check; None for a picture that must be decoded first.
     """
 
     descriptor: FeatureDescriptor
@@ -32,10 +32,10 @@ class LateValue(NamedTuple):
 
 
 def check_features(session_state: SessionState, features: Mapping[str, object]) -> list[LateValue]:
-    """What is to be bound later.
+    """Checks values that will be bound later.
 
     Raises:
-        WinMLError: as a bind does, where no picture must be decoded to find it out.
+        WinMLError: as a bind does, except for pictures that must be decoded first.
     """
     session_state.require_open()
     values = []
@@ -45,7 +45,7 @@ def check_features(session_state: SessionState, features: Mapping[str, object]) 
         if not is_input:
             checked = check_output(value, descriptor, NO_PROPERTIES, session_state)
         elif not is_picture_file(value, descriptor) and not any(
-            map(is_pil_image, value if isinstance(value, (list, tuple)) else [value])  # decoded when they are looked at
+            map(is_pil_image, value if isinstance(value, (list, tuple)) else [value])  # checking them would decode them
         ):
             checked = check_input(value, descriptor, NO_PROPERTIES, session_state)
         values.append(LateValue(descriptor, value, checked))
@@ -53,10 +53,10 @@ def check_features(session_state: SessionState, features: Mapping[str, object]) 
 
 
 def bind_later(session_state: SessionState, values: Iterable[LateValue], stop: Stop) -> BindingState:
-    """An evaluation with the values.
+    """Binds the values.
 
-    No more threads do this at once than there are cores: more would decode no faster, hold a picture each, and keep an
-    event loop waiting for its turn.
+    At most as many threads do this at once as there are cores: more would decode no faster, hold a picture each, and
+    delay an event loop.
 
     Raises:
         CanceledError: the stop was requested.
@@ -78,15 +78,15 @@ def bind_later(session_state: SessionState, values: Iterable[LateValue], stop: S
 
 
 def _convert_picture(value: object) -> Any:
-    """The value as pictures, where it is such: one thread at a time, for threads may share an image.
+    """Converts Pillow images, in one thread at a time because threads may share an image; returns others as they are.
 
-    Pillow decodes an image when it is first looked at, and two threads that do so at once disturb each other.
+    Pillow decodes an image on first access, and cannot do so in two threads at once.
     """
     with _pillow_lock(os.getpid()):
         return as_picture(value) or value
 
 
-# Of a process each: in a forked one, nobody would release those of its parent.
+# One for each process: in a forked one, the parent's would never be released.
 @cache
 def _pillow_lock(process: int) -> threading.Lock:
     return threading.Lock()

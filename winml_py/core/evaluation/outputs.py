@@ -37,20 +37,20 @@ class OutputSlot(Protocol):
     """Receives one output of every run.
 
     Attributes:
-        memory: the host's array that is bound to the output; None where nothing, or something else, is bound.
+        memory: the host's array that is bound to the output; None if nothing, or something else, is bound.
     """
 
     memory: Array | None
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
-        """Takes the engine's value, or None when it was written to bound memory; gives the caller's object."""
+        """Takes the engine's value, or None if the engine wrote to bound memory; returns the caller's object."""
 
     def invalidate(self) -> None:
-        """A run has failed: what is bound says so when it is read, or holds nothing, until a run succeeds."""
+        """After a failed run, makes the bound object empty, or an error to read, until a run succeeds."""
 
 
 class UnboundOutput:
-    """An output nobody bound: a new object after every run. For many threads."""
+    """An unbound output: a new object after every run. For many threads."""
 
     memory: Array | None = None
 
@@ -70,7 +70,7 @@ class UnboundOutput:
         if isinstance(descriptor, ImageFeatureDescriptor):
             return self._picture(value, descriptor.contract)
         if isinstance(descriptor, TensorFeatureDescriptor) and value.dtype in CLASSES_BY_DTYPE:
-            raise NotSupportedError(  # the engine gives float8, say, as raw bytes
+            raise NotSupportedError(  # the engine returns float8, say, as raw bytes
                 f"The output {descriptor.name} has an element type that Windows ML and numpy lack, such as float8 or "
                 "bfloat16.",
                 hint="Add a Cast to float32 to the model, behind that output.",
@@ -78,7 +78,7 @@ class UnboundOutput:
         raise unexpected_output(descriptor, value)
 
     def invalidate(self) -> None:
-        """Nothing is bound: what earlier runs gave is the caller's, and stays."""
+        """Does nothing: the results of earlier runs belong to the caller."""
 
     def _picture(self, value: Array, contract: ImageContract) -> ImageFeatureValue | list[VideoFrame]:
         require_pictures(value, contract, self._descriptor)
@@ -99,7 +99,7 @@ class ContainerOutput:
         self._bound, self._descriptor = bound, descriptor
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
-        """Refills what was bound: a list with the elements of a tensor or of a sequence, a dict with a map's."""
+        """Refills the bound object: a list with the elements of a tensor or a sequence, a dict with those of a map."""
         content: Any = (
             value.reshape(-1).tolist() if isinstance(value, np.ndarray) else to_python(value, self._descriptor)
         )
@@ -111,7 +111,7 @@ class ContainerOutput:
         return self._bound
 
     def invalidate(self) -> None:
-        """Empties what was bound."""
+        """Empties the bound object."""
         self._bound.clear()
 
 
@@ -122,7 +122,7 @@ class BuffersOutput:
 
     def __init__(self, bound: list[Any], descriptor: FeatureDescriptor) -> None:
         self._bound, self._descriptor = bound, descriptor
-        # an empty memoryview cannot be cast, and has nothing to receive
+        # an empty memoryview cannot be cast, and receives nothing
         views = [memoryview(buffer) for buffer in bound]
         self._parts = [view.cast("B") if view.nbytes else memoryview(b"") for view in views]
         if any(part.readonly and part.nbytes for part in self._parts):
@@ -134,9 +134,9 @@ class BuffersOutput:
         sizes = [part.nbytes for part in self._parts]
         if sum(sizes) != len(data):
             raise SizeMismatchError(
-                f"The model variable {self._descriptor.name} gave {len(data)} bytes, and buffers of {sum(sizes)} "
+                f"The model variable {self._descriptor.name} has {len(data)} bytes, but buffers of {sum(sizes)} "
                 "are bound to it.",
-                hint="Make them as large as the output together.",
+                hint="Bind buffers whose sizes add up to that of the output.",
             )
         start = 0
         for part, size in zip(self._parts, sizes, strict=True):
@@ -149,9 +149,9 @@ class BuffersOutput:
         return self._bound
 
     def invalidate(self) -> None:
-        """Fills the bytes with ones, which is NaN where they are floats; buffers that have a length have none then."""
+        """Sets all bits, which makes floats NaN; the `length` of WinRT buffers becomes 0."""
         for part in self._parts:
-            if part.nbytes:  # what has no bytes may be the empty view, which cannot be written
+            if part.nbytes:  # an empty part may be the empty view, which cannot be written
                 part[:] = b"\xff" * part.nbytes
         for buffer in self._bound:
             if isinstance(buffer, Buffer):
@@ -161,7 +161,7 @@ class BuffersOutput:
 class TensorOutput:
     """An output bound to a tensor: the engine writes into its memory, or a placeholder takes the engine's.
 
-    With `is_cast`, the output is a float16 picture and the tensor float32: it gets the numbers cast.
+    With `is_cast`, the output is a float16 picture and the tensor float32: the numbers are cast.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class TensorOutput:
         self.memory = memory if isinstance(memory, np.ndarray) else None
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
-        """Gives what was bound."""
+        """Returns the bound object."""
         storage = self._storage
         if value is None:
             storage.require_open()
@@ -192,14 +192,14 @@ class TensorOutput:
         return self._bound
 
     def invalidate(self) -> None:
-        """A tensor says by itself that it is invalid; an array cannot, and is filled."""
+        """Marks a tensor as invalid; fills an array, which cannot be marked."""
         self._storage.is_invalid = True
         if not isinstance(self._bound, Tensor) and self._target is not None:
             invalidate(self._target)
 
 
 class ImageOutput:
-    """An output bound to pictures, which are stretched over and written in place."""
+    """An output bound to pictures: the result is stretched to their sizes, and written in place."""
 
     memory: Array | None = None
 
@@ -209,19 +209,19 @@ class ImageOutput:
         self._bitmaps = [frame.software_bitmap for frame in pictures.video_frames]
         if any(bitmap.is_read_only for bitmap in self._bitmaps):
             raise InvalidBindingError(
-                f"The model variable {descriptor.name} is an output, and the picture bound to it is read-only.",
-                hint="Bind a VideoFrame of its own, or a copy of the array.",
+                f"The model variable {descriptor.name} is an output, but the picture bound to it is read-only.",
+                hint="Bind a new VideoFrame, or a copy of the array.",
             )
         self._bound, self._contract, self._descriptor = bound, contract, descriptor
         self._buffers = BufferCache()
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
-        """Writes the pictures and gives what was bound."""
+        """Writes the pictures and returns the bound object."""
         array = _array(value, self._descriptor)
         require_pictures(array, self._contract, self._descriptor)
         if len(array) != len(self._bitmaps):
             raise EvaluationError(
-                f"The model variable {self._descriptor.name} gave {len(array)} pictures, and {len(self._bitmaps)} "
+                f"The model variable {self._descriptor.name} has {len(array)} pictures, but {len(self._bitmaps)} "
                 "are bound to it.",
                 hint="Bind as many frames as the batch holds.",
             )
@@ -231,16 +231,16 @@ class ImageOutput:
         return self._bound
 
     def invalidate(self) -> None:
-        """Reading the pictures is an error until a run succeeds."""
+        """Makes reading the pictures an error until a run succeeds."""
         for bitmap in self._bitmaps:
             bitmap.is_valid = False
 
 
 def invalidate(array: Array | DeviceArray) -> None:
-    """Fills an array that a failed run was to write: it cannot say by itself that it holds no result.
+    """Fills an array that a failed run was to write, so that no old numbers are taken for a result.
 
-    Floats become NaN, and integers the number of their type that is the farthest from a result: the least one, or the
-    largest where none is below 0. Booleans stay: neither of their two values says that it is none.
+    Floats become NaN, and integers the value of their type that is least likely a result: the least, or for unsigned
+    types the largest. Booleans stay: neither value would show that it is invalid.
     """
     if array.dtype.kind == "f":
         array.fill(np.nan)
@@ -253,7 +253,7 @@ def slot_for_container(bound: object, descriptor: FeatureDescriptor) -> OutputSl
     """The slot for a dict, a list or a list of buffers bound to an output, or None for other values.
 
     Raises:
-        InvalidBindingError: a dict where no map comes out, or a list where neither a sequence nor a tensor does.
+        InvalidBindingError: a dict for an output that is not a map, or a list for one that is not a sequence or tensor.
     """
     if isinstance(bound, MutableMapping):
         fits = isinstance(descriptor, MapFeatureDescriptor)
@@ -273,20 +273,20 @@ def slot_for_container(bound: object, descriptor: FeatureDescriptor) -> OutputSl
         raise InvalidBindingError(
             f"Model variable {descriptor.name}, expects {descriptor.expects()}, but binding was attempted with an "
             f"incompatible type {type_name(bound)}.",
-            hint="Bind what the descriptor says, or leave the output unbound.",
+            hint="Bind an object of the descriptor's kind, or leave the output unbound.",
         )
     return ContainerOutput(bound, descriptor)
 
 
 def _could_hold(elements: list[Any], descriptor: SequenceFeatureDescriptor | TensorFeatureDescriptor) -> bool:
-    """Whether a list's elements are such as the output will put there: WinRT's vectors are of one type."""
+    """Whether a list's elements have the type of the output's elements: WinRT's vectors are of one type."""
     if isinstance(descriptor, SequenceFeatureDescriptor):
         return for_engine(elements, descriptor) is not None
     return all(is_element(element, descriptor.tensor_kind) for element in elements)
 
 
 def to_python(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) -> Any:
-    """A map as a dict, a sequence as a list of dicts or of tensors."""
+    """Converts a map to a dict, and a sequence to a list of dicts or tensors."""
     if isinstance(value, dict) and isinstance(descriptor, MapFeatureDescriptor):
         return MapOutput(value)
     if isinstance(value, list) and isinstance(descriptor, SequenceFeatureDescriptor):
@@ -300,10 +300,10 @@ def to_python(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) 
 
 
 def writable_array(bound: Any, tensor: Tensor) -> Array | None:
-    """The memory an output tensor offers the engine: None for a placeholder, or for strings.
+    """The memory of an output tensor for the engine to write into; None for a placeholder, or for strings.
 
     Raises:
-        InvalidBindingError: the memory is read-only, or not the caller's own.
+        InvalidBindingError: the memory is read-only, or not the bound object's.
     """
     if tensor.is_placeholder or isinstance(tensor, TensorString):
         return None
@@ -317,10 +317,10 @@ def writable_array(bound: Any, tensor: Tensor) -> Array | None:
         )
     if not array.flags.writeable:
         raise InvalidBindingError("An output cannot be bound to read-only memory.", hint="Bind a copy of the array.")
-    # Arrays without elements share no memory with any, and nothing is written to them.
+    # Empty arrays share no memory, and nothing is written to them.
     if isinstance(bound, np.ndarray) and not np.shares_memory(bound, array) and array.size:
         raise InvalidBindingError(
-            "An output cannot be bound to an array that is not C-contiguous: it would be written to a copy.",
+            "An output cannot be bound to an array that is not C-contiguous: the engine would write to a copy.",
             hint="Bind np.ascontiguousarray(array), or a tensor.",
         )
     return array
@@ -343,12 +343,12 @@ def require_no_overlap(slots: Mapping[str, OutputSlot]) -> None:
         if np.shares_memory(array, another):
             raise InvalidBindingError(
                 f"The outputs {first} and {second} are bound to the same memory: one would overwrite the other.",
-                hint="Bind an array of its own to each output, or leave one unbound.",
+                hint="Bind a separate array to each output, or leave one unbound.",
             )
 
 
 def require_pictures(value: Array, contract: ImageContract, descriptor: FeatureDescriptor) -> None:
-    """Refuses an output that the model calls a picture and is none."""
+    """Refuses an output that the model declares as a picture, but whose values are not."""
     if value.ndim != 4 or value.shape[contract.axes()[0]] != contract.channels or 0 in value.shape:
         raise unexpected_output(descriptor, value)
 

@@ -1,4 +1,4 @@
-"""LearningModelEvaluationResult: what an evaluation gives."""
+"""LearningModelEvaluationResult: the result of an evaluation."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from ..features.pictures import ImageFeatureValue
     from ..imaging.bitmap import VideoFrame
 
-    # Only the model's file knows which of these an output is. With a union, every program would need an `isinstance`;
-    # with `Any`, no checker finds a misspelt name. This class has the members of all of them, and is accepted wherever
-    # one of them is expected. The `Any` beside it keeps checkers from calling an `isinstance` unnecessary.
+    # Only the model's file states which of these an output is. With a union, every program would need an `isinstance`;
+    # with `Any`, no type checker finds a misspelt name. This class has the members of all of them, and is accepted in
+    # place of each. The `Any` beside it keeps type checkers from calling an `isinstance` unnecessary.
     class _AnyOutput(  # type: ignore[misc]
         tensors.TensorFloat,
         tensors.TensorFloat16Bit,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 class ModelFacts(NamedTuple):
-    """What the model's file says that results hand on.
+    """Facts from the model's file that results offer.
 
     Attributes:
         labels: the names of the classes.
@@ -67,8 +67,8 @@ NO_FACTS = ModelFacts()
 class LearningModelEvaluationResult(Object):
     """The outputs of one evaluation.
 
-    A failed evaluation raises. Only results of `evaluate_many` can be failures: one among many items must not end the
-    others.
+    A failed evaluation raises an error. Only results of `evaluate_many` can be failures: one failed item must not end
+    the stream.
     """
 
     __slots__ = ("_correlation_id", "_error", "_facts", "_index", "_outputs", "_placements", "_source")
@@ -95,29 +95,29 @@ class LearningModelEvaluationResult(Object):
 
     @property
     def source(self) -> Any:
-        """What was evaluated, where `evaluate_many` did it: the item as it came, the path of a file of a folder, or the
-        `VideoFrame` of a video. None where it was evaluated singly. The result keeps it alive.
+        """The item that `evaluate_many` evaluated: the caller's object, the path of a file in a folder, or a video's
+        `VideoFrame`. None for a single evaluation. The result keeps it alive.
         """
         return self._source
 
     @property
     def index(self) -> int | None:
-        """The item's position in its stream, from 0; None where it was evaluated singly."""
+        """The item's position in its stream, from 0; None for a single evaluation."""
         return self._index
 
     @property
     def correlation_id(self) -> str:
-        """What was passed to `evaluate`."""
+        """The id that was passed to `evaluate`."""
         return self._correlation_id
 
     @property
     def error_status(self) -> int:
-        """0, or the HRESULT of what went wrong, signed as pywinrt gives it."""
+        """0, or the HRESULT of the error, signed as in pywinrt."""
         return 0 if self._error is None else self._error.winerror
 
     @property
     def error(self) -> WinMLError | None:
-        """What went wrong, or None."""
+        """The error, or None."""
         return self._error
 
     @property
@@ -129,11 +129,11 @@ class LearningModelEvaluationResult(Object):
     def outputs(self) -> NameMap[Output]:
         """All outputs by name, found in any case.
 
-        A bound output is the very object that was bound. The others are new: a tensor of the matching class;
+        A bound output is the object that was bound. The others are new: a tensor of the matching class;
         an `ImageFeatureValue`, or a list of `VideoFrame` objects for a batch; a list or a dict.
 
         Raises:
-            WinMLError: the evaluation failed; it is `error`.
+            WinMLError: `error`, if the evaluation failed.
         """
         if self._error is not None:
             raise self._error
@@ -141,19 +141,19 @@ class LearningModelEvaluationResult(Object):
 
     @property
     def placements(self) -> dict[str, tuple[PicturePlacement, ...]]:
-        """Where each picture that was evaluated lay in its input's tensor, by the names of inputs: one for each picture
-        of a batch. They map points, boxes and masks back to the picture.
+        """Where each evaluated picture lay in its input's tensor, by the names of inputs: one placement for each
+        picture of a batch. They map points, boxes and masks back to the picture.
         """
         return dict(self._placements)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The names of the classes that the model's file states, or nothing."""
+        """The names of the classes that the model's file states; empty if it states none."""
         return self._facts.labels
 
     @property
     def metadata(self) -> dict[str, str]:
-        """What the model's file says of itself: a copy of `LearningModel.metadata`."""
+        """The metadata in the model's file: a copy of `LearningModel.metadata`."""
         return dict(self._facts.metadata)
 
     def top_k(
@@ -163,16 +163,16 @@ class LearningModelEvaluationResult(Object):
 
         Args:
             n: how many, at most.
-            labels: the names of the classes, by their index, or a file with them (see `labels_of`); by default the
-                model's own, where they fit.
+            labels: the names of the classes, by index, or a file with them (see `labels_of`); by default the
+                model's, if they fit.
             output: the name of the output; by default the only one that is a row of floats.
 
         Returns:
             Each with its `index`, `score` and `label`.
 
         Raises:
-            InvalidArgumentError: n below 1, no such output, none or several that are a row of floats, or another number
-                of labels than of scores.
+            InvalidArgumentError: n below 1, no such output, none or several that are a row of floats, or labels whose
+                number is not that of the scores.
             EvaluationError: scores that are NaN or infinite.
             StorageNotFoundError: there is no such file of labels.
 
@@ -188,7 +188,7 @@ class LearningModelEvaluationResult(Object):
         outputs = self.outputs
         names = list(outputs) if output is None else [output]
         if output is not None and output not in outputs:
-            raise InvalidArgumentError(f"There is no output {output!r}.", hint=f"There are {', '.join(outputs)}.")
+            raise InvalidArgumentError(f"There is no output {output!r}.", hint=f"Outputs: {', '.join(outputs)}.")
         rows = [value.to_numpy() for value in map(outputs.__getitem__, names) if isinstance(value, Tensor)]
         rows = [row for row in rows if is_row(row)]
         if len(rows) != 1:
@@ -199,7 +199,7 @@ class LearningModelEvaluationResult(Object):
                 if rows
                 else "For a detector, call winml_py.vision.detections(result); for a batch, take rows of to_numpy().",
             )
-        if isinstance(labels, (str, os.PathLike)):  # a text is a sequence of letters, too
+        if isinstance(labels, (str, os.PathLike)):  # a str is a sequence, too
             labels = labels_of(labels)
         return rank_classes(rows[0], n, labels or fitting(self._facts.labels, rows[0]))
 
@@ -217,7 +217,7 @@ class LearningModelEvaluationResult(Object):
 
 
 def for_stream_item(result: LearningModelEvaluationResult, source: object, index: int) -> LearningModelEvaluationResult:
-    """The result, once it knows which item of a stream it is of. For streams, and no part of the public class."""
+    """The result with its item of a stream. For streams; not part of the public class."""
     result._source, result._index = source, index  # noqa: SLF001 - users read results, and streams make them
     return result
 

@@ -1,4 +1,4 @@
-"""Compiled: what a session and its bindings share."""
+"""SessionState: what a session and its bindings share."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 
 class SessionState:
-    """A model that has been compiled for a device, until the session is closed, the device is lost, or in a fork.
+    """A model compiled for a device; usable until the session is closed, the device is lost, or the process forks.
 
     Args:
-        model: what was compiled.
+        model: the compiled model.
         features: its inputs, with the sizes that the options override.
-        lease: of the engine.
+        lease: the lease of the engine.
         lock: the session's.
         device_name: for errors.
         compile_model: compiles another model for the device.
@@ -47,16 +47,16 @@ class SessionState:
         inputs: the model's, by name, in the graph's order, with the contracts that are attached to them.
         input_names: their names.
         outputs: the model's, by name, in the graph's order.
-        unbound_outputs: receive what nobody bound memory for, for all evaluations.
-        is_silent: whether what a program may have written by mistake is passed over, as in Windows ML.
+        unbound_outputs: the slots of unbound outputs, for all evaluations.
+        is_silent: whether probable mistakes of the program are ignored, as in Windows ML.
         missing_contracts: warns of pictures without a contract.
-        lock: the session's, which the engine holds while it talks to a GPU.
-        location: where the device's memory is, which can be bound; None for engines on the host.
-        loss: why no run can succeed any more: the error of the run in which the device went, or the engine's process.
-        is_inherited: whether a fork brought it into this process.
-        has_compared_batch: whether a batch of `evaluate_many` gave what its items give one by one.
-        plain: what an array must be to go to an input as it is, by the names of inputs.
-        pictures: the models that tensorize pictures on the device; None where the host does it.
+        lock: the session's, which the engine holds while it uses a GPU.
+        location: the device's memory, which can be bound; None for engines on the host.
+        loss: the error of the run in which the device or the engine process was lost; no run can succeed after it.
+        is_inherited: whether this process got it by a fork.
+        has_compared_batch: whether a batch of `evaluate_many` gave the same results as its items one by one.
+        plain: the arrays that go to an input unchanged, by the names of inputs.
+        pictures: the models that tensorize pictures on the device; None if the host does it.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class SessionState:
     ) -> None:
         self._lease: Lease | None = lease
         content = private_state(model)
-        # The exporter's contract is asked again: an option may fix the sizes that it filled in, or leave them free.
+        # The exporter's contract is read again: an option may fix the sizes that it filled in, or leave them free.
         self.inputs = LiveFeatures(map(content.with_exporters_contract, features), private_state(content.contracts))
         self.input_names = frozenset(self.inputs)
         self.is_silent, self.missing_contracts = content.is_silent, content.missing_contracts
@@ -87,7 +87,7 @@ class SessionState:
         if self.location is None:
             self.plain = {feature.name: plain for feature in features if (plain := plain_array(feature)) is not None}
         else:
-            from .device_pictures import DevicePictures  # sessions on the CPU do without it
+            from .device_pictures import DevicePictures  # sessions on the CPU do not need it
 
             has_float32 = lease.engine.explanation.precision is Precision.FLOAT32
             self.pictures = DevicePictures(compile_model, lock, has_float32)
@@ -102,14 +102,14 @@ class SessionState:
 
         Raises:
             ClosedError: the session has been closed.
-            DeviceLostError: the device has gone, or the engine's process: `EngineLostError`.
+            DeviceLostError: the device was lost, or the engine process: `EngineLostError`.
             IllegalCallError: another process made the session.
         """
         lease = self._lease
         if self.is_inherited:
             raise IllegalCallError(
-                f"The session was made in process {self._process}, and does not survive a fork: its threads are there, "
-                f"and this is process {os.getpid()}.",
+                f"The session was made in process {self._process}, and does not survive a fork: its threads are not "
+                f"in this process, {os.getpid()}.",
                 hint="Make a session in this process; for a GPU, start processes with "
                 'multiprocessing.get_context("spawn").',
             )
@@ -127,7 +127,7 @@ class SessionState:
         return lease.engine
 
     def lose(self, error: DeviceLostError) -> None:
-        """Notes why no run can succeed any more."""
+        """Notes the loss of the device, after which no run can succeed."""
         self.loss = copy.copy(error)  # without its traceback, whose frames hold the engine
 
     def find(self, name: str) -> tuple[FeatureDescriptor, bool]:
@@ -152,7 +152,7 @@ class SessionState:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the device has gone, or the process that the engine lived in."""
+        """Whether the device or the engine process was lost."""
         return self.loss is not None or (self._lease is not None and self._lease.engine.is_lost)
 
     @property
@@ -161,7 +161,7 @@ class SessionState:
         return self._lease is None
 
     def close(self) -> None:
-        """Gives the engine back. Twice is harmless."""
+        """Returns the engine to the pool. Calling it twice is harmless."""
         lease, self._lease = self._lease, None
         if lease is not None:
             lease.release()
@@ -169,7 +169,7 @@ class SessionState:
                 self.pictures.close()
 
     def in_child(self) -> None:
-        """After a fork, the engine is the parent's: it is neither used nor given back."""
+        """After a fork, the engine belongs to the parent: the child neither uses nor returns it."""
         lease, self._lease, self.pictures = self._lease, None, None
         if lease is not None:
             self.is_inherited = True
@@ -177,7 +177,7 @@ class SessionState:
 
 
 class LiveFeatures(Mapping[str, FeatureDescriptor]):
-    """A session's inputs by name, each with the contract that is attached to it when it is looked at."""
+    """A session's inputs by name, each with the contract attached to it at the time of access."""
 
     def __init__(self, features: Iterable[FeatureDescriptor], attached: Mapping[str, ImageContract]) -> None:
         self._features, self._attached = {feature.name: feature for feature in features}, attached
@@ -187,7 +187,7 @@ class LiveFeatures(Mapping[str, FeatureDescriptor]):
         contract = self._attached.get(name)
         if contract is None:
             return self._features[name]
-        image = self._images.get(name)  # kept, because every bind asks
+        image = self._images.get(name)  # cached, because every bind needs it
         if image is None or image.contract is not contract:
             image = self._images[name] = as_image(self._features[name], contract)
         return image
@@ -203,7 +203,7 @@ class LiveFeatures(Mapping[str, FeatureDescriptor]):
 
 
 class CompiledModel(Object):
-    """The base of sessions: all that a binding needs to know of one."""
+    """The base of sessions: all that a binding needs to know about one."""
 
     _private_state: SessionState
 
@@ -215,17 +215,17 @@ class CompiledModel(Object):
         )
 
 
-# Arrays that need no second look: nearly all that are bound.
+# Arrays that need no further check: nearly all that are bound.
 
 
 class PlainArray(NamedTuple):
-    """What an array must be to go to an input as it is; a size of -1 is free."""
+    """The dtype and shape with which an array goes to an input unchanged; a size of -1 is free."""
 
     dtype: DType
     shape: tuple[int, ...]
 
     def takes(self, array: Array) -> bool:
-        """Whether an array is such a one; others are looked at by `resolve`."""
+        """Whether an array is plain; `resolve` checks the others."""
         shape, flags = array.shape, array.flags
         if array.dtype != self.dtype or not flags.c_contiguous or not flags.aligned:
             return False
@@ -236,10 +236,10 @@ class PlainArray(NamedTuple):
 
 
 def plain_array(feature: FeatureDescriptor) -> PlainArray | None:
-    """None for an input that takes other things than arrays of numbers of a known rank."""
+    """The plain arrays of an input; None if it takes anything but arrays of numbers of a known rank."""
     if not isinstance(feature, ShapedDescriptor):
         return None
-    # an array for an image of another rank may be pixels
+    # for an image, an array of another rank may be pixels
     is_known = feature.has_rank if isinstance(feature, TensorFeatureDescriptor) else len(feature.shape) == 4
     tensor_class = TENSOR_CLASSES.get(feature.tensor_kind)
     if not is_known or tensor_class is None or tensor_class is TensorString:

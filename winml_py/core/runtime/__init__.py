@@ -1,8 +1,8 @@
-"""Engines: what compiles and runs a model. The only room that imports onnxruntime, or openvino.
+"""Engines, which compile and run models. The only package that imports onnxruntime or openvino.
 
-ONNX Runtime (1.29 and later) reads, when it is imported, whether it may collect telemetry. So this room says no before
-any of its modules imports it. Child processes inherit the answer, and plugins that bring telemetry of their own read
-the same variable.
+When it is imported, ONNX Runtime (1.29 and later) reads whether it may collect telemetry. So this package disables
+telemetry before any of its modules imports ONNX Runtime. Child processes inherit the variable, and plugins with their
+own telemetry read it, too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import sys
 
 TELEMETRY_VARIABLE = "ORT_DISABLE_TELEMETRY"
-"""ONNX Runtime's own variable: 1 is off, 0 is on. What the user has set is left alone."""
+"""ONNX Runtime's variable: 1 is off, 0 is on. The user's setting is not changed."""
 
 
 def _turn_telemetry_off() -> None:
@@ -20,7 +20,7 @@ def _turn_telemetry_off() -> None:
     os.environ[TELEMETRY_VARIABLE] = "1"
     imported = sys.modules.get("onnxruntime")
     if imported is not None and hasattr(imported, "disable_telemetry_events"):
-        # Its files are there already, but no names of our models.
+        # It has already written its files, but no names of our models.
         imported.disable_telemetry_events()
 
 

@@ -20,7 +20,7 @@ _CPU_KINDS = (LearningModelDeviceKind.DEFAULT, LearningModelDeviceKind.CPU)
 
 
 class DisplayAdapterId(NamedTuple):
-    """An adapter's number: on Windows its LUID, elsewhere its address on the PCI bus; 0 and 0 for the CPU."""
+    """An adapter's id: on Windows its LUID, elsewhere its address on the PCI bus; 0 and 0 for the CPU."""
 
     low_part: int
     high_part: int
@@ -30,8 +30,8 @@ class LearningModelDevice(Object):
     """A device to compile sessions for.
 
     Args:
-        kind: `DEFAULT` and `CPU` are the CPU. `DIRECTX` is a GPU, on any system; the other two prefer one with
-            memory of its own, or one that shares the processor's.
+        kind: `DEFAULT` and `CPU` are the CPU. `DIRECTX` is a GPU, on any system; the other two prefer a discrete one,
+            or one that shares the processor's memory.
 
     Raises:
         InvalidDeviceError: no installed provider can use a GPU here; the message says what each lacks.
@@ -67,10 +67,10 @@ class LearningModelDevice(Object):
     def find_all(cls) -> list[LearningModelDevice]:
         """The CPU, and every GPU and NPU on which an installed provider has just run a small model.
 
-        A device that two providers can use is there twice, the better provider first. The first call takes about a
-        second: each provider is tried in a child process.
+        A device that two providers can use is listed twice, the better provider first. The first call takes about a
+        second, because it tries each provider in a child process.
         """
-        from .providers import plugins  # not with the class: sessions on the CPU ask no provider
+        from .providers import plugins  # not at the top: sessions on the CPU need no provider
 
         devices = plugins.gpus() + plugins.devices("npu")
         found = [cls(LearningModelDeviceKind.DIRECTX, _device=device) for device in devices]
@@ -78,16 +78,16 @@ class LearningModelDevice(Object):
 
     @classmethod
     def find(cls, name: str, /) -> LearningModelDevice:
-        """The first device of `find_all` whose name, provider or hardware has `name` in it; case does not matter.
+        """The first device of `find_all` whose name, provider or hardware contains `name`; case does not matter.
 
         Raises:
-            InvalidDeviceError: if no device has that in its name.
+            InvalidDeviceError: no device matches.
         """
         if not isinstance(name, str) or not name.strip():
             raise InvalidArgumentError(f"A device's name is text, not {name!r}.", hint="See `winml-py devices`.")
         needle, devices = name.casefold(), cls.find_all()
         for device in devices:
-            # Kinds come before names, because "cpu" stands in the names of software GPUs as well.
+            # Kinds come before names, because names of software GPUs may contain "cpu".
             if needle in device.hardware:
                 return device
         for device in devices:
@@ -107,9 +107,9 @@ class LearningModelDevice(Object):
         """Windows ML's way to share a Direct3D device.
 
         Raises:
-            InvalidDeviceError: always: there is no Direct3D here.
+            InvalidDeviceError: always: Direct3D devices are not supported.
         """
-        raise InvalidDeviceError("There is no Direct3D here.", hint="Name a LearningModelDeviceKind instead.")
+        raise InvalidDeviceError("Direct3D devices are not supported.", hint="Pass a LearningModelDeviceKind instead.")
 
     create_from_direct3_d11_device = create_from_direct3d11_device  # pywinrt 2's name
 
@@ -133,12 +133,12 @@ class LearningModelDevice(Object):
 
     @property
     def name(self) -> str:
-        """What its maker calls it."""
+        """The vendor's name for it."""
         return machine.processor_name() if self._device is None else self._device.name
 
     @property
     def vendor(self) -> str:
-        """Who made it, or ""."""
+        """The name of its vendor, or ""."""
         return machine.processor_vendor() if self._device is None else self._device.vendor
 
     @property
@@ -148,12 +148,12 @@ class LearningModelDevice(Object):
 
     @property
     def memory(self) -> int | None:
-        """Its memory in bytes; for the CPU, the system's. None where it is not known."""
+        """Its memory in bytes; for the CPU, the system's. None if unknown."""
         return machine.total_memory() if self._device is None else self._device.memory
 
     @property
     def supports_float16(self) -> bool:
-        """Whether an installed provider computes in half precision there."""
+        """Whether an installed provider computes in half precision on it."""
         if self._device is None:
             from .providers import plugins
 
@@ -162,13 +162,13 @@ class LearningModelDevice(Object):
 
     @property
     def direct3d11_device(self) -> None:
-        """None, as for Windows ML's CPU: no device here is a Direct3D one."""
+        """None, as for Windows ML's CPU: no device here uses Direct3D."""
         return
 
     direct3_d11_device = direct3d11_device  # pywinrt 2's name
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles the kind of the CPU, or the name of a device that was found; the other process finds its own."""
+        """Pickles the kind of the CPU, or the name of a device that was found, for the other process to find again."""
         device = self._device
         return (type(self), (self._kind,)) if device is None else (_find_again, (device.name, device.provider))
 
@@ -184,20 +184,20 @@ def _find_again(name: str, provider: str) -> LearningModelDevice:
             return device
     names = ", ".join(device.name for device in devices)
     raise InvalidDeviceError(
-        f"There is no device {name} by {provider} here, as was pickled; there are {names}.",
-        hint="Pickle a kind or a word instead, and find the device where it is used.",
+        f"The pickled device {name} by {provider} is not available here; there are {names}.",
+        hint="Pickle a kind or a name instead, and find the device where it is used.",
     )
 
 
 def are_same(one: LearningModelDevice, other: LearningModelDevice) -> bool:
-    """Whether two objects stand for one device, by one provider."""
+    """Whether two objects represent the same device of the same provider."""
     if one is other:
         return True
-    return type(one) is type(other) is LearningModelDevice and one._device == other._device  # noqa: SLF001 - of its own class
+    return type(one) is type(other) is LearningModelDevice and one._device == other._device  # noqa: SLF001 - the same class
 
 
 def require_different(devices: Sequence[LearningModelDevice]) -> None:
-    """Refuses anything but a list of devices, each once."""
+    """Refuses anything but a list of different devices."""
     if not isinstance(devices, Sequence) or not devices or not all(isinstance(d, LearningModelDevice) for d in devices):
         raise InvalidArgumentError(
             f"Expected a list of devices, got {devices!r}.",
@@ -205,7 +205,7 @@ def require_different(devices: Sequence[LearningModelDevice]) -> None:
         )
     for one, other in combinations(devices, 2):
         if are_same(one, other):
-            raise InvalidArgumentError(f"{one.name} is named twice.", hint="Name each device once.")
+            raise InvalidArgumentError(f"{one.name} is in the list twice.", hint="List each device once.")
 
 
 def _gpu(kind: LearningModelDeviceKind) -> ProviderDevice:

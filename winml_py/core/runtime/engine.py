@@ -1,6 +1,4 @@
-"""What a runtime, or a substitute for one in a test, has to offer: engines, what they run on, how they are set, and why
-one was taken.
-"""
+"""The interface of engines, which runtimes and their substitutes in tests implement: options, runs, explanations."""
 
 from __future__ import annotations
 
@@ -19,37 +17,37 @@ from .runs import Bound
 EXECUTION_MODES = ("sequential", "parallel")
 GRAPH_OPTIMIZATIONS = ("none", "basic", "extended", "layout", "all")
 LOG_SEVERITIES = ("verbose", "info", "warning", "error", "fatal")
-"""Of ONNX Runtime's log, by its numbers from 0 on."""
+"""The severities of ONNX Runtime's log, by their numbers from 0."""
 
 MAX_THREADS = 1024
-"""More than any machine this runs on has cores; a mistyped number must not start a million threads."""
+"""More than the cores of any supported machine; a mistyped number must not start a million threads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning(Fields):
     """Settings of ONNX Runtime's tuning guide. The defaults are right for most models: measure before changing one.
 
-    Another engine takes none of them: a session that names OpenVINO's package is refused where one is set, and
-    `engine="auto"` then leaves that engine out. Its threads do not spin.
+    Other engines accept none of them: if one is set, a session that names OpenVINO's package fails, and
+    `engine="auto"` leaves that engine out.
 
     Attributes:
-        execution_mode: "sequential" runs one node after the other; "parallel" runs branches of the graph at once. Worth
-            trying for models with many branches of small nodes; slower for chains, and for most others.
-        inter_op_num_threads: threads for those branches; 0 leaves it to the runtime. No use in sequential mode.
+        execution_mode: "sequential" runs one node after the other; "parallel" runs branches of the graph concurrently.
+            Worth trying for models with many branches of small nodes; slower for chains, and for most others.
+        inter_op_num_threads: threads for those branches; 0 lets the runtime decide. Not used in sequential mode.
         graph_optimization: how far the graph is rewritten: "none", "basic", "extended", "layout", "all". Less than all
-            makes a session sooner and runs slower: for models that run once.
-        memory_arena: whether freed memory is kept for the next run. Switch it off where memory counts more than time:
-            the process gives back what a run needed, and asks for it again.
-        arena_shrinkage: whether the arena is given back after every run, and CUDA's on its GPU, too: for inputs whose
-            size varies much, where one large picture would keep its memory for good. A provider that keeps no arena on
-            its GPU (WebGPU, DirectML) refuses it.
-        shared_arena: whether all sessions of the process that say so keep freed memory in one arena: for many models
-            that run in turns. It grows to what runs at the same time need, and is kept as long as the process lives.
-        memory_pattern: whether memory is planned ahead where shapes repeat. Switch it off where they hardly do.
+            makes sessions faster to create and slower to run: for models that run once.
+        memory_arena: whether freed memory is kept for the next run. Switch it off if memory counts more than time:
+            the process returns the memory after each run, and allocates it again.
+        arena_shrinkage: whether the arena, and CUDA's on its GPU, is released after every run: for inputs whose size
+            varies much, where one large picture would keep its memory allocated. Providers without an arena on their
+            GPU (WebGPU, DirectML) refuse it.
+        shared_arena: whether the sessions of the process with this setting share one arena: for many models that run
+            in turns. It grows to what concurrent runs need, and exists as long as the process.
+        memory_pattern: whether memory is planned ahead for repeated shapes. Switch it off if shapes rarely repeat.
         prepacking: whether weights are rearranged for speed when a session is made, which costs a copy of them.
 
     Raises:
-        InvalidArgumentError: a word or a number that means nothing.
+        InvalidArgumentError: an invalid word or number.
 
     Example:
         >>> from winml_py import LearningModelSessionOptions, Tuning
@@ -76,22 +74,20 @@ class Tuning(Fields):
                 truth(getattr(self, field.name), field.name)
         for name in ("arena_shrinkage", "shared_arena"):
             if getattr(self, name) and not self.memory_arena:
-                raise InvalidArgumentError(f"{name} is set, and memory_arena is not.", hint="Use one of the two.")
+                raise InvalidArgumentError(f"{name} is set, but memory_arena is not.", hint="Use one of the two.")
 
 
 @dataclass(frozen=True, slots=True)
 class Isolation(Fields):
     """A process for the engine of a session.
 
-    Whatever a model does to its engine, this process lives on: the evaluation raises `EngineLostError`. It is no
-    sandbox: the process has the rights of the user who started it.
+    If a model crashes its engine, the program survives: the evaluation raises `EngineLostError`. The process is not
+    a sandbox: it has the rights of the user who started it.
 
     Attributes:
-        max_memory: bytes that the process may allocate; 0 is no limit. What goes over it is an `EvaluationError`, or
-            the end of the process. Shared memory with inputs and outputs, and files that are mapped, do not count. On
-            Linux alone.
-        max_cpu_seconds: seconds of a core that the process may use in its life; 0 is no limit. Then it ends. Not on
-            Windows.
+        max_memory: bytes that the process may allocate; 0 is no limit. Beyond it, an `EvaluationError` is raised, or
+            the process ends. Shared memory with inputs and outputs, and mapped files, do not count. Linux only.
+        max_cpu_seconds: CPU seconds after which the process ends; 0 is no limit. Not on Windows.
 
     Raises:
         InvalidArgumentError: a number below 0.
@@ -114,11 +110,11 @@ class Isolation(Fields):
 
 
 ONNXRUNTIME = "onnxruntime"
-"""The engine that runs a model where none is named: the runtime's own CPU provider, or the provider of the device."""
+"""The engine that runs a model if none is named: the runtime's CPU provider, or the provider of the device."""
 
 
 class EngineOptions(NamedTuple):
-    """What an engine is compiled with. Equal options mean engines that can be shared.
+    """The options that an engine is compiled with. Sessions with equal options can share an engine.
 
     Attributes:
         intra_op_num_threads: threads that work on one operator; at least 1.
@@ -126,18 +122,18 @@ class EngineOptions(NamedTuple):
         batch_size: replaces every dimension denoted `DATA_BATCH`; None leaves them as they are.
         dimensions: replaces named dimensions: pairs of name and size.
         shapes: replaces the free sizes of inputs, by position; pairs of the input's name and its shape.
-        engine: "onnxruntime", "auto", or a provider's name; None where the program names none.
-        precision: the arithmetic that is asked for.
+        engine: "onnxruntime", "auto", or a provider's name; None if the program names none.
+        precision: the requested arithmetic.
         provider_options: options of the provider: pairs of key and text.
-        allow_cpu_fallback: whether nodes that a provider does not take may run on the CPU.
-        graph_capture: whether a GPU records its work once and replays it; None where it can.
-        tuning: the rest of what can be set.
+        allow_cpu_fallback: whether nodes that a provider does not support may run on the CPU.
+        graph_capture: whether a GPU records its work once and replays it; None if possible.
+        tuning: the settings of the tuning guide.
         session_config: entries of ONNX Runtime's session configuration: pairs of key and text.
-        run_config: the same of its run configuration.
-        log_severity: from which on ONNX Runtime writes its log.
-        weights: whether they are in files that are mapped, or in the engine's own memory.
+        run_config: entries of its run configuration, likewise.
+        log_severity: the least severity that ONNX Runtime logs.
+        weights: whether the weights are in mapped files, or in the engine's memory.
         is_profiled: whether the time of each node is measured.
-        isolation: the process that it lives in; None is this one.
+        isolation: the limits of its separate process; None runs it in this process.
     """
 
     intra_op_num_threads: int
@@ -172,8 +168,8 @@ class Engine(Protocol):
 
     Attributes:
         options: what it was compiled with.
-        explanation: what runs it, in which arithmetic, and how that was chosen; the engine is "undecided" and the
-            precision AUTO while the first evaluation has yet to decide.
+        explanation: what runs it, in which arithmetic, and why; until the first evaluation decides, the engine is
+            "undecided" and the precision AUTO.
     """
 
     options: EngineOptions
@@ -181,48 +177,48 @@ class Engine(Protocol):
 
     @property
     def location(self) -> MemoryLocation | None:
-        """Where the memory of its device is, which can be bound; None where it takes the host's alone."""
+        """The device's memory, which can be bound; None if the engine takes only the host's."""
 
     @property
     def is_lost(self) -> bool:
-        """Whether what it ran in has gone, so that no run can succeed any more."""
+        """Whether its device or process was lost, after which no run can succeed."""
 
     def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Any]:
-        """Runs the model on what is bound. Threads may run different `Bound`s at the same time.
+        """Runs the model on the bound values. Threads may run different `Bound`s concurrently.
 
-        The first run may copy what is bound; later ones go by address, where the engine can. What was bound anew is
-        found by its identity.
+        The first run may copy the values; later ones bind by address, if the engine can. New values are found by
+        identity.
 
         Args:
             bound: all inputs, and memory for outputs.
-            stop: lets another thread end the run, the wait for the lock included; this costs some microseconds.
+            stop: lets another thread end the run, or its wait for the lock; this costs some microseconds.
 
         Returns:
-            The outputs that are not bound to memory, by name: a `Value` each, or a `DeviceArray` where `Kept` is bound.
+            The outputs that are not bound to memory, by name: a `Value` each, or a `DeviceArray` if `Kept` is bound.
 
         Raises:
             ClosedError: the engine has been closed; nothing has been written to bound memory.
-            InvalidBindingError: what is bound overlaps on a device that needs it apart; nothing has been written.
+            InvalidBindingError: bound arrays overlap, which the device does not allow; nothing has been written.
             CanceledError: the run was stopped.
-            DeviceLostError: the device is gone, and the engine with it.
+            DeviceLostError: the device was lost, and the engine with it.
             WinMLError: the run failed.
         """
 
     def upload(self, array: Array) -> DeviceArray:
-        """A copy of a C-contiguous array at its `location`; the caller holds the session's lock."""
+        """Copies a C-contiguous array to its `location`; the caller holds the session's lock."""
 
     def placement(self) -> list[PlacedNode]:
         """Which provider runs which node."""
 
     def end_profiling(self) -> bytes:
-        """The trace since the engine was made, in Chrome's format. The profile ends here."""
+        """Ends the profile; returns the trace since the engine was made, in Chrome's format."""
 
     def close(self) -> None:
-        """Frees the compiled model as soon as the last run in flight returns. Twice is harmless."""
+        """Frees the compiled model as soon as the last run in flight returns. Calling it twice is harmless."""
 
 
 class HostEngine:
-    """The part of an engine that takes the host's memory alone, in this process."""
+    """The common part of engines that run in this process and take only the host's memory."""
 
     location: MemoryLocation | None = None
 
@@ -232,32 +228,32 @@ class HostEngine:
         return False
 
     def upload(self, array: Array) -> DeviceArray:
-        """Sessions ask for the `location` first."""
-        raise AssertionError("there is no memory of a device")
+        """Never called: sessions check the `location` first."""
+        raise AssertionError("the engine has no device memory")
 
 
 EngineInput = str | bytes | Skeleton
-"""What an engine is made of: a path, bytes, or a skeleton."""
+"""The form in which an engine gets a model: a path, bytes, or a skeleton."""
 
 
-# Why a session runs on the engine it runs on.
+# The reasons for the choice of an engine.
 
 
 def in_megabytes(size: int) -> str:
-    """A number of bytes in words."""
+    """Formats a number of bytes."""
     return f"{size / 1e6:,.{0 if size > 1e7 else 1}f} MB"
 
 
 class Candidate(NamedTuple):
-    """An engine that was looked at.
+    """An engine that was considered.
 
     Attributes:
         engine: "onnxruntime", or a provider's name.
         precision: the arithmetic.
-        milliseconds: the time of an evaluation, by the median of turns with the others; None where it was not timed.
-        error: the largest difference from float32 arithmetic, over the largest magnitude; None where not compared.
-        problem: why it was not taken, or "".
-        number_type: what it computes half precision in: "float16" or "bfloat16"; "" where it does not, or does not say.
+        milliseconds: the time of an evaluation, the median of interleaved runs; None if it was not timed.
+        error: the largest difference from float32 arithmetic, relative to the largest magnitude; None if not compared.
+        problem: why it was not chosen, or "".
+        number_type: its type for half precision: "float16" or "bfloat16"; "" if unused or unknown.
     """
 
     engine: str
@@ -279,18 +275,18 @@ class Candidate(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """What was taken, why, and what else was looked at. As text, one line each.
+    """The chosen engine, the reason, and the other candidates. As text, one line each.
 
     Attributes:
-        engine: what was taken.
+        engine: the chosen engine.
         precision: its arithmetic.
-        reason: in words.
-        candidates: all that were looked at, with figures.
+        reason: the reason, as text.
+        candidates: all engines that were considered, with figures.
         is_remembered: whether the figures are from an earlier session's measurement.
-        number_type: as that of a `Candidate`.
-        memory: about how many bytes the session takes for the model at most, where its engine takes the weights several
-            times, as OpenVINO does; 0 elsewhere.
-        threads: how many calls run at once on how many threads, where the engine fixes that when it compiles; or "".
+        number_type: as for a `Candidate`.
+        memory: about how many bytes the session takes for the model at most, if its engine copies the weights several
+            times, as OpenVINO does; else 0.
+        threads: how many calls run concurrently on how many threads, if compiling fixes that; else "".
     """
 
     engine: str

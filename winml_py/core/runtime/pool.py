@@ -24,7 +24,7 @@ class Lease:
 
     Args:
         engine: the engine.
-        release: gives it back to the pool; called once.
+        release: returns it to the pool; called once.
     """
 
     __slots__ = ("_release", "engine")
@@ -34,17 +34,17 @@ class Lease:
         self._release: Callable[[], None] | None = release
 
     def release(self) -> None:
-        """Gives the engine back. Twice is harmless."""
+        """Returns the engine to the pool. Calling it twice is harmless."""
         release, self._release = self._release, None
         if release is not None:
             release()
 
     def forget(self) -> None:
-        """The engine is another process's, which gives it back."""
+        """Drops the engine without returning it, because it belongs to another process."""
         self._release = None
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        # At the interpreter's end everything goes anyway, and half of what release needs has gone before.
+        # At the interpreter's shutdown everything is freed anyway, and half of what release needs is already gone.
         if not is_finalizing():
             self.release()
 
@@ -52,8 +52,8 @@ class Lease:
 class EnginePool:
     """The engines of one model: sessions with equal device and options share one.
 
-    Users are counted, so that memory goes when the last session is closed: neither a finalizer nor the garbage
-    collector decides when that is.
+    Users are counted, so that closing the last session frees the memory at once, without a finalizer or the garbage
+    collector.
     """
 
     def __init__(self) -> None:
@@ -61,25 +61,25 @@ class EnginePool:
         child_process.watch_forks(self)
 
     def _clear(self) -> None:
-        # Reentrant: a lease may be released by the garbage collector inside a locked region.
+        # Reentrant, because the garbage collector may release a lease inside a locked region.
         self._lock = threading.RLock()
         self._shared: dict[Hashable, _Shared] = {}
 
-    in_child = _clear  # a forked process makes engines of its own
+    in_child = _clear  # a forked process makes new engines
 
     def lease(self, key: Hashable, create: Callable[[], Engine], stop: Stop | None = None) -> Lease:
-        """Gives the engine under `key`, which `create` makes if nobody uses one.
+        """Returns the engine for `key`, which `create` makes if none is in use.
 
-        Threads that ask for the same engine at once wait for one of them to compile it;
-        different engines are compiled at the same time.
+        If threads request the same engine at once, one compiles it and the others wait; different engines are compiled
+        concurrently.
 
         Raises:
             CanceledError: `stop` was requested while another thread compiled the engine.
-            WinMLError: what `create` raises.
+            WinMLError: the error of `create`.
         """
         with self._lock:
             shared = self._shared.setdefault(key, _Shared())
-            # Counted before the engine is there: a session that closes meanwhile must not take it for unused.
+            # Counted before the engine exists: a session that closes meanwhile must not consider it unused.
             shared.users += 1
         try:
             with held(shared.compiling, stop):
@@ -98,5 +98,5 @@ class EnginePool:
                 return
             del self._shared[key]
         if shared.engine is not None:
-            # Without the lock: to free a large model takes a while, and other sessions must not wait for that.
+            # Without the lock: freeing a large model takes a while, and other sessions must not wait for it.
             shared.engine.close()

@@ -1,4 +1,4 @@
-"""What is to be compiled, and what compiles it: the seam between sessions and everything that makes engines."""
+"""Compile requests and compilers: the interface between sessions and the code that makes engines."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ Inputs = Mapping[str, Array]
 
 @dataclass(frozen=True)
 class ModelFeatures:
-    """What goes into a model and comes out of it, as far as a choice of engine asks.
+    """The facts about a model's inputs and outputs that the choice of an engine needs.
 
     Attributes:
-        inputs: the names of the inputs, in the graph's order; () where nobody has read them.
-        outputs: those of the outputs.
-        sizes: the shape of each tensor that goes in, with what the options override; -1 where a size stays free.
+        inputs: the names of the inputs, in the graph's order; () if unknown.
+        outputs: the names of the outputs.
+        sizes: the shape of each input tensor, with the sizes that the options override; -1 for a free size.
         has_fixed_shapes: whether the options leave no free size in any input.
-        non_tensors: names of the inputs and outputs that are not tensors of numbers.
-        has_only_numbers: whether somebody has looked, and there are none of those. Of a part of a model nobody has.
+        non_tensors: the names of the inputs and outputs that are not tensors of numbers.
+        has_only_numbers: whether it is known that there are no such inputs and outputs; False for a part of a model.
         has_float16: whether weights, inputs or outputs are float16.
-        float16_features: the names of the inputs and outputs that are.
+        float16_features: the names of the float16 inputs and outputs.
     """
 
     inputs: Sequence[str] = ()
@@ -42,27 +42,27 @@ class ModelFeatures:
 
 
 def _no_graph() -> ModelGraph:
-    """For a model that nobody has looked into; a function with a name can be sent to another process."""
+    """For a model whose graph is unknown; unlike a lambda, a function can be sent to another process."""
     return ModelGraph([], frozenset(), [], {})
 
 
 def do_nothing() -> None:
-    """For a model that no file can change."""
+    """For a model that does not depend on files."""
 
 
 @dataclass(frozen=True)
 class ModelOrigin:
-    """Where a model is from, and what of it can be read again.
+    """The source of a model, and how to read it again.
 
     Attributes:
         size: bytes of the model file.
-        total_size: bytes of the model file and of the files beside it that hold weights.
-        mappable_weights: bytes of the weights that can be mapped, data files included; 0 where none may be.
-        path: of the model file; "" for a model in memory.
-        data_stamps: what tells it, and the files beside it that hold weights, from others of their names.
+        total_size: bytes of the model file and its files of weights.
+        mappable_weights: bytes of the weights that can be mapped, data files included; 0 if none may be.
+        path: the path of the model file; "" for a model in memory.
+        data_stamps: identify the versions of the model file and its files of weights.
         graph: reads the model's nodes.
-        reopen: gives the model again for a later compilation; refuses a file that has changed.
-        require_unchanged: refuses what was compiled of other files than these, because they were replaced meanwhile.
+        reopen: returns the model again for a later compilation; refuses a file that has changed.
+        require_unchanged: refuses a compiled model if its files were replaced meanwhile.
     """
 
     size: int = 0
@@ -80,11 +80,11 @@ class CompileRequest:
     """A model and how to compile it.
 
     Attributes:
-        model: what the engine takes.
-        options: how.
-        features: what goes in and comes out.
-        origin: where it is from.
-        libraries: the paths of shared libraries with operators of the program's own.
+        model: the model, in the engine's form.
+        options: how to compile it.
+        features: its inputs and outputs.
+        origin: its source.
+        libraries: the paths of shared libraries with custom operators.
         stop: lets another thread end the compilation.
     """
 
@@ -96,16 +96,16 @@ class CompileRequest:
     stop: Stop | None = None
 
     def require_not_stopped(self) -> None:
-        """Refuses to go on where another thread has ended the compilation.
+        """Ends the compilation if another thread has requested that.
 
         Raises:
-            CanceledError: if another thread has ended the compilation.
+            CanceledError: another thread has requested it.
         """
         if self.stop is not None:
             self.stop.require_not_requested()
 
     def digest(self) -> str:
-        """A fingerprint of the model: of its bytes, or of its skeleton and what tells its files from others."""
+        """A fingerprint of the model: of its bytes, or of its skeleton and the stamps of its files."""
         import hashlib
 
         files = (self.origin.path, tuple(self.origin.data_stamps))
@@ -118,18 +118,18 @@ class CompileRequest:
 
 
 class Compiler(Protocol):
-    """Makes engines for one device. A test's substitute for a device brings its own."""
+    """Makes engines for one device. A test's substitute for a device has its own compiler."""
 
     def compile(self, request: CompileRequest) -> Engine:
         """Compiles a model.
 
         Raises:
-            InvalidDeviceError: the engine that the options name is not there.
-            WinMLError: no engine takes the model, or the options ask for what the device cannot do.
+            InvalidDeviceError: the engine that the options name is not available.
+            WinMLError: no engine accepts the model, or the device does not support the options.
         """
 
     def key(self, options: EngineOptions) -> Hashable:
-        """Equal for two sessions of a model if they may share an engine, as far as the device is concerned."""
+        """The device's part of an engine's key; equal if two sessions of a model may share an engine."""
 
     def session_lock(self) -> AbstractContextManager[object]:
-        """What a session holds while it talks to the device: nothing on the CPU."""
+        """The lock that a session holds while it uses the device; none on the CPU."""

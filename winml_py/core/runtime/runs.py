@@ -1,4 +1,4 @@
-"""What a run is made of, and what the runs of every engine share: stops, errors, copies, memory that is freed."""
+"""The values bound for a run, and the common parts of all engines' runs: stops, errors, copies, freeing memory."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from ..base.cancellation import Stop
 T = TypeVar("T")
 
 Value = Array | list[Any] | dict[Any, Any]
-"""A tensor (strings as an array of objects), a sequence or a map, as it goes into and comes out of an engine."""
+"""An input or output of an engine: a tensor (strings as an array of objects), a sequence or a map."""
 
 UNLOCKED = nullcontext()
-"""The lock of a device that needs none."""
+"""For devices that need no lock."""
 
 
 class Kept:
-    """What is bound to an output that stays in the device's memory: a run gives it as a `DeviceArray`.
+    """Bound to an output that stays in the device's memory: a run returns it as a `DeviceArray`.
 
-    Where the output's shape is fixed, later runs write the same memory again, until another `Kept` is bound.
+    If the output's shape is fixed, later runs overwrite the same memory, until another `Kept` is bound.
     """
 
 
 class Bound:
-    """What one evaluation is made of. One thread at a time binds to it and runs it.
+    """The values and memory for one evaluation. One thread at a time binds to it and runs it.
 
     Attributes:
-        inputs: values by name. Arrays are read in place, also what is written to them before a later run.
+        inputs: values by name. Each run reads the current contents of arrays.
         outputs: memory, or `Kept`, by name. The engine allocates the other outputs in each run, and the caller owns
             them.
-        lock: the session's, which an engine holds while it talks to a device.
-        version: counts what is bound anew.
-        natives: by engine, what it keeps for the next run, such as its I/O binding.
+        lock: the session's, which an engine holds while it uses a device.
+        version: counts the binds.
+        natives: by engine, the objects it keeps for the next run, such as its I/O binding.
     """
 
     __slots__ = ("inputs", "lock", "natives", "outputs", "version")
@@ -60,7 +60,7 @@ class Bound:
         self.version += 1
 
     def set_output(self, name: str, memory: Array | DeviceArray | Kept | None) -> None:
-        """Binds an output; None leaves it to the engine."""
+        """Binds an output; None lets the engine allocate it."""
         self.version += 1
         if memory is None:
             self.outputs.pop(name, None)
@@ -69,32 +69,32 @@ class Bound:
 
 
 def call(function: Callable[..., T], translate: Callable[[Exception], WinMLError], *arguments: object) -> T:
-    """Calls into a runtime. Errors become ours, without the frames that raised them.
+    """Calls into a runtime. Its errors become WinMLErrors, without the frames that raised them.
 
-    Those hold native sessions, which an error that somebody keeps would keep, too: they are freed here, where the
-    caller holds the lock of the device.
+    Those frames hold native sessions, which a stored error would keep alive: they are freed here, while the caller
+    holds the device's lock.
     """
     try:
         return function(*arguments)
-    except Exception as error:  # the runtimes raise classes that have no common base
+    except Exception as error:  # the runtimes' classes have no common base
         failure = translate(error).with_traceback(None)
     failure.__context__ = None
-    del function, arguments  # this frame is one of its frames
+    del function, arguments  # this frame is in the traceback
     try:
         raise failure
     finally:
-        del failure  # a frame and an error that hold each other would wait for the garbage collector
+        del failure  # a cycle of frame and error would wait for the garbage collector
 
 
 @contextmanager
 def translated_by(translate: Callable[[Exception], WinMLError]) -> Iterator[None]:
-    """Within the block, what a runtime raises becomes one of our errors.
+    """Within the block, errors of a runtime become WinMLErrors.
 
-    It is raised behind the `except`: then the runtime's error, whose frames hold native sessions, is not its context.
+    They are raised after the `except`: the runtime's error, whose frames hold native sessions, is not their context.
     """
     try:
         yield
-    except Exception as error:  # the runtimes raise classes that have no common base
+    except Exception as error:  # the runtimes' classes have no common base
         failure = translate(error)
     else:
         return
@@ -103,7 +103,7 @@ def translated_by(translate: Callable[[Exception], WinMLError]) -> Iterator[None
 
 @contextmanager
 def ended_by(stop: Stop, terminate: Callable[[], None]) -> Iterator[None]:
-    """Within the block, `stop` calls `terminate`; the error is ours, because each provider has another one for that."""
+    """Within the block, `stop` calls `terminate`; raises CanceledError in place of the providers' different errors."""
     with stop.on_request(terminate):
         try:
             yield
@@ -113,10 +113,10 @@ def ended_by(stop: Stop, terminate: Callable[[], None]) -> Iterator[None]:
 
 
 def require_open(native: T | None) -> T:
-    """What an engine has of the runtime until it is closed.
+    """Returns an engine's object of the runtime, which is None once the engine is closed.
 
     Raises:
-        ClosedError: if the engine was closed before the call, or during it.
+        ClosedError: the engine was closed before the call, or during it.
     """
     if native is None:
         raise ClosedError(
@@ -126,14 +126,14 @@ def require_open(native: T | None) -> T:
 
 
 def fill(outputs: Mapping[str, Any], fresh: dict[str, Any]) -> dict[str, Any]:
-    """Moves what a run gave into the host's arrays that outputs are bound to.
+    """Copies the results of a run into the host's arrays that are bound to outputs.
 
     Args:
-        outputs: what is bound, by the outputs' names.
-        fresh: what the run gave; loses those outputs.
+        outputs: the bound memory, by the outputs' names.
+        fresh: the results; the copied ones are removed.
 
     Returns:
-        The rest.
+        The other results.
 
     Raises:
         SizeMismatchError: an output does not fit its memory.
@@ -148,34 +148,34 @@ def fill(outputs: Mapping[str, Any], fresh: dict[str, Any]) -> dict[str, Any]:
 
 
 def wrong_output_shape(name: str, bound: tuple[int, ...], computed: tuple[int, ...]) -> SizeMismatchError:
-    """The error for an output that does not fit the memory it is bound to; its name is "" where nobody says it."""
+    """The error for an output that does not fit the memory it is bound to; its name is "" if unknown."""
     what = f"The model variable {name}" if name else "An output"
     return SizeMismatchError(
-        f"{what} was bound to memory of shape {bound}, and the model gave {computed}.",
-        hint="Bind an empty tensor (TensorFloat.create(), say), which takes the shape that comes.",
+        f"{what} was bound to memory of shape {bound}, but has the shape {computed}.",
+        hint="Bind an empty tensor (TensorFloat.create(), say), which takes any shape.",
     )
 
 
 class InputAddresses:
     """The arrays that a runtime reads by address: the inputs themselves, or copies of them.
 
-    A runtime is told an address and no strides: an array that is not C-contiguous is copied. A runtime may write an
-    output before it has read an input: an input in the memory of an output is copied.
+    A runtime gets an address without strides, so arrays that are not C-contiguous are copied. It may write an output
+    before it has read an input, so an input in the memory of an output is copied.
 
     Args:
-        takes_read_only: whether the runtime reads memory that cannot be written; otherwise that is copied, too.
+        takes_read_only: whether the runtime accepts read-only memory; otherwise that is copied, too.
 
     Attributes:
-        copies: pairs of what is bound, and the copy that is read.
+        copies: pairs of a bound array, and the copy that is read.
     """
 
     def __init__(self, takes_read_only: bool = True) -> None:
         self._takes_read_only = takes_read_only
-        self._read: dict[str, tuple[Array, Array]] = {}  # what is bound, and what is read
+        self._read: dict[str, tuple[Array, Array]] = {}  # the bound array, and the one that is read
         self.copies: list[tuple[Array, Array]] = []
 
     def renew(self, values: Mapping[str, Any], outputs: Collection[Array], bind: Callable[[str, Array], None]) -> None:
-        """Calls `bind` for each input that is read at another address than before."""
+        """Calls `bind` for each input whose address has changed."""
         for name, value in values.items():
             before, read = self._read.get(name, (None, None))
             flags = value.flags
@@ -184,19 +184,19 @@ class InputAddresses:
             if before is not value or is_copied is (read is value):
                 read = value.copy() if is_copied else value
                 bind(name, read)
-                self._read[name] = value, read  # lets go of those before, which the runtime reads no more
+                self._read[name] = value, read  # frees the previous arrays, which the runtime no longer reads
         self.copies = [pair for pair in self._read.values() if pair[0] is not pair[1]]
 
     def refresh(self) -> None:
-        """Before a run: the copies get what their arrays hold now."""
+        """Updates the copies from their arrays, before a run."""
         for value, copy in self.copies:
             np.copyto(copy, value)
 
 
 def trim_heap() -> None:
-    """Asks the C library to return freed memory to the system; only glibc keeps so much that this is needed.
+    """Makes the C library return freed memory to the system; only glibc keeps enough to need this.
 
-    Without it a closed session of hundreds of megabytes can stay resident for the life of the process.
+    Without it, hundreds of megabytes of a closed session can stay resident for the life of the process.
     """
     if sys.platform == "linux" and not sys.is_finalizing():
         import ctypes

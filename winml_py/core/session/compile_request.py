@@ -1,4 +1,4 @@
-"""Makes a compile request from a model and options, names the free sizes of both, and isolates what compiles it."""
+"""Makes a compile request from a model and options, with the free sizes of both, and isolates the compiler."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def compile_request(
     options: EngineOptions,
     stop: Stop | None = None,
 ) -> CompileRequest:
-    """What is to be compiled, with what a choice of engine needs to know.
+    """Returns what is to be compiled, with what the choice of an engine needs to know.
 
     Args:
         model: the model.
@@ -94,7 +94,7 @@ def _sizes(features: Iterable[FeatureDescriptor], header: Header, options: Engin
     }
     if options.batch_size is None:
         return sizes
-    for info in header.inputs:  # which alone says what a dimension is denoted as
+    for info in header.inputs:  # only the header has the denotations of dimensions
         if info.name in sizes and isinstance(info.type, TensorType):
             pairs = zip(sizes[info.name], info.type.dimensions or (), strict=True)
             is_batch = [(size, size < 0 and dimension.denotation == "DATA_BATCH") for size, dimension in pairs]
@@ -116,7 +116,7 @@ def override_features(features: Iterable[FeatureDescriptor], options: EngineOpti
     for name in shapes:
         if name not in names:
             raise InvalidArgumentError(
-                f"The options override the shape of {name!r}, and the model has no such input.",
+                f"The options override the shape of {name!r}, but the model has no such input.",
                 hint=f"Its inputs: {', '.join(names)}.",
             )
     return [_override_feature(feature, dict(options.dimensions), shapes.get(feature.name)) for feature in features]
@@ -127,7 +127,7 @@ def _override_feature(
 ) -> FeatureDescriptor:
     if not isinstance(feature, ShapedDescriptor):
         if override is not None:
-            raise InvalidArgumentError(f"The input {feature.name} is no tensor, and its shape cannot be overridden.")
+            raise InvalidArgumentError(f"Cannot override the shape of the input {feature.name}: it is not a tensor.")
         return feature
     named = feature.dimension_names or ("",) * len(feature.shape)
     pairs = zip(feature.shape, named, strict=True)
@@ -147,13 +147,12 @@ def _combine_shapes(feature: ShapedDescriptor, shape: tuple[int, ...], override:
             f"{list(feature.shape)}.",
             hint="Give one size for each dimension, and -1 where the model's stays.",
         )
-    # A free size is -1, so the larger one of a pair is the one that is stated. Pairs that contradict each other are
-    # refused above.
+    # A free size is -1, so the larger of a pair is the stated one. Contradictory pairs are refused above.
     return tuple(max(pair) for pair in zip(shape, override, strict=True))
 
 
 def with_dimensions(features: Iterable[FeatureDescriptor], options: EngineOptions) -> EngineOptions:
-    """The options, with overrides of the named dimensions among those that they fix by position.
+    """The options, with an override by name for each named dimension that they fix by position.
 
     Raises:
         InvalidArgumentError: as `override_features` does.
@@ -182,25 +181,25 @@ def require_known_dimensions(options: LearningModelSessionOptions, header: Heade
     for name in options.named_dimension_overrides:
         if name not in dimension_names:
             raise InvalidArgumentError(
-                f"The options override the dimension {name!r}, and no input of the model has it.",
+                f"The options override the dimension {name!r}, but no input of the model has it.",
                 hint=did_you_mean(name, dimension_names),
             )
 
 
-# Engines in a process of their own.
+# Engines in a separate process.
 
 
 def isolate(
     compiler: Compiler, isolation: Isolation, device: LearningModelDevice, functions: Sequence[CustomOperator]
 ) -> Compiler:
-    """A compiler that has the engine in a process of its own; a session without such a process does without all this.
+    """A compiler whose engine runs in a separate process; imported only for sessions that need one.
 
     Raises:
-        NotSupportedError: what is to be evaluated is in this process.
+        NotSupportedError: operators or the device are Python code of this process.
     """
     from ..runtime.isolated.engine import IsolatedCompiler
 
-    hint = "Set options.isolation = None, or run all of it in a process of the program's own."
+    hint = "Set options.isolation = None, or run the whole program in a separate process."
     if functions:
         names = ", ".join(str(operator) for operator in functions)
         raise NotSupportedError(f"The operators {names} are Python functions of this process.", hint=hint)

@@ -1,4 +1,4 @@
-"""LearningModelSessionOptions: how a session is compiled; each option is a `Setting`, and all of them fit in a file."""
+"""LearningModelSessionOptions: how a session is compiled; each option is a `Setting`, and a file can hold them all."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _read_only(items: dict[str, K]) -> Mapping[str, K]:
 
 
 def _sort_pairs(items: Mapping[str, object]) -> tuple[tuple[str, Any], ...]:
-    """In one order, so that equal options are equal keys; a size of 0 leaves a dimension free."""
+    """Sorts the pairs, so that equal options are equal keys; a size of 0 leaves a dimension free."""
     return tuple(sorted((key, value) for key, value in items.items() if value != 0))
 
 
@@ -67,7 +67,7 @@ def _engine_name(engine: str | None) -> str | None:
 
 
 def _texts(options: Mapping[str, object]) -> Mapping[str, str]:
-    """Options of the runtime's or a provider's as they take them: text, with 1 and 0 for True and False."""
+    """The options of the runtime or a provider as text, with 1 and 0 for True and False."""
     if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
         raise InvalidArgumentError(f"Options by keys are {options!r}.", hint="Write {key: value}.")
     return _read_only({key: str(int(value) if isinstance(value, bool) else value) for key, value in options.items()})
@@ -87,7 +87,7 @@ def _tuning(tuning: Tuning) -> Tuning:
 
 
 def _isolation(value: object) -> Isolation | None:
-    """What `isolation` is set to; a file of options has the fields of an `Isolation`."""
+    """The isolation for a value; a file of options has the fields of an `Isolation`."""
     if value is None or isinstance(value, Isolation):
         return value
     if value == "process":
@@ -100,7 +100,7 @@ def _isolation(value: object) -> Isolation | None:
 
 
 class LearningModelSessionOptions(Object):
-    """How a session is compiled. A session copies what it needs: later changes do not reach it.
+    """How a session is compiled. A session copies what it needs: later changes do not affect it.
 
     Passing a default options object is not the same as passing none: as in Windows ML,
     `batch_size_override` is 1 then, so dimensions denoted `DATA_BATCH` become 1.
@@ -114,7 +114,7 @@ class LearningModelSessionOptions(Object):
     """
 
     close_model_on_session_creation = Setting[bool, bool](lambda: False, bool)
-    """Whether the model is disposed of once the session is made, so that only the session holds what it needs."""
+    """Whether making the session disposes of the model, so that only the session holds memory."""
 
     allow_cpu_fallback = Setting[bool, bool](lambda: True, bool, "allow_cpu_fallback")
     """Whether nodes that a GPU's provider does not take may run on the CPU.
@@ -146,25 +146,25 @@ class LearningModelSessionOptions(Object):
     )
     """Threads that work together on one operator; by default the cores this process may use.
 
-    Use 1 when many sessions run side by side, or for models so small that threads cost more than they do.
+    Use 1 when many sessions run side by side, or for models so small that threads cost more than they save.
     """
 
     intra_op_thread_spinning = Setting[bool, bool](lambda: not is_confined(), bool, "intra_op_thread_spinning")
-    """Whether threads spin while they wait: lower latency, and a busy core between evaluations.
+    """Whether threads spin while they wait: lower latency, at the cost of a busy core between evaluations.
 
-    Default True, and False where the process is confined to some of the cores, or to a share of their time.
+    Default True; False if the process is confined to some of the cores, or to a share of their time.
     Switch it off when the process has other work to do on its cores. OpenVINO's own package has no such setting.
     """
 
     engine = Setting[str | None, str | None](lambda: None, _engine_name, "engine")
     """What runs the model: None (default), "onnxruntime", "openvino", the name of an installed provider, or "auto".
 
-    None is ONNX Runtime, on every processor; with `Precision.HALF`, engines that have it are tried. An engine that is
-    named is the one that runs, on all inputs. "auto" times the installed engines in turns on the inputs of the first
-    evaluation, and takes the fastest of those whose results agree to 1e-3; ties go to ONNX Runtime. The evaluations 1,
-    2, 4, 8 and 16 run on ONNX Runtime too: where the results differ, ONNX Runtime's are the answer, it runs the model
-    from then on, and an `EngineWarning` says so. What was the fastest is kept on disk (`winml-py doctor`); to find it
-    out takes some seconds: use "auto" for models that run often.
+    None is ONNX Runtime, on every processor; with `Precision.HALF`, engines that support it are tried. A named engine
+    runs all inputs. "auto" times the installed engines in interleaved runs on the inputs of the first evaluation, and
+    takes the fastest of those whose results agree to 1e-3; ties go to ONNX Runtime. The evaluations 1, 2, 4, 8 and 16
+    run on ONNX Runtime too: if the results differ, ONNX Runtime's are returned, it runs the model from then on, and an
+    `EngineWarning` says so. The choice is cached on disk (`winml-py doctor`); making it takes some seconds: use "auto"
+    for models that run often.
     """
 
     precision = Setting[Precision, Precision](
@@ -172,18 +172,18 @@ class LearningModelSessionOptions(Object):
     )
     """The arithmetic: `AUTO` (default), `FLOAT32` or `HALF`.
 
-    On a CPU, `AUTO` is float32, for float16 models too; with `engine="auto"` it is also float16 for a float16 model,
-    on a processor that computes in float16. `HALF` tries bfloat16 and float16 for every model, where an installed
-    engine (`winml-py[openvino]`) and the processor have them, and takes them if the results agree with float32 to 2e-2
-    and come sooner; they are checked as with "auto". On a GPU, `AUTO` runs float16 models in half precision if it has
-    that. `FLOAT32` is never less than float32: use it where the last digits count.
+    On a CPU, `AUTO` is float32, for float16 models too; with `engine="auto"` it may be float16 for a float16 model,
+    on a processor that computes in float16. `HALF` tries bfloat16 and float16 for every model, if an installed engine
+    (`winml-py[openvino]`) and the processor support them, and uses them if the results agree with float32 to 2e-2 and
+    they are faster; the results are checked as with "auto". On a GPU, `AUTO` runs float16 models in half precision if
+    the GPU supports it. `FLOAT32` is never less than float32: use it where the last digits count.
     """
 
     provider_options = Setting(lambda: _read_only({}), _texts, "provider_options", _sort_pairs)
-    """Options of the provider that runs the model, by its own keys: `cudnn_conv_use_max_workspace`, say.
+    """Options of the provider that runs the model, by the provider's keys: `cudnn_conv_use_max_workspace`, say.
 
-    A key that the provider does not have is refused when the session is made. Values become text, as the runtime
-    takes them; True and False become 1 and 0.
+    Making the session fails for a key that the provider does not know. Values become text; True and False become 1
+    and 0.
     """
 
     graph_capture = Setting[bool | None, bool | None](
@@ -192,7 +192,7 @@ class LearningModelSessionOptions(Object):
     """Whether a GPU records the work of an evaluation once and repeats it, which saves the time to submit it.
 
     None (default) records with WebGPU where that is possible: fixed shapes, tensors only, no node on the CPU, no
-    control flow. True makes what stands against it an error, and is how CUDA graphs are switched on; False never
+    control flow. True makes it an error if recording is not possible, and switches on CUDA graphs; False never
     records, and lets equal sessions share one engine on the GPU.
     """
 
@@ -200,25 +200,24 @@ class LearningModelSessionOptions(Object):
     """Settings that seldom need changing: see `Tuning`."""
 
     session_config = Setting(lambda: _read_only({}), _texts, "session_config", _sort_pairs)
-    """Entries of ONNX Runtime's session configuration, by its own keys: `session.use_deterministic_compute`, say.
+    """Entries of ONNX Runtime's session configuration, by its keys: `session.use_deterministic_compute`, say.
 
-    For what no other option has. They are set last, so that they count where another option sets the same. ONNX
-    Runtime ignores a key that it does not know. An engine that is not ONNX Runtime's takes none. True and False become
-    1 and 0.
+    For settings that no other option covers. They are set last and override the other options. ONNX Runtime ignores
+    keys that it does not know. Engines other than ONNX Runtime accept none. True and False become 1 and 0.
     """
 
     run_config = Setting(lambda: _read_only({}), _texts, "run_config", _sort_pairs)
-    """Entries of ONNX Runtime's run configuration, which every evaluation is given: `qnn.htp_perf_mode`, say.
+    """Entries of ONNX Runtime's run configuration, for every evaluation: `qnn.htp_perf_mode`, say.
 
-    Entries that a session sets itself, for recorded work and for waiting, are refused. Each costs some microseconds an
-    evaluation.
+    Entries that a session sets itself, for recorded work and for waiting, are refused. Each costs some microseconds
+    per evaluation.
     """
 
     log_severity = Setting(lambda: "fatal", _log_severity, "log_severity")
-    """From which severity on ONNX Runtime writes its log of the session to stderr.
+    """The least severity of the messages about the session that ONNX Runtime logs to stderr.
 
-    "verbose", "info", "warning", "error" or "fatal" (default: its words are in our errors). An engine that is not ONNX
-    Runtime's has no such log.
+    "verbose", "info", "warning", "error" or "fatal" (default: errors quote ONNX Runtime's messages). Other engines
+    have no such log.
     """
 
     weights = Setting[Weights, Weights](
@@ -226,33 +225,33 @@ class LearningModelSessionOptions(Object):
     )
     """Where the weights of a large model are: `SHARED` (default) or `PRIVATE`.
 
-    `SHARED`: the first session on the CPU over a model file of 16 MB of weights and more writes them, optimised,
-    to the cache folder; it and all later ones map that file. They start in a fraction of the time and hold one copy
-    together, whatever their threads and arenas are. It takes up to twice the weights on disk.
-    Replace model files by renaming: to change a mapped file in place is undefined. What OpenVINO compiled of a model
-    file of 256 KB and more is kept there, too, and what TensorRT and other providers compiled of any.
+    `SHARED`: the first CPU session of a model file with 16 MB of weights or more writes them, optimised, to the cache
+    folder; it and all later ones map that file. They start in a fraction of the time and share one copy, even with
+    different threads and arenas. The file takes up to twice the size of the weights on disk.
+    Replace model files by renaming: changing a mapped file in place has undefined results. The cache folder also holds
+    models that OpenVINO compiled (from files of 256 KB or more) and models that TensorRT and other providers compiled.
 
-    `PRIVATE`: nothing is mapped or written. Use it where files may be changed in place, where the disk is
-    slower than the work, or for a model that is run once.
+    `PRIVATE`: nothing is mapped or written. Use it if files may be changed in place, if the disk is slower than
+    compiling, or for a model that is run once.
     """
 
     profiling = Setting[bool, bool](lambda: False, bool, "is_profiled")
     """Whether the time of each node is recorded, for `session.end_profiling(path)`. Default False.
 
-    Costs some microseconds a node, and memory for each evaluation: for measuring, not for work.
+    Costs some microseconds per node, and memory for each evaluation: for measuring, not for production.
     """
 
     isolation = Setting[Isolation | None, Isolation | str | Mapping[str, Any] | None](
         lambda: None, _isolation, "isolation"
     )
-    """Whether the engine lives in a process of its own: None (default), "process", or an `Isolation` with limits.
+    """Whether the engine runs in a separate process: None (default), "process", or an `Isolation` with limits.
 
-    For models of strangers: some models end the process that compiles or evaluates them. With a process of its own,
-    that is an `EngineLostError`, and `session.is_lost` is True then; another session of the model works. A time limit
-    also ends a kernel that runs: where the run has not stopped half a second later, the process is killed, and the
-    session is dead. Starting the process takes about half a second, and an evaluation some tens of microseconds more,
-    and a copy of each input and output. Not with operators in Python. On a GPU, tensors stay in the
-    host's memory. docs/security.md says what is promised.
+    For untrusted models: some models crash the process that compiles or evaluates them. In a separate process, that
+    raises an `EngineLostError` and sets `session.is_lost`; a new session of the model works. A time limit also ends a
+    running kernel: if the run has not stopped half a second later, the process is killed, and the session is unusable.
+    Starting the process takes about half a second; an evaluation takes some tens of microseconds more, and copies each
+    input and output. Operators in Python cannot be isolated. On a GPU, tensors stay in the host's memory.
+    docs/security.md says what is promised.
     """
 
     def __init__(self) -> None:
@@ -275,19 +274,19 @@ class LearningModelSessionOptions(Object):
     def override_named_dimension(self, name: str, dimension: int, /) -> None:
         """Fixes a named free dimension, which lets the engine plan ahead; 0 leaves it free.
 
-        Names are case-sensitive; the session refuses one that no input of the model has. Setting a name again replaces
-        its size.
+        Names are case-sensitive; making the session fails if no input has the name. Setting a name again replaces its
+        size.
         """
         self.named_dimension_overrides = {**self.named_dimension_overrides, name: dimension}
 
     def override_input_shape(self, name: str, shape: Sequence[int], /) -> None:
         """Fixes the free dimensions of an input by position, also those without a name; -1 leaves one as it is.
 
-        Pictures that are bound to it are scaled to the sizes that are given here. Setting an input again replaces its
-        shape.
+        Pictures bound to the input are scaled to these sizes. Setting an input again replaces its shape.
 
         Raises:
-            InvalidArgumentError: no shape. The session says so if the model has no such input, or fixes another size.
+            InvalidArgumentError: not a shape. Making the session raises it if the model has no such input, or fixes
+                another size.
 
         Example:
             >>> from winml_py import LearningModelSessionOptions
@@ -310,11 +309,11 @@ class LearningModelSessionOptions(Object):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object], /) -> LearningModelSessionOptions:
-        """Options with these settings, as `to_dict` gives them; what is not named keeps its default.
+        """Options with these settings, as `to_dict` returns them; other settings keep their defaults.
 
         Raises:
             TypeError: a value of another type.
-            InvalidArgumentError: a setting that is not known here, or a value that means nothing.
+            InvalidArgumentError: an unknown setting, or an invalid value.
         """
         options = cls()
         for key, value in values.items():
@@ -325,11 +324,11 @@ class LearningModelSessionOptions(Object):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str] | IO[Any]) -> LearningModelSessionOptions:
-        """The options in a file, or an open one, that `save`, or `winml-py tune --output`, wrote.
+        """The options in a file, given by path or open, that `save` or `winml-py tune --output` wrote.
 
         Raises:
             StorageNotFoundError: there is no such file.
-            InvalidArgumentError: if the file does not hold session options, or holds a setting that is not known here.
+            InvalidArgumentError: the file does not hold session options, or holds an unknown setting.
         """
         try:
             return cls.from_dict(read_options(path))
@@ -347,7 +346,7 @@ class LearningModelSessionOptions(Object):
 
         Args:
             path: of the file.
-            notes: what shall stand beside them, for people; ready for JSON. `load` does not read it.
+            notes: comments for people, ready for JSON. `load` does not read them.
 
         Raises:
             StorageNotFoundError: there is no such folder.
@@ -384,7 +383,7 @@ SETTINGS = settings_of(LearningModelSessionOptions)
 
 
 def engine_options(options: LearningModelSessionOptions | None) -> EngineOptions:
-    """What the engine needs of the options: none at all leaves the batch free, as in Windows ML."""
+    """The engine's part of the options; without options the batch stays free, as in Windows ML."""
     if options is None:
         return EngineOptions(intra_op_num_threads=usable_cores(), intra_op_thread_spinning=not is_confined())
     values = vars(options)
@@ -420,6 +419,6 @@ def read_options(source: str | os.PathLike[str] | IO[Any]) -> dict[str, Any]:
 
 def _not_options(source: str | os.PathLike[str] | IO[Any], error: Exception) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"{name_of(source)}: It holds no session options: {error}.",
+        f"{name_of(source)}: This is not a file of session options: {error}.",
         hint="Write it with options.save(path), or `winml-py tune`.",
     )

@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 class LearningModelSession(Closeable, CompiledModel):
     """A model compiled for a device.
 
-    Sessions of the same model, CPU and equal options share one engine: one copy of the weights and one
-    thread pool. A CPU session takes no lock: threads evaluate at the same time, each with its own binding.
-    A GPU session holds a lock while it talks to the device: one of its own, or with WebGPU one for all sessions there.
-    A session that cannot be made on its device is an error: nothing falls back to another one.
-    A session belongs to the process that made it: after a fork, the child makes its own, from the same model.
+    Sessions of the same model on the CPU with equal options share one engine: one copy of the weights and one
+    thread pool. A CPU session takes no lock: threads evaluate concurrently, each with its own binding.
+    A GPU session holds a lock while it uses the device; with WebGPU, all sessions on the device share one lock.
+    If a session cannot be made on its device, that is an error: nothing falls back to another device.
+    A session belongs to the process that made it: after a fork, make one in the child, from the same model.
 
     Args:
         model: the model; it may be disposed of once the session is made.
@@ -53,11 +53,11 @@ class LearningModelSession(Closeable, CompiledModel):
         ModelDisposedError: the model has been disposed.
         CorruptModelError: the graph is invalid.
         ModelVersionError: the model's opset or IR version is newer than the runtime knows.
-        NotSupportedError: the model uses operators that nobody here runs, or that the provider leaves to the CPU
-            where the options forbid that.
-        InvalidDeviceError: the engine that the options name is not there.
-        InvalidArgumentError: an argument of another type, options that contradict each other, or that override a
-            dimension which the model does not have.
+        NotSupportedError: the model uses operators that no engine runs, or that the provider leaves to the CPU
+            although the options forbid that.
+        InvalidDeviceError: the engine that the options name is not available.
+        InvalidArgumentError: an argument of the wrong type, or options that contradict each other or override a
+            dimension that the model does not have.
         ModelNotFoundError: the model's file, or one with its weights, is gone.
 
     Example:
@@ -98,7 +98,7 @@ class LearningModelSession(Closeable, CompiledModel):
         if options is not None and options.close_model_on_session_creation:
             model.dispose()
 
-    if not TYPE_CHECKING:  # checkers find the wrong name themselves
+    if not TYPE_CHECKING:  # type checkers report wrong names themselves
 
         def __getattr__(self, name: str) -> None:
             hint = " Write session.evaluate_features({name: value}).outputs." if name == "run" else ""
@@ -112,9 +112,9 @@ class LearningModelSession(Closeable, CompiledModel):
         device: LearningModelDevice | None = None,
         options: LearningModelSessionOptions | None = None,
     ) -> AsyncOperation[LearningModelSession]:
-        """Starts to make a session in a thread: await it, or call `get()` on the operation.
+        """Starts making a session in a thread: await it, or call `get()` on the operation.
 
-        Cancelling the task that awaits it, or the operation, stops the compilation as soon as ONNX Runtime looks.
+        Cancelling the task that awaits it, or the operation, stops the compilation when ONNX Runtime next checks.
         """
         return AsyncOperation(lambda stop: cls(model, device, options, _stop=stop))
 
@@ -124,14 +124,14 @@ class LearningModelSession(Closeable, CompiledModel):
             compiler = isolate(compiler, options.isolation, self._device, content.operators.functions)
         options = with_dimensions(model.input_features, options)
         features = override_features(content.inputs, options)
-        source = content.open()  # a disposed model is refused, also where another session has the engine
-        unique_key = object() if options.is_profiled else None  # a profile is of one session
+        source = content.open()  # refuses a disposed model, even if another session has the engine
+        unique_key = object() if options.is_profiled else None  # a profile belongs to one session
 
         def compile_engine() -> Engine:
             request = compile_request(model, source, features, options, stop)
             if not content.operators.functions:
                 return compiler.compile(request)
-            from ..runtime.custom.compile import compile_custom  # sessions without such operators do without it
+            from ..runtime.custom.compile import compile_custom  # only sessions with such operators need it
 
             return compile_custom(request, content.operators.functions, compiler.compile)
 
@@ -140,7 +140,7 @@ class LearningModelSession(Closeable, CompiledModel):
 
     @property
     def model(self) -> LearningModel:
-        """The model it was made from; its properties stay readable."""
+        """The model it was made from; its properties remain readable."""
         return self._model
 
     @property
@@ -150,8 +150,8 @@ class LearningModelSession(Closeable, CompiledModel):
 
     @property
     def evaluation_properties(self) -> PropertySet:
-        """Free-form properties. Only the presence of `EnableDebugOutput` has an effect: each evaluation then writes
-        what goes in and comes out to the logger `winml_py`, at level DEBUG.
+        """Free-form properties. Only the presence of `EnableDebugOutput` has an effect: each evaluation then logs its
+        inputs and outputs to the logger `winml_py`, at level DEBUG.
         """
         return self._properties
 
@@ -167,42 +167,42 @@ class LearningModelSession(Closeable, CompiledModel):
     def engine(self) -> str:
         """What runs the model: "onnxruntime" is its CPU provider, else the provider's name.
 
-        "undecided" where the options leave a choice, until the first evaluation decides.
+        It is "undecided" if the options leave a choice, until the first evaluation makes it.
         """
         return self._private_state.engine.explanation.engine
 
     @property
     def precision(self) -> Precision:
-        """The arithmetic it computes in: `FLOAT32` or `HALF`; `AUTO` while the first evaluation has yet to decide."""
+        """The arithmetic it computes in: `FLOAT32` or `HALF`; `AUTO` until the first evaluation decides."""
         return self._private_state.engine.explanation.precision
 
     def explain(self) -> Explanation:
-        """Why this engine and precision were taken, with what was measured; `print` it."""
+        """The reasons for this engine and precision, with the measurements; `print` it."""
         return self._private_state.engine.explanation
 
     @property
     def placement(self) -> list[PlacedNode]:
         """Which provider runs which node of the optimised graph: node, operator, provider.
 
-        On a GPU, nodes of `CPUExecutionProvider` are those that its provider does not take. What TensorRT does not
-        take goes to CUDA first, and has its name.
+        On a GPU, nodes of `CPUExecutionProvider` are those that its provider does not support. Nodes that TensorRT does
+        not support go to CUDA first, and are listed as CUDA's.
 
         Raises:
-            IllegalCallError: the first evaluation has yet to decide on the engine.
+            IllegalCallError: the first evaluation has not chosen the engine yet.
         """
         return self._private_state.engine.placement()
 
     def end_profiling(self, path: str | os.PathLike[str], /) -> None:
-        """Writes what each node took since the session was made, and records no more; see `options.profiling`.
+        """Writes the time of each node since the session was made, and stops recording; see `options.profiling`.
 
         Called again, it writes the same to another file.
 
         Args:
-            path: of the file to write: a trace in Chrome's format, which Perfetto and `chrome://tracing` show. Times
-                are microseconds.
+            path: the file to write: a trace in Chrome's format, for Perfetto and `chrome://tracing`. Times are in
+                microseconds.
 
         Raises:
-            IllegalCallError: nothing is recorded.
+            IllegalCallError: the session does not record.
             StorageNotFoundError: there is no such folder.
             StorageAccessError: the file cannot be written.
         """
@@ -212,59 +212,59 @@ class LearningModelSession(Closeable, CompiledModel):
             write_whole(path, engine.end_profiling())
 
     def upload(self, value: object, /) -> Tensor:
-        """A tensor with a copy of an array or a tensor in the memory of the session's GPU, to bind again and again.
+        """Copies an array or a tensor to the memory of the session's GPU, as a tensor to bind repeatedly.
 
         Raises:
-            InvalidDeviceError: the session's device has no memory of its own.
-            InvalidBindingError: the value is no array of a type that tensors have.
+            InvalidDeviceError: the session's device has no separate memory.
+            InvalidBindingError: the value is not an array of a type that tensors have.
         """
         engine = self._private_state.engine
         if engine.location is None:
             raise InvalidDeviceError(
-                f"The session runs on {self._device.name}, which has no memory of its own.",
+                f"The session runs on {self._device.name}, which has no separate memory.",
                 hint="Bind the array itself.",
             )
         tensor = as_tensor(value)
         if tensor is None or isinstance(tensor, TensorString):
-            raise InvalidBindingError(f"{type_name(value)} is no tensor of numbers.", hint="Pass an array.")
+            raise InvalidBindingError(f"Expected an array of numbers, got {type_name(value)}.", hint="Pass an array.")
         with self._private_state.lock:
             return on_device(type(tensor), engine.upload(tensor.to_numpy()))
 
     @property
     def is_lost(self) -> bool:
-        """Whether the device has gone, or the process of an isolated engine.
+        """Whether the device, or the process of an isolated engine, was lost.
 
-        Then the session is dead: make another one, on a new device where that has gone.
+        The session is then unusable: make another; if the device was lost, on a new device.
         """
         return self._private_state.is_lost
 
     def evaluate(
         self, binding: LearningModelBinding, correlation_id: str = "", /, *, timeout: float | None = None
     ) -> LearningModelEvaluationResult:
-        """Runs the model on what is bound. All outputs are computed; bound ones are written in place.
+        """Runs the model on the bound values. All outputs are computed; bound ones are written in place.
 
-        The same binding can be evaluated again: inputs are reused, bound outputs are written again. After a run that an
-        error or a stop has ended, no numbers of an earlier run are read by mistake: until a run succeeds, bound tensors
-        and pictures say that they are invalid, lists and dicts are empty, and arrays hold NaN, or of integers the least
-        of their type (the largest, where none is below 0). Arrays of booleans keep what they hold. A run
-        that was refused before it began leaves everything as it was.
+        The same binding can be evaluated again: inputs are reused, bound outputs are overwritten. If an error or a stop
+        ends a run, bound outputs are invalid until a run succeeds: reading tensors and pictures raises an error, lists
+        and dicts are empty, and arrays are filled with NaN, or for integers with the least value of their type (the
+        largest, if unsigned). Arrays of booleans keep their values. A run that is refused before it begins changes
+        nothing.
 
         Args:
             binding: made for this session.
-            correlation_id: given back in the result.
-            timeout: seconds after which the run is stopped, at the next node boundary: a running kernel goes on to
-                its end, unless the session is isolated. Costs some tens of microseconds.
+            correlation_id: returned in the result.
+            timeout: seconds after which the run is stopped, at the next node boundary: a running kernel finishes first,
+                unless the session is isolated. Costs some tens of microseconds.
 
         Raises:
             ClosedError: the session has been closed.
-            IllegalCallError: another process made the session, and this one was forked from it.
-            InvalidArgumentError: the binding is another session's, or the timeout is no number of seconds.
-            EvaluationTimeoutError: the time was up.
+            IllegalCallError: the session was made in another process, from which this one was forked.
+            InvalidArgumentError: the binding is another session's, or the timeout is not a number of seconds.
+            EvaluationTimeoutError: the time limit was exceeded.
             MissingInputError: an input has not been bound.
             SizeMismatchError: an output does not fit the memory it is bound to.
-            EvaluationError: an operator failed; the message has the engine's words.
-            DeviceLostError: the device has gone; so has the session.
-            EngineLostError: the process of an isolated session's engine has ended; the session is dead.
+            EvaluationError: an operator failed; the message quotes the engine's.
+            DeviceLostError: the device was lost; the session is unusable.
+            EngineLostError: the engine process of an isolated session has ended; the session is unusable.
         """
         _require_text(correlation_id)
         return self._run_limited(self._evaluation_of(binding), correlation_id, timeout)
@@ -274,11 +274,11 @@ class LearningModelSession(Closeable, CompiledModel):
     ) -> AsyncOperation[LearningModelEvaluationResult]:
         """Starts `evaluate` in a thread: await the result, or call `get()` on it.
 
-        Cancelling the task that awaits it stops the run at the next node boundary; a running kernel goes on
-        to its end. Evaluations of different bindings run at the same time, those of one binding take turns.
+        Cancelling the task that awaits it stops the run at the next node boundary; a running kernel finishes
+        first. Evaluations of different bindings run concurrently, those of one binding take turns.
 
         Raises:
-            ClosedError: the session has been closed. Everything else is raised by the operation.
+            ClosedError: the session has been closed. The operation raises all other errors.
         """
         evaluation = self._evaluation_of(binding)
         self._private_state.require_open()
@@ -287,19 +287,19 @@ class LearningModelSession(Closeable, CompiledModel):
     def evaluate_features(
         self, features: Mapping[str, object], correlation_id: str = "", /, *, timeout: float | None = None
     ) -> LearningModelEvaluationResult:
-        """Evaluates values by name: of all inputs, and of outputs that are to be written in place.
+        """Evaluates values by name: all inputs, and outputs to write in place.
 
-        Nothing is kept for the next call: what is not passed is missing, and each result has separate memory.
+        Each call is separate: it needs all inputs, and its results have separate memory.
 
         Args:
             features: values by the names of inputs and outputs, each as `LearningModelBinding.bind` takes it. For an
                 input that is an image, the path of a picture file or its bytes will do.
-            correlation_id: given back in the result.
-            timeout: as for `evaluate`; it counts from the end of the bind.
+            correlation_id: returned in the result.
+            timeout: as for `evaluate`; it starts after the bind.
 
         Raises:
-            InvalidArgumentError: the features are no mapping, or the timeout is no number of seconds.
-            EvaluationTimeoutError: the time was up.
+            InvalidArgumentError: the features are not a mapping, or the timeout is not a number of seconds.
+            EvaluationTimeoutError: the time limit was exceeded.
             WinMLError: as `LearningModelBinding.bind` and `evaluate` do.
         """
         _require_text(correlation_id)
@@ -309,18 +309,18 @@ class LearningModelSession(Closeable, CompiledModel):
     def evaluate_features_async(
         self, features: Mapping[str, object], correlation_id: str = "", /
     ) -> AsyncOperation[LearningModelEvaluationResult]:
-        """Starts `evaluate_features` in a thread, pictures and all: decoding, tensorizing and binding are done there.
+        """Starts `evaluate_features` in a thread, which also decodes, tensorizes and binds.
 
-        Leave the values alone until the operation is done. Cancelling it works as with `evaluate_async`.
+        Do not change the values until the operation is done. Cancelling it works as with `evaluate_async`.
 
         Args:
             features: as for `evaluate_features`. For an input that is an image, the path of a picture file or its bytes
                 will do: the thread loads it.
-            correlation_id: given back in the result.
+            correlation_id: returned in the result.
 
         Raises:
-            WinMLError: as `evaluate_features`, for what shows before a picture is decoded: a closed session, unknown
-                names, other types and shapes. Everything else is raised by the operation.
+            WinMLError: as `evaluate_features`, for errors found before a picture is decoded: a closed session, unknown
+                names, wrong types and shapes. The operation raises all other errors.
 
         Example:
             >>> from winml_py import LearningModel, LearningModelSession
@@ -353,37 +353,37 @@ class LearningModelSession(Closeable, CompiledModel):
         Args:
             inputs: an iterable of items, or one item. An item is a mapping of names to values, or for a model of one
                 input the value itself; a picture's path, bytes or open file; the path of an array (.npy) or a table
-                (.csv). A folder stands for the pictures in it, a pattern (`photos/**/*.jpg`) for its files, both in
-                natural order: 2 before 10; the path of a video, or a `VideoReader`, for its frames. Items are taken as
-                late as can be.
-            concurrency: threads; by default the cores this process may use. It is worth most with
-                `options.intra_op_num_threads = 1`: then each thread has a core of its own.
-            batch: how many items to evaluate together, at most; the model's first sizes must be free. Items whose
-                pictures or tensors do not fit each other are evaluated one by one. The items of the session's first
-                batch are also evaluated one by one: where a result differs by more than 2 %, the stream ends with an
+                (.csv). A folder yields its pictures, a pattern (`photos/**/*.jpg`) its files, both in natural order:
+                2 before 10; the path of a video, or a `VideoReader`, yields its frames. Items are taken as late as
+                possible.
+            concurrency: threads; by default the cores this process may use. It helps most with
+                `options.intra_op_num_threads = 1`: then each thread has a separate core.
+            batch: how many items to evaluate together, at most; the model's first dimensions must be free. Items whose
+                pictures or tensors have different shapes are evaluated one by one. The items of the session's first
+                batch are also evaluated one by one: if a result differs by more than 2 %, the stream ends with an
                 `InvalidArgumentError`, because the model mixes the items of a batch. Later batches are not compared.
-            contract: how pictures become the inputs that it fits, in place of what the model states.
+            contract: how pictures become the inputs that it fits, in place of the model's contract.
             fast_decode: as for `ImageFeatureValue.load`; pictures of a batch are decoded whole.
-            progress: called with the number of results, and that of all as far as it is known, or None; in order, by
-                the thread that takes the results.
-            devices: where to run; this session serves its own device, and sessions for the others are made, and closed
-                with the stream. The CPU tensorizes, and whichever is free evaluates. One that is lost gives its items
-                to the others.
-            copy: whether arrays, tensors and pictures are copied before `inputs` is asked for more, because it may read
-                the next item into the same memory (`camera.read(frame)`, `readinto`). False says that each item keeps
-                memory of its own. Paths, bytes, a `VideoReader`'s frames, and the items of a list or tuple are never
-                copied; nor are arrays that outputs are written to, and arrays on a GPU are copied there.
+            progress: called with the number of results, and the total or None if it is unknown; in order, by the thread
+                that takes the results.
+            devices: where to run; this session serves its own device, and the stream makes, and at its end closes,
+                sessions for the others. The CPU tensorizes, and any free device evaluates. The items of a lost device
+                go to the others.
+            copy: whether to copy arrays, tensors and pictures before taking the next item, which `inputs` may read into
+                the same memory (`camera.read(frame)`, `readinto`). Pass False if each item has separate memory. Paths,
+                bytes, a `VideoReader`'s frames, and the items of a list or tuple are never copied; nor are arrays that
+                outputs are written to. Arrays on a GPU are copied there.
 
         Returns:
             An iterator of results in the order of the inputs, for `for` and for `async for`; each has its `source` and
-            `index`. An item that fails gives a result whose `succeeded` is False and whose `error` says why; the others
-            go on. What `inputs` itself raises comes after the results of what it gave before. A session that is closed,
-            and the loss of all devices, end the iteration with `ClosedError` and `DeviceLostError`.
+            `index`. An item that fails yields a result whose `succeeded` is False and whose `error` says why; the
+            others go on. An error that `inputs` raises comes after the results of the items before it. Closing the
+            session ends the iteration with `ClosedError`, the loss of all devices with `DeviceLostError`.
 
         Raises:
             ClosedError: the session has been closed.
-            InvalidArgumentError: a number below 1, a batch where the model has none, a contract that fits no input, no
-                device or one twice, or a single folder or pattern without files.
+            InvalidArgumentError: a number below 1, a batch although the model takes none, a contract that fits no
+                input, no device, a repeated device, or a single folder or pattern without files.
             PictureError: a single video that cannot be opened.
             WinMLError: a session on one of the devices cannot be made.
 
@@ -405,8 +405,8 @@ class LearningModelSession(Closeable, CompiledModel):
     def close(self) -> None:
         """Frees the engine, unless another session shares it, when the last run in flight returns.
 
-        Twice is harmless. Model, device and results stay readable. In a forked process it leaves the parent's engine
-        alone.
+        Calling it twice is harmless. Model, device and results remain readable. In a forked process, the parent's
+        engine is not affected.
         """
         self._private_state.close()
 
@@ -431,7 +431,7 @@ class LearningModelSession(Closeable, CompiledModel):
         return "closed" if compiled.is_closed else "lost" if compiled.is_lost else ""
 
     def _require_mapping(self, features: object) -> None:
-        if not isinstance(features, (dict, Mapping)):  # the first is quick to ask
+        if not isinstance(features, (dict, Mapping)):  # the check for dict is faster
             name = next((feature.name for feature in self.model.input_features), "name")
             raise InvalidArgumentError(
                 f"Expected a dict of input names and values, got {type_name(features)}.",
@@ -468,9 +468,9 @@ class LearningModelSession(Closeable, CompiledModel):
 
 
 def _require_text(correlation_id: object) -> None:
-    """Refuses a correlation id that is no text: it may be meant as a time limit, which would be ignored."""
+    """Refuses a correlation id that is not a str: it may be meant as a time limit, which would be ignored."""
     if not isinstance(correlation_id, str):
         raise InvalidArgumentError(
-            f"The correlation id is {correlation_id!r}, and a text is expected.",
-            hint="A time limit is named: timeout=0.5.",
+            f"Expected a str as correlation id, got {correlation_id!r}.",
+            hint="Pass a time limit by name: timeout=0.5.",
         )

@@ -1,4 +1,4 @@
-"""A setting: an attribute that is checked when it is set, and that knows what files and engines make of it."""
+"""A setting: an attribute that checks values, and converts them for files and engines."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ S = TypeVar("S")
 
 
 class Setting(Generic[T, S]):
-    """A descriptor: reading gives the value, writing checks it, and the table says what engines and files make of it.
+    """A descriptor: reading returns the value, writing checks it, and the arguments say how engines and files have it.
 
     Programs read a `T`, and set an `S`. The value is in the options' `__dict__`, under the setting's name in files.
 
     Args:
         default: makes the value of new options.
-        check: gives the value to keep for what a program sets, or raises an error of ours.
+        check: converts what a program sets, or raises a WinMLError.
         engine: the field of `EngineOptions` that it becomes; "" for none.
-        for_engine: from the value to that field.
+        for_engine: converts the value for that field.
         key: its name in files; by default the attribute's.
     """
 
@@ -62,12 +62,11 @@ class Setting(Generic[T, S]):
         return dict(value) if isinstance(value, Mapping) else value
 
     def from_json(self, value: Any) -> T:
-        """The value for what JSON has.
+        """The value from JSON.
 
         Raises:
             TypeError: a value of another type.
-            InvalidArgumentError: no member of the enum is called so, the dataclass has no such field, or as the check
-                does.
+            InvalidArgumentError: the enum has no such member, the dataclass has no such field, or the check raises it.
         """
         default: Any = self.default()
         if isinstance(default, IntEnum):

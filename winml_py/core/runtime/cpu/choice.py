@@ -1,8 +1,8 @@
-"""Which engines a session on the CPU may run on: what the options ask for, and what the hardware has.
+"""The engines that a session on the CPU may run on, by the options and the hardware.
 
-Without options it is ONNX Runtime, on every processor. An engine that is named is the one that runs. Where the options
-leave a choice (`engine="auto"`, or half precision), the program's own inputs decide (`decision.py`, `chosen.py`). The
-table of all cases is in docs/engines.md, and `tests/core/runtime/test_engine_table.py` walks through it.
+Without options it is ONNX Runtime, on every processor. A named engine is the one that runs. If the options leave a
+choice (`engine="auto"`, or half precision), the program's inputs decide (`decision.py`, `chosen.py`). The table of all
+cases is in docs/engines.md; `tests/core/runtime/test_engine_table.py` tests each.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ AUTO = "auto"
 
 
 class CpuCompiler:
-    """Compiles for the CPU, on whichever engine the options ask for."""
+    """Compiles for the CPU, on the engine that the options request."""
 
     def compile(self, request: CompileRequest) -> Engine:
-        """Compiles a model, on the engine and in the precision that the options ask for.
+        """Compiles a model, on the engine and in the precision that the options request.
 
         Raises:
-            InvalidDeviceError: the engine that is asked for is not there.
-            NotSupportedError: the engine that is named never does what the options ask for.
-            WinMLError: the engine does not take the model.
+            InvalidDeviceError: the named engine is not available.
+            NotSupportedError: the named engine does not support the options.
+            WinMLError: the engine does not accept the model.
         """
         if request.options.graph_capture:
             raise NotSupportedError(
-                "Work is recorded by GPUs alone, and the session is for the CPU.",
+                "Only GPUs record their work, but the session is for the CPU.",
                 hint="Set options.graph_capture = None.",
             )
         allowed = _allowed_targets(request)
-        # Here, and not only where a provider gets them: "auto" may compile two engines before it comes to that.
+        # Here, and not only where a provider gets them: before that, "auto" may compile two engines.
         require_option_keys(allowed.targets[0].provider, dict(request.options.provider_options))
         if len(allowed.targets) > 1:
             return ChosenEngine(request.options, CpuChoice(request, allowed.targets))
@@ -55,21 +55,21 @@ class CpuCompiler:
         return engine
 
     def key(self, options: EngineOptions) -> Hashable:
-        """There is one CPU: all sessions with equal options share an engine."""
+        """None: sessions with equal options share an engine, because there is one CPU."""
         return "cpu"
 
     def session_lock(self) -> AbstractContextManager[object]:
-        """None: bindings of one engine run at the same time, and each has a lock of its own against a race on it."""
+        """No lock: bindings of one engine run concurrently, and each has a separate lock."""
         return UNLOCKED
 
 
 @dataclass(frozen=True)
 class _AllowedTargets:
-    """What the options allow.
+    """The targets that the options allow.
 
     Attributes:
-        targets: the reference, which ties go to, and others.
-        reason: why there is no other, where there is none.
+        targets: the reference, which wins ties, and its rivals.
+        reason: why there is no rival, if there is none.
     """
 
     targets: list[Target]
@@ -88,9 +88,9 @@ def _allowed_targets(request: CompileRequest) -> _AllowedTargets:
     others += [half for device in devices for half in _halves(device) if half.half_type in types]
     if not others:
         missing = "no installed engine computes in half precision on this processor"
-        nothing = "there is no other engine for such a model here"
+        nothing = "no other installed engine accepts the model"
         return _AllowedTargets([Target()], reason or (missing if devices and types else nothing))
-    # In the order in which they say why: what gave wrong answers before, then what there is no memory for.
+    # In the order of their reasons: earlier wrong answers, then a lack of memory.
     refused = {target: refusal(request, target) for target in others}
     others = [target for target in others if not refused[target]]
     problem = next(filter(None, refused.values()), "") if not others else shortage(request, others)
@@ -98,9 +98,9 @@ def _allowed_targets(request: CompileRequest) -> _AllowedTargets:
 
 
 def _half_types(request: CompileRequest) -> tuple[str, ...]:
-    """The types of half precision that the options allow where no engine is named; "" is one that has no name.
+    """The types of half precision that the options allow if no engine is named; "" is a type without a name.
 
-    bfloat16 keeps 8 bits of a number where float16 keeps 11: a float16 model was not made for it.
+    bfloat16 keeps 8 bits of a number, and float16 keeps 11: float16 models were not made for bfloat16.
     """
     if request.options.precision is Precision.HALF:
         return "bfloat16", "float16", ""
@@ -111,12 +111,12 @@ def _half_types(request: CompileRequest) -> tuple[str, ...]:
 
 
 def _targets_by_name(request: CompileRequest, engine_name: str) -> _AllowedTargets:
-    """The engine of that name; in half precision too, where that is asked for, with its own float32 as reference."""
+    """The engine of that name; if requested also in half precision, with its float32 as reference."""
     wants_half = request.options.precision is Precision.HALF
     if engine_name == ONNXRUNTIME or full_name(engine_name) == CPU_NAME:
         if wants_half:
             raise NotSupportedError(
-                "ONNX Runtime computes in float32 on the CPU, and the options ask it for half precision.",
+                "ONNX Runtime computes in float32 on the CPU, but the options request half precision.",
                 hint='Leave options.engine out, or set it to "auto", or to an engine that has half precision.',
             )
         return _AllowedTargets([Target()], "as asked for")
@@ -124,33 +124,33 @@ def _targets_by_name(request: CompileRequest, engine_name: str) -> _AllowedTarge
     if _ignores_tuning(device, request.options):
         name = _name_of_tuning(request.options)
         raise NotSupportedError(
-            f"{device.engine} takes none of the settings in {name}, which are ONNX Runtime's.",
-            hint=f"Leave {name} as it is, or the engine out; its own settings are provider options.",
+            f"{device.engine} does not support the settings in {name}, which are ONNX Runtime's.",
+            hint=f"Leave {name} or the engine out; set the engine's settings in provider_options.",
         )
     halves = _halves(device) if wants_half else []
     if not wants_half:
         return _AllowedTargets([Target(device)], "as asked for")
     if not halves:
         problem = f"{device.engine} has no half precision on this processor"
-        warn_caller(EngineWarning(f"{problem}: the model runs in float32, though the options ask for half precision."))
+        warn_caller(EngineWarning(f"{problem}: the model runs in float32, though the options request half precision."))
         return _AllowedTargets([Target(device)], f"as asked for; {problem}")
     return _AllowedTargets([Target(device), *halves])
 
 
 def _halves(device: ProviderDevice) -> list[Target]:
-    """One for each type that the device has for half precision: which is the better one is measured."""
+    """One target for each type of half precision that the device has; a measurement finds the best."""
     kinds = device.half_types.split() or [""]
     return [Target(device, half=True, half_type=kind) for kind in kinds] if device.float16 else []
 
 
 def _exact_devices(request: CompileRequest) -> tuple[list[ProviderDevice], str]:
-    """The other engines that compute the model exactly, and why another is not among them."""
+    """The other engines that compute the model exactly, and why one is left out."""
     devices, reason = [], ""
     for device in _prefer(plugins.devices("cpu")):
         exact = provider_of(device.provider).exact_operators
         problem = inexact_reason(request.origin.graph(), exact)
         if _ignores_tuning(device, request.options):
-            reason = f"{device.engine} takes none of the settings in {_name_of_tuning(request.options)}"
+            reason = f"{device.engine} does not support the settings in {_name_of_tuning(request.options)}"
         elif problem:
             reason = f"{device.engine} might give other results: {problem}"
         else:
@@ -162,7 +162,7 @@ _PLAIN = EngineOptions(1)
 
 
 def _name_of_tuning(options: EngineOptions) -> str:
-    """The first of the settings of ONNX Runtime's that the options change; "" where they change none."""
+    """The first of ONNX Runtime's settings that the options change; "" if they change none."""
     names = ("tuning", "session_config", "run_config", "log_severity")
     return next((f"options.{name}" for name in names if getattr(options, name) != getattr(_PLAIN, name)), "")
 
@@ -172,8 +172,8 @@ def _ignores_tuning(device: ProviderDevice, options: EngineOptions) -> bool:
 
 
 def _prefer(devices: list[ProviderDevice]) -> list[ProviderDevice]:
-    """Without the plugin of an engine whose own package is there."""
-    # The package runs on processors of any maker, and keeps what it compiled. The plugin has nothing more on a CPU.
+    """Leaves out the plugin of an engine whose package is installed."""
+    # The package runs on processors of any vendor, and caches compiled models. The plugin adds nothing on a CPU.
     packaged = [device for device in devices if provider_of(device.provider).package]
     names = {device.engine for device in packaged}
     return packaged + [device for device in devices if device.engine not in names]
@@ -188,6 +188,6 @@ def _find_engine(name: str) -> ProviderDevice:
     problems = f"{plugins.problems()}. " if plugins.problems() else ""
     raise InvalidDeviceError(
         f"There is no engine {full_name(name)} on the CPU; there are {', '.join([ONNXRUNTIME, *provider_names])}.",
-        hint=f"{problems}pip install 'winml-py[openvino]' brings OpenVINO. For an engine of a GPU, name the GPU and no "
-        "engine: LearningModelDevice.find('gpu'). `winml-py doctor` says more.",
+        hint=f"{problems}pip install 'winml-py[openvino]' installs OpenVINO. For an engine of a GPU, pass the GPU "
+        "instead: LearningModelDevice.find('gpu'). `winml-py doctor` says more.",
     )

@@ -1,8 +1,8 @@
-"""An engine that is chosen on the program's own inputs, and checked on them against a reference.
+"""An engine that is chosen on the program's inputs, and checked on them against a reference.
 
-Numbers that somebody makes up do not show what another engine, or half precision, does to those of the program: a
-convolution that takes off the mean of its inputs (288 kelvin, 1013 hectopascal) loses its answer in bfloat16, and is
-right on numbers around 0. So the first evaluation decides, and later ones check.
+Made-up numbers do not show how another engine, or half precision, affects those of the program: a convolution that
+subtracts the mean of its inputs (288 kelvin, 1013 hectopascal) loses its answer in bfloat16, but is right for numbers
+around 0. So the first evaluation decides, and later ones check.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from .decision import CpuChoice
 UNDECIDED = Explanation("undecided", Precision.AUTO, "the first evaluation decides, on its inputs")
 
 CHECKED = frozenset({1, 2, 4, 8, 16})
-"""The evaluations that are checked. They double, because a program's first inputs are often like each other, and inputs
-of another kind come later. Inputs of shapes that were not checked before are checked, too: another engine may not look
-whether sizes fit, and write over memory that is not its own."""
+"""The evaluations that are checked. They double, because a program's first inputs are often alike, and different ones
+come later. Inputs with new shapes are checked, too: another engine may not check whether sizes match, and overwrite
+memory of others."""
 
 Shapes = tuple[tuple[int, ...], ...]
 """The shapes of a model's inputs, in the order of their names."""
 
 MOST_SHAPES = 4096
-"""Shapes that are kept in mind; where more come, those are checked each time."""
+"""The number of shapes that are remembered; evaluations with further shapes are checked each time."""
 
 
 class Check(NamedTuple):
     """A check that an evaluation is to make.
 
     Attributes:
-        shapes: of its inputs.
-        is_counted: whether it is one of `CHECKED`, and not made because the shapes are new.
+        shapes: the shapes of its inputs.
+        is_counted: whether it is one of `CHECKED`, rather than made because the shapes are new.
     """
 
     shapes: Shapes
@@ -51,14 +51,14 @@ class Check(NamedTuple):
 
 
 class ChosenEngine(HostEngine):
-    """Stands for the reference until the first run, whose inputs decide; then for the engine that was chosen.
+    """An engine that chooses between others on the inputs of its first run.
 
-    The reference stays open until the last check: in each, it runs first, and where the answers differ, its own is the
-    answer of that run, and it runs the model from then on.
+    The reference stays open until the last check: in each, it runs first, and if the answers differ, that run returns
+    the reference's, which runs the model from then on.
 
     Args:
-        options: what was asked for.
-        choice: decides, and remembers.
+        options: the session's.
+        choice: decides, and caches the decision.
 
     Raises:
         WinMLError: the reference cannot be compiled.
@@ -71,19 +71,19 @@ class ChosenEngine(HostEngine):
         self._reference: Engine | None = choice.compile_reference()
         self._is_decided = self._is_closed = False
         self._deciding = threading.Lock()
-        self._lock = threading.Lock()  # guards what follows; the reference is compiled under it, nothing else is slow
-        self._users = 0  # runs that use the reference now
+        self._lock = threading.Lock()  # guards the attributes below; only compiling the reference holds it long
+        self._users = 0  # runs that are using the reference
         self._evaluations, self._checks_owed, self._checks_left = 0, 0, len(CHECKED)
         self._checked: set[Shapes] = set()
-        # Inputs came that the rival must not get, such as NaN. More may come: each would compile the reference anew.
+        # Set by inputs that the rival must not get, such as NaN: later ones would compile the reference again.
         self._keeps_reference = False
 
     def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Any]:
-        """Runs the model; see `Engine`. Looks at the inputs in each run, for arrays are bound by reference."""
+        """Runs the model; see `Engine`. Checks the inputs in each run, because arrays are bound by reference."""
         self._require_open()
         reference = self._reference
         if self._is_decided and self.rival is None and reference is not None:
-            return reference.run(bound, stop)  # the reference was kept: nothing is checked any more
+            return reference.run(bound, stop)  # the reference was chosen: no more checks
         arrays = {name: value for name, value in bound.inputs.items() if isinstance(value, np.ndarray)}
         if self.choice.is_guarded and not all(map(_is_finite, arrays.values())):
             return self._run_reference(bound, stop)
@@ -105,15 +105,14 @@ class ChosenEngine(HostEngine):
             return reference.run(bound, stop)
 
     def _run_checked(self, rival: Engine, check: Check, bound: Bound, stop: Stop | None) -> Mapping[str, Any]:
-        """Runs both. The reference goes first, into arrays of its own: what is bound as output may lie over inputs."""
+        """Runs both, the reference first and into separate arrays: bound outputs may overlap inputs."""
         try:
             with self.reference(is_needed_again=self.has_made_all_checks) as reference:
                 expected = dict(reference.run(Bound(bound.inputs), stop))
             try:
                 fresh = rival.run(bound, stop)
                 problem = self.choice.problem_of(self.explanation, expected, {**fresh, **bound.outputs})
-            # None of these says that the engine is wrong: a size that does not match is that of the caller's own
-            # output.
+            # None of these means that the engine is wrong: a size mismatch concerns the caller's output.
             except (CanceledError, ClosedError, SizeMismatchError):
                 raise
             except WinMLError as error:
@@ -133,7 +132,7 @@ class ChosenEngine(HostEngine):
         return self._current("placed").placement()
 
     def end_profiling(self) -> bytes:
-        """The profile of the engine that was chosen."""
+        """The profile of the chosen engine."""
         return self._current("recorded").end_profiling()
 
     def _current(self, what: str) -> Engine:
@@ -146,7 +145,7 @@ class ChosenEngine(HostEngine):
         require_open(None if self._is_closed else self)
 
     def settle(self, inputs: Inputs, stop: Stop | None) -> None:
-        """Decides on these inputs, if nobody has; other threads wait.
+        """Decides on these inputs, if nothing is decided yet; other threads wait.
 
         Raises:
             CanceledError: the stop was requested.
@@ -165,12 +164,12 @@ class ChosenEngine(HostEngine):
                     self.rival, self.explanation, self._is_decided = *decision, True
                     self._checks_left = 0 if decision.rival is None else len(CHECKED)
         finally:
-            if self._is_closed:  # meanwhile; `close` sets this before it looks whether somebody decides
+            if self._is_closed:  # meanwhile; `close` sets this before it tries `_deciding`
                 self._close_both()
         self._close_reference_if_idle()
 
     def next_check(self, shapes: Shapes) -> Check | None:
-        """Counts an evaluation; gives the check that it is to make."""
+        """Counts an evaluation; returns the check that it must make."""
         with self._lock:
             if self._checks_left:
                 self._evaluations += 1
@@ -183,16 +182,16 @@ class ChosenEngine(HostEngine):
 
     @property
     def has_made_all_checks(self) -> bool:
-        """Whether a check is one of shapes that are new; others may come, so the reference is not closed again."""
+        """Whether only new shapes are still checked; more may come, so the reference stays open."""
         return not self._checks_left
 
     def put_off(self, check: Check) -> None:
-        """A check was ended before it had a result: the next evaluation makes it."""
+        """Leaves a check without a result to the next evaluation."""
         with self._lock:
             self._checks_owed += check.is_counted
 
     def pass_check(self, rival: Engine, check: Check) -> None:
-        """A check agreed. After the last one the reference is closed."""
+        """Notes a check that agreed; after the last one, closes the reference."""
         with self._lock:
             if self.rival is not rival:
                 return
@@ -204,10 +203,10 @@ class ChosenEngine(HostEngine):
             self._close_reference_if_idle()
 
     def refuse(self, rival: Engine, problem: str) -> None:
-        """A check did not agree: the reference stays.
+        """Returns to the reference, because a check did not agree.
 
         Raises:
-            EngineWarning: the program has made warnings errors.
+            EngineWarning: if the program turns warnings into errors.
         """
         with self._lock:
             if self.rival is not rival:  # another thread was first
@@ -215,20 +214,20 @@ class ChosenEngine(HostEngine):
             self.rival, self._checks_left = None, 0
         # Outside of the lock, because this writes to the disk.
         before, self.explanation = self.explanation, self.choice.refuse(self.explanation, problem)
-        # Before the warning, which the program may have made an error.
+        # Before the warning, which the program may turn into an error.
         rival.close()
         name = f"{before.engine} in {before.number_type or before.precision.name.lower()}"
         warn_caller(
             EngineWarning(
-                f"{name} gave another answer than {self.explanation.engine} on an input of the program's: {problem}. "
-                f"{self.explanation.engine} runs the model from here on, and gave the answer of that evaluation; those "
-                "between it and the check before were not compared. `session.explain()` says more."
+                f"{name} gave another answer than {self.explanation.engine} on an input of the program: {problem}. "
+                f"{self.explanation.engine} runs the model from now on, and gave the answer of this evaluation; those "
+                "since the previous check were not compared. `session.explain()` says more."
             )
         )
 
     @contextmanager
     def reference(self, is_needed_again: bool = False) -> Iterator[Engine]:
-        """Within the block, the reference: compiled again, where it was closed after the last check."""
+        """Yields the reference, compiled again if it was closed after the last check."""
         with self._lock:
             self._require_open()
             self._keeps_reference = self._keeps_reference or is_needed_again
@@ -243,7 +242,7 @@ class ChosenEngine(HostEngine):
             self._close_reference_if_idle()
 
     def _close_reference_if_idle(self) -> None:
-        """Closes the reference where nobody uses it and nobody will: its memory is the rival's to take."""
+        """Closes the reference if it is unused and no longer needed, so that the rival can use its memory."""
         with self._lock:
             is_used = self._users or self._checks_left or self._keeps_reference
             if self._reference is None or self.rival is None or is_used:
@@ -253,10 +252,9 @@ class ChosenEngine(HostEngine):
         reference.close()
 
     def close(self) -> None:
-        """Frees both; while one is being chosen, as soon as that is done."""
+        """Frees both engines; during a decision, as soon as that is done."""
         self._is_closed = True
-        # Whoever decides is using both engines now. That thread closes them when it is done, because `_is_closed` is
-        # set.
+        # A deciding thread is using both engines; it closes them when it is done, because `_is_closed` is set.
         if self._deciding.acquire(blocking=False):
             try:
                 self._close_both()

@@ -1,7 +1,7 @@
-"""Decides between the engines that a model may run on, and remembers what was found.
+"""Decides between the engines that a model may run on, and caches the decisions.
 
-What was the fastest is kept on disk, for a model on inputs of some shapes. That an engine gave a wrong answer is kept
-for the model. That it gave right ones counts for one session alone: the next one may have other inputs.
+The fastest engine is cached for a model and the shapes of its inputs. A wrong answer of an engine is cached for the
+model. Right answers count only for one session: the next may have other inputs.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from .measure import compare, compile_cached
 
 
 class Decision(NamedTuple):
-    """What was found out about a model on some inputs.
+    """The result of a decision for a model on some inputs.
 
     Attributes:
-        rival: the engine to take; None keeps the reference.
+        rival: the chosen engine; None for the reference.
         explanation: why.
     """
 
@@ -41,25 +41,25 @@ class Decision(NamedTuple):
 
 
 class CpuChoice:
-    """Chooses among targets of a model for a `ChosenEngine`, and remembers what its checks find.
+    """Chooses among a model's targets for a `ChosenEngine`, and caches the results of its checks.
 
     Args:
         request: the model.
         targets: the reference, and its rivals.
 
     Attributes:
-        is_guarded: whether inputs that hold NaN or infinity go to the reference: other engines lose them in Relu,
-            MaxPool and Softmax, and answer as if nothing had happened.
+        is_guarded: whether inputs with NaN or infinity go to the reference: other engines lose these in Relu, MaxPool
+            and Softmax, without an error.
     """
 
     def __init__(self, request: CompileRequest, targets: list[Target]) -> None:
         self._request, self._targets = request, targets
         self._is_compiled = False
-        # An engine that is named gets every input; its float32 is the reference of its half precision.
+        # A named engine gets every input; its float32 is the reference for its half precision.
         self.is_guarded = targets[0].device is None
 
     def compile_reference(self) -> Engine:
-        """The engine whose answers are right. A file that has changed since the session was made is refused."""
+        """Compiles the reference, whose answers count as right. Refuses a file changed since the session was made."""
         request = self._reopened_request(None) if self._is_compiled else self._request
         self._is_compiled = True
         return compile_cached(request, self._targets[0])
@@ -69,7 +69,7 @@ class CpuChoice:
         return replace(self._request, model=model, stop=stop)
 
     def decide(self, reference: Engine, inputs: Inputs, stop: Stop | None) -> Decision:
-        """Takes the engine that was the fastest on such inputs before; else times them.
+        """Takes the engine that was the fastest on such inputs before; otherwise times the engines.
 
         Raises:
             CanceledError: the stop was requested.
@@ -77,14 +77,13 @@ class CpuChoice:
         """
         request = self._reopened_request(stop)
         shapes = {name: (str(array.dtype), array.shape) for name, array in inputs.items()}
-        # A profile changes nothing about who is the fastest, and the engines that are compared stand in the key
-        # themselves.
+        # Profiling does not change which engine is the fastest, and the key names the compared engines.
         options = list(request.options._replace(is_profiled=False, engine=None))
         key = _question(request, "fastest", options, [_name(target) for target in self._targets], shapes)
         decision = self._recall(request, key)
         if decision is None:
             with answers.asking(key, request.require_not_stopped):
-                # Another process may have answered while this one waited.
+                # Another process may have decided while this one waited.
                 decision = self._recall(request, key) or self._measure(request, key, reference, inputs)
         return decision
 
@@ -108,9 +107,9 @@ class CpuChoice:
     def _measure(self, request: CompileRequest, key: str, reference: Engine, inputs: Inputs) -> Decision:
         refused = {target: refusal(request, target) for target in self._targets[1:]}
         targets = [self._targets[0], *(target for target in self._targets[1:] if not refused[target])]
-        if len(targets) == 1:  # by another session, after this one was made
+        if len(targets) == 1:  # refused by another session, after this one was made
             return Decision(None, Explanation(*targets[0].spelling, next(iter(refused.values()))))
-        # A profile is of the evaluations alone, and not of the measurements.
+        # A profile contains the evaluations, but not the measurements.
         unprofiled = replace(request, options=request.options._replace(is_profiled=False))
         is_profiled = request.options.is_profiled
         measured = compile_cached(unprofiled, self._targets[0]) if is_profiled else reference
@@ -127,7 +126,7 @@ class CpuChoice:
         if not best.target.half:
             reason = "it agrees and is faster"
         if best is rivals[0]:
-            reason = "no other is right and faster"
+            reason = "no other engine is right and faster"
         explanation = Explanation(
             *best.target.spelling,
             reason,
@@ -152,20 +151,20 @@ class CpuChoice:
         return next(target for target in self._targets if (*target.spelling, target.half_type) == spelling)
 
     def without_reference(self, explanation: Explanation) -> Explanation:
-        """The same once the reference's memory is given back."""
+        """The explanation after the reference is closed, without its memory."""
         return explanation._replace(memory=memory_of(self._request, self._target_of(explanation)))
 
     def problem_of(self, explanation: Explanation, expected: Mapping[str, object], actual: Mapping[str, object]) -> str:
-        """Why an engine's answer is not the reference's; "" where they agree."""
+        """How an engine's answer differs from the reference's; "" if they agree."""
         tolerance = HALF_TOLERANCE if explanation.precision is Precision.HALF else FLOAT_TOLERANCE
         agreement = compare_outputs(expected, actual, tolerance)
         return "" if agreement.is_good else str(agreement)
 
     def refuse(self, explanation: Explanation, problem: str) -> Explanation:
-        """Remembers for the model that the answers differ; explains why the reference runs it."""
+        """Records for the model that the answers differ; explains why the reference runs it."""
         target, (reference, *_) = self._target_of(explanation), self._targets
         _remember_refusal(self._request, target, problem)
-        words = f"{_describe_target(target)} gave another answer on an input of the program's: {problem}"
+        words = f"{_describe_target(target)} gave another answer on an input of the program: {problem}"
         candidates = tuple(
             candidate._replace(problem=words) if candidate[:2] == target.spelling else candidate
             for candidate in explanation.candidates
@@ -174,13 +173,13 @@ class CpuChoice:
 
 
 def refusal(request: CompileRequest, target: Target) -> str:
-    """Why an engine is not tried on a model again, or "": its answer was wrong on an input of the program's."""
+    """Why an engine is not tried on a model again, because of an earlier wrong answer; or ""."""
     facts = answers.read(_refusal_key(request, target))
     return str(facts.get("reason", "")) if facts else ""
 
 
 def _remember_refusal(request: CompileRequest, target: Target, problem: str) -> None:
-    """For the model, whatever the shapes of its inputs."""
+    """Records it for the model, for all shapes of its inputs."""
     engine, precision = target.spelling
     facts = {
         "engine": engine,
@@ -193,7 +192,7 @@ def _remember_refusal(request: CompileRequest, target: Target, problem: str) -> 
 
 
 def _question(request: CompileRequest, *parts: object) -> str:
-    """The key of a question about a model on this machine, with the versions of what is installed."""
+    """The key of a question about a model on this machine, with the versions of the installed packages."""
     return answers.key_of(request.digest(), parts, plugins.versions(), machine.processor_fingerprint())
 
 
@@ -221,7 +220,7 @@ def _to_facts(explanation: Explanation, request: CompileRequest, inputs: Inputs)
         "number_type": explanation.number_type,
         "reason": explanation.reason,
         "candidates": [
-            # An error may be infinite, which JSON cannot say.
+            # An error may be infinite, which JSON cannot express.
             candidate._replace(error=candidate.error if np.isfinite(candidate.error or 0) else None)._asdict()
             for candidate in explanation.candidates
         ],
@@ -236,25 +235,25 @@ def _from_facts(facts: Facts) -> Explanation:
     return Explanation(facts["engine"], precision, facts["reason"], tuple(candidates), True, facts["number_type"])
 
 
-# What a model takes in other engines than ONNX Runtime, and whether that is there.
+# The memory that other engines take for a model, and whether it is available.
 
 
 def memory_of(request: CompileRequest, target: Target) -> int:
-    """About how many bytes an engine takes for a model at most; 0 where that is not known.
+    """About how many bytes an engine takes for a model at most; 0 if unknown.
 
-    Float16 counts twice: such weights are held in float32, too.
+    Float16 counts twice, because such weights are also held in float32.
     """
     factor = provider_of(target.provider).memory_factors[request.features.has_fixed_shapes]
     return int(factor * request.origin.total_size * (2 if request.features.has_float16 else 1))
 
 
 def memory_of_reference(request: CompileRequest, target: Target) -> int:
-    """The same of an engine that stays open beside another, to check it; ONNX Runtime's own takes the weights once."""
+    """The same for a reference, which stays open beside the rival; ONNX Runtime's holds the weights once."""
     return memory_of(request, target) or request.origin.total_size * (2 if request.features.has_float16 else 1)
 
 
 def shortage(request: CompileRequest, targets: Sequence[Target]) -> str:
-    """Why there is no memory to compare such engines with ONNX Runtime; or "".
+    """Why the memory does not suffice to compare engines with ONNX Runtime; or "".
 
     All are compiled before the fastest is known, and ONNX Runtime stays open until the last check.
     """
@@ -264,4 +263,4 @@ def shortage(request: CompileRequest, targets: Sequence[Target]) -> str:
     if needed <= free:
         return ""
     names = ", ".join(dict.fromkeys(short(target.provider) for target in targets))
-    return f"{names} would take up to about {in_megabytes(needed)}, and {in_megabytes(free)} of memory are free"
+    return f"{names} would take up to about {in_megabytes(needed)}, but {in_megabytes(free)} of memory are free"

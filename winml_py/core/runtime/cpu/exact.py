@@ -1,18 +1,18 @@
-"""May another engine compute a model, or would it give other results?
+"""Whether another engine computes a model exactly as ONNX Runtime does.
 
-Engines for neural networks are exact for floats of 32 bits, as far as rounding goes, and take liberties with all else:
-OpenVINO computes int64 in 32 bits and float64 in float32, saturates sums of uint8, and reads 0 where a Gather leaves
-its data. A measurement on some inputs shows it on those alone. So a model is only given to another engine where all
-that it computes is in floats, booleans, and integers that shapes and positions are made of, by operators that the
-provider is known to compute exactly (`Provider.exact_operators`; `tests/tools/exact_operators.py` tries them).
+Engines for neural networks are exact, up to rounding, for 32-bit floats, but not for other types: OpenVINO computes
+int64 in 32 bits and float64 in float32, saturates sums of uint8, and reads 0 where a Gather exceeds its data. A
+measurement shows such errors only for the measured inputs. So another engine gets a model only if it computes with
+nothing but floats, booleans, and integers for shapes and positions, by operators that the provider is known to compute
+exactly (`Provider.exact_operators`; `tests/tools/exact_operators.py` tests them).
 
-Other engines do not look whether sizes fit, either: OpenVINO squeezes a dimension that is not 1, and writes over memory
-that is not its own. What follows from the shapes of the inputs is tried on ONNX Runtime first (`chosen.py` checks each
-new shape), so only shapes that follow from the inputs' numbers stay with it. And where there may be no numbers at all,
-OpenVINO divides by their count, which ends the process: a `Slice` that may give nothing stays away from such operators.
+Other engines do not check sizes, either: OpenVINO squeezes dimensions that are not 1, and overwrites memory of others.
+ONNX Runtime first checks each new set of input shapes (`chosen.py`), so only models whose shapes depend on the values
+of inputs are refused here. And OpenVINO divides by the number of elements, which crashes the process if there are none:
+a model with such an operator after a `Slice` whose result may be empty is refused.
 
-The walk over the graph is in the order of its nodes, and looks at each once. Of integers it follows the range, which
-has to stay within 32 bits: no public model at hand computes more with them than that.
+One pass visits each node in order. It tracks the range of integers, which must stay within 32 bits; no known public
+model computes with larger ones.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Kind(Enum):
-    """What numbers a value holds."""
+    """The kind of numbers in a value."""
 
     FLOAT = "floats"
     TRUTH = "booleans"
@@ -40,23 +40,23 @@ class Kind(Enum):
 
 
 class Range(NamedTuple):
-    """The least and the largest whole number that a value may hold."""
+    """The least and the largest integer that a value may contain."""
 
     low: int
     high: int
 
 
 class ValueFacts(NamedTuple):
-    """What is known of a value of the graph.
+    """The known facts about a value of the graph.
 
     Attributes:
-        kind: what numbers it holds.
-        range: of a count; of a truth 0 and 1.
-        is_constant: whether the shapes of the model's inputs alone decide the numbers that it holds.
-        is_steady: whether they alone decide its shape.
-        may_be_empty: whether it may hold no numbers at all, though the model's inputs do.
-        rank: at least so many dimensions; 0 where that is not known.
-        length: at least so many numbers in a row of counts; 0 where that is not known.
+        kind: the kind of its numbers.
+        range: the range of a count; 0 to 1 for booleans.
+        is_constant: whether its numbers depend only on the shapes of the model's inputs.
+        is_steady: whether its shape depends only on these.
+        may_be_empty: whether it may have no elements, although the model's inputs have.
+        rank: the least number of dimensions; 0 if unknown.
+        length: the least number of elements in a row of counts; 0 if unknown.
     """
 
     kind: Kind
@@ -69,28 +69,28 @@ class ValueFacts(NamedTuple):
 
 
 MOST = (1 << 31) - 1
-"""The largest number of 32 bits."""
+"""The largest 32-bit integer."""
 
 ONE = ValueFacts(Kind.COUNT, Range(1, 1), is_constant=True)
 
 SIZE = Range(1, 1 << 28)
-"""A dimension that is not known: of more numbers than that, a row of float32 would take a gigabyte."""
+"""The largest value of an unknown dimension: a longer row of float32 would take a gigabyte."""
 
 _ELEMENTS = {1: Kind.FLOAT, 10: Kind.FLOAT, 9: Kind.TRUTH, 6: Kind.COUNT, 7: Kind.COUNT, 2: Kind.QUANTIZED}
 _ELEMENTS |= {3: Kind.QUANTIZED}
 """Kinds of constants by onnx.TensorProto.DataType."""
 
 _BOUND = {Kind.FLOAT, Kind.TRUTH}
-"""What a program may bind: its integers can be of any size."""
+"""The kinds of inputs that a program may bind; integers are not among them, because they can be of any size."""
 
 _COUNTING = {"Shape", "Size", "ArgMax", "ArgMin", "NonZero"}
 _COMPARING = {"And", "Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual", "Not", "Or", "Xor"}
 _RESHAPING = {"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
 _MOVING = _RESHAPING | {"Concat", "DequantizeLinear", "QuantizeLinear", "Slice"}
-"""What may be done with quantized numbers; all else widens or saturates them."""
+"""Operators for quantized numbers; all others widen or saturate them."""
 
 _ELEMENTWISE = _COMPARING | {"Abs", "Add", "Cast", "Clip", "Concat", "Div", "Mul", "Neg", "Pow", "Sign", "Sub", "Where"}
-"""Operators whose result has a shape that the shapes of their inputs decide, whatever numbers those hold."""
+"""Operators whose output shape depends only on the shapes of their inputs."""
 
 _INEXACT_ATTRIBUTES = {
     "MaxPool": {"ceil_mode"},
@@ -102,7 +102,7 @@ _MOST_OUTPUTS = {"MaxPool": 1, "Dropout": 1, "BatchNormalization": 1}
 
 
 def inexact_reason(graph: ModelGraph, exact_operators: AbstractSet[str]) -> str:
-    """Why another engine might give other results, in words; "" where it is known not to.
+    """Why another engine might compute other results, as text; "" if it is known not to.
 
     Args:
         graph: the model's.
@@ -112,7 +112,7 @@ def inexact_reason(graph: ModelGraph, exact_operators: AbstractSet[str]) -> str:
     for end in graph.inputs:
         kind = _ELEMENTS.get(end.type.element, Kind.OTHER) if isinstance(end.type, TensorType) else Kind.OTHER
         if kind not in _BOUND:
-            return f"the input {end.name} is no tensor of float32, float16 or bool"
+            return f"the input {end.name} is not a tensor of float32, float16 or bool"
         rank = len(end.type.dimensions or ()) if isinstance(end.type, TensorType) else 0
         values[end.name] = ValueFacts(kind, rank=rank)
     values |= {name: _constant(tensor) for name, tensor in graph.weights.items()}
@@ -123,7 +123,7 @@ def inexact_reason(graph: ModelGraph, exact_operators: AbstractSet[str]) -> str:
         inputs = [values.get(name, ValueFacts(Kind.OTHER)) for name in node.input]
         try:
             output = _infer_output(node, inputs)
-        except (IndexError, TypeError, ValueError):  # inputs are missing, say: ONNX Runtime's error will say it
+        except (IndexError, TypeError, ValueError):  # inputs are missing, say: ONNX Runtime reports it
             return f"the operator {node.op_type} is not written as ONNX states it"
         if problem := _problem(node, inputs, output, used):
             return problem
@@ -146,18 +146,18 @@ def _problem(node: onnx.NodeProto, inputs: list[ValueFacts], output: ValueFacts,
         return f"the operator {operator} has outputs that are not known to be exact there"
     whole = (Kind.COUNT, Kind.TRUTH)
     if operator == "Cast" and output.kind is not Kind.FLOAT and not (kinds[0] in whole and output.kind in whole):
-        return "a Cast to integers, or to float64, makes other numbers there of NaN and of what is large"
+        return "a Cast to integers or float64 converts NaN and large numbers differently there"
     if operator == "Gather" and not inputs[1].is_constant:
         return "a Gather at computed positions gives 0 there where ONNX Runtime refuses them"
     is_about_nothing = any(value.may_be_empty for value in inputs) and (
         operator in _COUNTING or operator in ("Gather", "Expand") or operator.startswith("Reduce")
     )
-    # A Shape of a single number is empty: constants and counts often are single numbers.
+    # The Shape of a scalar is empty, and constants and counts often are scalars.
     is_about_nothing |= operator == "Shape" and (kinds[0] is Kind.COUNT or inputs[0].is_constant)
     if is_about_nothing or (output.kind is Kind.COUNT and output.may_be_empty):
-        return f"there may be no numbers at all where {operator} looks, which ends the process there"
+        return f"the input of {operator} may be empty, which crashes the process there"
     if not output.is_steady:
-        return f"the shape of what {operator} gives depends on the numbers that come"
+        return f"the output shape of {operator} depends on the values of its inputs"
     # The end of a Slice is often the largest int64, which only means "to the end".
     numbers = [value.range for value in (*([] if operator == "Slice" else inputs), output) if value.kind is Kind.COUNT]
     if operator != "Constant" and any(each.low < -MOST or each.high > MOST for each in numbers):
@@ -174,9 +174,9 @@ def _infer_output(node: onnx.NodeProto, inputs: list[ValueFacts]) -> ValueFacts:
         numbers = SIZE if operator == "Shape" else Range(1, MOST)
         return ValueFacts(Kind.COUNT, numbers, is_constant=True, length=inputs[0].rank)
     if operator not in _ELEMENTWISE:
-        # What is not the data says what the result's shape is: the axes, the shape itself, the ends of a slice.
+        # The inputs other than the data decide the output's shape: axes, a shape, the ends of a slice.
         first = 0 if operator in ("ConstantOfShape", "Range") else 1
-        # Resize takes its factors as floats, and they decide the shape all the same.
+        # Resize has floats as factors, which also decide the shape.
         deciding = [value for value in inputs[first:] if value.kind is Kind.COUNT or operator == "Resize"]
         is_steady &= all(value.is_constant for value in deciding)
     is_constant = all(value.is_constant for value in inputs)
@@ -190,7 +190,7 @@ def _infer_output(node: onnx.NodeProto, inputs: list[ValueFacts]) -> ValueFacts:
 
 
 def _infer_rank(operator: str, inputs: Sequence[ValueFacts]) -> int:
-    """The least number of dimensions of a result; most operators keep those of what they are given."""
+    """The least number of dimensions of a result; most operators keep those of their inputs."""
     if operator in _ELEMENTWISE:
         return max(value.rank for value in inputs)
     if operator in ("Reshape", "Expand", "ConstantOfShape"):
@@ -206,7 +206,7 @@ def _may_be_empty(operator: str, inputs: Sequence[ValueFacts]) -> bool:
         return inputs[-1].range.low < 1 or any(value.may_be_empty for value in inputs)
     if operator in _MOVING - {"Concat"} or operator in _COUNTING or operator == "Split":
         return inputs[0].may_be_empty  # an empty row of sizes makes a single number
-    # Products and convolutions are where a network begins anew: it was not trained on nothing.
+    # Products and convolutions end the propagation: no network was trained on empty inputs.
     is_passed_on = operator in _ELEMENTWISE or operator == "Gather"
     return operator == "Range" or (is_passed_on and any(value.may_be_empty for value in inputs))
 
@@ -214,7 +214,7 @@ def _may_be_empty(operator: str, inputs: Sequence[ValueFacts]) -> bool:
 def _is_something_left(
     data: ValueFacts, start: ValueFacts, end: ValueFacts, axes: ValueFacts | None = None, step: ValueFacts = ONE
 ) -> bool:
-    """Whether a Slice surely leaves something: the first ones, the last ones, or a part of a row of known length."""
+    """Whether a Slice is known not to be empty: the first or last elements, or a part of a row of known length."""
     if step.kind is Kind.COUNT and step.range.low < 1:
         return False
     is_first = start.range == Range(0, 0) and end.range.low >= 1
@@ -239,7 +239,7 @@ def _infer_kind(node: onnx.NodeProto, inputs: list[ValueFacts]) -> Kind:
 
 
 def _infer_range(operator: str, inputs: Sequence[ValueFacts]) -> Range:
-    """The whole numbers that an operator may make of such; beyond 32 bits where nobody knows."""
+    """The range of an operator's results; beyond 32 bits if unknown."""
     ranges = [value.range for value in inputs]
     if operator in _COUNTING:
         return Range(0, SIZE.high)
@@ -266,12 +266,12 @@ def _product(one: Range, other: Range) -> Range:
 
 
 def _quotient(one: Range, other: Range) -> Range:
-    """Engines differ in how they round below 0, and in what they do with a 0 to divide by."""
+    """Engines differ in rounding below 0, and in division by 0."""
     return Range(one.low // other.high, one.high // other.low) if one.low >= 0 and other.low > 0 else UNKNOWN
 
 
 def _power(base: Range, exponent: Range) -> Range:
-    """OpenVINO computes it in float32, which holds whole numbers up to 2^24."""
+    """OpenVINO computes powers in float32, which is exact for integers up to 2^24."""
     if base.low < 0 or not 0 <= exponent.low <= exponent.high <= 24:
         return UNKNOWN
     most = max(base.high**exponent.high, 1)
@@ -300,14 +300,14 @@ def _constant(tensor: onnx.TensorProto) -> ValueFacts:
 
 
 def _counts(numbers: Sequence[int]) -> ValueFacts:
-    """Constant integers. Those of more than 32 bits are no counts, but for the ones that mean an end to a Slice."""
+    """Constant integers. Those beyond 32 bits are not counts, except those that mean the end to a Slice."""
     kind = Kind.OTHER if any(MOST < abs(number) < 1 << 62 for number in numbers) else Kind.COUNT
     numbers_range = Range(min(numbers, default=0), max(numbers, default=0))
     return ValueFacts(kind, numbers_range, is_constant=True, may_be_empty=not numbers, length=len(numbers))
 
 
 def _constant_value(node: onnx.NodeProto) -> ValueFacts:
-    """What a node holds as an attribute; ConstantOfShape makes floats by default."""
+    """The value in a node's attribute; ConstantOfShape makes floats by default."""
     for attribute in node.attribute:
         if attribute.name == "value":
             return _constant(attribute.t)

@@ -1,4 +1,4 @@
-"""Compiling a model for the engines of the CPU, and comparing them: do they agree, and which is the fastest?"""
+"""Compiles a model for the engines of the CPU, and compares their results and times."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from ..request import CompileRequest, Inputs
 from ..runs import Bound
 
 TIE = 0.01
-"""The share by which another engine must be faster; otherwise ONNX Runtime's own is taken."""
+"""The share by which another engine must be faster; otherwise ONNX Runtime is taken."""
 
 ROUNDS = (5, 60)
 ROUND_SECONDS = 8.0
-"""What all rounds are to take together at most; the lower number of them is made in any case."""
+"""The time limit for all rounds together; the minimum number of rounds is always run."""
 
 LEAD = 6
-"""Once an engine has won, or has not, in so many rounds more than the other way round, more rounds would change little:
-it would be wrong in 1 of 100 cases where the better one wins 7 rounds in 10."""
+"""The lead in rounds, won or lost, after which more rounds would change little: if the better engine wins 7 rounds in
+10, the decision is wrong in 1 of 100 cases."""
 
 BLOCK_SECONDS = 0.03
 REST_SECONDS = 0.02
-"""For the threads of one engine to fall asleep before the next is timed: they spin a while after their work."""
+"""The pause before the next engine is timed, because the threads of the previous one spin for a while."""
 
 
 def compile_cached(request: CompileRequest, target: Target) -> Engine:
-    """Compiles a model, or opens what an earlier session left of it on disk.
+    """Compiles a model, or opens the saved model of an earlier session.
 
     Raises:
         WinMLError: the engine refuses the model.
@@ -45,8 +45,8 @@ def compile_cached(request: CompileRequest, target: Target) -> Engine:
     if target.device is None:
         return saved_graph.compile_cached(request)
     if not provider_of(target.provider).package:
-        return ort.compile_model(request, target)  # a plugin keeps nothing that we could open
-    from ..openvino.compile import compile_cached  # the one engine with a package; importing it takes a while
+        return ort.compile_model(request, target)  # plugins save no models that we could open
+    from ..openvino.compile import compile_cached  # the only engine with a package; slow to import
 
     return compile_cached(request, target)
 
@@ -59,19 +59,19 @@ def compile_model(request: CompileRequest, target: Target) -> Engine:
     """
     if not provider_of(target.provider).package:
         return ort.compile_model(request, target)
-    from ..openvino.compile import compile_model  # importing it takes a while
+    from ..openvino.compile import compile_model  # slow to import
 
     return compile_model(request, target)
 
 
 class Rival:
-    """A target, its engine, and what is known of it.
+    """A target, its engine, and the facts about it.
 
     Attributes:
-        target: what the model is compiled for.
+        target: the target that the model is compiled for.
         engine: the compiled model; None once it is dropped.
-        candidate: what is known, for an explanation.
-        is_wrong: whether its results are not those of the reference.
+        candidate: the facts, for an explanation.
+        is_wrong: whether its results differ from the reference's.
     """
 
     def __init__(self, target: Target, engine: Engine | None = None) -> None:
@@ -85,7 +85,7 @@ class Rival:
         self.candidate = self.candidate._replace(**facts)
 
     def drop(self, problem: str) -> None:
-        """Says why it is not taken, and frees its engine, if it was compiled for the comparison."""
+        """Notes why it was not chosen, and frees its engine, if it was compiled for the comparison."""
         self.note(problem=problem)
         engine, self.engine = self.engine, None
         if engine is not None and self._is_ours:
@@ -93,24 +93,24 @@ class Rival:
 
 
 def compare(request: CompileRequest, reference: Engine, targets: Sequence[Target], inputs: Inputs) -> list[Rival]:
-    """Compiles the model for every target but the first, compares what comes out, and times those that agree.
+    """Compiles the model for every target but the first, compares the results, and times the engines that agree.
 
-    The results of the reference count as right. Rivals that fail, disagree or are slower say why in their
-    candidate, and lose their engine; one keeps its engine.
+    The results of the reference count as right. Rivals that fail, disagree or are slower get a problem in their
+    candidate, and lose their engine; the fastest keeps its engine.
 
     Args:
         request: the model.
         reference: the first target's engine, which the caller keeps and closes.
         targets: the reference's, and its rivals.
-        inputs: what to evaluate; they are read, and no memory of the caller's is written.
+        inputs: the inputs to evaluate; only read.
 
     Raises:
         CanceledError: the request's stop was requested.
-        WinMLError: the reference refuses the inputs. Other kernels do not check what ONNX Runtime's do, and write over
-            memory that is not theirs: they are not tried on such inputs.
+        WinMLError: the reference refuses the inputs. Rivals are not tried on these, because their kernels check less
+            than ONNX Runtime's, and may overwrite other memory.
     """
     first = Rival(targets[0], reference)
-    bound = Bound(inputs)  # one for all: each engine keeps what it binds under its own name
+    bound = Bound(inputs)  # shared: it holds separate native objects for each engine
     runs = {first: partial(reference.run, bound)}
     expected = reference.run(bound, request.stop)
     rivals = [first, *map(Rival, targets[1:])]
@@ -138,21 +138,21 @@ def compare(request: CompileRequest, reference: Engine, targets: Sequence[Target
             _settle(_times(runs, request.require_not_stopped))
     except BaseException:
         for rival in rivals:
-            rival.drop("the comparison was ended")
+            rival.drop("the comparison was canceled")
         raise
     return rivals
 
 
 def _times(runs: Mapping[Rival, Callable[[], object]], require_not_stopped: Callable[[], None]) -> dict[Rival, float]:
-    """Milliseconds: the first's median, and for the others that times the median of their shares of it in the rounds.
+    """Milliseconds: the first's median, and for the others that median times their median ratio to the first's rounds.
 
-    It goes on until it is clear which of them are faster than the first.
+    Runs until it is clear which of them are faster than the first.
     """
     rivals, started = list(runs), time.perf_counter()
 
     def block(rival: Rival) -> float:
         require_not_stopped()
-        time.sleep(REST_SECONDS)  # the threads of the one before spin for a while, and would disturb this one
+        time.sleep(REST_SECONDS)  # the previous engine's threads spin for a while, and would disturb this one
         return _block(runs[rival])
 
     def is_enough(seconds: Sequence[Sequence[float]]) -> bool:
@@ -168,7 +168,7 @@ def _times(runs: Mapping[Rival, Callable[[], object]], require_not_stopped: Call
 
 
 def _block(run: Callable[[], object]) -> float:
-    """Seconds an evaluation, after one that wakes the engine's threads."""
+    """Seconds per evaluation, after one that wakes the engine's threads."""
     run()
     count, started = 0, time.perf_counter()
     while count == 0 or time.perf_counter() - started < BLOCK_SECONDS:

@@ -1,1 +1,1 @@
-"""Operators of the program's own: Python functions that run between the parts of a graph."""
+"""Custom operators: Python functions that run between the parts of a graph."""

@@ -1,4 +1,4 @@
-"""Compiling a model with operators of the program's own, and running its parts."""
+"""Compiles a model with custom operators, and runs its parts."""
 
 from __future__ import annotations
 
@@ -34,29 +34,29 @@ _ENGINES = (None, ONNXRUNTIME, "auto")
 def compile_custom(
     request: CompileRequest, operators: Sequence[CustomOperator], compile_part: Callable[[CompileRequest], Engine]
 ) -> Engine:
-    """Compiles a model whose nodes may be operators of the program's own.
+    """Compiles a model that may have custom operators.
 
     Args:
         request: the model.
-        operators: them.
-        compile_part: compiles what lies between.
+        operators: the custom operators.
+        compile_part: compiles the parts between them.
 
     Returns:
-        An engine of several; that of `compile_part` itself where no node is such an operator.
+        A `CustomEngine`; the engine of `compile_part` if no node is a custom operator.
 
     Raises:
-        NotSupportedError: an operator is used where a function cannot stand.
+        NotSupportedError: a custom operator is in a subgraph or a function of the model.
         WinMLError: a part cannot be compiled.
     """
     skeleton = request.model if isinstance(request.model, Skeleton) else Skeleton(request.model)
-    if isinstance(skeleton.model, str) and not skeleton.files:  # the weights that are not in the model lie beside it
+    if isinstance(skeleton.model, str) and not skeleton.files:  # external weights are in the model's folder
         skeleton = skeleton._replace(folder=os.path.dirname(skeleton.model))
     model = _parse(skeleton)
     steps = split_model(model, {operator.key: operator for operator in operators})
     if not any(isinstance(step, CustomNode) for step in steps):
         return compile_part(request)
-    # Parts are compiled in the order they run: a part declares the types of its inputs, which are known once what makes
-    # them has been compiled, or declared by a function.
+    # Parts are compiled in the order they run: a part declares the types of its inputs, which are known once the parts
+    # that make them are compiled; functions declare theirs.
     types = {value.name: value.type for value in model.graph.input}
     compiled: list[CompiledStep] = []
     try:
@@ -105,7 +105,7 @@ def _part_model(model: onnx.ModelProto, part: GraphPart, types: Mapping[str, onn
     )
     return helper.make_model(
         graph,
-        ir_version=max(model.ir_version, 4),  # the first in which weights need not be inputs
+        ir_version=max(model.ir_version, 4),  # the first version in which weights need not be inputs
         opset_imports=model.opset_import,
         functions=model.functions,
     )
@@ -114,7 +114,7 @@ def _part_model(model: onnx.ModelProto, part: GraphPart, types: Mapping[str, onn
 def _input(name: str, kind: onnx.TypeProto) -> onnx.ValueInfoProto:
     """An input of a part, whose free sizes all have names.
 
-    For free sizes without a name, ONNX Runtime's inference takes a time that grows with the square of the nodes.
+    With unnamed free sizes, the time of ONNX Runtime's inference grows with the square of the number of nodes.
     """
     from onnx import helper
 
@@ -126,14 +126,14 @@ def _input(name: str, kind: onnx.TypeProto) -> onnx.ValueInfoProto:
 
 
 def _part_request(request: CompileRequest, part: onnx.ModelProto, skeleton: Skeleton) -> CompileRequest:
-    """A request for a part. What the whole model's inputs say is left out, so that no engine is tried on examples."""
+    """A request for a part, without facts about the whole model's inputs, so that no engine is tried on examples."""
     from onnx import TensorProto
 
     data = part.SerializeToString()
     is_whole = next(external_locations(data), None) is None
     if not is_whole and request.options.engine not in _ENGINES:
         raise NotSupportedError(
-            f"The engine {request.options.engine} takes a large model with operators of the program's own only whole.",
+            f"The engine {request.options.engine} does not support custom operators in a large model.",
             hint='Use options.engine = "onnxruntime".',
         )
     ends = [*part.graph.input, *part.graph.output]
@@ -153,14 +153,14 @@ def _part_request(request: CompileRequest, part: onnx.ModelProto, skeleton: Skel
 
 
 def _constants(model: onnx.ModelProto, steps: Sequence[GraphPart | CustomNode], skeleton: Skeleton) -> dict[str, Array]:
-    """The weights that functions take, and those that are outputs of the model."""
+    """The weights that functions use, and those that are outputs of the model."""
     needed = {name for step in steps if isinstance(step, CustomNode) for name in step.inputs}
     needed |= {output.name for output in model.graph.output}
     arrays = {each.name: _array(each, skeleton) for each in model.graph.initializer if each.name in needed}
     missing = (constant_names(model.graph) & needed) - arrays.keys()
     if missing:
         raise NotSupportedError(
-            f"The weight {min(missing)} is sparse, and a Python function takes none.", hint="Export it dense."
+            f"Expected dense weights for Python functions, got sparse {min(missing)}.", hint="Export it as dense."
         )
     return arrays
 
@@ -177,20 +177,20 @@ def _array(weight: onnx.TensorProto, skeleton: Skeleton) -> Array:
     return numpy_helper.to_array(inside)
 
 
-# An engine of several: the parts of a graph, and the functions between them.
+# An engine of several: the parts of a graph, with functions between them.
 
 
 CompiledStep = tuple[GraphPart, Engine] | CustomNode
 
 
 class CustomEngine(HostEngine):
-    """Runs compiled parts and functions by turns.
+    """Runs compiled parts and functions alternately.
 
     Args:
-        steps: what runs, in order.
-        constants: weights that functions take, or that are outputs of the model.
+        steps: the parts and functions, in order.
+        constants: weights that functions use, or that are outputs of the model.
         outputs: the names of the model's outputs.
-        options: what it was compiled with.
+        options: its options.
     """
 
     def __init__(
@@ -207,12 +207,12 @@ class CustomEngine(HostEngine):
         self._constants, self._outputs = constants, outputs
 
     def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Value]:
-        """Runs the model; see `Engine`. A stop reaches parts as they run, and functions before they begin."""
+        """Runs the model; see `Engine`. A stop ends running parts, and prevents functions that have not begun."""
         steps = require_open(self._steps)
-        parts = bound.natives.setdefault(self, {})  # what each part runs on, by its place
+        parts = bound.natives.setdefault(self, {})  # the `Bound` of each part, by its position
         values: dict[str, Any] = {**self._constants, **bound.inputs}
         for place, step in enumerate(steps):
-            require_open(self._steps)  # parts refuse by themselves to run when they are closed, and functions do not
+            require_open(self._steps)  # closed parts refuse to run, but functions do not
             if stop is not None:
                 stop.require_not_requested()
             if isinstance(step, CustomNode):
@@ -225,13 +225,13 @@ class CustomEngine(HostEngine):
             values.update(engine.run(part_bound, stop))
         if stop is not None:
             stop.require_not_requested()
-        # A function may give its input, or the same array each time: the caller gets copies.
+        # A function may return its input, or the same array each time: the caller gets copies.
         fresh = {name: values[name] for name in self._outputs}
         fresh = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in fresh.items()}
         return fill(bound.outputs, fresh)
 
     def placement(self) -> list[PlacedNode]:
-        """Which provider runs which node; functions are in Python."""
+        """Which provider runs which node; "Python" for functions."""
         placed_nodes: list[PlacedNode] = []
         for step in require_open(self._steps):
             if isinstance(step, CustomNode):
@@ -241,12 +241,12 @@ class CustomEngine(HostEngine):
         return placed_nodes
 
     def end_profiling(self) -> bytes:
-        """The traces of the parts, one after the other; functions are not in them."""
+        """The traces of the parts, one after the other, without the functions."""
         require_open(self._steps)
         return json.dumps([event for engine in self._engines for event in json.loads(engine.end_profiling())]).encode()
 
     def close(self) -> None:
-        """Frees the parts. Twice is harmless."""
+        """Frees the parts. Calling it twice is harmless."""
         self._steps = None
         for engine in self._engines:
             engine.close()
@@ -262,10 +262,10 @@ def _explain(engines: Sequence[Engine], steps: Sequence[CompiledStep]) -> Explan
 
 
 def _call_function(node: CustomNode, values: dict[str, Any]) -> None:
-    """Calls the function of a node: takes its inputs from the values, and adds its outputs.
+    """Calls the function of a node: takes its inputs from the values, and adds its outputs to them.
 
     Raises:
-        EvaluationError: the function raised, which is the cause; or it gave what it does not declare.
+        EvaluationError: the function raised its cause; or the results are not those that the operator declares.
     """
     inputs = [_read_only(values[name]) if name else None for name in node.inputs]
     while inputs and inputs[-1] is None:
@@ -276,12 +276,12 @@ def _call_function(node: CustomNode, values: dict[str, Any]) -> None:
         text = ": ".join(filter(None, (type_name(error), str(error).rstrip("."))))
         raise EvaluationError(
             f"The operator {node.operator} of the node {node.name!r} raised {text}.",
-            hint="The error's __cause__ is what the function raised.",
+            hint="See the error's __cause__.",
         ) from error
     results = list(returned) if isinstance(returned, (tuple, list)) else [returned]
     if len(results) not in (len(node.outputs), len(node.operator.outputs)):
         raise EvaluationError(
-            f"The operator {node.operator} of the node {node.name!r} gave {len(results)} outputs, and declares "
+            f"The operator {node.operator} of the node {node.name!r} returned {len(results)} outputs, but declares "
             f"{len(node.operator.outputs)}.",
             hint="Return an array, or a tuple of arrays.",
         )
@@ -290,12 +290,12 @@ def _call_function(node: CustomNode, values: dict[str, Any]) -> None:
             continue
         declared = OperatorOutput(*spec)
         array = np.asarray(result, order="C")
-        # Engines take strings as arrays of objects, and numbers C-contiguous.
+        # Engines need strings as arrays of objects, and C-contiguous numbers.
         array = array.astype(object) if array.dtype.kind == "U" else array
         if array.dtype != declared.dtype or declared.rank not in (None, array.ndim):
             rank = "any rank" if declared.rank is None else f"rank {declared.rank}"
             raise EvaluationError(
-                f"The operator {node.operator} gave {array.dtype} of rank {array.ndim} as {name!r}, and declares "
+                f"The operator {node.operator} returned {array.dtype} of rank {array.ndim} as {name!r}, but declares "
                 f"{declared.dtype} of {rank}.",
                 hint="Correct the function, or the outputs of its CustomOperator.",
             )
@@ -303,10 +303,10 @@ def _call_function(node: CustomNode, values: dict[str, Any]) -> None:
 
 
 def _read_only(value: Value) -> Value:
-    """A view that cannot be written: the memory may be the caller's, and other nodes may need the numbers."""
+    """A read-only view: the memory may be the caller's, and other nodes may need the numbers."""
     if not isinstance(value, np.ndarray):
         return value
-    # Not the flag of the array itself, which the caller may go on writing to.
+    # Not the flag of the array itself, which the caller may still write.
     view = value.view()
     view.flags.writeable = False
     return view

@@ -1,4 +1,4 @@
-"""CustomOperator: a Python function that stands for an operator of a model; and all operators that a model is given."""
+"""CustomOperator: a Python function that implements an operator; and all custom operators of a model."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ MAX_RANK = 64
 
 
 class OperatorOutput(NamedTuple):
-    """What an operator gives.
+    """The type of an operator's output.
 
     Attributes:
         dtype: the element type: numpy's, or a `TensorKind`; `str` or `object` for strings.
-        rank: the number of dimensions; None where it varies.
+        rank: the number of dimensions; None if it varies.
     """
 
     dtype: Any
@@ -35,23 +35,23 @@ class OperatorOutput(NamedTuple):
 
 @dataclass(frozen=True)
 class CustomOperator:
-    """An operator of the program's own: a Python function, for `LearningModel.load(path, operators=[...])`.
+    """A custom operator: a Python function, for `LearningModel.load(path, operators=[...])`.
 
-    Every node of the model with this name and domain calls the function, also where ONNX has an operator of the name.
-    The function takes the node's inputs by position and its attributes by name. Tensors come as arrays that may only be
-    read, sequences as lists, maps as dicts, and inputs that are left out as None. It gives an array, or a tuple of
-    arrays where there are several outputs. Sessions are used from several threads, and so is the function.
+    Every node of the model with this name and domain calls the function, even if ONNX has an operator of the name.
+    The function takes the node's inputs by position and its attributes by name. Tensors are passed as read-only arrays,
+    sequences as lists, maps as dicts, and omitted inputs as None. It returns an array, or a tuple of arrays for several
+    outputs. Several threads may call the function at once.
 
-    What the function raises ends the evaluation with an `EvaluationError`, whose `__cause__` it is.
+    An error in the function ends the evaluation with an `EvaluationError`, whose `__cause__` it is.
 
     Args:
-        function: what computes.
-        name: of the operator, as the nodes have it in `op_type`.
-        domain: of the operator; "" is ONNX's own.
+        function: computes the outputs.
+        name: the operator's name, as in the nodes' `op_type`.
+        domain: the operator's domain; "" is ONNX's.
         outputs: the type and the rank of each output: `OperatorOutput`, or a pair.
 
     Raises:
-        InvalidArgumentError: if an argument is of another kind.
+        InvalidArgumentError: an argument of another kind.
 
     Example:
         >>> import numpy as np
@@ -76,12 +76,12 @@ class CustomOperator:
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise InvalidArgumentError(
-                f"An operator is a function, and {self.function!r} cannot be called.",
+                f"Expected a function for the operator, got {self.function!r}.",
                 hint='Write CustomOperator(function, "Name", "my.domain", outputs=[(np.float32, 2)]).',
             )
         if not is_text(self.name) or not self.name or not is_text(self.domain):
             raise InvalidArgumentError(
-                f"An operator's name and domain are text, not {self.name!r} and {self.domain!r}.",
+                f"Expected an operator's name and domain as str, got {self.name!r} and {self.domain!r}.",
                 hint='Write CustomOperator(function, "Name", "my.domain", outputs=[(np.float32, 2)]).',
             )
         if not self.outputs or isinstance(self.outputs, str):
@@ -105,7 +105,7 @@ class CustomOperator:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The domain and the name, by which nodes find it."""
+        """The domain and the name, which nodes refer to."""
         return self.domain, self.name
 
     def __str__(self) -> str:
@@ -121,11 +121,11 @@ def _dtype(kind: Any) -> DType:
 
 
 def declared_types(operator: CustomOperator, outputs: Sequence[str]) -> dict[str, onnx.TypeProto]:
-    """The types that an operator declares for the outputs of a node, by their names; an output without a name has none.
+    """The types that an operator declares for the named outputs of a node.
 
     Args:
-        operator: with at least as many outputs as the node.
-        outputs: of the node; "" for one that is left out.
+        operator: has at least as many outputs as the node.
+        outputs: the names of the node's outputs; "" for an omitted one.
     """
     from onnx import helper
 
@@ -141,19 +141,19 @@ Operators = Iterable[CustomOperator | str | os.PathLike[str]]
 
 
 class ModelOperators(NamedTuple):
-    """Operators, sorted: functions in Python, and the absolute paths of shared libraries."""
+    """Operators by kind: Python functions, and the absolute paths of shared libraries."""
 
     functions: tuple[CustomOperator, ...] = ()
     libraries: tuple[str, ...] = ()
 
     @property
     def given(self) -> Operators:
-        """All of them, as `LearningModel.load` takes them."""
+        """All of them, in the form that `LearningModel.load` takes."""
         return *self.functions, *self.libraries
 
     @classmethod
     def of(cls, operators: Operators) -> ModelOperators:
-        """Sorts what the caller passed.
+        """Sorts operators by kind.
 
         Raises:
             InvalidArgumentError: something else, or two functions for one operator.
@@ -180,7 +180,7 @@ class ModelOperators(NamedTuple):
                     )
             else:
                 raise InvalidArgumentError(
-                    f"An operator is a CustomOperator or the path of a shared library, not {type_name(operator)}.",
+                    f"Expected a CustomOperator or the path of a shared library, got {type_name(operator)}.",
                     hint="Write CustomOperator(function, name, domain, outputs=[...]).",
                 )
         return cls(tuple(functions.values()), tuple(libraries))

@@ -1,4 +1,4 @@
-"""A graph, split at the nodes that are operators of the program's own."""
+"""Splits a graph at the nodes that are custom operators."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class GraphPart(NamedTuple):
     """Nodes that the runtime runs as one model.
 
     Attributes:
-        nodes: them.
-        consumed: the names of all values and weights that they take.
-        inputs: the names of the values that come from before.
-        outputs: the names of the values that are needed later, or are the model's.
+        nodes: the nodes.
+        consumed: the names of all values and weights that they use.
+        inputs: the names of the values from earlier steps.
+        outputs: the names of the values for later steps, or of the model's outputs.
     """
 
     nodes: list[onnx.NodeProto]
@@ -38,11 +38,11 @@ class CustomNode(NamedTuple):
     """A node that calls a function.
 
     Attributes:
-        operator: whose function.
-        name: of the node, or of its first output where it has none.
-        inputs: the names of values; "" for one that is left out.
-        outputs: the names of values; "" for one that is left out.
-        attributes: by name, as Python's values and arrays.
+        operator: the operator with the function.
+        name: the node's name, or that of its first output if it has none.
+        inputs: the names of values; "" for an omitted one.
+        outputs: the names of values; "" for an omitted one.
+        attributes: by name, as Python values and arrays.
     """
 
     operator: CustomOperator
@@ -56,13 +56,13 @@ Step = GraphPart | CustomNode
 
 
 def split_model(model: onnx.ModelProto, operators: OperatorsByKey) -> list[Step]:
-    """What to run, in order.
+    """Returns the steps to run, in order.
 
     A node belongs to a stage: the number of functions that must have run before it. The nodes of a stage are one part,
-    and the functions that need no later part follow it. So there are as few parts as can be.
+    and the functions that need no later part follow it. This makes as few parts as possible.
 
     Raises:
-        NotSupportedError: a node in a subgraph or in a function of the model is such an operator.
+        NotSupportedError: a node in a subgraph or in a function of the model is a custom operator.
         InvalidArgumentError: a node has more outputs than its operator declares.
         CorruptModelError: nodes need each other's outputs in a circle.
     """
@@ -98,7 +98,7 @@ class _Group(NamedTuple):
 
 
 class GraphNode(NamedTuple):
-    """A node, and the names of the values that it takes."""
+    """A node, and the names of the values that it uses."""
 
     node: onnx.NodeProto
     needs: set[str]
@@ -109,7 +109,7 @@ def _needs(node: onnx.NodeProto) -> set[str]:
 
     names = set(node.input)
     for graph in _graphs(node):
-        # An output of a subgraph need not be made there: it may be a value of the graph around it.
+        # An output of a subgraph may be a value of the outer graph.
         names |= {output.name for output in graph.output}
         names |= {name for inner in messages(graph) if isinstance(inner, NodeProto) for name in inner.input}
     return names - {""}
@@ -123,12 +123,12 @@ def _graphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
 
 
 def key_of(node: onnx.NodeProto) -> tuple[str, str]:
-    """The domain and the name of the operator that a node is."""
+    """The domain and the name of a node's operator."""
     return "" if node.domain == "ai.onnx" else node.domain, node.op_type
 
 
 def sorted_nodes(nodes: Iterable[onnx.NodeProto]) -> list[GraphNode]:
-    """Nodes in an order in which each comes after those that make what it takes.
+    """Nodes in topological order: each after those that make its inputs.
 
     Raises:
         CorruptModelError: they need each other's outputs in a circle.
@@ -157,9 +157,9 @@ def _require_none(nodes: Iterable[onnx.NodeProto], operators: OperatorsByKey, wh
     for inner in (each for node in nodes for each in messages(node) if isinstance(each, NodeProto)):
         if key_of(inner) in operators:
             raise NotSupportedError(
-                f"The operator {operators[key_of(inner)]} of the node {_name(inner)!r} is {where}, and a Python "
-                "function can only stand in the main graph.",
-                hint="Export the model with the node outside, or give the operator as a shared library.",
+                f"The operator {operators[key_of(inner)]} of the node {_name(inner)!r} is {where}, but Python "
+                "functions are supported only in the main graph.",
+                hint="Export the model with the node outside, or pass the operator as a shared library.",
             )
 
 
@@ -184,7 +184,7 @@ def _custom_node(node: onnx.NodeProto, operator: CustomOperator) -> CustomNode:
 
     if len(node.output) > len(operator.outputs):
         raise InvalidArgumentError(
-            f"The node {_name(node)!r} has {len(node.output)} outputs, and the operator {operator} declares "
+            f"The node {_name(node)!r} has {len(node.output)} outputs, but the operator {operator} declares "
             f"{len(operator.outputs)}.",
             hint="Declare the type and the rank of each of them.",
         )
@@ -193,7 +193,7 @@ def _custom_node(node: onnx.NodeProto, operator: CustomOperator) -> CustomNode:
 
 
 def _plain(value: object) -> Any:
-    """Text and arrays, in place of ONNX's bytes and tensors."""
+    """Converts ONNX's bytes and tensors to str and arrays."""
     from onnx import TensorProto, numpy_helper
 
     if isinstance(value, bytes):
@@ -205,20 +205,20 @@ def _plain(value: object) -> Any:
     return [_plain(each) for each in value]
 
 
-# A graph without the nodes that call functions, for what changes the rest of it; and with them again.
+# Removes the nodes that call functions from a graph, so that the rest can be changed; and puts them back.
 
 
 def declared_outputs(model: onnx.ModelProto, operators: Sequence[CustomOperator]) -> dict[str, onnx.TypeProto]:
-    """The types of what functions give in a graph, by the names of the values."""
+    """The types of the outputs of functions in a graph, by the names of the values."""
     functions = {operator.key: operator for operator in operators}
     calls = [node for node in model.graph.node if key_of(node) in functions]
     return {name: kind for node in calls for name, kind in declared_types(functions[key_of(node)], node.output).items()}
 
 
 def take_out(model: onnx.ModelProto, operators: Sequence[CustomOperator]) -> list[onnx.NodeProto]:
-    """Takes the nodes that call functions out of a graph.
+    """Removes the nodes that call functions from a graph.
 
-    What they take are outputs of the graph then, without a type, and what they give are inputs.
+    Their inputs become outputs of the graph, without a type, and their outputs become inputs.
 
     Args:
         model: changed in place.
@@ -248,12 +248,12 @@ def take_out(model: onnx.ModelProto, operators: Sequence[CustomOperator]) -> lis
 
 
 def put_back(model: onnx.ModelProto, calls: Sequence[onnx.NodeProto], original: onnx.ModelProto) -> None:
-    """Puts nodes into a graph again, with the weights and operator sets that they need.
+    """Puts nodes back into a graph, with the weights and operator sets that they need.
 
     Args:
-        model: whose graph is changed in place, but for its inputs and outputs.
-        calls: what `take_out` gave.
-        original: the model before that.
+        model: changed in place, except for the graph's inputs and outputs.
+        calls: from `take_out`.
+        original: the model before `take_out`.
     """
     graph = model.graph
     nodes = [member.node for member in sorted_nodes([*graph.node, *calls])]
@@ -261,7 +261,7 @@ def put_back(model: onnx.ModelProto, calls: Sequence[onnx.NodeProto], original: 
     graph.node.extend(nodes)
     needed = {name for node in calls for name in node.input} | {end.name for end in original.graph.output}
     missing = needed - constant_names(graph)
-    # What changed the rest may have dropped weights that no node of it uses, but a function does.
+    # The change may have dropped weights that only a function uses.
     graph.initializer.extend(weight for weight in original.graph.initializer if weight.name in missing)
     imported = {item.domain for item in model.opset_import}
     domains = {node.domain for node in calls} - imported

@@ -1,6 +1,4 @@
-"""Compiling for a GPU or an NPU: in the precision it has, recorded where that is possible, and kept where the provider
-keeps what it compiled.
-"""
+"""Compiles for a GPU or an NPU: in a supported precision, recorded if possible, and cached if the provider can."""
 
 from __future__ import annotations
 
@@ -41,19 +39,19 @@ class DeviceCompiler:
 
         Raises:
             InvalidDeviceError: the options name an engine that does not use the device.
-            NotSupportedError: a constraint of recording is not met, or a node would run on the CPU and may not.
-            WinMLError: the provider does not take the model.
+            NotSupportedError: a constraint of recording is not met, or a node would run on the CPU although it may not.
+            WinMLError: the provider does not accept the model.
         """
         device, options = self._device, request.options
         if options.engine not in (None, ONNXRUNTIME, "auto") and device.engine != short(options.engine):
             raise InvalidDeviceError(
-                f"{device.name} is used by {device.provider}, and the options name the engine {options.engine}.",
-                hint="Take the device that the engine uses: LearningModelDevice.find(provider).",
+                f"{device.name} is used by {device.provider}, but the options name the engine {options.engine}.",
+                hint="Use the engine's device: LearningModelDevice.find(provider).",
             )
         require_option_keys(device.provider, dict(options.provider_options))
         reason, is_float32 = self._precision(request)
         if is_float32:
-            # What is compiled from here on is a float32 model. Only its edges are float16, which `Float32Engine` casts.
+            # From here on, the model is float32. Only its inputs and outputs are float16: `Float32Engine` casts them.
             features = replace(request.features, has_float16=False)
             request = replace(request, model=as_float32(request.model), features=features)
         target = Target(device, half=request.features.has_float16)
@@ -64,7 +62,7 @@ class DeviceCompiler:
         return Float32Engine(engine, request.features.float16_features)
 
     def _precision(self, request: CompileRequest) -> tuple[str, bool]:
-        """Why it computes in the precision it does, and whether that is float32 for a float16 model."""
+        """The reason for its precision, and whether that is float32 for a float16 model."""
         asked_for = request.options.precision
         if not request.features.has_float16:
             more = "; `winml-py convert` makes a float16 one, which runs in half precision here"
@@ -75,7 +73,7 @@ class DeviceCompiler:
         return "asked for in float32" if is_float32 else "the model is float16", is_float32
 
     def _compile_engine(self, request: CompileRequest, target: Target) -> tuple[OrtEngine, str]:
-        """The engine, whose work is recorded where that is asked for or goes by itself; and what there is to say."""
+        """The engine, which records if the options or the provider's defaults say so; and an explanation."""
         must_record = is_demanded(request.options, self._provider)
         if not must_record and (request.options.graph_capture is not None or not self._provider.records_unasked):
             return compile_kept(request, target), ""
@@ -87,7 +85,7 @@ class DeviceCompiler:
         return compile_kept(request, target), f"its work is not recorded ({problem})"
 
     def _recording(self, request: CompileRequest, target: Target, must_record: bool) -> tuple[OrtEngine | None, str]:
-        """An engine that records, or the name of the constraint that it does not meet."""
+        """An engine that records, or the name of the unmet constraint."""
         broken = broken_constraint(request, self._provider)
         if broken:
             return None, broken
@@ -104,44 +102,44 @@ class DeviceCompiler:
         return None, "inputs-on-device"
 
     def key(self, options: EngineOptions) -> Hashable:
-        """The device; but no two sessions share what one thread at a time may run, for each has a lock of its own."""
+        """The device; unique for engines that one thread at a time may run, because each session has its own lock."""
         may_record = options.graph_capture is None and self._provider.records_unasked
         is_own = self._provider.takes_one_thread or may_record or is_demanded(options, self._provider)
         return (self._device, object()) if is_own else self._device
 
     def session_lock(self) -> AbstractContextManager[object]:
-        """The session's own lock, or the device's."""
+        """A separate lock, or the device's."""
         return session_lock(self._device)
 
 
-# Recording a GPU's work once and replaying it: what a model and its options must be for that.
+# Recording a GPU's work once and replaying it: the constraints on models and options.
 #
 # The constraints are those of the runtime's guide to CUDA graphs; WebGPU's recording has the same. Two of them hold by
-# construction: inputs are copied to the address they had (`DeviceBinding`), and a session's lock keeps threads apart,
-# for engines that record are not shared. The others are checked here, when the model is compiled, or by the run that
-# a tensor of the device is bound for (`RecordedGraph`).
+# construction: inputs are copied to their previous addresses (`DeviceBinding`), and a session's lock keeps threads
+# apart, because engines that record are not shared. The others are checked when the model is compiled, or, for tensors
+# bound on the device, by the run (`RecordedGraph`).
 
 
 CONSTRAINTS = {
     "no-control-flow": "the model has no If, Loop or Scan",
-    "all-nodes-on-provider": "the provider takes every node",
+    "all-nodes-on-provider": "the provider supports every node",
     "tensors-only": "inputs and outputs are tensors of numbers",
     "fixed-shapes": "the shapes of the inputs decide all others: no NonZero, Compress, Unique or NonMaxSuppression",
     "inputs-on-device": "the provider reads every input on the device",
-    "same-results": "a recording gives what the work itself gives, which is tried with the second evaluation",
-    "fixed-addresses": "what is bound on the device stays where it was when the work was recorded",
+    "same-results": "a recording has the same results as a plain run, which the second evaluation checks",
+    "fixed-addresses": "tensors bound on the device keep the addresses they had when the work was recorded",
     "inputs-copied": "new numbers are copied to the address of the old ones",
     "one-thread": "one thread at a time runs the session",
 }
-"""All of them, by the names that errors give them."""
+"""All of them, by their names in errors."""
 
 _CONTROL_FLOW = frozenset(("If", "Loop", "Scan"))
 _SIZED_BY_NUMBERS = frozenset(("NonZero", "Compress", "Unique", "NonMaxSuppression"))
-"""Operators whose output is as large as the numbers that come in make it."""
+"""Operators whose output size depends on the values of their inputs."""
 
 
 def is_demanded(options: EngineOptions, provider: Provider) -> bool:
-    """Whether the options ask for it, by `graph_capture` or by the provider's own option."""
+    """Whether the options demand recording, by `graph_capture` or by the provider's option."""
     option = dict(options.provider_options).get(provider.recording_option, "0")
     return bool(options.graph_capture) or option.lower() in ("1", "true")
 
@@ -166,33 +164,33 @@ def broken_constraint(request: CompileRequest, provider: Provider) -> str:
 def unmet_constraint(name: str) -> NotSupportedError:
     """The error for a constraint that is not met."""
     return NotSupportedError(
-        f"The work of this model cannot be recorded (constraint {name}): it must be that {CONSTRAINTS[name]}.",
-        hint="Set options.graph_capture = None to record only where that is possible.",
+        f"The work of this model cannot be recorded (constraint {name}): recording requires that {CONSTRAINTS[name]}.",
+        hint="Set options.graph_capture = None to record only if that is possible.",
     )
 
 
 def is_refused(error: WinMLError) -> bool:
-    """Whether the runtime will not record because the CPU would run some of the nodes."""
+    """Whether the runtime refuses to record because the CPU would run some of the nodes."""
     return bool(
         re.search(r"have not been partitioned|CPU is not allowed to help|graph capture|cuda.?graph", str(error), re.I)
     )
 
 
-# A provider that keeps what it compiled is given a folder of the cache, one for each model. It names its files as it
-# likes, and may not look whether they still fit. So no two models, versions or settings share a folder; what is in it
-# was written by this user, and is as the provider wrote it.
+# A provider that saves compiled models gets a cache folder for each model. It chooses the names of its files, and may
+# not check whether they still match. So models, versions and settings never share a folder; its files were written by
+# this user, and are unchanged.
 
 
 def compile_kept(request: CompileRequest, target: Target, recording: Recording = Recording.NONE) -> OrtEngine:
-    """Compiles a model for a device, or has its provider open what it compiled before.
+    """Compiles a model for a device, or makes its provider open the saved model.
 
-    Where the folder is damaged, or cannot be written, the session is made without what is in it.
+    If the folder is damaged or cannot be written, the session is made without it.
 
     Raises:
-        WinMLError: the provider does not take the model.
+        WinMLError: the provider does not accept the model.
     """
     options, cache_options = request.options, provider_of(target.provider).cache_options
-    # The program may say itself what is kept: by a cache, or by a model file of what was compiled.
+    # The program's options may already set a cache, or a file for the compiled model.
     words = ("cache", "ep_context", "ep.context")
     given = (*options.provider_options, *options.session_config)
     is_own = any(word in key.lower() for key, _ in given for word in words)
@@ -201,7 +199,7 @@ def compile_kept(request: CompileRequest, target: Target, recording: Recording =
     folder = folders.folder_for(_cache_key(request, target, recording), request.origin.total_size)
     if folder is None:
         return compile_model(request, target, recording)
-    require_options(options, target)  # what is wrong with them is not wrong with the folder
+    require_options(options, target)  # so that their errors do not count as errors of the folder
 
     def compile_in(folder: Path) -> OrtEngine:
         all_options = tuple({**cache_options(str(folder)), **dict(options.provider_options)}.items())
@@ -217,7 +215,7 @@ def compile_kept(request: CompileRequest, target: Target, recording: Recording =
 
 
 def _cache_key(request: CompileRequest, target: Target, recording: Recording) -> str:
-    """All that the compiled model depends on; a provider looks at the hardware and its driver itself."""
+    """Everything that the compiled model depends on; the provider checks the hardware and its driver itself."""
     options, device = request.options, target.device
     sizes = {name: list(shape) for name, shape in request.features.sizes.items()}
     graph = [options.batch_size, options.dimensions, options.tuning, options.session_config]

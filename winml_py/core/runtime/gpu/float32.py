@@ -1,4 +1,4 @@
-"""A float16 model in float32, for devices without half precision: its graph, and the engine that casts at the edges."""
+"""Float16 models in float32, for devices without half precision: the graph, and an engine that casts at the edges."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     import onnx
 
 TYPE_ATTRIBUTES = frozenset(("to", "dtype", "output_dtype", "output_datatype"))
-"""The attributes of operators that name the type of what they give."""
+"""The attributes of operators that name the types of their outputs."""
 
 
 def as_float32(model: str | bytes | Skeleton) -> bytes:
     """The same graph with float32 in place of every float16: weights, constants, casts, inputs and outputs.
 
-    This is done with `onnx`, which loads in a quarter of the time of `onnx-ir`: programs wait for it.
+    It uses `onnx`, which loads in a quarter of the time of `onnx-ir`, because programs wait for it.
 
     Args:
         model: a path, the file's bytes, or a skeleton over a file.
 
     Returns:
-        A ModelProto. Every weight is the float16 number it was.
+        A ModelProto. The values of weights are unchanged.
 
     Raises:
         NotSupportedError: it would be larger than 2 GB.
@@ -54,9 +54,9 @@ def as_float32(model: str | bytes | Skeleton) -> bytes:
             message.i = TensorProto.FLOAT
     try:
         data: bytes = proto.SerializeToString()
-    except (ValueError, EncodeError) as error:  # protobuf's own limit
+    except (ValueError, EncodeError) as error:  # protobuf's limit
         raise NotSupportedError(
-            "In float32 the model would be larger than 2 GB, and the device has no half precision.",
+            "The device has no half precision, and in float32 the model would be larger than 2 GB.",
             hint="Use the CPU, or a GPU with float16.",
         ) from error
     return data
@@ -81,11 +81,11 @@ def _load(model: str | bytes | Skeleton) -> onnx.ModelProto:
     return proto
 
 
-# The engine, behind the float16 inputs and outputs that the model declares.
+# The engine with the float16 inputs and outputs that the model declares.
 
 
 class Float32Engine:
-    """Casts at the edges: what is bound stays float16. All but `run` is the engine's own.
+    """Casts at the edges: bound values stay float16. It delegates everything except `run` to the engine.
 
     Args:
         engine: compiled from the float32 model.
@@ -100,7 +100,7 @@ class Float32Engine:
 
     @property
     def explanation(self) -> Explanation:
-        """The engine's own, which may change when work is recorded."""
+        """The engine's, which may change when work is recorded."""
         return self._engine.explanation
 
     @explanation.setter
@@ -108,23 +108,23 @@ class Float32Engine:
         self._engine.explanation = explanation
 
     def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Any]:
-        """Runs the model; see `Engine`. In float32, float16 outputs are the host's alone."""
+        """Runs the model; see `Engine`. Float16 outputs are always in the host's memory."""
         inner: Bound | None = bound.natives.get(self)
         if inner is None or inner.version != bound.version:
             inner = bound.natives[self] = self._renew(inner or Bound(lock=bound.lock), bound)
-        for name in self._names & inner.inputs.keys():  # bound by reference: it may have changed since
+        for name in self._names & inner.inputs.keys():  # bound by reference, so it may have changed
             value, wide = bound.inputs[name], inner.inputs[name]
             if wide is not value:
                 np.copyto(wide, value.to_numpy() if isinstance(value, DeviceArray) else value)  # type: ignore[arg-type]
         fresh = dict(self._engine.run(inner, stop))
-        with np.errstate(over="ignore"):  # what leaves float16 is infinite there, as on a device that has it
+        with np.errstate(over="ignore"):  # overflow becomes infinite, as on a device with float16
             for name in self._names & fresh.keys():
                 if isinstance(fresh[name], np.ndarray):
                     fresh[name] = fresh[name].astype(np.float16)
             return fill({name: bound.outputs[name] for name in self._names & bound.outputs.keys()}, fresh)
 
     def _renew(self, inner: Bound, bound: Bound) -> Bound:
-        """The same in float32, for the engine."""
+        """Makes the same `Bound` in float32, for the engine."""
         for name, value in bound.inputs.items():
             if name in self._names and getattr(value, "dtype", None) == np.float16:
                 inner.inputs[name] = np.zeros(value.shape, np.float32)  # type: ignore[union-attr]

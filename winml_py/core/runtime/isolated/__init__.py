@@ -1,1 +1,1 @@
-"""An engine in a process of its own: its end is an error, and not the end of the program."""
+"""An engine in a separate process: if it crashes, that is an error, and the program goes on."""

@@ -1,7 +1,7 @@
-"""The engine's side: the process compiles one model, and runs it in several lanes at the same time.
+"""The engine's side: the process compiles one model, and runs it in several lanes concurrently.
 
-A lane is a connection with two threads: one reads the messages, so that a run can be stopped, and one does what they
-say, one after the other. In the first lane the main thread does it: it compiles, and opens the other lanes.
+A lane is a connection with two threads: one reads requests, so that a run can be stopped, and the other executes them
+in order. In the first lane, the main thread executes them: it compiles, and opens the other lanes.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 
 class Server:
-    """What the lanes share.
+    """The state that the lanes share.
 
     Attributes:
         engine: the compiled model.
-        lock: what its bindings hold.
-        folder: for temporary files; it goes with the process.
-        warnings: what is to be said with the next answer.
+        lock: the lock that its bindings hold.
+        folder: for temporary files; removed with the process.
+        warnings: the warnings to send with the next answer.
     """
 
     engine: Engine
@@ -53,7 +53,7 @@ class Server:
         self._explained: object = None
 
     def explain(self) -> list[Any] | None:
-        """What the engine says of itself, where that is not what it said before."""
+        """The engine's explanation, if it has changed."""
         explanation = self.engine.explanation
         if explanation is self._explained:
             return None
@@ -61,7 +61,7 @@ class Server:
         return list(explanation)
 
     def end(self) -> None:
-        """Ends the process at once: runs that go on are not waited for."""
+        """Ends the process at once, without waiting for runs."""
         if self.folder:
             shutil.rmtree(self.folder, ignore_errors=True)
         os._exit(0)
@@ -74,19 +74,19 @@ class Lane:
         self._server, self._connection, self._is_first = server, connection, is_first
         self._todo = SimpleQueue[Callable[[], object] | None]()
         self._stop = Stop()
-        self._memory: mmap.mmap | bytearray = bytearray()  # none, as on the other side
+        self._memory: mmap.mmap | bytearray = bytearray()  # empty, as on the other side
         self._bound = Bound()
-        self._places: object = None  # of the arrays that are bound
+        self._places: object = None  # of the bound arrays
         self._fresh: Mapping[str, Any] = {}
         self._end = 0
 
     def start(self) -> None:
-        """Serves in two threads."""
+        """Starts two threads that serve."""
         for function in (self.read, self.work):
             threading.Thread(target=function, name="winml-py-lane", daemon=True).start()
 
     def read(self) -> None:
-        """Reads messages until the other end is closed; then whatever runs is to stop."""
+        """Reads messages until the other end is closed; then stops a running request."""
         stop: Stop | None = None
         with suppress(EOFError, OSError):
             while True:
@@ -105,15 +105,15 @@ class Lane:
                     self._todo.put(partial(self._answer, message, stop))
                     stop = None
                 else:
-                    self._answer(message, None)  # another thread would take tens of microseconds more
+                    self._answer(message, None)  # another thread would add tens of microseconds
         if self._is_first:
             self._server.end()
         self._stop.request()
         self._todo.put(None)
 
     def work(self) -> None:
-        """Does what was read."""
-        with self._connection, suppress(OSError):  # nobody waits for the answer any more
+        """Executes the requests."""
+        with self._connection, suppress(OSError):  # the parent may no longer wait for the answer
             while do := self._todo.get():
                 do()
 
@@ -122,18 +122,18 @@ class Lane:
             function, *arguments = pickle.loads(message)
             value = getattr(self, function)(*arguments, stop)
             facts = {"value": value, "explanation": self._server.explain()}
-        except BaseException as error:  # whatever it is, the other side waits for it
+        except BaseException as error:  # the other side waits for any error
             facts = {"error": wire.error_to_json(error)}
         if self._server.warnings:
             facts["warnings"], self._server.warnings = self._server.warnings, []
         self._connection.send_bytes(json.dumps(facts).encode())
 
-    # What a lane is called for.
+    # The requests that a lane serves.
 
     def compile(
         self, request: CompileRequest, compiler: Compiler, isolation: Isolation, folder: str, stop: Stop | None
     ) -> int:
-        """Compiles the model; gives the number of this process."""
+        """Compiles the model; returns the id of this process."""
         system.set_limits(isolation.max_memory, isolation.max_cpu_seconds)
         if folder:
             self._server.folder = tempfile.tempdir = folder
@@ -149,7 +149,7 @@ class Lane:
         values: Mapping[str, Value],
         stop: Stop | None,
     ) -> Any:
-        """Runs the engine on inputs in shared memory, which ends at `end`, and on other values; see `fetch`."""
+        """Runs the engine on inputs in shared memory, which end at `end`, and on other values; see `fetch`."""
         if self._places != (inputs, outputs):
             self._places = None
             arrays = {place[0]: wire.view(self._memory, place) for place in inputs}
@@ -162,9 +162,9 @@ class Lane:
         return self.fetch(None)
 
     def fetch(self, _: Stop | None) -> Any:
-        """Puts the outputs that have no memory behind the others; gives how much memory that takes, and where they are.
+        """Writes the outputs without memory after the others; returns how much memory that takes, and their places.
 
-        Where there is not so much memory, they wait for more, and for another call.
+        If the memory is too small, they are kept for another call with more memory.
         """
         arrays, values = wire.split(self._fresh)
         places, end = wire.place(arrays.items(), self._end)
@@ -179,7 +179,7 @@ class Lane:
         return self._server.engine.placement()
 
     def end_profiling(self, _: Stop | None) -> str:
-        """The trace; JSON has no bytes, so each is a character."""
+        """The trace; JSON has no bytes, so each byte is a character."""
         return self._server.engine.end_profiling().decode("latin-1")
 
 

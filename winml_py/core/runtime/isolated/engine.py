@@ -1,4 +1,4 @@
-"""An engine in another process, as sessions see it: tensors go there and back through shared memory."""
+"""The session's side of an engine in another process: tensors are exchanged through shared memory."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 GRACE_SECONDS = 0.5
-"""How long a run that is to stop may go on, to the end of its node; then the process is killed."""
+"""Seconds that a stopped run may take to finish its node before the process is killed."""
 
 LEAST_MEMORY = 1 << 20
-"""Bytes of shared memory of a lane. Nothing of it is taken before it is written."""
+"""Bytes of shared memory of a lane. The system allocates them when they are written."""
 
 
 class IsolatedCompiler:
-    """Compiles in another process what another compiler compiles for a device.
+    """Runs another compiler in a separate process.
 
     Args:
-        compiler: of the device; it is pickled.
-        isolation: what the process may use.
+        compiler: the device's; it is pickled.
+        isolation: the limits of the process.
     """
 
     def __init__(self, compiler: Compiler, isolation: Isolation) -> None:
         self._compiler, self._isolation = compiler, isolation
 
     def compile(self, request: CompileRequest) -> Engine:
-        """Compiles a model, in the process.
+        """Compiles a model in the process.
 
         Raises:
             EngineLostError: the process ended, or cannot be started.
             NotSupportedError: a frozen application has no Python to start.
-            WinMLError: what the other compiler raises.
+            WinMLError: the other compiler's error.
         """
         return IsolatedEngine(request, self._compiler, self._isolation)
 
@@ -64,35 +64,35 @@ class IsolatedCompiler:
         return object()
 
     def session_lock(self) -> AbstractContextManager[object]:
-        """None: the lock of a device is held in the process."""
+        """No lock: the process holds the device's."""
         return UNLOCKED
 
 
 class IsolatedEngine(HostEngine):
-    """A compiled model in another process. Threads may run it at the same time, each in another lane.
+    """A compiled model in another process. Threads may run it concurrently, each in a separate lane.
 
     Args:
-        request: what to compile.
-        compiler: compiles it there.
-        isolation: what the process may use.
+        request: the model, and how to compile it.
+        compiler: compiles it in the process.
+        isolation: the limits of the process.
 
     Attributes:
-        process_number: the number that the system has for the process.
+        process_number: the process id.
 
     Raises:
         EngineLostError: the process ended, or cannot be started.
         NotSupportedError: a frozen application has no Python to start.
-        WinMLError: what the compiler raises.
+        WinMLError: the compiler's error.
     """
 
     def __init__(self, request: CompileRequest, compiler: Compiler, isolation: Isolation) -> None:
         if not is_available():
             raise NotSupportedError(
-                "An isolated session needs a Python to start, and a frozen application has none.",
+                "An isolated session needs a Python interpreter to start, and a frozen application has none.",
                 hint="Set options.isolation = None.",
             )
         self.options = request.options
-        # Reentrant: the garbage collector may close an engine inside a locked region.
+        # Reentrant, because the garbage collector may close an engine inside a locked region.
         self._lock = threading.RLock()
         self._free: list[_Lane] = []
         self._runs, self._is_closing, self._killed_since = 0, False, ""
@@ -101,10 +101,10 @@ class IsolatedEngine(HostEngine):
         try:
             self._home = ChildProcess(child.serve, shows_stderr=is_logged)
             self._folder = tempfile.mkdtemp(prefix="winml-py-") if request.options.is_profiled else ""
-        except Exception as error:  # no more files, no more threads, an environment that no system takes
+        except Exception as error:  # too many files or threads, or an invalid environment
             raise EngineLostError(
-                f"A process for the engine cannot be started: {error}.",
-                hint="Close sessions that are not needed, or raise the limits of this process.",
+                f"Cannot start a process for the engine: {error}.",
+                hint="Close unneeded sessions, or raise the limits of this process.",
             ) from error
         self._process: ChildProcess | None = self._home  # until it is closed
         there = replace(request, options=request.options._replace(isolation=None), stop=None)
@@ -125,7 +125,7 @@ class IsolatedEngine(HostEngine):
 
     def run(self, bound: Bound, stop: Stop | None = None) -> dict[str, Any]:
         """Runs the model; see `Engine`."""
-        inputs: Any = bound.inputs  # a session without a location binds the host's memory alone
+        inputs: Any = bound.inputs  # a session without a location binds only the host's memory
         outputs: Any = bound.outputs
         with self._lane() as lane:
             arrays, values = wire.split(inputs)
@@ -161,7 +161,7 @@ class IsolatedEngine(HostEngine):
             self._end_if_idle()
 
     def _end_if_idle(self) -> None:
-        """Ends what is to end; the caller holds the lock."""
+        """Ends the process if the engine is closing and idle; the caller holds the lock."""
         if not self._is_closing or self._runs:
             return
         process, self._process = self._process, None
@@ -173,7 +173,7 @@ class IsolatedEngine(HostEngine):
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def in_child(self) -> None:
-        """After a fork the process is the parent's."""
+        """After a fork, the process belongs to the parent."""
         self._process, self._lock = None, threading.RLock()
         while self._free:
             self._free.pop().connection.close()
@@ -193,7 +193,7 @@ class IsolatedEngine(HostEngine):
         finally:
             with self._lock:
                 self._runs -= 1
-                # An exception such as Ctrl-C may have ended the wait for the answer: it still comes.
+                # An exception such as Ctrl-C may have ended the wait, but the answer still comes.
                 if lane is not None and lane.is_in_step and not self._is_closing:
                     self._free.append(lane)
                 elif lane is not None:
@@ -205,7 +205,7 @@ class IsolatedEngine(HostEngine):
             ours, theirs = Pipe()
         except OSError as error:
             raise EvaluationError(
-                f"The engine's process cannot be asked: {error}.",
+                f"Cannot connect to the engine's process: {error}.",
                 hint="Close files and sessions, or raise the limit of open files.",
             ) from error
         try:
@@ -213,13 +213,13 @@ class IsolatedEngine(HostEngine):
                 system.send_handle(process.connection, wire.LANE, theirs.fileno(), self.process_number)
         except OSError:
             ours.close()
-            raise self._lose("before it was asked") from None
+            raise self._lose("before the request") from None
         return _Lane(ours)
 
     def _ask(
         self, lane: _Lane, function: str, *arguments: object, read: Callable[[Any], T], stop: Stop | None = None
     ) -> T:
-        """Calls a function of the lane's other end; gives what `read` makes of the answer."""
+        """Calls a function at the lane's other end; returns the answer, converted by `read`."""
         request = pickle.dumps((function, *arguments), pickle.HIGHEST_PROTOCOL)
         lane.is_in_step = False
         try:
@@ -227,7 +227,7 @@ class IsolatedEngine(HostEngine):
                 lane.connection.send_bytes(wire.STOPPABLE)
             lane.connection.send_bytes(request)
         except OSError:
-            raise self._lose("before it was asked") from None
+            raise self._lose("before the request") from None
         with self._stoppable(lane, stop) if stop else nullcontext():
             try:
                 answer = lane.connection.recv_bytes(wire.MOST_JSON)
@@ -240,9 +240,9 @@ class IsolatedEngine(HostEngine):
             warnings = [EngineWarning(str(text)) for text in facts.get("warnings", ())]
             if facts.get("explanation"):
                 explanation = wire.explanation_from_json(facts["explanation"])
-                self.explanation = explanation._replace(reason=f"{explanation.reason}; in a process of its own")
-        except Exception as problem:  # of a process whose memory has been spoilt, anything may come
-            self._kill(f"since it sent an answer that nobody can read ({problem})")
+                self.explanation = explanation._replace(reason=f"{explanation.reason}; in a separate process")
+        except Exception as problem:  # a process with corrupt memory may send anything
+            self._kill(f"since it sent an invalid answer ({problem})")
             raise self._lose("as it answered") from None
         lane.is_in_step = True
         for warning in warnings:
@@ -255,11 +255,11 @@ class IsolatedEngine(HostEngine):
 
     @contextmanager
     def _stoppable(self, lane: _Lane, stop: Stop) -> Iterator[None]:
-        """Within the block `stop` ends the run; where that takes too long, the process."""
+        """Within the block, `stop` ends the run; if that takes too long, the process."""
         is_running = threading.Lock()
 
         def terminate() -> None:
-            call_while_held(is_running, GRACE_SECONDS, partial(self._kill, "since an evaluation in it was to stop"))
+            call_while_held(is_running, GRACE_SECONDS, partial(self._kill, "since an evaluation in it did not stop"))
             with suppress(OSError):
                 lane.connection.send_bytes(wire.STOP)
 
@@ -271,50 +271,50 @@ class IsolatedEngine(HostEngine):
         self._home.kill()
 
     def _lose(self, when: str) -> EngineLostError:
-        """The error for a process that has ended. What is left of it goes with the last run."""
+        """The error for a process that has ended; the last run frees its resources."""
         with self._lock:
             if self._loss is None:
                 ending, words = self._home.ending(), self._home.last_words
                 ending = f"it was killed {self._killed_since}" if self._killed_since else ending
                 self._loss = EngineLostError(
                     f"The process of the session's engine ended {when} ({ending})."
-                    + (f" Its last words: {words[:300]}" if words else ""),
-                    hint="The session is dead; another one of the model works. If the same inputs end that, too, the "
-                    "model or its engine has a fault.",
+                    + (f" Its last output: {words[:300]}" if words else ""),
+                    hint="Make another session of the model; this one is unusable. If the same inputs end that, too, "
+                    "the model or its engine has a fault.",
                 )
             self._is_closing = True
             self._end_if_idle()
             return EngineLostError(self._loss.message, hint=self._loss.hint)
 
     def _make_memory(self, lane: _Lane, size: int) -> None:
-        """Takes shared memory of so many bytes, and as much again for what else comes."""
+        """Makes shared memory of so many bytes, and as much again in reserve."""
         size = max(LEAST_MEMORY, 2 * size)
         lane.is_in_step = False
         try:
             lane.memory = system.send_memory(lane.connection, wire.MEMORY + str(size).encode(), size)
         except ConnectionError:
-            raise self._lose("before it was asked") from None
+            raise self._lose("before the request") from None
         except (OSError, OverflowError) as error:
             raise EvaluationError(
-                f"There is no shared memory of {size:,} bytes for the tensors of an isolated session: {error}.",
+                f"Cannot allocate {size:,} bytes of shared memory for the tensors of an isolated session: {error}.",
                 hint="Evaluate smaller inputs, or without options.isolation.",
             ) from error
 
 
 class _Lane:
-    """A connection to two threads of the process, and memory that both sides see. For one run at a time.
+    """A connection to two threads of the process, and shared memory. For one run at a time.
 
     Attributes:
-        is_in_step: whether all that was asked has been answered.
+        is_in_step: whether all requests have been answered.
     """
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self.memory: mmap.mmap | bytearray = bytearray()  # none, until there is some that both sides see
+        self.memory: mmap.mmap | bytearray = bytearray()  # empty, until there is shared memory
         self.is_in_step = True
 
     def read_outputs(self, facts: Any) -> tuple[int, dict[str, Any]]:
-        """How much memory the outputs take, and copies of them; none where there is less."""
+        """The memory that the outputs take, and copies of them; no copies if the lane's memory is too small."""
         needed, places, values = facts
         if needed > len(self.memory):
             return int(needed), {}

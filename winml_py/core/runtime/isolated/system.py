@@ -1,4 +1,4 @@
-"""What systems do differently for an engine's process: memory that two processes share, and limits."""
+"""System-specific support for an engine's process: shared memory, and limits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def send_handle(connection: Connection, message: bytes, handle: int, process: int) -> None:
-    """Sends a message, and the handle of a file to the process at the other end; `recv_handle` of `reduction` takes it.
+    """Sends a message and a file handle to the process at the other end, which calls `reduction.recv_handle`.
 
     Raises:
         OSError: the other end is closed.
@@ -24,7 +24,7 @@ def send_handle(connection: Connection, message: bytes, handle: int, process: in
         connection.send_bytes(message)
         reduction.send_handle(connection, handle, process)
         return
-    # Not `send_handle`: where this process can open no more files, it would fail with half of it sent.
+    # Not `send_handle`: if this process can open no more files, that fails with half of it sent.
     channel = socket.socket(fileno=connection.fileno())
     try:
         connection.send_bytes(message)
@@ -34,12 +34,12 @@ def send_handle(connection: Connection, message: bytes, handle: int, process: in
 
 
 def send_memory(connection: Connection, message: bytes, size: int) -> mmap.mmap:
-    """Makes shared memory of so many bytes, and sends it to the other process behind a message.
+    """Makes shared memory of so many bytes, and sends it to the other process after a message.
 
-    Nothing of it is left when both have ended.
+    The system frees it when both processes have ended.
 
     Raises:
-        OSError: there is no room.
+        OSError: not enough memory.
     """
     if sys.platform == "win32":
         import secrets
@@ -56,7 +56,7 @@ def send_memory(connection: Connection, message: bytes, size: int) -> mmap.mmap:
 
 
 def receive_memory(connection: Connection, size: int) -> mmap.mmap:
-    """What `send_memory` sent."""
+    """Receives the memory from `send_memory`."""
     if sys.platform == "win32":
         return mmap.mmap(-1, size, tagname=connection.recv_bytes().decode())
     with FileIO(reduction.recv_handle(connection), "r+") as file:
@@ -64,19 +64,19 @@ def receive_memory(connection: Connection, size: int) -> mmap.mmap:
 
 
 def _make_file(size: int) -> FileIO:
-    """An open file that is memory, without a name: on Linux not `shared_memory`, which Docker caps."""
-    if sys.platform == "linux" and hasattr(os, "memfd_create"):  # builds of Python for an old C library lack it
+    """An open file in memory, without a name; on Linux not `shared_memory`, whose size Docker limits."""
+    if sys.platform == "linux" and hasattr(os, "memfd_create"):  # Python built for an old C library lacks it
         import fcntl
 
         file = FileIO(os.memfd_create("winml-py", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING), "r+")
         file.truncate(size)
-        # A process that has gone wrong could make it shorter, and the session's own process would end as it reads.
+        # A faulty process could shrink the file, and reading it would then crash the session's process.
         fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         return file
     import _posixshmem  # type: ignore[import-not-found, unused-ignore]  # as multiprocessing.shared_memory does
     import secrets
 
-    name = f"/winml-py-{secrets.token_hex(8)}"  # of 31 characters at most on macOS; it loses it at once
+    name = f"/winml-py-{secrets.token_hex(8)}"  # at most 31 characters on macOS; unlinked at once
     file = FileIO(_posixshmem.shm_open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode=0o600), "r+")
     try:
         file.truncate(size)
@@ -89,17 +89,17 @@ def _make_file(size: int) -> FileIO:
 
 
 def set_limits(memory: int, cpu_seconds: int) -> None:
-    """Sets the limits of this process, on Linux and macOS; it also writes no file with its memory when it dies.
+    """Sets the limits of this process, on Linux and macOS, and disables core dumps.
 
     Args:
-        memory: bytes that it may allocate; 0 without a limit. macOS takes the number, and does not heed it.
-        cpu_seconds: of processor time that it may use; 0 without a limit.
+        memory: bytes that it may allocate; 0 for no limit. macOS accepts the limit, but does not enforce it.
+        cpu_seconds: CPU seconds that it may use; 0 for no limit.
     """
     if sys.platform == "win32":
         return
     import resource
 
-    # What it allocates, and not what it maps: address space is no memory, and shared memory is the parent's.
+    # Limits what it allocates, not what it maps: address space is not memory, and shared memory is the parent's.
     limits = [(resource.RLIMIT_CORE, 0, 0)]
     limits += [(resource.RLIMIT_DATA, memory, memory)] if memory else []
     limits += [(resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + 1)] if cpu_seconds else []

@@ -1,7 +1,7 @@
-"""What a session and the process of its engine send each other: short messages, and tensors in shared memory.
+"""The protocol between a session and its engine's process: short messages, and tensors in shared memory.
 
-The session's side sends pickles. The engine's side answers with JSON and numbers alone, because a process whose memory
-a model has spoilt may send anything, and a pickle can call any function where it is read.
+The session's side sends pickles. The engine's side answers only with JSON and numbers, because a process whose memory
+a model has corrupted may send anything, and reading a pickle can call any function.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from ..engine import Candidate, Explanation
 from ..runs import Value
 
 STOPPABLE, STOP, MEMORY, LANE = b"stoppable", b"stop", b"memory", b"lane"
-"""Messages of the session beside calls, which are pickles: the next call may be stopped; stop it; here is shared memory
-of so many bytes, or another lane. The memory, or the connection of the lane, is what comes next."""
+"""The session's messages other than calls, which are pickles: the next call may be stopped; stop it; shared memory of
+so many bytes, or another lane. The memory, or the lane's connection, follows."""
 
 MOST_JSON = 1 << 31
-"""Bytes of an answer. The longest are profiles."""
+"""The largest answer in bytes. The longest answers are profiles."""
 
 ALIGNMENT = 64
-"""Bytes: what the kernels of all processors like."""
+"""The alignment in bytes, which suits the kernels of all processors."""
 
 
 Place = tuple[str, str, tuple[int, ...], int]
-"""Where an array is in shared memory: the name of its input or output, its dtype as numpy spells it, its shape, and the
-offset in bytes."""
+"""The place of an array in shared memory: the name of its input or output, its dtype in numpy's spelling, its shape,
+and its offset in bytes."""
 
 
 def place(arrays: Iterable[tuple[str, Array]], end: int = 0) -> tuple[list[Place], int]:
-    """Places for arrays, one behind the other from `end` on; and where the last one ends."""
+    """Consecutive places for arrays from `end` on; and the end of the last one."""
     places = []
     for name, array in arrays:
         start = -(-end // ALIGNMENT) * ALIGNMENT
@@ -50,18 +50,18 @@ def view(memory: mmap.mmap | bytearray, place: Place) -> Array:
     """The array at a place in shared memory.
 
     Raises:
-        ValueError: it is not of numbers.
+        ValueError: its elements are not numbers.
         TypeError: it does not fit into the memory.
     """
     _, kind, shape, start = place
     dtype = np.dtype(kind)
-    if dtype.hasobject:  # its bytes would be addresses
+    if dtype.hasobject:  # its bytes would be pointers
         raise ValueError(f"an array of {dtype}")
     return np.ndarray(shape, dtype, memory, start)
 
 
 def split(values: Mapping[str, Value]) -> tuple[dict[str, Array], dict[str, Value]]:
-    """The arrays of numbers, which go through shared memory; and the rest."""
+    """Splits values into arrays of numbers, which go through shared memory, and the rest."""
     arrays = {
         name: value for name, value in values.items() if isinstance(value, np.ndarray) and not value.dtype.hasobject
     }
@@ -72,10 +72,10 @@ def split(values: Mapping[str, Value]) -> tuple[dict[str, Array], dict[str, Valu
 
 
 def to_json(value: Value) -> Any:
-    """A value that is not an array of numbers, in JSON; numbers inside of it with their type and shape."""
+    """Converts a value that is not an array of numbers to JSON; numbers inside it with their type and shape."""
     if isinstance(value, np.ndarray):
         kind = "O" if value.dtype.hasobject else value.dtype.str
-        # Numbers go as their bytes: JSON has no complex numbers, and no NaN that others read.
+        # Numbers are sent as bytes: JSON has no complex numbers, and no standard NaN.
         elements = value.reshape(-1).tolist() if kind == "O" else value.tobytes().hex()
         return {"array": kind, "shape": value.shape, "elements": elements}
     if isinstance(value, dict):
@@ -86,7 +86,7 @@ def to_json(value: Value) -> Any:
 
 
 def from_json(facts: Any) -> Any:
-    """The value that `to_json` wrote."""
+    """Converts JSON from `to_json` to the value."""
     if not isinstance(facts, dict):
         return facts
     if "map" in facts:
@@ -102,14 +102,14 @@ def from_json(facts: Any) -> Any:
 
 
 def explanation_from_json(facts: list[Any]) -> Explanation:
-    """The explanation whose fields were written, one after the other; its enumerations as numbers."""
+    """Converts the list of an explanation's fields, with enumerations as numbers, to the explanation."""
     engine, precision, reason, candidates, *rest = facts
     looked_at = tuple(Candidate(name, Precision(kind), *figures) for name, kind, *figures in candidates)
     return Explanation(engine, Precision(precision), reason, looked_at, *rest)
 
 
 def error_to_json(error: BaseException) -> Mapping[str, Any]:
-    """An error as JSON: one of ours as it is, another as an `EvaluationError` with its words."""
+    """Converts an error to JSON: a WinMLError as it is, others as an `EvaluationError` with their message."""
     if not isinstance(error, WinMLError):
         error = EvaluationError(f"The engine's process raised {type_name(error)}: {error}")
     name = type(error).__name__
@@ -117,7 +117,7 @@ def error_to_json(error: BaseException) -> Mapping[str, Any]:
 
 
 def error_from_json(facts: Mapping[str, Any]) -> WinMLError:
-    """The error that `error_to_json` wrote."""
+    """Converts JSON from `error_to_json` to the error."""
     kind = getattr(errors, str(facts["class"]), None)
     if not (isinstance(kind, type) and issubclass(kind, WinMLError)):
         kind = EvaluationError

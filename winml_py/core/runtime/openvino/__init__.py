@@ -1,1 +1,1 @@
-"""OpenVINO by its own package, on CPUs of any maker. The only room that imports openvino, and only in functions."""
+"""OpenVINO from its own package, on CPUs of any vendor. The only place that imports openvino, and only in functions."""

@@ -1,4 +1,4 @@
-"""Compiling a model with OpenVINO's own package, and keeping what was compiled."""
+"""Compiles models with OpenVINO's package, and saves the compiled models."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ def compile_model(request: CompileRequest, target: Target) -> OpenVinoEngine:
     """Compiles a model whose inputs and outputs are tensors of numbers.
 
     Raises:
-        NotSupportedError: an input or output is something else, or OpenVINO does not have an operator.
-        CorruptModelError: OpenVINO cannot read the model, or its files were replaced while it did.
+        NotSupportedError: an input or output is something else, or OpenVINO lacks an operator.
+        CorruptModelError: OpenVINO cannot read the model, or its files were replaced meanwhile.
         EvaluationError: OpenVINO cannot compile the model.
-        InvalidArgumentError: it cannot with the program's options for it.
+        InvalidArgumentError: the same, if the program sets options of OpenVINO.
         IllegalCallError: this process was forked from one that uses OpenVINO.
     """
-    if non_tensors := request.features.non_tensors:  # an output of text ends the interpreter
+    if non_tensors := request.features.non_tensors:  # a string output crashes the interpreter
         raise NotSupportedError(
-            f"OpenVINO takes and gives tensors of numbers alone, and {', '.join(non_tensors)} is none.",
+            f"OpenVINO supports only tensors of numbers as inputs and outputs, not {', '.join(non_tensors)}.",
             hint='Set options.engine = "onnxruntime".',
         )
     config = config_of(request, target)
     native = core()
-    # OpenVINO cannot be stopped while it reads or compiles. So whoever has cancelled is heard between the steps.
+    # OpenVINO cannot be stopped while it reads or compiles, so cancellation is checked between the steps.
     model = _read(request, native)
     request.require_not_stopped()
-    # Keys have been looked at; a value is OpenVINO's to refuse, with the words that it has for it.
+    # Keys have been checked; OpenVINO checks the values.
     with translated(InvalidArgumentError if request.options.provider_options else EvaluationError):
         compiled = native.compile_model(model, "CPU", config)
     request.require_not_stopped()
@@ -60,15 +60,15 @@ def engine_of(compiled: openvino.CompiledModel, request: CompileRequest, target:
     """The engine of a compiled model.
 
     Raises:
-        NotSupportedError: it computes in another type of half precision than the target's, as a processor with bfloat16
-            alone does where float16 was asked for.
+        NotSupportedError: its type of half precision is not the target's; a processor may have only bfloat16, for
+            example, when float16 is requested.
     """
     with translated():
         hint = str(compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name())
     half_type = TYPES_BY_HINT.get(hint, "")
     if target.half_type not in ("", half_type):
         raise NotSupportedError(
-            f"OpenVINO computes in {half_type or 'float32'} on this processor where {target.half_type} is asked for.",
+            f"OpenVINO computes in {half_type or 'float32'} on this processor, but {target.half_type} was requested.",
             hint="Set options.precision = Precision.FLOAT32, or leave the engine out.",
         )
     return OpenVinoEngine(compiled, request, target, half_type)
@@ -83,37 +83,35 @@ def config_of(request: CompileRequest, target: Target) -> dict[str, str]:
 def _read(request: CompileRequest, native: openvino.Core) -> openvino.Model:
     """The model as OpenVINO reads it, with the sizes that the options fix."""
     model_file = request.model.path_or_bytes if isinstance(request.model, Skeleton) else request.model
-    # A mapped file must not change as long as the session lives. With `Weights.PRIVATE` it may: then nothing counts as
-    # mappable.
+    # A mapped file must not change while the session lives. With `Weights.PRIVATE` it may, so nothing is mappable.
     config = {"ENABLE_MMAP": request.origin.mappable_weights >= MAPPED_FROM}
     with translated(CorruptModelError):
         model = native.read_model(model_file, config=config)
     options = request.options
     if options.shapes or options.dimensions or options.batch_size is not None:
         with translated():
-            # By their places: where a node that does nothing is left out, OpenVINO's input has another name than the
-            # model's.
+            # By position: if OpenVINO leaves out a node that does nothing, its input has another name than the model's.
             places = port_numbers(model.inputs, request.features.inputs)
             model.reshape({places[name]: list(shape) for name, shape in request.features.sizes.items()})
     return model
 
 
-# A model as OpenVINO compiled it, on disk: compiled once, then mapped by every session of every process.
+# A compiled model of OpenVINO on disk: compiled once, then mapped by every session of every process.
 #
-# A start from there takes a fifth to a half of the time of compiling, and the weights are in memory once beside the
-# mapped file, not twice.
+# Loading it takes a fifth to a half of the time of compiling, and memory holds the weights once beside the mapped file,
+# not twice.
 
 
 SAVED_FROM = 256 << 10
-"""Bytes from which a model is worth a file: smaller ones are compiled in the time that a few files take."""
+"""The least size in bytes of models to save: compiling smaller ones takes no longer than writing files."""
 
 BLOB = "compiled.blob"
 
 
 def compile_cached(request: CompileRequest, target: Target) -> OpenVinoEngine:
-    """Compiles a model, or opens what was compiled of it before, where it is from a file whose weights may be shared.
+    """Compiles a model, or opens the saved model if it is from a file whose weights may be shared.
 
-    Where a saved model is damaged or cannot be written, the session is made without one.
+    If a saved model is damaged or cannot be written, the session is made without one.
 
     Raises:
         WinMLError: as `compile_model` does.
@@ -124,7 +122,7 @@ def compile_cached(request: CompileRequest, target: Target) -> OpenVinoEngine:
     folder = folders.folder_for(_cache_key(request, target), request.origin.total_size) if is_wanted else None
     if folder is None:
         return compile_model(request, target)
-    core()  # in a forked process it is refused, whatever is saved
+    core()  # refuses a forked process, even for a saved model
     saved = folders.opened_or_made(
         folder,
         request.origin.path,
@@ -136,7 +134,7 @@ def compile_cached(request: CompileRequest, target: Target) -> OpenVinoEngine:
 
 
 def _cache_key(request: CompileRequest, target: Target) -> str:
-    """All that the compiled model depends on."""
+    """Everything that the compiled model depends on."""
     sizes = {name: list(shape) for name, shape in request.features.sizes.items()}
     version = plugins.version(provider_of(target.provider).package)
     config = config_of(request, target)
@@ -145,11 +143,11 @@ def _cache_key(request: CompileRequest, target: Target) -> str:
 
 def _open(request: CompileRequest, target: Target, folder: Path) -> OpenVinoEngine:
     request.require_not_stopped()
-    with open(folder / BLOB, "rb") as file:  # OpenVINO takes no read-only memory, and does not write to this
+    with open(folder / BLOB, "rb") as file:  # OpenVINO rejects read-only memory, but does not write
         blob = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), np.uint8)
     with translated():
         compiled = core().import_model(tensor_over(blob), "CPU", config_of(request, target))
-    vars(compiled)["blob"] = blob  # OpenVINO reads the weights there: it must live as long as the model does
+    vars(compiled)["blob"] = blob  # OpenVINO reads the weights there: it must live as long as the model
     return engine_of(compiled, request, target)
 
 
@@ -164,9 +162,9 @@ def _compile_and_save(request: CompileRequest, target: Target, folder: Path) -> 
 
 
 class _Pieces(io.BytesIO):
-    """Passes what OpenVINO writes on to a file: in a BytesIO, which it expects, the weights would be once more.
+    """Writes OpenVINO's output to a file. OpenVINO expects a BytesIO, which would hold another copy of the weights.
 
-    `check` is called before each piece, and may raise. `failure` is the first error, which OpenVINO passes over.
+    `check` is called before each piece, and may raise. `failure` is the first error, which OpenVINO ignores.
     """
 
     def __init__(self, file: BinaryIO, check: Callable[[], None]) -> None:

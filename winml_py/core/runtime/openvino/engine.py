@@ -1,4 +1,4 @@
-"""A model that OpenVINO compiled, as an engine: what it binds, and the trace of its nodes."""
+"""A compiled model of OpenVINO as an engine: its bindings, and the trace of its nodes."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _NO_NODES = ("Input", "Output", "Const")
 class OpenVinoEngine(HostEngine):
     """A compiled model whose inputs and outputs are in the host's memory.
 
-    It closes its bindings when it is closed: every one drops the compiled model, a run in flight holds the last
-    reference, and memory goes when that run returns.
+    Closing it closes its bindings: each drops the compiled model, a run in flight holds the last reference, and the
+    memory is freed when that run returns.
 
     Args:
         compiled: the model.
-        request: what it was compiled from.
-        target: what it was compiled for.
-        half_type: the type of half precision that it reports to compute in, or "".
+        request: its compile request.
+        target: its target.
+        half_type: the type of half precision that it reports, or "".
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class OpenVinoEngine(HostEngine):
         self._compiled: openvino.CompiledModel | None = compiled
         self._trace = Trace(target.provider) if options.is_profiled else None
         self._bindings: weakref.WeakSet[OpenVinoBinding] = weakref.WeakSet()
-        self._lock = threading.Lock()  # of the set alone; runs do not take it
+        self._lock = threading.Lock()  # only for the set; runs do not take it
         child_process.watch_forks(self)
 
     def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Value]:
-        """Runs the model; see `Engine`. Each `Bound` has a separate infer request, so threads run at the same time."""
+        """Runs the model; see `Engine`. Each `Bound` has a separate infer request, so threads run concurrently."""
         try:
             return call(self._run, translate, bound, stop)
         finally:
@@ -87,7 +87,7 @@ class OpenVinoEngine(HostEngine):
         return [PlacedNode(name, kind, self._provider) for name, kind in kinds if kind not in _NO_NODES]
 
     def end_profiling(self) -> bytes:
-        """The profile until this was called first; nothing is added to it from then on."""
+        """The profile up to the first call, which ends it."""
         require_open(self._compiled)
         if self._trace is None:
             raise IllegalCallError("Nothing is recorded.", hint="Set options.profiling = True first.")
@@ -104,7 +104,7 @@ class OpenVinoEngine(HostEngine):
             require_open(self._compiled).export_model(stream)
 
     def close(self) -> None:
-        """Drops the compiled model: it is freed here, or when the last run in flight lets go of it."""
+        """Drops the compiled model: it is freed here, or when the last run in flight returns."""
         self._compiled = None
         with self._lock:
             bindings = list(self._bindings)
@@ -113,32 +113,32 @@ class OpenVinoEngine(HostEngine):
         trim_heap()
 
     def in_child(self) -> None:
-        """After a fork nothing of this is freed: that would wait for OpenVINO's threads, which are the parent's."""
+        """After a fork, keeps everything: freeing would wait for OpenVINO's threads, which are the parent's."""
         for thing in (self, *self._bindings):
             child_process.keep_forever(thing)
 
 
 def _threads(compiled: openvino.CompiledModel, options: EngineOptions) -> str:
-    """What OpenVINO made of the number of threads; see `providers/openvino.py`.
+    """The threads that OpenVINO uses; see `providers/openvino.py`.
 
-    One call has all cores by default, as with ONNX Runtime: a stream a core was no faster with many calls at once than
-    with one after the other (docs/performance.md), and a single call took twice the time.
+    One call uses all cores by default, as with ONNX Runtime: one stream per core was no faster for many concurrent
+    calls than for consecutive ones (docs/performance.md), and a single call took twice the time.
     """
     with translated():
         streams, threads = (int(compiled.get_property(key)) for key in ("NUM_STREAMS", "INFERENCE_NUM_THREADS"))
     asked_for = options.intra_op_num_threads
-    fewer = f", where {asked_for} were asked for" if threads < asked_for else ""
+    fewer = f", but {asked_for} were requested" if threads < asked_for else ""
     return f"{streams} call{'s' * (streams > 1)} at once on {threads} thread{'s' * (threads > 1)}{fewer}"
 
 
-# What OpenVINO keeps of a `Bound`: an infer request, and the arrays that it reads and writes in place.
+# OpenVINO's binding of a `Bound`: an infer request, and the arrays that it reads and writes in place.
 
 
 class OpenVinoBinding:
     """The infer request of a `Bound`.
 
-    Three kinds of arrays are copied in each run: inputs that cannot be written, for OpenVINO takes none; inputs that an
-    output is written over; and outputs of free size, whose memory OpenVINO chooses when it knows the size.
+    Each run copies three kinds of arrays: read-only inputs, which OpenVINO rejects; inputs that an output overwrites;
+    and outputs of free size, which OpenVINO allocates when it knows the size.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class OpenVinoBinding:
     def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Value]:
         """Runs the model; see `Engine`."""
         compiled, request = require_open(self._native)
-        inputs, in_place = self._inputs, self._in_place  # close() lets go of them at any moment
+        inputs, in_place = self._inputs, self._in_place  # close() may drop them at any moment
         if bound.version != self._version:
             self._renew(compiled, request, bound)
         inputs.refresh()
@@ -182,7 +182,7 @@ class OpenVinoBinding:
             if not (
                 isinstance(memory, np.ndarray) and port.partial_shape.is_static and tuple(port.shape) == memory.shape
             ):
-                # With memory of its own, from which the result is copied. Else it would go on writing the caller's.
+                # In new memory, from which the result is copied; otherwise it would still write to the caller's.
                 if self._in_place.pop(name, None) is not None:
                     request.set_output_tensor(number, tensor_for(port))
             elif self._in_place.get(name) is not memory:
@@ -196,16 +196,16 @@ class OpenVinoBinding:
         self._version = bound.version
 
     def close(self) -> None:
-        """Lets go of the request and the bound memory."""
+        """Releases the request and the bound memory."""
         self._native = None
         self._inputs, self._in_place = InputAddresses(), {}
 
 
 def port_numbers(ports: Sequence[openvino.ConstOutput | openvino.Output], names: Sequence[str]) -> dict[str, int]:
-    """The place of each input, or of each output, by its name.
+    """The position of each input, or of each output, by its name.
 
-    OpenVINO leaves out nodes that do nothing, such as Dropout; an input of theirs then has the name of their output.
-    The places stay those of the graph.
+    OpenVINO leaves out nodes that do nothing, such as Dropout, and names their input after their output. The positions
+    remain those of the graph.
     """
     by_port_name = {name: number for number, port in enumerate(ports) for name in port.get_names()}
     return {name: number for number, name in enumerate(names)} if len(names) == len(ports) else by_port_name
@@ -213,21 +213,21 @@ def port_numbers(ports: Sequence[openvino.ConstOutput | openvino.Output], names:
 
 def _run(request: openvino.InferRequest, stop: Stop | None) -> None:
     if stop is None:
-        # Without the argument, the package copies every output into a dict, which nobody reads here.
+        # Without the argument, the package copies every output into a dict, which is not used here.
         request.infer(share_outputs=True)
         return
     with ended_by(stop, request.cancel):
         request.start_async()
-        if stop.requested:  # a request that came before the start had nothing to cancel
+        if stop.requested:  # a stop before the start had nothing to cancel
             request.cancel()
         request.wait()
 
 
-# What each node took, in the format of Chrome's traces, with the names that ONNX Runtime's profiles have.
+# The times of nodes, in the format of Chrome's traces, with the names of ONNX Runtime's profiles.
 
 
 class Trace:
-    """The runs of an engine that were recorded.
+    """The recorded runs of an engine.
 
     Args:
         provider: the name of the engine in the trace.
@@ -241,7 +241,7 @@ class Trace:
         self._written: bytes | None = None
 
     def record(self, request: openvino.InferRequest, run: Callable[[], None]) -> None:
-        """Runs a request, and notes what it took."""
+        """Runs a request, and records its times."""
         began = time.perf_counter()
         run()
         ended = time.perf_counter()
@@ -260,7 +260,7 @@ class Trace:
         return {"cat": category, "ph": "X", "name": name, "dur": took, "args": names or {}} | where
 
     def end(self) -> bytes:
-        """The trace until this was called first."""
+        """The trace up to the first call."""
         with self._lock:
             if self._written is None:
                 self._written = json.dumps(self._events).encode()

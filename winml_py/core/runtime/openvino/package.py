@@ -1,4 +1,4 @@
-"""The package openvino: imported without its telemetry, and never across a fork; and from its exceptions to ours."""
+"""Imports the package openvino, without its telemetry and never across a fork; and translates its exceptions."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 _lock = threading.Lock()
 _importers: set[int] = set()
-"""The process that has OpenVINO's threads."""
+"""The id of the process that has OpenVINO's threads."""
 
 
 def core() -> openvino.Core:
-    """OpenVINO's own object for all that it does in this process.
+    """OpenVINO's `Core`, one per process.
 
     Raises:
         IllegalCallError: this process was forked from one that has it.
@@ -41,10 +41,10 @@ def core() -> openvino.Core:
 
 @cache
 def _core() -> openvino.Core:
-    # The import would send an event at once, with consent taken for granted: it finds no telemetry. The block stays,
-    # for other parts of OpenVINO import it later. What the program itself has imported is left alone.
+    # The import would send an event at once, without asking for consent: so it gets no telemetry package. The block
+    # stays, because other parts of OpenVINO import it later. A program's earlier import is not changed.
     if "openvino" not in sys.modules:
-        sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]  # Python's way to say: not there
+        sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]  # makes the import fail
     import openvino
 
     return openvino.Core()
@@ -62,42 +62,42 @@ def tensor_over(array: Array) -> openvino.Tensor:
 
 
 def tensor_for(port: openvino.ConstOutput) -> openvino.Tensor:
-    """A tensor with memory of its own, for an output of fixed shape."""
+    """A tensor with new memory, for an output of fixed shape."""
     import openvino
 
     return openvino.Tensor(port.get_element_type(), port.get_shape())
 
 
-# From OpenVINO's exceptions to ours.
+# Translation of OpenVINO's exceptions.
 
 
 _FRAME = re.compile(
     r"Exception from |Check '|FrontEnd API failed|Model wasn't fully converted|Summary:|Caught exception:$"
     r"|-- \S+ with a message:$|While validating .*:$"
 )
-"""How the lines begin that say where OpenVINO failed, and not why."""
+"""The beginnings of lines that say where OpenVINO failed, but not why."""
 
 _SOURCE = re.compile(r"(?<= failed) at \S+:\d+:?$")
 
 _FAILED = re.compile(r"^-- (\S+) with a message:", re.MULTILINE)
-"""Operator and version, such as Dropout-6, that could not be read."""
+"""The operator and version, such as Dropout-6, that could not be read."""
 
 _UNKNOWN = re.compile(r"No conversion rule found for operations: (.*)")
 
 
 def translated(kind: type[WinMLError] = EvaluationError) -> AbstractContextManager[None]:
-    """Within the block, what OpenVINO raises becomes one of our errors: `kind`, where its words say nothing else."""
+    """Within the block, OpenVINO's errors become WinMLErrors: `kind`, unless their text says more."""
     return translated_by(partial(translate, kind=kind))
 
 
 def translate(error: Exception, kind: type[WinMLError] = EvaluationError) -> WinMLError:
-    """The error to raise in place of one of OpenVINO's, with the first of its lines that says why."""
+    """Translates an error of OpenVINO, with the first of its lines that says why."""
     if isinstance(error, WinMLError):
         return error
     text = str(error)
     if unknown := _UNKNOWN.search(text):
         return NotSupportedError(
-            f"OpenVINO does not have these operators of the model: {unknown[1].strip()}.",
+            f"OpenVINO lacks these operators of the model: {unknown[1].strip()}.",
             hint='Set options.engine = "onnxruntime".',
         )
     lines = (" ".join(line.split()) for line in text.splitlines())

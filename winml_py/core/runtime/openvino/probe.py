@@ -1,4 +1,4 @@
-"""Tries the package, in another process: see `plugins.probe`."""
+"""Tries OpenVINO's package, in another process: see `plugins.probe`."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def main(_: str) -> Facts:
         halves = []
         for word, kind in _HALF_TYPES.items():
             if word in cpu.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
-                with suppress(NotSupportedError):  # what OpenVINO compiles is in another type
+                with suppress(NotSupportedError):  # OpenVINO compiled it in another type
                     halves += [] if _problem_of(Target(device, half=True, half_type=kind)) else [kind]
         device = device._replace(float16=bool(halves), half_types=" ".join(halves))
-    except Exception as error:  # whatever it raises is reported as its problem
+    except Exception as error:  # reports any error as the package's problem
         return {"problem": f"it cannot be used: {first_line(error)}"}
     return {"devices": (device,), "problem": ""}
 
 
 def _problem_of(target: Target) -> str:
-    """Runs y = relu(x w), with numbers that every type holds; what went wrong, or ""."""
+    """Runs y = relu(x w), with numbers that every type can hold; returns the problem, or ""."""
     x, y = np.arange(-8, 8, dtype=np.float32).reshape(4, 4), np.zeros((4, 4), np.float32)
     options = EngineOptions(1, weights=Weights.PRIVATE)
     compile_model(CompileRequest(small_model(False), options), target).run(Bound({"x": x}, {"y": y}))

@@ -1,1 +1,1 @@
-"""ONNX Runtime as an engine; the only room that imports `onnxruntime`, with `providers`."""
+"""ONNX Runtime as an engine; with `providers`, the only place that imports `onnxruntime`."""

@@ -1,4 +1,4 @@
-"""Compiling a model with one of ONNX Runtime's providers."""
+"""Compiles models with ONNX Runtime's providers."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ def compile_model(
     """Compiles a model.
 
     Args:
-        request: what to compile, and how.
-        target: for which provider and device.
-        recording: whether the provider is to record its work and replay it.
-        saving: whether the optimised graph is to be written, and where to.
+        request: the model, and how to compile it.
+        target: the provider and device.
+        recording: whether the provider records its work and replays it.
+        saving: whether to write the optimised graph, and where.
         is_optimized: whether the model is such a graph.
 
     Returns:
-        An `OrtDeviceEngine` where the device's memory can be bound and inputs and outputs are tensors of numbers.
+        An `OrtDeviceEngine` if the device's memory can be bound and inputs and outputs are tensors of numbers.
 
     Raises:
-        WinMLError: the runtime refuses the model; one of our classes, with the runtime's words.
+        WinMLError: the runtime refuses the model; the message quotes the runtime's.
         NotSupportedError: the name of the model's file is not UTF-8.
         CorruptModelError: the model's files were replaced while the runtime opened them.
     """
@@ -83,34 +83,33 @@ def compile_model(
             ended_by(request.stop or Stop(), lambda: native.set_load_cancellation_flag(True)),
         ):
             register_libraries(native, request.libraries)
-            # With the fallback, a session that cannot be made on its device becomes one on the CPU, and nothing says
-            # so.
+            # With the fallback, a session that cannot be made on its device silently becomes one on the CPU.
             session = onnxruntime.InferenceSession(skeleton.model, native, providers, enable_fallback=0)
-        request.require_not_stopped()  # before 1.30 the runtime goes on to the end
-        if not is_optimized:  # such a graph has files of its own
+        request.require_not_stopped()  # before 1.30 the runtime does not stop early
+        if not is_optimized:  # such a graph has separate files
             request.origin.require_unchanged()
     except BaseException:
         if trace is not None:
             trace.cleanup()
         raise
-    # Where a provider's library is missing, the runtime goes on without the provider. It only logs why, and our
-    # sessions have its log switched off.
+    # If a provider's library is missing, the runtime continues without the provider. It only logs the reason, and our
+    # sessions switch its log off.
     if target.provider not in session.get_providers():
         raise InvalidDeviceError(
-            f"ONNX Runtime left {target.provider} out without a word.", hint="Run `winml-py doctor`: it says why."
+            f"ONNX Runtime did not use {target.provider}.", hint="Run `winml-py doctor`: it says why."
         )
-    # Only tensors of numbers have an address. Other values go through the host, on a device as well.
+    # Only tensors of numbers have an address. Other values go through the host, even on a device.
     if target.device and provider_of(target.provider).memory and are_numeric(session):
         return OrtDeviceEngine(session, options, target, target.device, recording, config, trace)
     return OrtEngine(session, options, target, config, trace)
 
 
 def require_options(options: EngineOptions, target: Target) -> None:
-    """Refuses options that the runtime, or the provider, would take and not follow, before anything is compiled.
+    """Refuses options that the runtime or the provider would accept but ignore, before anything is compiled.
 
     Raises:
-        InvalidArgumentError: a key of a configuration that is not known.
-        NotSupportedError: a setting that the provider does not follow.
+        InvalidArgumentError: an unknown key of a configuration.
+        NotSupportedError: a setting that the provider ignores.
     """
     require_tuning(options.tuning, target)
     session_options(options)
@@ -121,8 +120,8 @@ def _providers(
     native: onnxruntime.SessionOptions, options: EngineOptions, target: Target, recording: Recording
 ) -> list[Any] | None:
     device, is_recorded = target.device, recording is not Recording.NONE
-    # For `session.placement`, which the program may ask for at any time: the runtime notes it while the session is
-    # made.
+    # For `session.placement`, which the program may read at any time: the runtime records it only as it makes the
+    # session.
     native.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     if device is None:
         return [CPU_NAME]
@@ -130,17 +129,17 @@ def _providers(
         native.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
     provider_options = native_options(target, options, is_recorded)
     if device.library:
-        # A list of provider names does not pick a plugin, even one that is registered. It is chosen by its device.
+        # Provider names do not select a plugin, even a registered one. Its device does.
         native.add_provider_for_devices([runtime_device(device)], provider_options)
         return None
     provider = provider_of(device.provider)
     provider.prepare()
-    helpers = [] if is_recorded else _helpers(provider, target, options)  # a recording is of one provider
+    helpers = [] if is_recorded else _helpers(provider, target, options)  # a recording has one provider
     return [(provider.name, provider_options), *helpers, CPU_NAME]
 
 
 def _helpers(provider: Provider, target: Target, options: EngineOptions) -> list[tuple[str, dict[str, str]]]:
-    """The providers that take what a provider does not, each with those of the caller's options that it knows."""
+    """The providers for nodes that a provider does not support, each with the caller's options that it knows."""
     made = []
     for name in provider.helpers:
         keys = (provider_of(name).option_keys or "").split()
@@ -150,7 +149,7 @@ def _helpers(provider: Provider, target: Target, options: EngineOptions) -> list
 
 
 def save_optimized(model: bytes, path: str, level: str, libraries: Sequence[str] = ()) -> None:
-    """Writes a model as the graph optimisations of a level leave it.
+    """Writes a model after the graph optimisations of a level.
 
     Raises:
         WinMLError: the runtime refuses the model.

@@ -1,4 +1,4 @@
-"""I/O binding on a device: inputs go up, work is submitted, outputs come back or stay."""
+"""I/O binding on a device: uploads inputs, submits the work, downloads outputs or leaves them on the device."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 
 class _Input(NamedTuple):
-    """What is bound to an input.
+    """The binding of an input.
 
     Attributes:
         value: the caller's array, or tensor on the device.
-        copy: the same on the other side, if it is read there: written again by each run.
+        copy: its copy on the other side, if it is read there; each run updates it.
     """
 
     value: Array | DeviceArray
@@ -44,18 +44,18 @@ class _Input(NamedTuple):
 
 
 class DeviceBinding:
-    """The native I/O binding of a `Bound` whose values are in the memory of a device, or go there.
+    """The native I/O binding of a `Bound` whose values are in the memory of a device, or are copied there.
 
-    The host's arrays are copied up by each run, since they are bound by reference. Inputs and outputs of fixed shape
-    keep their addresses, as recorded work demands.
+    Each run uploads the host's arrays, because they are bound by reference. Inputs and outputs of fixed shape keep
+    their addresses, which recorded work requires.
 
     Args:
         session: the compiled model. The caller holds the lock.
-        memory: its device's.
-        lock: the session's, held while the device is talked to.
+        memory: the device's.
+        lock: the session's, held while the device is used.
         recording: whether work is recorded.
-        config: of its runs.
-        is_right: whether a recording of the session gives, on such inputs, what the work itself gives.
+        config: the run configuration.
+        is_right: whether a recording of the session has, on such inputs, the same results as a plain run.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class DeviceBinding:
     ) -> None:
         self._is_right = is_right
         self._memory, self._lock, self._config = memory, lock, config
-        # Where a run is waited for without the lock, other threads may submit theirs meanwhile.
+        # If runs are waited for without the lock, other threads may submit theirs meanwhile.
         self._waits_unlocked = memory.provider.waits_unlocked
         self._version = -1
         self._inputs: dict[str, _Input] = {}
@@ -79,15 +79,15 @@ class DeviceBinding:
         self._native: tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding] | None = (session, native)
         are_fixed = all(map(is_fixed, session.get_inputs()))
         self._graph = RecordedGraph(recording, are_fixed and all(map(is_fixed, session.get_outputs())))
-        for end in session.get_outputs():  # in graph order, which is the order they come back in
+        for end in session.get_outputs():  # in graph order, the order of the results
             output = self._outputs[end.name] = DeviceOutput(end, memory, are_fixed and is_fixed(end))
             output.bind(native)
 
     def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Any]:
         """Runs the model; see `Engine`."""
-        running = None  # nothing until the lock is held: one who is stopped while he waits need not wait to let go
-        # close() lets go of these at any moment after the lock is given back, and the run reads and writes their memory
-        # to its end. What it writes must also reach what was bound when it was submitted.
+        running = None  # None until the lock is held: a run stopped while it waits has nothing to free under the lock
+        # close() may drop these at any moment after the lock is released, but the run reads and writes their memory to
+        # its end. Its results must also reach the memory that was bound when it was submitted.
         used: list[object] = []
         destinations: dict[str, Destination] = {}
         try:
@@ -102,8 +102,7 @@ class DeviceBinding:
             with self._lock:
                 return call(self._receive, translate, *running, destinations)
         finally:
-            # If the binding was closed meanwhile, this is the last reference. Memory of a device is freed under the
-            # lock, too.
+            # If the binding was closed meanwhile, this is the last reference; the memory is freed under the lock.
             if running is not None:
                 with self._lock:
                     running = None
@@ -127,7 +126,7 @@ class DeviceBinding:
             self._version = bound.version
         self._graph.prepare(run_options, lambda: self._is_right(session, self._host_inputs()))
         if self._waits_unlocked:
-            # The call then returns when the work is submitted, and `run` waits for the device without the lock.
+            # Then the call returns when the work is submitted, and `run` waits for the device without the lock.
             run_options.add_run_config_entry("disable_synchronize_execution_providers", "1")
         self._send_inputs(native)
         session.run_with_iobinding(native, run_options)
@@ -135,23 +134,23 @@ class DeviceBinding:
     def _set_input(
         self, session: onnxruntime.InferenceSession, native: onnxruntime.IOBinding, name: str, value: Any
     ) -> None:
-        """Binds an input: an array of the host, or one on the device.
+        """Binds an input: an array on the host, or one on the device.
 
-        What the session reads on the host (sizes, and inputs of nodes that run there) stays on the host.
+        Inputs that the session reads on the host (sizes, and inputs of nodes that run there) stay on the host.
         """
         before = self._inputs.get(name)
         if name in self._on_host:
             self._bind_on_host(native, name, value)
         elif isinstance(value, DeviceArray):
-            # First, because it may refuse the tensor: then the one before stays bound.
+            # First, because it may refuse the tensor: then the previous one stays bound.
             self._graph.input_moves(session, name, before.value if before else None, value)
             self._inputs[name] = _Input(value)
             bind_device_input(native, name, value)
         elif before is not None and before.copy is not None and before.value.shape == value.shape:
-            # The copy keeps its address, which a recorded graph reads. The run sends the new numbers there.
+            # The copy keeps its address, which a recorded graph reads. The run uploads the new numbers there.
             self._inputs[name] = _Input(value, before.copy)
         else:
-            # A new copy has another address, and a recorded graph would go on reading the old one.
+            # A new copy has another address, but a recorded graph would still read the old one.
             self._graph.forget(session)
             copy = self._memory.upload(value)
             self._inputs[name] = _Input(value, copy)
@@ -163,7 +162,7 @@ class DeviceBinding:
         self._inputs[name] = _Input(value, array)  # the native binding does not keep the array alive
 
     def _require_no_overlap(self) -> None:
-        """Refuses an output that would be written over an input: the device writes before it has read all."""
+        """Refuses an output that would overwrite an input: the device writes before it has read everything."""
         for input_name, (value, _) in self._inputs.items():
             for name, output in self._outputs.items():
                 if isinstance(value, DeviceArray) and input_name not in self._on_host and output.writes_over(value):
@@ -179,8 +178,7 @@ class DeviceBinding:
     def _send_inputs(self, native: onnxruntime.IOBinding) -> None:
         for name, (value, copy) in tuple(self._inputs.items()):
             if name in self._on_host:
-                # The session reads this input on the host, and the tensor on the device may have been written since the
-                # last run.
+                # The session reads this input on the host, and the tensor may have changed since the last run.
                 if isinstance(value, DeviceArray):
                     self._bind_on_host(native, name, value)
             elif copy is not None:
@@ -193,7 +191,7 @@ class DeviceBinding:
         destinations: Mapping[str, Destination],
     ) -> dict[str, Any]:
         values = outputs_of(native)
-        if self._native is not None:  # before anything is received, which may fail: the next run needs new memory, too
+        if self._native is not None:  # before receiving, which may fail: the next run needs new memory even then
             for output in self._outputs.values():
                 output.renew(native)
         fresh = {}
@@ -204,11 +202,11 @@ class DeviceBinding:
         return fresh
 
     def close(self) -> None:
-        """Lets go of the native session, the bound memory and the native binding."""
+        """Releases the native session, the bound memory and the native binding."""
         if self._native is None:
             return
         with self._lock:
-            if self._native is not None:  # or another thread has closed it meanwhile
+            if self._native is not None:  # otherwise another thread has closed it
                 self._graph.forget(self._native[0])
             self._native = None
             self._inputs = {}
@@ -216,39 +214,39 @@ class DeviceBinding:
                 output.close()
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        # An argument holds the function, because at the end of the interpreter the module's names may be gone.
+        # An argument holds the function, because at the interpreter's shutdown the module's names may be gone.
         if not is_finalizing():
             self.close()
 
 
-# One output of a device binding: where the next run writes it, and what becomes of it then.
+# One output of a device binding: where the next run writes it, and what is returned for it.
 
 
 Destination = Array | DeviceArray | Kept | None
-"""What is bound to an output; None is nothing."""
+"""The memory bound to an output; None if unbound."""
 
 
 class DeviceOutput:
     """The state of one output.
 
-    An output whose shape nothing can change gets memory that every run writes again, so that its address holds, as a
-    recorded graph demands. For every other output the runtime allocates memory in each run.
+    An output of fixed shape gets memory that every run overwrites, so that its address never changes, as a recorded
+    graph requires. For other outputs the runtime allocates memory in each run.
 
     Args:
         end: the output, as the session describes it.
         memory: the device's.
-        is_fixed: whether its shape is known, and that of all inputs.
+        is_fixed: whether its shape and those of all inputs are known.
     """
 
     def __init__(self, end: Any, memory: DeviceMemory, is_fixed: bool) -> None:
         self._end, self._memory = end, memory
         self._fixed = memory.allocate(end) if is_fixed else None
-        # over the fixed memory: a run gave it out, and the caller may hold it
+        # over the fixed memory: a run returned it, and the caller may hold it
         self._fixed_array: DeviceArray | None = None
         self.destination: Destination = None
 
     def bind(self, native: onnxruntime.IOBinding) -> None:
-        """Tells the runtime where the next run writes."""
+        """Binds the memory that the next run writes."""
         name = self._end.name
         if isinstance(self.destination, DeviceArray):
             bind_device_output(native, name, self.destination)
@@ -260,17 +258,17 @@ class DeviceOutput:
     def renew_target(
         self, native: onnxruntime.IOBinding, bound: Array | DeviceArray | Kept | None, forget: Callable[[], None]
     ) -> None:
-        """Sets where the output goes: to memory of the host or of the device, or to neither.
+        """Sets the output's destination: memory of the host or of the device, or neither.
 
-        With `Kept` it stays in the device's memory. With None, each run gives a new copy in the host's memory. Memory
-        that the caller was given is not written again for something else that is bound: the output gets new memory, or
+        With `Kept` it stays in the device's memory. With None, each run returns a new copy in the host's memory. If
+        the caller holds the memory of earlier runs, and another target is bound, the output gets new memory: otherwise
         the caller's tensor would change although it is no longer bound.
 
         Args:
             native: the runtime's binding.
-            bound: what is bound.
-            forget: lets go of a recorded graph; called before the output is bound to another address of the device,
-                because the runtime refuses to bind anew what a graph still writes to.
+            bound: the bound memory.
+            forget: releases a recorded graph; called before the output is bound to another address of the device,
+                because the runtime refuses to rebind an output that a graph still writes.
 
         Raises:
             SizeMismatchError: the array has another shape than the output.
@@ -304,7 +302,7 @@ class DeviceOutput:
         session: onnxruntime.InferenceSession,
         lock: AbstractContextManager[object],
     ) -> Array | DeviceArray | None:
-        """What a run gives to its caller; None where it was written to the memory that is bound."""
+        """Returns the output for the caller of a run; None if it was written to the bound memory."""
         if isinstance(destination, DeviceArray):
             return None
         if isinstance(destination, Kept):
@@ -320,11 +318,11 @@ class DeviceOutput:
         return None
 
     def renew(self, native: onnxruntime.IOBinding) -> None:
-        """Asks the runtime for new memory, where it allocates it, or the next run would write the caller's."""
+        """Makes the runtime allocate new memory if it is the allocator; the next run would overwrite the caller's."""
         if self._fixed is None and not isinstance(self.destination, DeviceArray):
             self.bind(native)
 
     def close(self) -> None:
-        """Lets go of all memory."""
+        """Releases all memory."""
         self._fixed = self._fixed_array = None
         self.destination = None

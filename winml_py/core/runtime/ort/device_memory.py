@@ -1,4 +1,4 @@
-"""A device's memory: the one way from the host into it, how it is shown and bound, and how work on it is recorded."""
+"""A device's memory: uploads, arrays over it and their bindings, and the recording of work on it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 _SAME_NAMES = "float16 double int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool"
 
 DTYPES: dict[str, DType] = {f"tensor({name})": np.dtype(name) for name in _SAME_NAMES.split()}
-"""The types of tensors as ONNX Runtime spells them, and numpy's; `float` is numpy's float32."""
+"""The types of tensors in ONNX Runtime's spelling, and numpy's; `float` is numpy's float32."""
 DTYPES["tensor(float)"] = np.dtype(np.float32)
 
 
 def is_fixed(end: Any) -> bool:
-    """Whether an input or output is a tensor of numbers whose shape nothing can change."""
+    """Whether an input or output is a tensor of numbers of fixed shape."""
     is_known = end.shape is not None and all(isinstance(size, int) and size > 0 for size in end.shape)
     return is_known and end.type in DTYPES
 
@@ -38,23 +38,23 @@ def host_inputs(session: Any) -> frozenset[str]:
 
 
 def require_elements(array: Array) -> None:
-    """Refuses an array that no device has memory for.
+    """Refuses an array without elements, for which devices allocate no memory.
 
     Raises:
-        SizeMismatchError: if the array has no elements.
+        SizeMismatchError: the array has no elements.
     """
     if 0 in array.shape:
         raise SizeMismatchError(
-            f"An array of shape {array.shape} has no elements, and cannot be bound on a GPU.", hint="Use the CPU."
+            f"An array of shape {array.shape} has no elements and cannot be bound on a GPU.", hint="Use the CPU."
         )
 
 
 class DeviceMemory(NamedTuple):
-    """Where a session's memory is. Nothing is allocated there before a session lives, which would end the process.
+    """The location of a session's memory. Allocating there before a session exists would crash the process.
 
     Attributes:
-        provider: whose memory it is.
-        number: of the device.
+        provider: the provider of the memory.
+        number: the device's index.
     """
 
     provider: Provider
@@ -62,14 +62,14 @@ class DeviceMemory(NamedTuple):
 
     @property
     def location(self) -> MemoryLocation:
-        """The runtime's name of it, and the device's number."""
+        """The runtime's name for it, and the device's index."""
         return MemoryLocation(self.provider.memory, self.number)
 
     def upload(self, array: Array) -> onnxruntime.OrtValue:
-        """A copy of a C-contiguous array of the host.
+        """Copies a C-contiguous array of the host to the device.
 
         Raises:
-            SizeMismatchError: if the array has no elements.
+            SizeMismatchError: the array has no elements.
         """
         import onnxruntime
 
@@ -77,7 +77,7 @@ class DeviceMemory(NamedTuple):
         return onnxruntime.OrtValue.ortvalue_from_numpy(array, *self.location)
 
     def allocate(self, output: Any) -> onnxruntime.OrtValue:
-        """Memory for an output of fixed shape."""
+        """Allocates memory for an output of fixed shape."""
         import onnxruntime
 
         dtype = DTYPES[output.type].type
@@ -89,10 +89,10 @@ class DeviceMemory(NamedTuple):
         session: onnxruntime.InferenceSession,
         lock: AbstractContextManager[object],
     ) -> DeviceArray:
-        """A value as it is shown outside, which keeps it, and the session it lives by, alive.
+        """An array over a value, which keeps the value and its session alive.
 
         Args:
-            value: lies in this memory.
+            value: in this memory.
             session: the session.
             lock: held while the array is read or freed.
         """
@@ -109,7 +109,7 @@ class DeviceMemory(NamedTuple):
 
 
 def bind_device_input(native: onnxruntime.IOBinding, name: str, array: DeviceArray) -> None:
-    """Binds an input to memory of the device, the runtime's own or another library's."""
+    """Binds an input to memory of the device, the runtime's or another library's."""
     if array.handle is not None:
         native.bind_ortvalue_input(name, array.handle)
     else:
@@ -125,13 +125,13 @@ def bind_device_output(native: onnxruntime.IOBinding, name: str, array: DeviceAr
 
 
 def outputs_of(native: onnxruntime.IOBinding) -> list[onnxruntime.OrtValue]:
-    """What the last run of a binding gave, for good."""
+    """The outputs of a binding's last run, independent of later runs."""
     import onnxruntime
 
     if tuple(map(int, onnxruntime.__version__.split(".")[:2])) >= (1, 30):
         return list(native.get_outputs())
-    # The binding's own list shows what is bound next, too: it is copied. (Newer versions refuse such a copy, because it
-    # would not keep alive the session whose memory on a device it shows.)
+    # The binding's list would also reflect later bindings, so it is copied. (Newer versions refuse such a copy, because
+    # it would not keep alive the session whose memory on a device it shows.)
     shown = native.get_outputs_as_ortvaluevector()
     copied = type(shown)()
     for value in shown:
@@ -139,23 +139,23 @@ def outputs_of(native: onnxruntime.IOBinding) -> list[onnxruntime.OrtValue]:
     return [onnxruntime.OrtValue(value) for value in copied]
 
 
-# Recording a device's work: the graph that one binding had recorded, and replays.
+# Recording a device's work: the graph that one binding has recorded and replays.
 
 
 _graph_ids = itertools.count(1)
-"""A number for each graph that the runtime is to keep."""
+"""An id for each graph that the runtime keeps."""
 
 NO_GRAPH = -1
-"""The runtime's number for a run that is neither recorded nor replayed."""
+"""The runtime's id for a run that is neither recorded nor replayed."""
 
 
 def new_graph_id() -> int:
-    """A number for a graph that no other one of this process has."""
+    """An id for a graph, unique in this process."""
     return next(_graph_ids)
 
 
 class Recording(Enum):
-    """Whether work is recorded: never, where that is possible, or because the options demand it."""
+    """Whether work is recorded: never, if possible, or because the options demand it."""
 
     NONE = 0
     POSSIBLE = 1
@@ -163,13 +163,13 @@ class Recording(Enum):
 
 
 class RecordedGraph:
-    """What a binding had recorded. The runtime keeps it under a number; it reads and writes at fixed addresses.
+    """A binding's recording. The runtime keeps it under an id; it reads and writes at fixed addresses.
 
-    A binding that is evaluated once is not worth a recording: the second run makes it.
+    A single evaluation is not worth a recording: the second run makes it.
 
     Args:
         recording: whether work is recorded.
-        is_possible: whether it can be of this binding: not where a size is free, and memory is allocated by each run.
+        is_possible: whether this binding can record: not if a size is free, because each run then allocates memory.
     """
 
     def __init__(self, recording: Recording, is_possible: bool = True) -> None:
@@ -177,11 +177,11 @@ class RecordedGraph:
         self._id, self._runs = NO_GRAPH, 0
 
     def prepare(self, run_options: onnxruntime.RunOptions, is_right: Callable[[], bool] = lambda: True) -> None:
-        """Says in the options of a run what is to be recorded or replayed.
+        """Sets in the options of a run whether it is recorded or replayed.
 
         Args:
-            run_options: of the run.
-            is_right: asked before a recording is made: whether it will give what the work itself gives.
+            run_options: the run's.
+            is_right: called before a recording is made: whether it will have the same results as a plain run.
         """
         if self._recording is Recording.NONE:
             return
@@ -192,7 +192,7 @@ class RecordedGraph:
         run_options.add_run_config_entry("gpu_graph_id", str(self._id))
 
     def input_moves(self, session: onnxruntime.InferenceSession, name: str, before: object, after: DeviceArray) -> None:
-        """Forgets the graph where it reads an input from another address than the one that is bound now.
+        """Forgets the graph if it reads an input from another address than the new one.
 
         Raises:
             NotSupportedError: the options demand the recording.
@@ -204,15 +204,15 @@ class RecordedGraph:
                 return
             if self._recording is Recording.DEMANDED:
                 raise NotSupportedError(
-                    f"The input {name} was bound to other memory of the device, and the session's work is recorded for "
-                    "that address (constraint fixed-addresses).",
-                    hint="Write the new numbers into the array that is bound, use a binding for each array, or switch "
+                    f"The session's work is recorded for other memory of the device than that now bound to the input "
+                    f"{name} (constraint fixed-addresses).",
+                    hint="Write the new numbers into the bound array, use a binding for each array, or switch "
                     "graph_capture off.",
                 )
         self.forget(session)
 
     def forget(self, session: onnxruntime.InferenceSession) -> None:
-        """Lets go of the graph; the runtime would keep it, and this binding's memory, for the session's life."""
+        """Releases the graph; the runtime would keep it, and this binding's memory, as long as the session lives."""
         if self._id != NO_GRAPH:
             session.release_captured_graph(self._id)
         self._id, self._runs = NO_GRAPH, 0

@@ -1,4 +1,4 @@
-"""A compiled model of ONNX Runtime as an engine, and what it binds of the host's memory."""
+"""A compiled model of ONNX Runtime as an engine, and its bindings of the host's memory."""
 
 from __future__ import annotations
 
@@ -35,32 +35,32 @@ class HostBinding:
 
     def __init__(self, session: onnxruntime.InferenceSession) -> None:
         native = session.io_binding()
-        # The native binding must go before its session, and a tuple drops its last item first.
+        # The native binding must be freed before its session, and a tuple drops its last item first.
         self._native: tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding] | None = (session, native)
         self._inputs = InputAddresses()
         self._version = -1
         for output in session.get_outputs():
-            native.bind_output(output.name, "cpu")  # in graph order, which is the order they come back in
+            native.bind_output(output.name, "cpu")  # in graph order, the order of the results
         self._indices = {output.name: index for index, output in enumerate(session.get_outputs())}
         self._allocated = dict(self._indices)
         self._outputs: dict[str, Array] = {}
 
     def run(self, bound: Bound, run_options: onnxruntime.RunOptions | None) -> dict[str, Value]:
-        """Runs the model; gives the outputs that the runtime allocated, in its memory."""
+        """Runs the model; returns the outputs that the runtime allocated, in its memory."""
         session, native = require_open(self._native)
-        inputs = self._inputs  # close() lets go of its copies at any moment
+        inputs = self._inputs  # close() may drop its copies at any moment
         if bound.version != self._version:
             self._renew(native, bound)
         if inputs.copies:
             inputs.refresh()
-        # A new RunOptions for each call nearly doubles the time of a model of 30 microseconds. So it is made only where
-        # a run can be stopped, or is configured.
+        # A new RunOptions per call nearly doubles the time of a model of 30 microseconds. So it is made only for runs
+        # that can be stopped or are configured.
         session.run_with_iobinding(native, run_options)
         if not self._allocated:
             return {}
         values = native.get_outputs()
         fresh = {name: values[index].numpy() for name, index in self._allocated.items()}
-        for name in fresh:  # the runtime reuses what it allocated: the next run would write over the caller's
+        for name in fresh:  # the runtime reuses its memory: the next run would overwrite the caller's
             native.bind_output(name, "cpu")
         return fresh
 
@@ -85,7 +85,7 @@ class HostBinding:
         self._version = bound.version
 
     def close(self) -> None:
-        """Lets go of the native session and binding, and of the bound memory."""
+        """Releases the native session and binding, and the bound memory."""
         self._native = None
         self._inputs, self._outputs = InputAddresses(), {}
 
@@ -99,8 +99,8 @@ def are_numeric(session: onnxruntime.InferenceSession) -> bool:
 class OrtEngine(HostEngine):
     """A compiled model whose inputs and outputs are in the host's memory.
 
-    It closes its bindings when it is closed: every one drops the native session, a run in flight holds the last
-    reference, and memory goes when that run returns.
+    Closing it closes its bindings: each drops the native session, a run in flight holds the last reference, and the
+    memory is freed when that run returns.
     """
 
     def __init__(
@@ -115,9 +115,9 @@ class OrtEngine(HostEngine):
         self.explanation = Explanation(*target.spelling, "as asked for")
         self._session: onnxruntime.InferenceSession | None = session
         self._bindings: weakref.WeakSet[HostBinding | DeviceBinding] = weakref.WeakSet()
-        self._lock = threading.Lock()  # of the set alone; runs do not take it
+        self._lock = threading.Lock()  # only for the set; runs do not take it
         self._profile: bytes | None = None
-        self._trace = trace  # where the runtime writes its profile, which goes with it
+        self._trace = trace  # the folder of the runtime's profile, removed with it
         self._device_lock = device_lock(target.device)
         self._are_numeric = are_numeric(session)
         self._outputs = [output.name for output in session.get_outputs()]
@@ -145,18 +145,18 @@ class OrtEngine(HostEngine):
         elif not self._are_numeric:  # strings, maps and sequences have no address to bind
             values = require_open(self._session).run(self._outputs, bound.inputs, run_options)
             fresh = fill(bound.outputs, dict(zip(self._outputs, values, strict=True)))
-        elif binding is NEVER_RUN and not bound.outputs:  # to feed the values once costs less than to bind them
+        elif binding is NEVER_RUN and not bound.outputs:  # feeding the values once costs less than binding them
             session, bound.natives[self] = require_open(self._session), None
             try:
                 values = session.run(self._outputs, bound.inputs, run_options)
-            except Exception as error:  # of other classes than those of a bound run, with the same words
+            except Exception as error:  # of other classes than a bound run's, with the same text
                 raise RuntimeError(str(error)) from None
             fresh = dict(zip(self._outputs, values, strict=True))
         else:
             made = bound.natives[self] = HostBinding(require_open(self._session))
             self._close_with_this(made)
             fresh = made.run(bound, run_options)
-        for name in self._passed_through:  # such an output comes out where the input went in, in the caller's memory
+        for name in self._passed_through:  # such an output is in the input's memory, which is the caller's
             if isinstance(fresh.get(name), np.ndarray):
                 fresh[name] = fresh[name].copy()
         return fresh
@@ -176,7 +176,7 @@ class OrtEngine(HostEngine):
         ]
 
     def end_profiling(self) -> bytes:
-        """The profile until this was called first; nothing is added to it from then on."""
+        """The profile up to the first call, which ends it."""
         session = require_open(self._session)
         with self._lock, self._device_lock:
             if self._profile is None:
@@ -188,26 +188,26 @@ class OrtEngine(HostEngine):
             return self._profile
 
     def close(self) -> None:
-        """Drops the native session: it is freed here, or when the last run in flight lets go of it."""
+        """Drops the native session: it is freed here, or when the last run in flight returns."""
         session, self._session = self._session, None
-        with self._lock:  # before the device's: in here a binding may be collected, which takes that
+        with self._lock:  # before the device's lock: collecting a binding in here takes that one
             bindings = list(self._bindings)
         with self._device_lock:
             for binding in bindings:
                 binding.close()
             del bindings, session
         if self._trace is not None:
-            self._trace.cleanup()  # the runtime still writes to the open file when the session goes; nobody reads that
+            self._trace.cleanup()  # the runtime may still write to the open file; that output is not needed
         trim_heap()
 
     def in_child(self) -> None:
-        """After a fork nothing of this is freed: that would wait for the runtime's threads, which are the parent's."""
+        """After a fork, keeps everything: freeing would wait for the runtime's threads, which are the parent's."""
         for thing in (self, *self._bindings):
             child_process.keep_forever(thing)
 
 
 RECORDED = "its work is recorded once and repeated"
-"""What `explain()` says of an engine that records."""
+"""The reason in `explain()` for an engine that records."""
 
 
 class OrtDeviceEngine(OrtEngine):
@@ -230,9 +230,9 @@ class OrtDeviceEngine(OrtEngine):
         self._recorded = RecordedRuns(self._memory, recording is Recording.DEMANDED, self._tell_unrecorded)
 
     def _run(self, bound: Bound, stop: Stop | None) -> Mapping[str, Any]:
-        """Arrays of the host repeat the engine's recordings, where it records.
+        """If the engine records, runs on arrays of the host replay its recordings.
 
-        Tensors on the device have addresses of their own, and so a recording of their own: a `DeviceBinding` makes it.
+        Tensors on the device have separate addresses, and so a separate recording, which a `DeviceBinding` makes.
         """
         is_on_device = any(isinstance(value, DeviceArray) for value in bound.inputs.values()) or any(
             not isinstance(memory, np.ndarray) for memory in bound.outputs.values()
@@ -254,8 +254,8 @@ class OrtDeviceEngine(OrtEngine):
             ends = (*session.get_inputs(), *session.get_outputs())
             if self._recording is Recording.DEMANDED and not all(map(is_fixed, ends)):
                 raise NotSupportedError(
-                    "A tensor on the device is bound, and the work of a model with free sizes is recorded for the "
-                    "host's arrays alone (constraint fixed-shapes).",
+                    "A tensor on the device is bound, but the work of a model with free sizes is recorded only for the "
+                    "host's arrays (constraint fixed-shapes).",
                     hint="Override the free sizes in the options, or set options.graph_capture = None.",
                 )
             is_right = self._recorded.require_right
@@ -265,28 +265,28 @@ class OrtDeviceEngine(OrtEngine):
         return binding
 
     def _tell_unrecorded(self, constraint: str) -> None:
-        """Has `explain()` say that recordings were tried, and are not used."""
+        """Notes in the explanation that recordings were tried, but are not used."""
         reason = self.explanation.reason.replace(RECORDED, f"its work is not recorded ({constraint})")
         self.explanation = self.explanation._replace(reason=reason)
 
     @property
     def is_recordable(self) -> bool:
-        """Whether every input can be read on the device, as a recording does."""
+        """Whether every input can be read on the device, which a recording requires."""
         return not host_inputs(require_open(self._session))
 
     def close(self) -> None:
-        """Drops the native session, and what it has recorded; see `OrtEngine`."""
+        """Drops the native session and its recordings; see `OrtEngine`."""
         with self._device_lock:
-            self._recorded.close()  # for good: a run that waits for the lock keeps nothing in it
+            self._recorded.close()  # permanently: a run that waits for the lock stores nothing in it
         super().close()
 
     def in_child(self) -> None:
-        """See `OrtEngine`; what is recorded lives on the device, too."""
+        """See `OrtEngine`; recordings live on the device, too."""
         super().in_child()
         child_process.keep_forever(self._recorded)
 
     def upload(self, array: Array) -> DeviceArray:
-        """A copy of an array in the device's memory; the caller holds the session's lock."""
+        """Copies an array to the device's memory; the caller holds the session's lock."""
         session = require_open(self._session)
         memory = call(self._memory.upload, translate, array)
         return self._memory.array(memory, session, self._device_lock)

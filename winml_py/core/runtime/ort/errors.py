@@ -1,4 +1,4 @@
-"""From ONNX Runtime's exceptions to ours."""
+"""Translates ONNX Runtime's exceptions."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _CLASSES: dict[str, type[WinMLError]] = {
     "InvalidGraph": CorruptModelError,
     "NotImplemented": NotSupportedError,
 }
-"""The runtime's exception classes, and what Windows ML makes of their status (OnnxruntimeErrors.h)."""
+"""The runtime's exception classes, and the errors for their status in Windows ML (OnnxruntimeErrors.h)."""
 
 _INTERNAL = ("ModelLoaded", "EPFail")
-"""Those that Windows ML gives another number than a kernel that failed."""
+"""The classes whose HRESULT in Windows ML is not that of a failed kernel."""
 
 _RULES: tuple[tuple[str, type[WinMLError], str, str], ...] = (
     (
@@ -55,17 +55,17 @@ _RULES: tuple[tuple[str, type[WinMLError], str, str], ...] = (
         r"Fatal error: ([\w.\-]+):(\w+)\S* is not a registered function/op",
         NotSupportedError,
         "The model uses the operator {1} of the operator library {0}, which is not installed.",
-        "ONNX Runtime brings ai.onnx, ai.onnx.ml and com.microsoft. Give operators of the program's own to "
+        "ONNX Runtime includes ai.onnx, ai.onnx.ml and com.microsoft. Pass custom operators to "
         "LearningModel.load(path, operators=[...]).",
     ),
     (
         r"Got invalid dimensions for (input|output): (.*?) for the following indices\s+(.*?)\s+Please",
         SizeMismatchError,
         "The {0} {1} was compiled for other dimensions: {2}.",
-        "Bind what batch_size_override and the dimension overrides of the options say, or leave them out: options that "
-        "are passed fix the batch to 1, unless batch_size_override is another size, or 0, which leaves it free.",
+        "Bind the sizes in batch_size_override and the dimension overrides of the options, or leave these out: passing "
+        "options fixes the batch to 1, unless batch_size_override is another size, or 0, which leaves it free.",
     ),
-    (  # what drivers say when nothing more can be run: WebGPU, Direct3D, Vulkan, and CUDA's sticky errors
+    (  # drivers' messages after a loss: WebGPU, Direct3D, Vulkan, and CUDA's sticky errors
         r"(?i)device (?:is |was )?lost|DEVICE_REMOVED|DEVICE_LOST"
         r"|CUDA (?:failure|error):? (?:46|100|700|702|709|719|999)\b"
         r"|an illegal memory access was encountered|unspecified launch failure|device-side assert",
@@ -76,28 +76,28 @@ _RULES: tuple[tuple[str, type[WinMLError], str, str], ...] = (
     (
         r"(?i)CPU EP fallback|fallback to CPU EP|explicitly disabled by the user",
         NotSupportedError,
-        "The provider does not take every node of the model, and the CPU is not allowed to help.",
+        "The provider does not support every node of the model, and the options forbid running nodes on the CPU.",
         "Set options.allow_cpu_fallback = True, and see session.placement for the nodes.",
     ),
     (
         r"Conflicting free dimension overrides",
         InvalidArgumentError,
         "Two overrides set one dimension of the model to different sizes: by its name, and as the batch.",
-        "batch_size_override is 1 wherever options are passed; set it to 0, or both to one size.",
+        "batch_size_override is 1 if options are passed; set it to 0, or both to the same size.",
     ),
 )
-"""What the runtime says, as a pattern; and what we say: an error, its message, and its hint."""
+"""A pattern for the runtime's message; and our error, its message, and its hint."""
 
 _OUTPUT = re.compile(r"provided for output '(.*?)' of node .* has shape (\{.*?\}) but the computed .* is (\{.*?\})")
 _OLD_OUTPUT = re.compile(r"shape verification failed\. Current shape:(\{.*?\}) Requested shape:(\{.*?\})")
-"""As runtimes before 1.31 say it, without the output's name."""
+"""The message of runtimes before 1.31, without the output's name."""
 _SOURCE = re.compile(r"/\S+\.(?:cc|h):\d+ .*?\) (?=[A-Z\w])")
 
 
 def translate(error: Exception) -> WinMLError:
-    """The error to raise in place of one of the runtime's; its words are kept, its file names are not.
+    """Translates an error of the runtime; keeps its message without file names.
 
-    The runtime's logging is off for our sessions (`session_options`), because it prints what its exceptions say.
+    The runtime's log is off for our sessions (`session_options`), because it repeats the exceptions' messages.
     """
     if isinstance(error, WinMLError):
         return error
@@ -107,22 +107,22 @@ def translate(error: Exception) -> WinMLError:
         return wrong_output_shape(name, _braces(bound), _braces(computed))
     if match := _OLD_OUTPUT.search(text):
         return wrong_output_shape("", *map(_braces, match.groups()))
-    # The runtime has few classes and many messages. The first rule that knows the words decides; they differ from
-    # version to version, so a message that no rule knows keeps its own words below.
+    # The runtime has few classes and many messages. The first rule that matches decides; messages differ between
+    # versions, so one that no rule matches is quoted below.
     for pattern, kind, message, hint in _RULES:
         if match := re.search(pattern, text, re.DOTALL):
             words = match.groups()
-            # The runtime's status is FAIL there, of which Windows ML makes this number.
+            # The runtime's status is FAIL, for which Windows ML has this number.
             hresult = E_FAIL if kind is ModelVersionError else None
             return kind(_one_line(message.format(*words, text=_clean(text))), hint=hint.format(*words), hresult=hresult)
     if isinstance(error, UnicodeEncodeError):
         return EvaluationError(
-            f"A text that was bound, or the name of a file, cannot be written in UTF-8: {error.object!a}.",
+            f"A bound string or a file name cannot be encoded in UTF-8: {error.object!a}.",
             hint='Rename the file. To bind a file name, take os.fsencode(name).decode(errors="replace").',
         )
     if isinstance(error, UnicodeError):
         return CorruptModelError(
-            "A name of the model, or a text that it gives, is not UTF-8.",
+            "A name in the model, or a string output, is not UTF-8.",
             hint="Rename its inputs and outputs with an ONNX editor.",
         )
     name = type(error).__name__

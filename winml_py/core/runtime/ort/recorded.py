@@ -1,4 +1,4 @@
-"""Work that a device recorded and repeats, for each set of shapes that a session's inputs come in."""
+"""Recordings of a device's work, which it replays, for each set of input shapes of a session."""
 
 from __future__ import annotations
 
@@ -20,25 +20,24 @@ if TYPE_CHECKING:
     import onnxruntime
 
 MOST_RECORDINGS = 4
-"""So many sets of shapes a session keeps the memory and the recorded work of."""
+"""The number of sets of shapes for which a session keeps memory and recordings."""
 
 _Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 class RecordedRuns:
-    """The recordings of one engine, which all its bindings repeat where arrays of the host come in and go out.
+    """The recordings of one engine, which all its bindings replay for inputs and outputs in the host's memory.
 
-    The first run of a set of shapes shows what shapes the outputs have. The second makes a recording over memory of
-    these shapes, and tries it; those that follow repeat it. The set that was not used for longest makes room for a new
-    one.
+    The first run of a set of shapes finds the shapes of the outputs. The second makes a recording over memory of these
+    shapes, and checks it; later runs replay it. A new set replaces the least recently used one.
 
-    A recording may leave work out: WebGPU 0.4 leaves out copies between buffers, as Reshape at the end and ScatterND
-    make them, and its outputs then stay as they were. So a recording is made over zeros, repeated on the inputs, and
-    compared with a run that is not recorded. What differs is never repeated, nor is anything else of the engine.
+    A recording may omit work: WebGPU 0.4 omits copies between buffers, which a final Reshape and ScatterND make, and
+    the outputs then keep their old contents. So a recording is made over zeros, replayed on the inputs, and compared
+    with a plain run. If the results differ, the engine replays no recordings.
 
     Args:
         memory: the device's.
-        is_demanded: whether a recording that cannot be used is an error.
+        is_demanded: whether an unusable recording is an error.
         tell: called once with the constraint that recordings do not meet.
     """
 
@@ -56,10 +55,10 @@ class RecordedRuns:
         config: RunConfig,
         stop: Stop | None,
     ) -> dict[str, Array]:
-        """Runs the model, writes what has a target there, and gives copies of the rest; under the session's lock.
+        """Runs the model, writes outputs to their targets, and returns copies of the rest; under the session's lock.
 
         Raises:
-            NotSupportedError: a recording is demanded, and does not give what a plain run gives.
+            NotSupportedError: a recording is demanded, but its results differ from a plain run's.
             SizeMismatchError: an output does not fit its target.
         """
         shapes = tuple(sorted((name, value.shape) for name, value in inputs.items()))
@@ -67,7 +66,7 @@ class RecordedRuns:
         try:
             is_right = recorded.run(session, inputs, config, stop, self._is_right is not False)
         except BaseException:
-            recorded.release(session)  # who knows what has been recorded
+            recorded.release(session)  # the recording may be incomplete
             raise
         if self._is_closed:
             recorded.release(session)
@@ -85,10 +84,10 @@ class RecordedRuns:
         return fresh
 
     def require_right(self, session: onnxruntime.InferenceSession, inputs: Mapping[str, Array]) -> bool:
-        """Whether a recording over other memory will do: one is tried here, once in the engine's life.
+        """Whether recordings over other memory work: tries one, once per engine.
 
         Raises:
-            NotSupportedError: a recording is demanded, and does not give what a plain run gives.
+            NotSupportedError: a recording is demanded, but its results differ from a plain run's.
         """
         if self._is_right is None:
             for _ in range(2):
@@ -109,18 +108,18 @@ class RecordedRuns:
 
     def _not_right(self) -> NotSupportedError:
         return NotSupportedError(
-            "A recording of this model's work does not give what the work itself gives (constraint same-results).",
-            hint="Set options.graph_capture = None to record only where that is possible.",
+            "The results of a recording of this model differ from a plain run's (constraint same-results).",
+            hint="Set options.graph_capture = None to record only if that is possible.",
         )
 
     def close(self) -> None:
-        """Lets go of all memory; the recordings go with the session. Under the session's lock."""
+        """Releases all memory; the session frees the recordings. Under the session's lock."""
         self._is_closed = True
         self._runs.clear()
 
 
 class _RecordedRun:
-    """The memory on the device of one set of shapes, and the number of what was recorded over it."""
+    """The device memory for one set of shapes, and the id of the recording over it."""
 
     def __init__(
         self, session: onnxruntime.InferenceSession, memory: DeviceMemory, inputs: Mapping[str, Array]
@@ -132,7 +131,7 @@ class _RecordedRun:
         for end in session.get_outputs():
             self._native.bind_output(end.name, *memory.location)
         self.outputs: dict[str, onnxruntime.OrtValue] = {}
-        """In memory that the next run writes again."""
+        """The outputs, in memory that the next run overwrites."""
         self._id, self._count = NO_GRAPH, 0
 
     def run(
@@ -143,7 +142,7 @@ class _RecordedRun:
         stop: Stop | None,
         may_record: bool,
     ) -> bool | None:
-        """Fills the outputs, by the recording where there is one; gives whether that is right, if it was compared."""
+        """Fills the outputs, by the recording if there is one; returns whether that is right, if it was compared."""
         self._count += 1
         is_new = self._count == 2 and may_record
         if is_new:
@@ -180,7 +179,7 @@ class _RecordedRun:
                 self._native.bind_ortvalue_output(name, value)
 
     def release(self, session: onnxruntime.InferenceSession) -> None:
-        """Has the runtime let go of the recording, which it would keep, and this memory, for the session's life."""
+        """Makes the runtime release the recording, which it would keep, with this memory, as long as the session."""
         if self._id != NO_GRAPH:
             session.release_captured_graph(self._id)
             self._id = NO_GRAPH

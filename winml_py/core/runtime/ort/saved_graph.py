@@ -1,8 +1,8 @@
-"""A large model as ONNX Runtime wants it, on disk: optimised once, then mapped by every session of every process.
+"""Saved graphs of large models for ONNX Runtime: optimised once, then mapped by every session of every process.
 
-Weights that the optimiser changed are no longer the file's, so sessions could not share them; and to change them takes
-the time and the peak memory of every start. So the runtime saves its optimised graph, its weights, and those of matrix
-products as the kernels want them; each session opens that with optimisation off, and maps it.
+Weights that the optimiser changed are no longer in the model's file, so sessions could not share them; and changing
+them costs time and peak memory at every start. So the runtime saves its optimised graph, its weights, and those of
+matrix products in the kernels' layout; each session opens the saved graph with optimisation off, and maps it.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 
 
 def compile_cached(request: CompileRequest) -> OrtEngine:
-    """Compiles for ONNX Runtime's own provider, over a saved graph where the model's weights are large enough for one.
+    """Compiles for ONNX Runtime's CPU provider, with a saved graph if the model's weights are large enough.
 
-    Where a saved graph is damaged or cannot be written, the session is made without one.
+    If a saved graph is damaged or cannot be written, the session is made without one.
 
     Raises:
         WinMLError: the runtime refuses the model.
     """
     size, folder = request.origin.mappable_weights, None
-    # Not where denormals count as 0: they do so also while constants are folded, in the whole process and for good, and
-    # other processes must not get such constants. Nor where the program has entries of its own in the configuration,
-    # which may change the graph.
+    # Not if denormals count as 0: that also applies to constant folding, permanently in the whole process, and other
+    # processes must not get such constants. Nor if the program sets entries of the configuration, which may change the
+    # graph.
     if size >= MAPPED_FROM and not request.options.session_config and not flushes_denormals():
         folder = folders.folder_for(_cache_key(request), size)
     if folder is None:
         engine = compile_model(request)
-        # The runtime has freed what it parsed the model into. For a small model, that is not worth the call.
-        if request.origin.size >= MAPPED_FROM or isinstance(request.model, Skeleton):  # data files are not in the size
+        # The runtime has freed the parsed model. For a small model, the call is not worth its time.
+        if request.origin.size >= MAPPED_FROM or isinstance(request.model, Skeleton):  # `size` excludes data files
             trim_heap()
         return engine
     saved = folders.opened_or_made(
@@ -58,7 +58,7 @@ def compile_cached(request: CompileRequest) -> OrtEngine:
 
 
 def _cache_key(request: CompileRequest) -> str:
-    """All that the optimised graph depends on; threads and arenas are not among it."""
+    """Everything that the optimised graph depends on; not threads and arenas."""
     options = request.options
     graph = [options.batch_size, options.dimensions, options.tuning.graph_optimization, options.tuning.prepacking]
     return answers.key_of("saved graph", request.digest(), graph, runtime_version(), machine.processor_fingerprint())
@@ -66,34 +66,33 @@ def _cache_key(request: CompileRequest) -> str:
 
 def _open(request: CompileRequest, folder: Path) -> OrtEngine:
     engine = compile_model(replace(request, model=str(folder / GRAPH)), is_optimized=True)
-    trim_heap()  # the runtime frees as much as one of the weights while it opens them
+    trim_heap()  # while it opens the weights, the runtime frees as much as one of them
     return engine
 
 
 def _save(request: CompileRequest, folder: Path) -> None:
-    # The profile is to be of the session that the program gets, and this one is closed at once.
+    # The profile must be that of the program's session, and this one is closed at once.
     saved = replace(request, options=request.options._replace(is_profiled=False))
-    # The session goes before the next one maps from disk what this one rearranged in memory of its own.
+    # Closed before the next session maps the weights that this one rearranged in private memory.
     compile_model(saved, saving=Saving(str(folder))).close()
     if not _drop_unreadable_weights(folder / GRAPH):
         compile_model(saved, saving=Saving(str(folder), prepacked=False)).close()
 
 
-# Weights that ONNX Runtime saved as its kernels want them, and which of them it can read back.
+# Weights that ONNX Runtime saved in its kernels' layout, and which of them it can read back.
 
 
 ALIGNMENT = 64
-"""Bytes. The kernels read with instructions that fault on other addresses; the runtime (1.31) aligns from 1 MB on."""
+"""The alignment in bytes. Kernel instructions fault on other addresses; the runtime (1.31) aligns only from 1 MB on."""
 
 KERNELS = ("MatMul", "FusedMatMul", "Gemm")
-"""The kernels whose weights are worth sharing, and are read back correctly. Others rearrange theirs in each session."""
+"""The kernels whose weights are worth sharing and are read back correctly. Others rearrange theirs in each session."""
 
 
 def _drop_unreadable_weights(path: Path) -> bool:
     """Rewrites a saved graph without the rearranged weights that could not be read back.
 
-    False where such weights are left in a graph inside a node, an If or a Loop, from which they cannot be taken one by
-    one.
+    Returns False if such weights remain in a subgraph of an If or a Loop, from which they cannot be removed singly.
     """
     import onnx
 
@@ -102,7 +101,7 @@ def _drop_unreadable_weights(path: Path) -> bool:
     for tensor in model.graph.initializer:
         entries = [entry for entry in tensor.external_data if not _is_prepacked(entry) or _is_readable(entry.value)]
         left_count += sum(map(_is_prepacked, entries))
-        # By value: the entries are part of the list that is emptied.
+        # By value: the entries are part of the list to be emptied.
         pairs = [(entry.key, entry.value) for entry in entries]
         del tensor.external_data[:]
         for key, value in pairs:

@@ -1,4 +1,4 @@
-"""The operators that ONNX Runtime has beside ONNX's own, and what the runtime infers of a model."""
+"""ONNX Runtime's operators in addition to ONNX's, and the runtime's type inference."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 _WITHOUT_FILES = Skeleton(b"")
 
 _ELEMENTS = {"float": "FLOAT", "double": "DOUBLE"}
-"""The runtime's names of element types, where they are not ONNX's in lower case."""
+"""The runtime's names of element types, if they are not ONNX's in lower case."""
 
 
 @cache
 def runtime_schemas() -> dict[tuple[str, str], Any]:
-    """The schemas of the runtime's own operators, by domain and name. They are like those of `onnx.defs`."""
+    """The schemas of the runtime's operators, by domain and name, similar to those of `onnx.defs`."""
     from onnxruntime.capi import onnxruntime_pybind11_state as native
 
     return {(schema.domain, schema.name): schema for schema in native.get_all_operator_schema()}
@@ -34,17 +34,17 @@ def runtime_schemas() -> dict[tuple[str, str], Any]:
 def infer_outputs(
     model: onnx.ModelProto, weights: Skeleton = _WITHOUT_FILES, libraries: Sequence[str] = ()
 ) -> dict[str, onnx.TypeProto]:
-    """Gives the outputs of a model's graph their types, where they have none.
+    """Sets the missing types of the outputs of a model's graph.
 
-    ONNX's inference knows ONNX's own operators. For the others the runtime opens the model and tells.
+    ONNX's inference knows ONNX's operators. For others, the runtime opens the model and infers the types.
 
     Args:
         model: changed in place.
-        weights: where the weights are that the model keeps outside of itself.
-        libraries: the paths of shared libraries with operators of the program's own.
+        weights: the location of the model's external weights.
+        libraries: the paths of shared libraries with custom operators.
 
     Returns:
-        The types of the outputs by name; without those that nothing tells.
+        The types of the outputs by name; without those that cannot be inferred.
 
     Raises:
         WinMLError: the runtime refuses the model.
@@ -60,7 +60,7 @@ def infer_outputs(
 
 
 def _has_type(value: onnx.ValueInfoProto) -> bool:
-    """Whether a type is stated; for operators that it does not know, onnx's inference states one without a kind."""
+    """Whether a type is complete; for unknown operators, onnx's inference sets one without a kind."""
     return value.type.WhichOneof("value") is not None
 
 
@@ -84,11 +84,11 @@ def _infer_with_runtime(
 
 
 def _type(words: str, shape: list[int | str | None] | None = None) -> onnx.TypeProto:
-    """A type as the runtime spells it: `tensor(float)`, `seq(map(int64,tensor(float)))`."""
+    """Parses a type in the runtime's spelling: `tensor(float)`, `seq(map(int64,tensor(float)))`."""
     from onnx import helper
 
     if match := re.fullmatch(r"tensor\((\w+)\)", words):
-        # for operators of libraries, the runtime gives the shape of a scalar where it knows none
+        # for operators of libraries, the runtime returns a scalar's shape if it is unknown
         return helper.make_tensor_type_proto(_element(match[1]), shape or None)
     if match := re.fullmatch(r"map\((\w+),(.*)\)", words):
         return helper.make_map_type_proto(_element(match[1]), _type(match[2]))

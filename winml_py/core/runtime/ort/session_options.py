@@ -1,4 +1,4 @@
-"""From our options to ONNX Runtime's session options."""
+"""Converts engine options to ONNX Runtime's session options."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ RunConfig = Sequence[tuple[str, str]]
 """Entries of the run configuration."""
 
 _SESSIONS_OWN = ("gpu_graph_id", "disable_synchronize_execution_providers")
-"""Keys of the run configuration that a session sets itself, as it records and as it waits."""
+"""Keys of the run configuration that a session sets itself, to record and to wait."""
 
 _arenas: list[object] = []
 _arena_lock = threading.Lock()
 
 
 def flushes_denormals() -> bool:
-    """Whether numbers below 1e-38 count as 0 in this thread: NumPy computes under the same flag of the processor."""
+    """Whether numbers below 1e-38 count as 0 in this thread, by a flag of the processor that also affects NumPy."""
     import numpy as np
 
     return not (np.full(1, 1e-40, np.float32) * np.float32(2)).any()
 
 
 class Saving(NamedTuple):
-    """Where the optimised graph and its weights are written, and whether also the weights as kernels want them."""
+    """Where to write the optimised graph and its weights, and whether to write weights in the kernels' layout, too."""
 
     folder: str
     prepacked: bool = True
@@ -52,18 +52,18 @@ def session_options(
     """The runtime's options.
 
     Args:
-        options: ours.
-        saving: whether the optimised graph is to be written, and where to.
+        options: the engine's.
+        saving: whether to write the optimised graph, and where.
         is_optimized: whether the model is such a graph, which is not optimised again.
     """
     import onnxruntime
 
     native = onnxruntime.SessionOptions()
     native.log_severity_level = LOG_SEVERITIES.index(options.log_severity)
-    # A saved graph is optimised already, and its weights are stored for exactly these nodes.
+    # A saved graph is already optimised, and its weights are stored for exactly these nodes.
     _tune(native, options.tuning, "none" if is_optimized else options.tuning.graph_optimization)
     native.intra_op_num_threads = options.intra_op_num_threads
-    if not options.intra_op_thread_spinning:  # those that work on branches spin too, and take 90 % of a core
+    if not options.intra_op_thread_spinning:  # threads for branches spin, too, and take 90 % of a core
         native.add_session_config_entry("session.intra_op.allow_spinning", "0")
         native.add_session_config_entry("session.inter_op.allow_spinning", "0")
     if options.batch_size is not None:
@@ -84,10 +84,10 @@ def session_options(
 
 
 def run_config(options: EngineOptions, target: Target) -> RunConfig:
-    """The entries of the run configuration that each run of a session is given.
+    """The entries of the run configuration for each run of a session.
 
     Raises:
-        InvalidArgumentError: the options have one that a session sets itself.
+        InvalidArgumentError: the options have an entry that a session sets itself.
     """
     entries = []
     if options.tuning.arena_shrinkage:
@@ -102,7 +102,7 @@ def run_config(options: EngineOptions, target: Target) -> RunConfig:
 
 
 def require_tuning(tuning: Tuning, target: Target) -> None:
-    """Refuses settings that the runtime takes for a provider, and that its provider does not follow.
+    """Refuses settings that the runtime accepts, but the provider ignores.
 
     Raises:
         NotSupportedError: one of them is set.
@@ -110,9 +110,9 @@ def require_tuning(tuning: Tuning, target: Target) -> None:
     device, provider = target.device, provider_of(target.provider)
     problem = ""
     if tuning.arena_shrinkage and device is not None and device.hardware != "cpu" and not provider.has_arena:
-        problem = f"No arena is kept by {provider.name} on its device, so that arena_shrinkage would give none back."
+        problem = f"{provider.name} has no arena on its device, so arena_shrinkage has nothing to release."
     elif tuning.execution_mode == "parallel" and provider.is_sequential:
-        problem = f"One node after the other is run by {provider.name}, and execution_mode is parallel."
+        problem = f"{provider.name} runs one node after the other, but execution_mode is parallel."
     if problem:
         raise NotSupportedError(problem, hint="Leave that setting of options.tuning as it is.")
 
@@ -134,7 +134,7 @@ def _tune(native: onnxruntime.SessionOptions, tuning: Tuning, level: str) -> Non
 
 
 def _make_shared_arena() -> None:
-    """Registers the arena of the process with the runtime, once: a second one would be an error."""
+    """Registers the arena of the process with the runtime, once: a second registration would be an error."""
     import onnxruntime
 
     with _arena_lock:
@@ -146,21 +146,21 @@ def _make_shared_arena() -> None:
 
 
 def register_libraries(native: onnxruntime.SessionOptions, libraries: Sequence[str]) -> None:
-    """Registers shared libraries with operators; what the runtime raises is not translated here."""
+    """Registers shared libraries with operators; the runtime's errors are not translated here."""
     for path in libraries:
         native.register_custom_ops_library(path)
 
 
 def place_weights(native: onnxruntime.SessionOptions, model: Skeleton) -> None:
-    """Says where the weights of a skeleton are.
+    """Tells the runtime where the weights of a skeleton are.
 
-    The engine maps a file itself, one weight at a time while it rearranges them, and unmaps it when it goes. So the
-    peak is the file's weights once, and not the file and the rearranged copy; weights that are not rearranged stay in
-    the system's file cache; and nobody here can close a map that the engine still reads.
+    The engine maps a file itself, one weight at a time while it rearranges them, and unmaps it at its end. So the peak
+    is one copy of the weights, not the file and the rearranged copy; other weights stay in the system's file cache; and
+    this package cannot close a map that the engine still reads.
 
-    Bytes in memory take the file's place for models that were loaded from bytes. The engine copies what it needs of
-    them. It could read weights in place that stand at an aligned address and that it does not rearrange; but for these
-    few, all of the bytes would stay in memory as long as the session does.
+    For models loaded from bytes, bytes in memory replace the file. The engine copies the parts that it needs. It could
+    read aligned weights that it does not rearrange in place; but for these few, all of the bytes would stay in memory
+    as long as the session.
     """
     if model.folder:
         native.add_session_config_entry("session.model_external_initializers_file_folder_path", model.folder)

@@ -1,12 +1,12 @@
-"""ONNX Runtime's optimizer of transformers, and what its float16 converter knows of operators."""
+"""ONNX Runtime's optimizer for transformers, and its float16 converter's knowledge of operators."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING
 
-# The converter to float16 knows the operators without float16 kernels, inputs that are float32 in any model, and how to
-# round so that the smallest numbers are kept: taken from there, all of it stays true.
+# The converter to float16 knows the operators without float16 kernels, inputs that are always float32, and how to round
+# so that the smallest numbers are kept: imported from there, all of this stays up to date.
 from onnxruntime.transformers import float16 as float16_converter
 
 from ....errors import InvalidArgumentError, MissingPackageError, NotSupportedError
@@ -22,14 +22,14 @@ def fuse_layers(model: onnx.ModelProto, kind: str) -> onnx.ModelProto:
 
     Raises:
         InvalidArgumentError: there is no optimizer for this kind.
-        MissingPackageError: if the optimizer lacks a package.
-        NotSupportedError: if the optimizer fails.
+        MissingPackageError: the optimizer needs a package that is not installed.
+        NotSupportedError: the optimizer failed.
     """
     from onnxruntime.transformers import optimizer
 
     kinds = sorted(optimizer.MODEL_TYPES)
     if kind not in kinds:
-        raise InvalidArgumentError(f"There is no optimizer for {kind!r}.", hint=f"There is one for {', '.join(kinds)}.")
+        raise InvalidArgumentError(f"There is no optimizer for {kind!r}.", hint=f"Known: {', '.join(kinds)}.")
     logger = logging.getLogger("onnxruntime.transformers")
     before = logger.level
     logger.setLevel(logging.ERROR)
@@ -37,12 +37,12 @@ def fuse_layers(model: onnx.ModelProto, kind: str) -> onnx.ModelProto:
         fused: onnx.ModelProto = optimizer.optimize_model(model, kind, opt_level=0).model
     except ImportError as error:
         raise MissingPackageError(
-            f"ONNX Runtime's optimizer of {kind} lacks a package: {error}.",
+            f"ONNX Runtime's optimizer for {kind} needs a package that is not installed: {error}.",
             hint="Install it: pip install 'winml-py[tools]'.",
         ) from None
-    except Exception as error:  # it was written for the models it knows, and trips over others in every way
+    except Exception as error:  # for other models than those it was written for, it fails in many ways
         raise NotSupportedError(
-            f"ONNX Runtime's optimizer of {kind} failed: {error}.",
+            f"ONNX Runtime's optimizer for {kind} failed: {error}.",
             hint="Leave the transformer out.",
         ) from error
     finally:

@@ -1,1 +1,1 @@
-"""Execution providers: what is special about each, and how they are found."""
+"""Execution providers: the properties of each, and how they are found."""

@@ -1,4 +1,4 @@
-"""MIGraphX, in builds of ONNX Runtime for AMD's GPUs. Its memory is not bound, and it refuses options itself."""
+"""MIGraphX, in builds of ONNX Runtime for AMD's GPUs. Its memory cannot be bound, and it checks its options itself."""
 
 from functools import partial
 

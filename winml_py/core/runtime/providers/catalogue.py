@@ -1,4 +1,4 @@
-"""The providers that are known, what is asked about them, and their locks. A new one has a file, and a name here."""
+"""The known providers, queries about them, and their locks. A new provider needs a file, and an entry here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .webgpu import WEBGPU
 
 CPU = Provider(CPU_NAME, option_keys="", built_in_devices=tuple)
 AZURE = Provider("AzureExecutionProvider", built_in_devices=tuple)
-"""Calls models over the network, and has no device here."""
+"""Calls models over the network; it has no local device."""
 
 _GPUS = [CUDA, TENSORRT, TENSORRT_RTX, OPENVINO, WEBGPU, DIRECTML, COREML, MIGRAPHX, QNN]
 PROVIDERS = {provider.name: provider for provider in [CPU, AZURE, OPENVINO_PACKAGE, *_GPUS]}
@@ -32,7 +32,7 @@ _lock = threading.Lock()
 
 
 def provider_of(name: str) -> Provider:
-    """The provider of that full name; one with the defaults where it is not listed here."""
+    """The provider of that full name; one with the defaults if it is not listed here."""
     return PROVIDERS.get(name) or Provider(name)
 
 
@@ -44,7 +44,7 @@ def full_name(name: str) -> str:
 
 
 def device_rank(device: ProviderDevice, prefers_shared: bool = False) -> tuple[object, ...]:
-    """A key that sorts the better GPU first; ONNX Runtime's own policies take any plugin.
+    """A key that sorts the better GPU first; ONNX Runtime's policies take any plugin.
 
     Emulated GPUs come last. Discrete GPUs come first, or with `prefers_shared` integrated ones; then the better
     provider; then the larger memory.
@@ -54,10 +54,10 @@ def device_rank(device: ProviderDevice, prefers_shared: bool = False) -> tuple[o
 
 
 def native_options(target: Target, options: EngineOptions, is_recorded: bool) -> dict[str, str]:
-    """The options to give to the provider.
+    """The options for the provider.
 
     Raises:
-        InvalidArgumentError: a key that the provider does not know, and would ignore silently.
+        InvalidArgumentError: a key that the provider does not know, and would silently ignore.
     """
     provider, given = provider_of(target.provider), dict(options.provider_options)
     require_option_keys(provider.name, given)
@@ -71,10 +71,10 @@ def native_options(target: Target, options: EngineOptions, is_recorded: bool) ->
 
 
 def require_option_keys(provider: str, options: dict[str, str]) -> None:
-    """Refuses keys that neither a provider nor its helpers have.
+    """Refuses keys that neither a provider nor its helpers know.
 
     Raises:
-        InvalidArgumentError: a key that is not among its options.
+        InvalidArgumentError: an unknown key.
     """
     names: list[str] = []
     for name in (provider, *provider_of(provider).helpers):
@@ -84,18 +84,18 @@ def require_option_keys(provider: str, options: dict[str, str]) -> None:
         names += keys.split()
     for key in options:
         if key not in names:
-            hint = did_you_mean(key, names) if names else f"It takes none: name the engine that {key} is an option of."
+            hint = did_you_mean(key, names) if names else f"It has none: name the engine that has {key}."
             raise InvalidArgumentError(f"{provider} has no option {key!r}.", hint=hint)
 
 
 def session_lock(device: ProviderDevice) -> AbstractContextManager[object]:
-    """A session's lock: one of its own, or the device's where the provider needs that."""
+    """A session's lock: a separate one, or the device's if the provider needs that."""
     lock = device_lock(device)
     return threading.RLock() if lock is UNLOCKED else lock
 
 
 def device_lock(device: ProviderDevice | None) -> AbstractContextManager[object]:
-    """What must be held while memory or a session of a device comes and goes: nothing, unless its sessions share it."""
+    """The lock for creating and freeing a device's memory and sessions: none, unless the sessions share a lock."""
     if device is None or not provider_of(device.provider).shares_lock:
         return UNLOCKED
     with _lock:

@@ -1,4 +1,4 @@
-"""Core ML, in the package onnxruntime on macOS: Apple's GPU and its Neural Engine. Its memory is not bound."""
+"""Core ML, in the package onnxruntime on macOS: Apple's GPU and its Neural Engine. Its memory cannot be bound."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _UNITS = {"gpu": "CPUAndGPU", "npu": "CPUAndNeuralEngine"}
 
 
 def _options(target: Target, options: EngineOptions) -> Mapping[str, str]:
-    """ML programs, which have more operators than the older format, and float32 of their own."""
+    """Selects ML programs, which have more operators than the older format, and real float32."""
     units = _UNITS.get(target.device.hardware, "") if target.device else ""
     return {"ModelFormat": "MLProgram"} | ({"MLComputeUnits": units} if units else {})
 
 
 def _devices() -> Sequence[ProviderDevice]:
-    """On Intel's Macs there is no Neural Engine, and Core ML would compute on the CPU in its place."""
+    """The GPU and the Neural Engine; Intel's Macs lack the latter, and Core ML would use the CPU instead."""
     gpu = ProviderDevice(_NAME, BUILT_IN, "", 0, "gpu", "Apple's GPU, by Core ML", "Apple", float16=True)
     if platform.machine() != "arm64":
         return (gpu,)
@@ -32,7 +32,7 @@ COREML = Provider(
     option_keys="""ModelFormat MLComputeUnits RequireStaticInputShapes EnableOnSubgraphs SpecializationStrategy
         ProfileComputePlan AllowLowPrecisionAccumulationOnGPU ModelCacheDirectory""",
     options=_options,
-    # It names what it keeps after the model's path, and does not look whether the file is still the same.
+    # It names its files after the model's path, and does not check whether the model has changed.
     cache_options=lambda folder: {"ModelCacheDirectory": folder},
     worth_trying=(("SpecializationStrategy", "FastPrediction"),),
     built_in_devices=_devices,

@@ -14,7 +14,7 @@ _NAME = "CUDAExecutionProvider"
 
 
 def _options(target: Target, options: EngineOptions) -> Mapping[str, str]:
-    """Without TF32, which has ten bits of mantissa, where float32 is asked for by name."""
+    """Disables TF32, which has ten bits of mantissa, if float32 is requested explicitly."""
     float32 = {"use_tf32": "0"} if options.precision is Precision.FLOAT32 else {}
     return {**float32, **device_option(target, options)}
 
@@ -33,7 +33,7 @@ CUDA = Provider(
     waits_unlocked=True,
     recording_option="enable_cuda_graph",
     worth_trying=(
-        # Users report factors of 48, either way. A value may be the default, which the version decides.
+        # Users report factors of 48, either way. One of the values is the default, depending on the version.
         *(("cudnn_conv_algo_search", search) for search in ("EXHAUSTIVE", "HEURISTIC", "DEFAULT")),
         *(("cudnn_conv_use_max_workspace", is_max) for is_max in ("0", "1")),
         ("prefer_nhwc", "1"),
@@ -44,7 +44,7 @@ CUDA = Provider(
 
 
 def versions_built_for() -> str:
-    """The versions of CUDA and cuDNN that the installed ONNX Runtime was built for; "" where it was for none."""
+    """The versions of CUDA and cuDNN that the installed ONNX Runtime was built for; "" if none."""
     from onnxruntime.capi import build_and_package_info as build
 
     names = (("CUDA", "cuda_version"), ("cuDNN", "cudnn_version"))

@@ -1,6 +1,6 @@
-"""DirectML, in the package onnxruntime-directml: any GPU with a Direct3D 12 driver. Its memory is not bound.
+"""DirectML, in the package onnxruntime-directml: any GPU with a Direct3D 12 driver. Its memory cannot be bound.
 
-The runtime lists its devices with the numbers of DXGI's adapters, which are what the option `device_id` means.
+The runtime lists its devices with the numbers of DXGI's adapters, which the option `device_id` takes.
 """
 
 from .provider import Provider, device_option

@@ -1,4 +1,4 @@
-"""What NVIDIA's driver says of its GPUs, by its program `nvidia-smi`."""
+"""Facts about NVIDIA's GPUs from the driver's program `nvidia-smi`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ....errors import InvalidDeviceError
 from .provider import BUILT_IN, ProviderDevice
 
 VENDOR = 0x10DE
-"""NVIDIA's number on the PCI bus."""
+"""NVIDIA's vendor id on the PCI bus."""
 
 _FACTS = "index,name,memory.total,pci.bus_id,driver_version,uuid"
 
@@ -28,19 +28,19 @@ class NvidiaGpu(NamedTuple):
 
 @cache
 def gpus() -> tuple[NvidiaGpu, ...]:
-    """The GPUs that CUDA may use, by its numbers; none where there is no driver."""
+    """The GPUs that CUDA may use, in CUDA's order; empty without a driver."""
     return _visible([_gpu(row) for row in _query(f"gpu={_FACTS}") if len(row) == 6])
 
 
 def process_memory() -> int | None:
-    """The bytes that this process has on all NVIDIA GPUs together; None where the driver does not say."""
+    """The bytes that this process uses on all NVIDIA GPUs together; None if unknown."""
     rows = _query("compute-apps=pid,used_memory")
     megabytes = [int(row[1]) for row in rows if row[0] == str(os.getpid()) and row[1].isdigit()]
     return sum(megabytes) << 20 if megabytes else None
 
 
 def _query(fields: str) -> list[list[str]]:
-    """The rows that `nvidia-smi` answers; none where there is no driver."""
+    """The rows that `nvidia-smi` prints; empty without a driver."""
     import subprocess
 
     command = ["nvidia-smi", f"--query-{fields}", "--format=csv,noheader,nounits"]
@@ -52,10 +52,10 @@ def _query(fields: str) -> list[list[str]]:
 
 
 def devices(provider: str) -> list[ProviderDevice]:
-    """The GPUs as devices of a provider in the runtime's own package.
+    """The GPUs as devices of a provider in the runtime's package.
 
     Raises:
-        InvalidDeviceError: if there is no such GPU.
+        InvalidDeviceError: there is no such GPU.
     """
     if not gpus():
         raise InvalidDeviceError("nvidia-smi lists no GPU.", hint="Install the NVIDIA driver.")
@@ -67,21 +67,21 @@ def devices(provider: str) -> list[ProviderDevice]:
 
 @cache
 def preload() -> None:
-    """Loads CUDA's libraries from the packages that the runtime's extras install, before its provider asks for them."""
+    """Loads CUDA's libraries from the packages that the runtime's extras install, before its provider needs them."""
     import onnxruntime
 
-    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # as nvidia-smi numbers the GPUs
+    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # the order of nvidia-smi
     if hasattr(onnxruntime, "preload_dlls"):
         onnxruntime.preload_dlls()
 
 
 def _visible(gpus: list[NvidiaGpu]) -> tuple[NvidiaGpu, ...]:
-    """Those that CUDA_VISIBLE_DEVICES leaves, numbered from 0 on, as CUDA does it."""
+    """The GPUs in CUDA_VISIBLE_DEVICES, numbered from 0, as in CUDA."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return tuple(gpus)
     left: list[NvidiaGpu] = []
-    for word in map(str.strip, visible.split(",")):  # a number, or the beginning of one GPU's name
+    for word in map(str.strip, visible.split(",")):  # an index, or the beginning of a UUID
         found = [gpu for gpu in gpus if str(gpu.number) == word or (word and gpu.uuid.startswith(word))]
         if len(found) != 1:  # CUDA stops at the first that is neither
             break
@@ -96,7 +96,7 @@ def _gpu(row: list[str]) -> NvidiaGpu:
 
 
 def bus_identity(address: str) -> tuple[int, int]:
-    """High and low part of a PCI address such as 0000:3b:00.0: the domain, and bus, device and function in a row."""
+    """High and low part of a PCI address such as 0000:3b:00.0: the domain, and bus, device and function combined."""
     domain, bus, slot = address.split(":")
     device, _, function = slot.partition(".")
     return int(domain, 16), int(bus, 16) << 16 | int(device, 16) << 8 | int(function or "0", 16)

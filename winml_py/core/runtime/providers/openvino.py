@@ -1,6 +1,6 @@
-"""OpenVINO twice: as a package, for CPUs of any maker; and as a plugin, for Intel's CPUs, GPUs and NPUs.
+"""OpenVINO twice: as a package, for CPUs of any vendor; and as a plugin, for Intel's CPUs, GPUs and NPUs.
 
-Neither's memory is bound: they take the host's.
+Both take only the host's memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .provider import Provider, Target
 
 
 def _options(target: Target, options: EngineOptions) -> Mapping[str, str]:
-    """The precision is always stated: left alone OpenVINO takes bfloat16 on CPUs, and float16 on GPUs, that have it."""
+    """Always sets the precision: by default OpenVINO uses bfloat16 on CPUs, and float16 on GPUs, that support it."""
     hardware = target.device.hardware if target.device else ""
     config: dict[str, str | int] = {"INFERENCE_PRECISION_HINT": "f16" if target.half else "f32"}
     if hardware == "cpu":
@@ -24,7 +24,7 @@ def _options(target: Target, options: EngineOptions) -> Mapping[str, str]:
 
 
 def _threads(options: EngineOptions) -> Mapping[str, str]:
-    """As many calls at once as there are cores for, each with the threads that one call may have.
+    """As many concurrent calls as the cores allow, each with the threads that one call may use.
 
     In one stream OpenVINO runs calls one after the other. The streams share the weights.
     """
@@ -35,7 +35,7 @@ def _threads(options: EngineOptions) -> Mapping[str, str]:
 def _merge(ours: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
     """The plugin's options with the caller's; `load_config` is merged property by property.
 
-    A caller that sets one property would otherwise lose the precision that we state.
+    A caller that sets one property would otherwise lose the precision set here.
 
     Raises:
         InvalidArgumentError: the caller's `load_config` is not JSON of devices with properties.
@@ -58,11 +58,11 @@ def _merge(ours: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
 _HINTS = {"": "f32", "float16": "f16", "bfloat16": "bf16"}
 
 TYPES_BY_HINT = {"f16": "float16", "bf16": "bfloat16"}
-"""Types of half precision, by OpenVINO's names."""
+"""The types of half precision, by OpenVINO's names."""
 
 
 def _package_options(target: Target, options: EngineOptions) -> Mapping[str, str]:
-    """The same, and activations that are never quantized, which OpenVINO does where weights are of 8 bits."""
+    """The same; and disables the quantization of activations, which OpenVINO does for weights of 8 bits."""
     return {
         "INFERENCE_PRECISION_HINT": _HINTS[target.half_type],
         "PERFORMANCE_HINT": "LATENCY",
@@ -79,11 +79,11 @@ _EXACT = """Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh AveragePo
     NonZero Not Or PRelu Pad Pow QuantizeLinear RNN Range Reciprocal ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin
     ReduceProd ReduceSum ReduceSumSquare Relu Reshape Resize Round Selu Shape Sigmoid Sign Sin Sinh Size Slice Softmax
     Softplus Softsign SpaceToDepth Split Sqrt Squeeze Sub Sum Tan Tanh ThresholdedRelu Transpose Unsqueeze Where Xor"""
-"""Those whose cases in ONNX's conformance suite it passes. Not among them: Max, which loses NaN; Tile, DFT, Attention,
-TopK (the order of ties) and NonMaxSuppression, which fail cases; what works in place on indices that come as data."""
+"""The operators whose cases in ONNX's conformance suite it passes. Excluded: Max, which loses NaN; Tile, DFT,
+Attention, TopK (the order of ties) and NonMaxSuppression, which fail cases; operators that write at given indices."""
 
 _MEMORY = (2.2, 3.2)
-"""The weights as they are read and as the kernels want them; and with fixed sizes, for a while, as convolutions do."""
+"""The weights as read and in the kernels' layout; and with fixed sizes, temporarily, in that of convolutions."""
 
 OPENVINO_PACKAGE = Provider(
     "openvino",
@@ -99,12 +99,12 @@ OPENVINO_PACKAGE = Provider(
     probe="winml_py.core.runtime.openvino.probe",
 )
 
-# Without `cache_options`: the plugin sets its `cache_dir` for all its sessions of the process, also for those of other
-# models, and for those that are to write nothing.
+# Without `cache_options`: the plugin applies its `cache_dir` to all its sessions in the process, including those of
+# other models, and those that must write nothing.
 OPENVINO = Provider(
     "OpenVINOExecutionProvider",
     rank=2,
-    # Without num_of_threads and num_streams, which say what load_config says, too.
+    # Without num_of_threads and num_streams, because load_config has both.
     option_keys="""device_type device_id device_luid cache_dir context enable_qdq_optimizer disable_dynamic_shapes
         load_config layout reshape_input""",
     options=_options,

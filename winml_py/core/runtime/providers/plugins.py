@@ -1,8 +1,8 @@
-"""Plugin providers: which packages are installed, what each can use, and how it is brought into this process.
+"""Plugin providers: the installed packages, the devices that each can use, and their registration in this process.
 
-A plugin is a package named `onnxruntime-ep-...` whose module says where its library is. Engines with packages of their
-own, such as OpenVINO's, and the providers of Windows ML's catalogue are found and tried in the same way. A child
-process tries each before anything of it is loaded here: a driver that crashes ends that process, and not ours.
+A plugin is a package named `onnxruntime-ep-...` whose module says where its library is. Engines with separate packages,
+such as OpenVINO, and the providers of Windows ML's catalogue are found and tried in the same way. A child process tries
+each before this process loads any of it: a crash of a driver ends only the child.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _OWN_PROBES |= {windows_catalogue.PACKAGE: windows_catalogue.__name__}
 
 
 class Plugin(NamedTuple):
-    """What a child process found out about a package, or about a provider of Windows ML's catalogue.
+    """The results of a child process for a package, or a provider of Windows ML's catalogue.
 
     Attributes:
         package: its name.
         version: its version.
-        devices: those that work.
+        devices: the devices that work.
         problem: why there are none, or "".
-        listed: those of a catalogue, which has no devices itself.
+        listed: the providers of a catalogue, which has no devices itself.
     """
 
     package: str
@@ -54,7 +54,7 @@ _registrar: set[int] = set()
 
 @cache
 def installed() -> tuple[str, ...]:
-    """The names of the plugin packages, and those with other engines, that are installed; looked up once."""
+    """The names of the installed packages with plugins or other engines; looked up once."""
     from importlib import metadata
 
     names = {str(distribution.metadata["Name"] or "") for distribution in metadata.distributions()}
@@ -64,19 +64,19 @@ def installed() -> tuple[str, ...]:
 
 
 def probe() -> list[Plugin]:
-    """Asks every plugin, and the runtime itself, for the devices it can use; each in a process of its own.
+    """Finds the devices that each plugin, and the runtime itself, can use; each in a separate process.
 
-    Takes about a second the first time; the answers are kept for the life of the process.
+    Takes about a second the first time; the results are kept for the life of this process.
     """
     with _lock:
         names = [BUILT_IN, *installed()]
         missing = [name for name in names if name not in _probed]
         if missing and not is_available():
             raise InvalidDeviceError(
-                "Devices are tried in a Python of their own, and a frozen application has none.",
+                "Devices are tried in a separate Python process, which a frozen application cannot start.",
                 hint="Run on the CPU, or from an installed Python.",
             )
-        # The processes run side by side: each takes a part of a second to start, and to try its devices.
+        # The processes run concurrently: each takes a part of a second to start, and to try its devices.
         started = {name: start_main(_OWN_PROBES.get(name, _PROBE), name) for name in missing}
         for name, child in started.items():
             _probed[name] = _read_answer(name, child)
@@ -84,19 +84,19 @@ def probe() -> list[Plugin]:
 
 
 def devices(hardware: str) -> list[ProviderDevice]:
-    """The devices of a kind that work, in no order of merit."""
+    """The working devices of a kind, unsorted."""
     if hardware == "cpu" and not installed():  # nothing to try
         return []
     return [device for plugin in probe() for device in plugin.devices if device.hardware == hardware]
 
 
 def gpus(prefers_shared: bool = False) -> list[ProviderDevice]:
-    """The GPUs that work, the best first; see `catalogue.device_rank`."""
+    """The working GPUs, the best first; see `catalogue.device_rank`."""
     return sorted(devices("gpu"), key=partial(device_rank, prefers_shared=prefers_shared))
 
 
 def problems() -> str:
-    """Why plugins have no devices, in one line; "" where all have some."""
+    """Why plugins have no devices, in one line; "" if all have some."""
     return "; ".join(f"{plugin.package}: {plugin.problem}" for plugin in probe() if plugin.problem)
 
 
@@ -104,18 +104,18 @@ def _read_answer(name: str, child: ChildProcess, number: str = "") -> Plugin:
     facts = answer_of_main(child, PROBE_SECONDS)
     number = number or version(name)
     if isinstance(facts, str):
-        return Plugin(name, number, problem=f"trying it failed: {facts}")
+        return Plugin(name, number, problem=f"its trial failed: {facts}")
     if "listed" in facts:
         listed = _try_listed(facts["listed"])
-        problem = "" if listed else "it lists no provider for this machine that no package brings"
+        problem = "" if listed else "it lists no provider for this machine that is not in a package"
         return Plugin(name, number, problem=problem, listed=listed)
     return Plugin(name, number, **facts)
 
 
 def _try_listed(listed: list[windows_catalogue.Listed]) -> tuple[Plugin, ...]:
-    """Tries the providers of a catalogue, but for those whose devices come from a package as well.
+    """Tries the providers of a catalogue, except those that an installed package also has.
 
-    ONNX Runtime would list both under one name, and a device is told from the others by its number there.
+    ONNX Runtime would list both under one name, in which only the number identifies a device.
     """
     taken = {device.provider for plugin in _probed.values() for device in plugin.devices}
     others = [one for one in listed if one.name not in taken]
@@ -147,12 +147,12 @@ def version(name: str) -> str:
 
 
 def runtime_device(device: ProviderDevice) -> onnxruntime.OrtEpDevice:
-    """The runtime's own object for a plugin's device; registers the plugin, once in the life of the process.
+    """The runtime's object for a plugin's device; registers the plugin once per process.
 
-    It is never unregistered: to do so while a session lives crashes the process.
+    It is never unregistered, because that crashes the process while a session exists.
 
     Raises:
-        InvalidDeviceError: the plugin cannot be registered, or the device has gone.
+        InvalidDeviceError: the plugin cannot be registered, or the device is no longer available.
         IllegalCallError: this process was forked from one that has registered a plugin.
     """
     import onnxruntime
@@ -167,7 +167,7 @@ def runtime_device(device: ProviderDevice) -> onnxruntime.OrtEpDevice:
         if device.library not in _registered:
             try:
                 onnxruntime.register_execution_provider_library(device.package, device.library)
-            except Exception as error:  # the runtime raises classes that have no common base
+            except Exception as error:  # the runtime's classes have no common base
                 if "already registered" not in str(error):  # by the program itself
                     raise InvalidDeviceError(
                         f"The plugin {device.package} cannot be loaded: {error}.", hint="Run `winml-py doctor`."
@@ -176,13 +176,13 @@ def runtime_device(device: ProviderDevice) -> onnxruntime.OrtEpDevice:
     candidates = plugin_devices(device.provider)
     if device.number >= len(candidates):
         raise InvalidDeviceError(
-            f"{device.name} is no longer there.", hint="Run `winml-py devices`, and make the device again."
+            f"{device.name} is no longer available.", hint="Run `winml-py devices`, and make the device again."
         )
     return candidates[device.number]
 
 
 def plugin_devices(provider: str) -> list[onnxruntime.OrtEpDevice]:
-    """A registered provider's devices, without those that stand for others."""
+    """A registered provider's devices, except meta devices, which represent others."""
     import onnxruntime
 
     devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == provider]

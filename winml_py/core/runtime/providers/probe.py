@@ -39,7 +39,7 @@ def _plugin(package: str, library: str) -> Facts:
             names = list(module.get_ep_names()) if hasattr(module, "get_ep_names") else [module.get_ep_name()]
             library = module.get_library_path()
         onnxruntime.register_execution_provider_library(package, library)
-    except Exception as error:  # whatever a plugin raises is reported as its problem
+    except Exception as error:  # reports any error as the plugin's problem
         return {"problem": f"it cannot be loaded: {first_line(error)}"}
     devices, refused = [], []
     for provider in names:
@@ -59,7 +59,7 @@ def _plugin(package: str, library: str) -> Facts:
 
 
 def _module(package: str) -> Any:
-    """The module of a plugin package: its files say, for distributions and modules are named independently."""
+    """The module of a plugin package, by its files, because names of distributions and modules are independent."""
     for file in metadata.distribution(package).files or []:
         if len(file.parts) == 2 and file.parts[1] == "__init__.py":
             return import_module(file.parts[0])
@@ -75,7 +75,7 @@ def _built_in() -> Facts:
         try:
             listed = provider.built_in_devices() if provider.built_in_devices else _listed_by_runtime(provider.name)
         except InvalidDeviceError as error:
-            # Why the provider cannot be loaded is the cause, as often as there is no hardware.
+            # The cause may be missing hardware, or that the provider cannot be loaded.
             causes = [f"{error.message.rstrip('.')} ({error.hint.rstrip('.')})", *_causes(provider.name, {})]
             refused.append(f"{provider.name}: {'; '.join(causes)}")
             continue
@@ -96,9 +96,9 @@ def _facts(devices: list[ProviderDevice], refused: list[str]) -> Facts:
 
 
 def _working(device: ProviderDevice, problem_of: Callable[[bool], str]) -> tuple[ProviderDevice | None, str]:
-    """The device as it works, or None and why it does not.
+    """The device with the precisions that work, or None and the problem.
 
-    It may fail in half precision alone: some drivers have it switched off. It is then a device for float32.
+    If only half precision fails, because some drivers have it switched off, it is a device for float32.
     """
     if device.float16 and not problem_of(True):
         return device, ""
@@ -113,7 +113,7 @@ def _try_provider(provider: str, options: Mapping[str, str], half: bool) -> str:
 
 
 def _causes(provider: str, options: Mapping[str, str]) -> list[str]:
-    """What ONNX Runtime logs, and goes on from: libraries that are missing, and versions that it needs."""
+    """The causes that ONNX Runtime only logs: missing libraries, and versions that it needs."""
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(2)
@@ -124,7 +124,7 @@ def _causes(provider: str, options: Mapping[str, str]) -> list[str]:
 
 
 def causes_in(log: str) -> list[str]:
-    """What a log of ONNX Runtime says of libraries that are missing, and of versions that it needs; in its words."""
+    """The messages about missing libraries, and about versions that are needed, in a log of ONNX Runtime."""
     missing = re.findall(r"Failed to load library (?:.*[/\\])?(\S+) with error: (.+)", log)
     needed = re.findall(r"Require (.+?)\. Please", log)
     found = [f"{library} cannot be loaded: {reason.strip()}" for library, reason in missing]
@@ -132,10 +132,10 @@ def causes_in(log: str) -> list[str]:
 
 
 def _listed_by_runtime(provider: str) -> list[ProviderDevice]:
-    """The devices that ONNX Runtime lists for a provider in its own package; else one, of which nothing is known."""
+    """The devices that ONNX Runtime lists for a provider in its package; if none, one unknown device."""
     listed = []
     for index, ep_device in enumerate(plugin_devices(provider)):
-        # The provider's own number: DirectML counts as DXGI lists adapters, and the runtime lists the best one first.
+        # The provider's number: DirectML counts adapters in DXGI's order, but the runtime lists the best one first.
         number = int(dict(ep_device.device.metadata).get("DxgiAdapterNumber", index))
         listed.append(_describe(BUILT_IN, "", provider, number, ep_device)._replace(float16=True))
     return listed or list(one_device(provider, "npu", f"a device of {provider}", ""))
@@ -176,7 +176,7 @@ def _describe(package: str, library: str, provider: str, number: int, ep_device:
 
 
 def _problem_of(options: Any, providers: object, half: bool) -> str:
-    """Runs y = relu(x w) on the device alone; what went wrong, or ""."""
+    """Runs y = relu(x w) only on the device; returns the problem, or ""."""
     import onnxruntime
 
     options.log_severity_level = 4
@@ -187,7 +187,7 @@ def _problem_of(options: Any, providers: object, half: bool) -> str:
     try:
         session = onnxruntime.InferenceSession(small_model(half), options, providers, enable_fallback=0)
         (y,) = session.run(None, {"x": x})
-    except Exception as error:  # whatever a driver raises is the answer
+    except Exception as error:  # returns any error of a driver
         return first_line(error)
     expected = np.maximum(x * 2, 0)
     return "" if np.array_equal(y, expected) else f"it computed {y.tolist()}, not {expected.tolist()}"
@@ -207,6 +207,6 @@ def small_model(half: bool) -> bytes:
 
 
 def first_line(error: Exception) -> str:
-    """An error in one line."""
+    """Formats an error in one line."""
     lines = str(error).strip().splitlines() or ["no message"]
     return f"{type(error).__name__}: {lines[0].strip()[:300]}"

@@ -1,4 +1,4 @@
-"""What a provider is: everything special about one is in the fields of its `Provider`, in its file."""
+"""The description of a provider: the fields of its `Provider`, in its file, say everything specific to it."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from ....enums import Precision
 from ..engine import ONNXRUNTIME, EngineOptions
 
 BUILT_IN = "onnxruntime"
-"""Stands for the providers that are in ONNX Runtime's own package, such as CUDA's in onnxruntime-gpu."""
+"""Represents the providers in ONNX Runtime's own package, such as CUDA's in onnxruntime-gpu."""
 
 CPU_NAME = "CPUExecutionProvider"
 
 
 class ProviderDevice(NamedTuple):
-    """A device that a provider can use: it ran a small model there.
+    """A device that a provider can use, because it ran a small model on it.
 
     Attributes:
         provider: the provider's name in ONNX Runtime.
         package: the package it comes from.
-        library: its shared library; "" for providers in the runtime's own package.
+        library: its shared library; "" for providers in the runtime's package.
         number: its index among the provider's devices.
         hardware: "cpu", "gpu" or "npu".
-        identity: high and low part of a number that tells the device from others.
-        memory: its own, in bytes; None where it is not known.
+        identity: high and low part of a number that identifies the device.
+        memory: the device's memory in bytes; None if unknown.
         float16: whether it computes in half precision.
         is_software: whether it is a GPU that a driver emulates on the processor.
-        is_discrete: whether it is a GPU with memory of its own.
-        half_types: types to choose from for half precision, such as "bfloat16 float16"; "" where there is no choice.
+        is_discrete: whether it is a GPU with separate memory.
+        half_types: types to choose from for half precision, such as "bfloat16 float16"; "" if there is no choice.
     """
 
     provider: str
@@ -48,12 +48,12 @@ class ProviderDevice(NamedTuple):
 
     @property
     def engine(self) -> str:
-        """The provider as the option `engine` spells it."""
+        """The provider in the spelling of the option `engine`."""
         return short(self.provider)
 
 
 class Target(NamedTuple):
-    """What an engine is compiled for: a device (None is the CPU), and half precision in one of its `half_types`."""
+    """The target of a compilation: a device (None is the CPU), and half precision in one of its `half_types`."""
 
     device: ProviderDevice | None = None
     half: bool = False
@@ -66,12 +66,12 @@ class Target(NamedTuple):
 
     @property
     def spelling(self) -> tuple[str, Precision]:
-        """The engine and its arithmetic as an `Explanation` names them."""
+        """The engine and its arithmetic in the spelling of an `Explanation`."""
         name = self.device.provider if self.device else ONNXRUNTIME
         return name, Precision.HALF if self.half else Precision.FLOAT32
 
     def on(self, provider: str) -> Target:
-        """The same device as another provider has it."""
+        """The same device for another provider."""
         return self._replace(device=self.device._replace(provider=provider) if self.device else None)
 
 
@@ -80,33 +80,33 @@ class Provider:
     """An execution provider of ONNX Runtime, or another engine. The defaults are for one that is not in the catalogue.
 
     Attributes:
-        name: its name in ONNX Runtime, or its own.
-        rank: where two providers can use one GPU, the lower rank is the better one.
-        option_keys: the names of its options, with spaces between them; None lets every name through.
-        options: options for a target that are given to it unless the caller sets them.
-        merge: puts these and the caller's together.
-        cache_options: options by which it keeps what it compiled in a folder; None where it has none.
-        memory: the runtime's name for its memory, where that can be bound; "" where it takes the host's alone.
+        name: its name in ONNX Runtime, or the engine's.
+        rank: if two providers can use one GPU, the lower rank is the better one.
+        option_keys: the names of its options, separated by spaces; None allows every name.
+        options: its options for a target, unless the caller sets them.
+        merge: combines these and the caller's.
+        cache_options: options that make it save compiled models in a folder; None if it has none.
+        memory: the runtime's name for its memory, if that can be bound; "" if it takes only the host's.
         has_arena: whether it keeps freed memory of its device for the next run.
-        is_sequential: whether it runs one node after the other, whatever the execution mode says.
+        is_sequential: whether it runs one node after the other, regardless of the execution mode.
         has_addresses: whether its memory has addresses that other libraries can use.
         waits_unlocked: whether a run is submitted under the session's lock, and waited for without it.
-        recording_option: the option that makes it record its work and replay it; "" where it cannot.
-        records_unasked: whether it records where that is possible, or only where the options demand it.
-        worth_trying: options, as pairs, that `winml-py tune` tries; they change no more than the last digits.
+        recording_option: the option that makes it record its work and replay it; "" if it cannot.
+        records_unasked: whether it records whenever possible, or only if the options demand it.
+        worth_trying: options, as pairs, that `winml-py tune` tries; they change only the last digits.
         shares_lock: whether all sessions on a device share one lock.
-        takes_one_thread: whether one thread at a time may run a session of it.
-        helpers: the names of providers on the same device that take the nodes it does not, before the CPU does.
-        built_in_devices: lists its devices, for a provider in the runtime's own package; None where the runtime or a
-            plugin lists them. Raises InvalidDeviceError where there are none.
-        prepare: called before a provider of the runtime's own package is used.
-        meta_device_key: a key in the metadata of devices that stand for others, which are left out.
+        takes_one_thread: whether only one thread at a time may run a session of it.
+        helpers: the names of providers on the same device that take its unsupported nodes before the CPU does.
+        built_in_devices: lists its devices, for a provider in the runtime's package; None if the runtime or a plugin
+            lists them. Raises InvalidDeviceError if there are none.
+        prepare: called before a provider of the runtime's package is used.
+        meta_device_key: a key in the metadata of devices that represent others, which are left out.
         is_software_on_cpu: whether a device that the system calls a CPU is a software GPU.
         exact_operators: ONNX operators that it computes as ONNX Runtime does for finite floats; see `cpu/exact.py`.
-        memory_factors: how many times its weights, as float32, a model takes on the CPU at most: with free sizes, and
-            with fixed ones; 0 where it is not known.
-        package: the package of an engine that is no provider of ONNX Runtime.
-        probe: the module that tries that package, in a process of its own.
+        memory_factors: a model's largest memory on the CPU, in multiples of its weights as float32: with free sizes,
+            and with fixed ones; 0 if unknown.
+        package: the package of an engine that is not a provider of ONNX Runtime.
+        probe: the module that tries that package, in a separate process.
     """
 
     name: str
@@ -137,15 +137,15 @@ class Provider:
 
 
 def one_device(provider: str, hardware: str, name: str, vendor: str) -> Sequence[ProviderDevice]:
-    """The device of a provider in the runtime's own package that nobody lists."""
+    """The device of a provider in the runtime's package that does not list its devices."""
     return [ProviderDevice(provider, BUILT_IN, "", 0, hardware, name, vendor, float16=hardware != "cpu")]
 
 
 def device_option(target: Target, options: EngineOptions) -> Mapping[str, str]:
-    """The option by which a provider in the runtime's own package is told which device to use."""
+    """The option that selects the device of a provider in the runtime's package."""
     return {"device_id": str(target.device.number)} if target.device and not target.device.library else {}
 
 
 def short(name: str) -> str:
-    """A provider's name as options may spell it: `openvino` for OpenVINOExecutionProvider."""
+    """A provider's short name, for options: `openvino` for OpenVINOExecutionProvider."""
     return name.lower().removesuffix("executionprovider")

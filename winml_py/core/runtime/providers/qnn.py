@@ -1,7 +1,7 @@
-"""QNN, for Qualcomm's NPUs: in builds of ONNX Runtime, or as a plugin. Its memory is not bound.
+"""QNN, for Qualcomm's NPUs: in builds of ONNX Runtime, or as a plugin. Its memory cannot be bound.
 
-It has more options than are documented, and refuses those that it does not know by itself. None of them keeps what it
-compiled: that is a model file of its own, with context binaries, which the program makes.
+It has more options than are documented, and refuses unknown ones itself. None of them saves compiled models: these are
+separate model files, with context binaries, which the program makes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""TensorRT, in the package onnxruntime-gpu. It compiles for minutes, so it ranks last: it is used by name only."""
+"""TensorRT, in the package onnxruntime-gpu. It compiles for minutes, so it ranks last: it is used only if named."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _NAME = "TensorrtExecutionProvider"
 
 
 def _cache_options(folder: str) -> Mapping[str, str]:
-    """Its engines, and the times of kernels that it measured for them.
+    """Caches its engines, and the measured times of kernels.
 
-    It refuses an engine of another version or for another kind of card, and the session with it.
+    An engine from another version, or for another kind of GPU, makes the session fail.
     """
     return {
         "trt_engine_cache_enable": "1",

@@ -1,4 +1,4 @@
-"""TensorRT for RTX, a plugin. Its memory is not bound: it takes the host's."""
+"""TensorRT for RTX, a plugin. It takes only the host's memory."""
 
 from .provider import Provider
 

@@ -12,8 +12,8 @@ WEBGPU = Provider(
     recording_option="enableGraphCapture",
     records_unasked=True,
     worth_trying=(("preferredLayout", "NCHW"), ("preferredLayout", "NHWC")),
-    # The plugin records the commands of all its sessions, their copies and their allocations with one encoder; two
-    # threads in it give wrong results.
+    # The plugin records the commands, copies and allocations of all its sessions with one encoder; two threads in it
+    # cause wrong results.
     shares_lock=True,
     is_sequential=True,
     is_software_on_cpu=True,

@@ -1,13 +1,12 @@
-"""Windows ML's catalogue of providers, in the package `windowsml`, as another process reads it.
+"""Windows ML's catalogue of providers, in the package `windowsml`, read in a separate process.
 
     python -m winml_py.core.runtime.providers.windows_catalogue NAME    # downloads a provider, and makes it ready
 
-The catalogue knows which providers Windows has for the machine's hardware, and where the libraries of the installed
-ones are. Each is then tried like a plugin, by the path of its library. Without NAME, nothing is downloaded.
+The catalogue lists the providers that Windows has for the machine's hardware, and the libraries of the installed ones.
+Each is then tried like a plugin, by the path of its library. Without NAME, nothing is downloaded.
 
-Written for windowsml 2.5, and run with a substitute for it alone. To release the catalogue ends interpreters on some
-machines, at exit as well (microsoft/winml-cli#701, #1233). So no process asks it but this one, which ends without a
-release.
+Written for windowsml 2.5, and tested only with a substitute for it. Releasing the catalogue crashes the interpreter on
+some machines, even at exit (microsoft/winml-cli#701, #1233). So only this process uses it, and ends without a release.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _MODULE = "winml_py.core.runtime.providers.windows_catalogue"  # run as a progra
 
 
 class Listed(NamedTuple):
-    """A provider of the catalogue: its name in ONNX Runtime, its version, its library, and why there is none."""
+    """A provider of the catalogue: its name in ONNX Runtime, its version, its library, and why that is missing."""
 
     name: str
     version: str
@@ -40,7 +39,7 @@ def _catalogue() -> Any:
 
 
 def main(_: str = PACKAGE) -> Facts:
-    """What the catalogue lists."""
+    """The providers in the catalogue."""
     return {"listed": [_described(str(provider.name), provider) for provider in _catalogue().find_all_providers()]}
 
 
@@ -50,22 +49,22 @@ def _described(name: str, provider: Any) -> Listed:
         if state == "NotPresent":
             command = f"`python -m {_MODULE} {name}`"
             return Listed(name, version, problem=f"Windows has it for this machine, and {command} installs it")
-        if state == "NotReady":  # installed, and says where only when this process names it among what it uses
+        if state == "NotReady":  # installed, but states its path only once this process requests it
             provider.ensure_ready()
         library = str(provider.library_path)
-    except Exception as error:  # whatever the catalogue raises is the provider's problem
+    except Exception as error:  # reports any error as the provider's problem
         return Listed(name, "", problem=f"the catalogue cannot make it ready: {type(error).__name__}: {error}")
     return Listed(name, version, library, "" if library else "the catalogue does not say where its library is")
 
 
 def _make_ready(name: str) -> tuple[str, int]:
-    """Downloads a provider where it is not installed; gives what to say, and the exit status."""
+    """Downloads a provider if it is not installed; returns a message, and the exit status."""
     providers = {str(provider.name): provider for provider in _catalogue().find_all_providers()}
     if name not in providers:
         return f"{name} is not in the catalogue: it has {', '.join(providers) or 'none'}.", 1
     try:
         providers[name].ensure_ready()
-    except Exception as error:  # whatever the catalogue raises is the answer
+    except Exception as error:  # returns any error of the catalogue
         return f"{name} cannot be made ready: {type(error).__name__}: {error}", 1
     return f"{name} is ready.", 0
 
