@@ -1,4 +1,4 @@
-"""A model file as ONNX Runtime's optimisers leave it, with everything else as it was, and its results compared."""
+"""Writing a model file as optimised by ONNX Runtime, otherwise unchanged, and comparing its results."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _MAX_BYTES = (1 << 31) - 1  # protobuf's own limit
 
 @dataclass(frozen=True)
 class OptimizationReport:
-    """What the optimisers changed in a model.
+    """The changes of the optimisers to a model.
 
     Attributes:
-        nodes: how many there were before, and are now.
+        nodes: their number before and after.
         size: bytes of the file, before and after.
         moved: initializers that were also inputs, and no longer are.
         error: the largest difference of an output, over the largest magnitude of its channel.
@@ -76,27 +76,27 @@ def optimize(
     sizes: StatedSizes = NOTHING_STATED,
     force: bool = False,
 ) -> OptimizationReport:
-    """Writes a model as the runtime's optimisers leave it, and nothing where results differ.
+    """Writes a model as optimised by ONNX Runtime; if results differ, nothing is written.
 
-    Names, metadata, the image contract, shapes, denotations, and nodes of operators of the program's own stay.
-    Initializers that are listed as inputs are taken out of them, so that they can be folded.
+    Names, metadata, the image contract, shapes, denotations, and nodes of the program's own operators stay.
+    Initializers that are listed as inputs are removed from the inputs, so that they can be folded.
 
     Args:
         model: the path of an .onnx file.
-        out: the path of the new one.
-        level: "none"; "basic", which any runtime of the operators runs; "extended", which fuses nodes into operators of
-            ONNX Runtime's own; "all", which arranges weights for this processor alone.
-        transformer: the kind of a transformer, "bert" or "gpt2", say, for ONNX Runtime's optimizer of those.
-        inputs: values to compare with, by name; floats and pictures that are not given get example values.
+        out: the path of the new file.
+        level: "none"; "basic", for any ONNX runtime; "extended", which fuses nodes into ONNX Runtime's own
+            operators; "all", which arranges weights for this processor only.
+        transformer: the kind of a transformer, such as "bert" or "gpt2", for ONNX Runtime's transformer optimizer.
+        inputs: values to compare with, by name; missing floats and pictures get example values.
         tolerance: the largest difference in an output, over the largest magnitude of its channel.
-        contract: which pictures the inputs that it fits are, for their example values; None for what the model states.
-        operators: operators of the program's own, as `LearningModel.load` takes them.
-        sizes: what is stated of sizes that the model leaves free, for example values.
-        force: whether the new model may take the place of the old one.
+        contract: the contract of the inputs that it fits, for example values; None for the model's own.
+        operators: the program's own operators, as in `LearningModel.load`.
+        sizes: stated values for sizes that the model leaves free, for example values.
+        force: whether the new model may replace the old one.
 
     Raises:
         ConversionError: the results differ by more than the tolerance, or the runtime ends the process that tries it.
-        InvalidArgumentError: a level or a kind that does not exist, or an input whose values cannot be made up.
+        InvalidArgumentError: an unknown level or kind, or an input without example values.
         NotSupportedError: the new model would be larger than 2 GB.
         WinMLError: the model cannot be used, or the file cannot be written.
 
@@ -110,7 +110,7 @@ def optimize(
     import onnx
 
     if level not in LEVELS:
-        raise InvalidArgumentError(f"The level is {level!r}.", hint=f"It is {', '.join(LEVELS)}.")
+        raise InvalidArgumentError(f"Unknown level {level!r}.", hint=f"Use one of {', '.join(LEVELS)}.")
     require_folder(out)
     if not force:
         require_another_file(out, model)
@@ -123,7 +123,7 @@ def optimize(
     moved = _initializers_out_of_inputs(changed)
     original = copy.deepcopy(changed)
     calls = take_out(changed, model_operators.functions)
-    if changed.graph.output:  # there is something beside functions
+    if changed.graph.output:  # the model has more than functions
         with _process_end_as_error("optimises the model"):
             if transformer is not None:
                 changed = trial.call(fuse_layers, changed, transformer)
@@ -136,7 +136,7 @@ def optimize(
     with _process_end_as_error("compiles the optimised model"):
         actual = evaluate_apart(data, model_operators, values)
     what = "The optimised model does not give what the model gives"
-    hint = "Try a lower level, or give inputs that the model is meant for: NAME=FILE."
+    hint = "Try a lower level, or give realistic inputs: NAME=FILE."
     error = require_same_results(expected, actual, tolerance, what, hint)
     write_whole(out, data)
     size = loaded.size, len(data)
@@ -145,7 +145,7 @@ def optimize(
 
 @contextmanager
 def _process_end_as_error(what: str) -> Iterator[None]:
-    """Within the block, the end of the process that tries something becomes an error of ours."""
+    """Turns the end of the process that tries the block's model into one of our errors."""
     try:
         yield
     except trial.ProcessEndedError as ended:
@@ -175,7 +175,7 @@ def _initializers_out_of_inputs(model: onnx.ModelProto) -> tuple[str, ...]:
 
 
 def _take_graph(model: onnx.ModelProto, changed: onnx.ModelProto) -> None:
-    """Gives a model the nodes and weights of another; everything else stays as it is."""
+    """Gives a model another's nodes and weights; everything else stays as it is."""
     import onnx
 
     used = {"", *(item.domain for item in model.opset_import)}
@@ -193,7 +193,7 @@ def _take_graph(model: onnx.ModelProto, changed: onnx.ModelProto) -> None:
 def _serialize(model: onnx.ModelProto) -> bytes:
     if model.ByteSize() > _MAX_BYTES:
         raise NotSupportedError(
-            "The model is larger than 2 GB, which one file cannot hold.",
+            "The model is larger than 2 GB, the limit of one file.",
             hint="Large models are optimised when a session is made: options.weights = Weights.SHARED.",
         )
     data: bytes = model.SerializeToString()

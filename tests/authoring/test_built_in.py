@@ -288,7 +288,7 @@ def test_weights_in_files_stay_where_they_are(tmp_path: Path) -> None:
     wanted = np.repeat(2.0 * pixels.sum(axis=2)[None], 3, axis=0)
     np.testing.assert_allclose(run(target, x=pixels)[0], wanted)
     (tmp_path / "elsewhere").mkdir()
-    with pytest.raises(InvalidArgumentError, match="lie in files beside it"):
+    with pytest.raises(InvalidArgumentError, match="are in files beside it"):
         build_in(source, tmp_path / "elsewhere" / "model.onnx", RGB)
 
 
@@ -356,7 +356,7 @@ def test_a_model_without_onnx_operators_gets_them(tmp_path: Path) -> None:
         ((1, 3, 4, 4), None, {"inputs": ["z"]}, InvalidArgumentError, "The input z is not an image"),
         ((1, 3, 4, 4), RGB, {"inputs": ["z"]}, InvalidArgumentError, "The model has no input z"),
         ((1, 3), RGB, {}, InvalidArgumentError, "No input is a tensor of a RGB8 picture"),
-        ((1, 3, 4, 4), RGB, {"pictures": BitmapPixelFormat.NV12}, InvalidArgumentError, "cannot be .*NV12"),
+        ((1, 3, 4, 4), RGB, {"pictures": BitmapPixelFormat.NV12}, InvalidArgumentError, "cannot take .*NV12"),
         ((1, 3, "h", "w"), ImageContract.imagenet(), {}, InvalidArgumentError, "A crop ratio needs the tensor's size"),
         ((1, 3, 4, 4), ImageContract(RGB8, size=(5, 5)), {}, InvalidBindingError, "the image contract states 5"),
     ],
@@ -372,7 +372,7 @@ def test_what_is_refused(
 def test_a_contract_that_does_not_fit_its_image_is_refused(tmp_path: Path) -> None:
     metadata = ImageContract(GRAY8).to_metadata()
     source = saved(tmp_path, unary(shape=(1, 3, 4, 4), denotation="IMAGE", metadata=metadata))
-    with pytest.raises(InvalidArgumentError, match="its contract is of GRAY8 pictures"):
+    with pytest.raises(InvalidArgumentError, match="its contract is for GRAY8 pictures"):
         build_in(source, tmp_path / "none.onnx")
 
 
@@ -380,7 +380,7 @@ def test_an_input_that_is_an_output_is_refused(tmp_path: Path) -> None:
     ends = [tensor(name, [1, 3, 4, 4]) for name in "xy"]
     node = helper.make_node("Identity", ["x"], ["y"])
     source = saved(tmp_path, data([node], ends[:1], [ends[1], ends[0]]))
-    with pytest.raises(NotSupportedError, match="The input x is an output"):
+    with pytest.raises(NotSupportedError, match="The input x is also an output"):
         build_in(source, tmp_path / "none.onnx", RGB)
 
 

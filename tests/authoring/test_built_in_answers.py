@@ -70,7 +70,7 @@ def test_the_likeliest_classes_are_named(count: int, element: int, tmp_path: Pat
 
 def test_labels_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     source = classifier(tmp_path, np.zeros((1, 4)))
-    with pytest.raises(InvalidArgumentError, match=r"There are 3 labels, and no output .* y of 1 x 4"):
+    with pytest.raises(InvalidArgumentError, match=r"There are 3 labels, but no output .* y of 1 x 4"):
         build_in(source, tmp_path / "none.onnx", RGB, labels=NAMES)
     whole = onnx.load(source)
     whole.graph.node.append(helper.make_node("Identity", ["y"], ["z"]))
@@ -190,7 +190,7 @@ def test_suppression_means_the_same_by_the_reference_of_onnx(tmp_path: Path) -> 
 
 def test_models_with_other_answers_are_refused(tmp_path: Path) -> None:
     source = detector(tmp_path, np.zeros((1, 300, 6)), (1, 3, 64, 96))
-    with pytest.raises(NotSupportedError, match=r"one output of 1 x 7 x places.* output0 of 1 x 300 x 6"):
+    with pytest.raises(NotSupportedError, match=r"one output of 1 x 7 x boxes.* output0 of 1 x 300 x 6"):
         build_in(source, tmp_path / "none.onnx", ImageContract.yolo(), suppress=True)
     source.write_bytes(unary(shape=(1, 3, 4, 4)))
     with pytest.raises(InvalidArgumentError, match="here are 0 names and 1 pictures"):

@@ -172,7 +172,7 @@ def test_what_is_no_evidence(proven: Path, text: str) -> None:
 def test_hostile_numbers_are_no_evidence(proven: Path, learned: LearnedContract, change: dict[str, object]) -> None:
     facts = json.loads(learned.evidence.to_metadata()[KEY])
     model = changed(proven, **{KEY.replace(".", "__"): json.dumps(facts | change)})
-    with pytest.raises(InvalidArgumentError, match="evidence cannot be read"):
+    with pytest.raises(InvalidArgumentError, match="evidence is invalid"):
         check_contract(model)
 
 
@@ -180,14 +180,14 @@ def test_other_pictures_are_a_problem(proven: Path, learned: LearnedContract) ->
     facts = json.loads(learned.evidence.to_metadata()[KEY])
     model = changed(proven, **{KEY.replace(".", "__"): json.dumps(facts | {"digest": "0"})})
     check = check_contract(model)
-    assert check.problems == ("The pictures of the evidence cannot be made again here: their digest is another one.",)
+    assert check.problems == ("The evidence's pictures cannot be reproduced here: their digest differs.",)
 
 
 class TestTheCommand:
     def test_right_and_wrong(self, proven: Path) -> None:
         done = call("run", proven, "--check")
         assert done.exit_code == 0
-        assert "is right: pictures become what helpers.preparations.stretched made of them" in done.output
+        assert "is right: pictures give the tensors of helpers.preparations.stretched" in done.output
         changed_file = proven.with_name("changed.onnx")
         call("contract", proven, "--set", "kernel=linear", "--output", changed_file)
         wrong = call("run", changed_file, "--check", "--json")
@@ -211,7 +211,7 @@ class TestTheCommand:
             if words:
                 done = call("contract", proven, "--set", "kernel=linear", "--output", path)
                 assert f"{path}: {words}" in done.stderr
-                assert "Image.Kernel was AntialiasedLinear when the contract was learned, and is Linear." in done.stderr
+                assert "Image.Kernel was AntialiasedLinear when the contract was learned, now Linear." in done.stderr
                 contract = LearningModel.load(path).input_features[0].contract  # type: ignore[attr-defined]
                 assert contract == replace(learned.contract, kernel=ImageKernel.LINEAR)
             done = call("run", path, PICTURES / "cat.jpg")
@@ -228,8 +228,8 @@ class TestTheCommand:
         loaded = LearningModel.load(model.SerializeToString())
         assert not is_proven(loaded)
         (told,) = outdated(loaded)
-        assert "The model has no input that takes pictures any more." in told
+        assert "The model no longer has an input that takes pictures." in told
 
     def test_a_proof_that_cannot_be_read_is_told(self, proven: Path) -> None:
         (told,) = outdated(changed(proven, winml_py__proof="{}"))
-        assert told.startswith("The model's evidence cannot be read: ")
+        assert told.startswith("The model's evidence is invalid: ")

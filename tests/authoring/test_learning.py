@@ -134,9 +134,9 @@ def test_the_learned_contract_binds_what_the_function_gives() -> None:
         np.testing.assert_allclose(came, expected, atol=1e-5)
 
 
-TURNS = "it leaves pictures on their side that EXIF data turn, and a bind turns them"
-WHITE = "it lays transparent pictures over white, and a bind takes their colours as they are"
-GRAY = "it raises for gray pictures, or makes other numbers of them than of three equal colours, as a bind does"
+TURNS = "it ignores EXIF orientation, but a bind applies it"
+WHITE = "it composites transparent pictures over white, but a bind uses their colours unchanged"
+GRAY = "it raises for gray pictures, or treats them unlike three equal colours, as a bind does"
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ GRAY = "it raises for gray pictures, or makes other numbers of them than of thre
         (preparations.read_by_opencv, []),
         (
             preparations.imagenet,
-            [TURNS, GRAY, "it refuses pictures with transparency, and a bind takes their colours as they are"],
+            [TURNS, GRAY, "it refuses pictures with transparency, but a bind uses their colours unchanged"],
         ),
     ],
 )
@@ -160,7 +160,7 @@ def test_notes_say_what_becomes_of_files(function: Callable[..., Any], notes: li
 def test_a_function_that_scales_floats_is_learned_with_the_reason() -> None:
     learned = learn_contract(preparations.floats, pictures="rgb")
     assert learned.contract.kernel is ImageKernel.LINEAR
-    assert learned.notes == ("it scales numbers of floating point (LINEAR), and rounds no levels",)
+    assert learned.notes == ("it scales floating-point numbers (LINEAR) without rounding levels",)
     assert 0.15 < learned.mean_difference < 0.3
     assert learned.largest_difference < 1
 
@@ -180,11 +180,11 @@ def test_multiples_without_a_limit_are_learned_without_one(to_multiple: Callable
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("at_least", "by a rule for sizes that was not found"),
+        ("at_least", "by an unknown rule for sizes"),
         ("large_by_a_factor", "by a factor"),
-        ("large_blurred", "in a way that is not known here"),
+        ("large_blurred", "in an unknown way"),
         ("large_by_nearest", "INTER_NEAREST"),
-        ("dark_corrected", r"by what is in them"),
+        ("dark_corrected", r"by their content"),
     ],
 )
 def test_what_shows_only_in_large_thin_or_dark_pictures_is_refused(name: str, words: str) -> None:
@@ -242,20 +242,20 @@ def test_half_a_pixel_is_rounded_as_the_function_rounds_it(is_longest: bool) -> 
     [
         ("scaled_twice", "scales twice: first to 640x640, then to 224x224"),
         ("gamma", r"applies a gamma of 2\.2"),
-        ("own_mean", "subtracts something of the picture itself"),
-        ("own_maximum", "divides each picture by its own largest number"),
+        ("own_mean", "subtracts a value of the picture itself"),
+        ("own_maximum", "divides each picture by its largest number"),
         ("int_scaled", r"to \d+x\d+, and by the rule of the others .*int\(side \* scale\) does that"),
-        ("whole_into", r"to \d+x\d+, and by the rule of the others it would be \d+x\d+\. Closest"),
-        ("by_a_factor", "scales by a factor, as OpenCV's fx and fy do"),
-        ("padded_between", r"pads with the number 0, which is the level 127\.5"),
-        ("padded_first", "pads first, and scales then"),
+        ("whole_into", r"to \d+x\d+, but by the others' rule it would be \d+x\d+\. Closest"),
+        ("by_a_factor", "scales by a factor, like OpenCV's fx and fy"),
+        ("padded_between", r"pads with the number 0, the level 127\.5"),
+        ("padded_first", "pads before it scales"),
         ("threshold", "a threshold"),
         ("equalised", "corrects the contrast of each picture"),
         ("mirrored", "mirrors it"),
         ("turned", "mirrors it, or turns it"),
-        ("bright_sized", "by what is in the picture"),
+        ("bright_sized", "by the picture's content"),
         ("vignette", "different numbers in different places"),
-        ("random_crop", "a random part, or keeps a state"),
+        ("random_crop", "it is random, or has state"),
         ("tiles", "several pictures for one"),
         ("gray_as_colour", "mixes the colours"),
     ],
@@ -271,7 +271,7 @@ def test_a_kernel_for_each_size_is_refused_by_name() -> None:
 
 
 def test_a_state_between_calls_is_found_out() -> None:
-    with pytest.raises(NotSupportedError, match="keeps a state"):
+    with pytest.raises(NotSupportedError, match="has state"):
         learn_contract(preparations.Counting().prepare)
 
 
@@ -280,8 +280,8 @@ def test_a_state_between_calls_is_found_out() -> None:
     [
         (7, None, "cannot be called"),
         (preparations.stretched, "cmyk", "pictures is 'cmyk'"),
-        (preparations.letterboxed, None, "Say what it takes: pictures='rgb' or 'bgr'"),
-        (lambda image: "text", None, "there is no tensor of a picture"),
+        (preparations.letterboxed, None, "State its argument: pictures='rgb' or 'bgr'"),
+        (lambda image: "text", None, "without a tensor of a picture"),
         (lambda image: np.zeros((1, 7, 9, 9)), None, "neither 1 nor 3 channels"),
     ],
 )
@@ -403,7 +403,7 @@ class TestTheCommand:
     def test_nothing_is_written_where_it_is_refused(self, model: Path, tmp_path: Path) -> None:
         made = tmp_path / "made.onnx"
         for name, words in {
-            "own_mean": "subtracts something of the picture itself",
+            "own_mean": "subtracts a value of the picture itself",
             "nothing": "has no attribute 'nothing'",
             "MEAN": "cannot be called",
         }.items():
@@ -428,7 +428,7 @@ class TestTheCommand:
         assert "ended its process: status 3" in " ".join(ended.output.split())
         monkeypatch.setattr("winml_py.cli.contract.LEARN_SECONDS", 2)
         late = call("contract", model, "--learn", f"{code}:sleeps", "--output", made)
-        assert "was not done in 2 s" in " ".join(late.output.split())
+        assert "did not finish within 2 s" in " ".join(late.output.split())
         assert not made.exists()
         assert [each.name for each in threading.enumerate() if each.name.startswith("Thread-")] == []
 

@@ -127,7 +127,7 @@ def test_a_state_begins_with_zeros(tmp_path: Path) -> None:
     words = ["run", path, f"input={tmp_path / 'sound.npy'}", "sr=16000"]
     message = require_failure(2, *words)
     assert "Values are missing for state (Float[2,-1,3,])." in message
-    assert "Add state=FILE. A state that begins with zeros is state=zeros." in message
+    assert "Add state=FILE. A state can begin with zeros: state=zeros." in message
     done = call(*words, "state=zeros", "--output", tmp_path / "out.npz")
     assert done.exit_code == 0, done.output
     with np.load(tmp_path / "out.npz") as arrays:
@@ -141,7 +141,7 @@ def test_run_binds_several_inputs_by_name(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([1, 2], np.float32))
     result = call("run", path, f"A={tmp_path / 'x.npy'}", f"b={tmp_path / 'x.npy'}")
     assert result.stdout.splitlines()[1:] == ["  sum: 2, 4"]
-    assert "write them as a=FILE b=FILE" in require_failure(2, "run", path, tmp_path / "x.npy")
+    assert "write a=FILE b=FILE" in require_failure(2, "run", path, tmp_path / "x.npy")
     assert "Values are missing for b (Float[2,]). Add b=FILE." in require_failure(
         2, "run", path, f"a={tmp_path / 'x.npy'}"
     )

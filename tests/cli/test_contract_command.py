@@ -105,10 +105,10 @@ def test_the_command_line_wants_a_contract_or_pictures_for_it(tmp_path: Path) ->
     model = tmp_path / "model.onnx"
     model.write_bytes(unary(shape=(1, 3, 4, 5)))
     for options, words in (
-        ([], "Say what the contract is"),
-        (["--from", "clip", "--pictures", "bgr"], "--pictures, --labels and --suppress go with --build-in"),
-        (["--from", "clip", "--sample", "example"], "--sample goes alone"),
-        (["--from", "clip", "--learn", "module:function"], "leave --from and --set out"),
+        ([], "State the contract with"),
+        (["--from", "clip", "--pictures", "bgr"], "--pictures, --labels and --suppress require --build-in"),
+        (["--from", "clip", "--sample", "example"], "--sample cannot be combined"),
+        (["--from", "clip", "--learn", "module:function"], "omit --from and --set"),
         (["--build-in"], "No input of the model is an image"),
         (["--build-in", "--set", "kernel=area"], "The kernel AREA cannot be built into a model"),
     ):

@@ -157,12 +157,12 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "run add.onnx x.npy",
         2,
-        "add.onnx: The model has 2 inputs; write them as a=FILE b=FILE.",
+        "add.onnx: The model has 2 inputs: write a=FILE b=FILE.",
     ),
     (
         "run add.onnx a=x.npy",
         2,
-        "add.onnx: Values are missing for b (Float[2,]). Add b=FILE. A state that begins with zeros is b=zeros.",
+        "add.onnx: Values are missing for b (Float[2,]). Add b=FILE. A state can begin with zeros: b=zeros.",
     ),
     (
         "run edges.onnx in.avi",
@@ -177,17 +177,17 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "run digits.onnx seven.png --output x.png",
         5,
-        "x.png: The model gives no picture that could be written here. Use a .npz file.",
+        "x.png: The model has no output that can be written as a picture. Use a .npz file.",
     ),
     (
         "run edges.onnx seven.png page.png --output x.png",
         2,
-        "x.png: There are 2 inputs, so --output takes a folder: x/",
+        "x.png: There are 2 inputs, so --output must be a folder: x/",
     ),
     (
         "run digits.onnx seven.png --labels nine.txt",
         2,
-        "nine.txt: It has 9 labels, and the model gives 10 scores. Write one label a line.",
+        "nine.txt: Expected 10 labels, one per line, got 9.",
     ),
     (
         "run digits.onnx sevn.png",
@@ -197,7 +197,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "run words.onnx m=a",
         4,
-        "a: It is no map for m, which takes Map<String,Float[]>: 'a' has no =. Write it as m=a=3,b=4 does, or name a "
+        "a: Expected a map for m, which takes Map<String,Float[]>: 'a' has no =. Write m=a=3,b=4, or name a "
         "JSON file with such an object.",
     ),
     (
@@ -223,7 +223,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "convert digits.onnx --output digits.onnx --float16",
         2,
-        "digits.onnx: This is an input, and the output would replace it. Name another, or add --force to replace it.",
+        "digits.onnx: This is an input, and the output would overwrite it. Name another, or add --force to replace it.",
     ),
     (
         "run digits.onnx seven.png --contract imagnet",
@@ -233,7 +233,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "run edges.onnx seven.png ./seven.png --output ./",
         2,
-        "Two inputs are named seven, so their outputs would be one file.",
+        "Two inputs are named seven, so their outputs would share a file.",
     ),
     (
         "contract edges.onnx --set means=1 --output out.onnx",
@@ -249,12 +249,12 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "contract edges.onnx --output out.onnx",
         2,
-        "Say what the contract is: --from, --set or --learn.",
+        "State the contract with --from, --set or --learn.",
     ),
     (
         "convert digits.onnx --output out.onnx",
         2,
-        "Say what to do: --float16, or --optimize LEVEL.",
+        "Give --float16 or --optimize LEVEL.",
     ),
     (
         "contract ids.onnx --from imagenet --output out.onnx",
@@ -273,7 +273,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "run list.onnx 5",
         4,
-        "5: The input s takes a list, Sequence<Float[-1,]>, for which no file stands. Evaluate it from Python: "
+        "5: The input s takes a list, Sequence<Float[-1,]>, which no file can give. Evaluate it from Python: "
         'session.evaluate_features({"s": [...]}).',
     ),
 )

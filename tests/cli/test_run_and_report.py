@@ -71,7 +71,7 @@ def test_a_table_of_boxes_is_no_picture(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(data(nodes[:1], ends[0], ends[1][:1], weights))
     Image.new("RGB", (8, 8)).save(tmp_path / "in.png")
     words = require_failure(5, "run", tmp_path / "m.onnx", tmp_path / "in.png", "--output", tmp_path / "o.png")
-    assert "gives no picture that could be written" in words
+    assert "has no output that can be written" in words
     (tmp_path / "m.onnx").write_bytes(data(nodes, *ends, weights))  # the next output is one
     told = call("run", tmp_path / "m.onnx", tmp_path / "in.png", "--output", tmp_path / "o.png").stderr
     assert "The output z is a tensor, and was written as a picture" in told
@@ -82,7 +82,7 @@ def test_what_is_no_picture_is_not_written(shape: tuple[int, ...], tmp_path: Pat
     (tmp_path / "model.onnx").write_bytes(unary(shape=shape))
     np.save(tmp_path / "x.npy", np.zeros(shape, np.float32))
     words = require_failure(5, "run", tmp_path / "model.onnx", tmp_path / "x.npy", "--output", tmp_path / "x.png")
-    assert "x.png: The model gives no picture that could be written here. Use a .npz file." in words
+    assert "x.png: The model has no output that can be written as a picture. Use a .npz file." in words
 
 
 def test_info_cuts_long_texts(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_a_map_is_written_or_read_from_json(key: int, tmp_path: Path) -> None:
     for value in (written, f"m={written}", f"m={file}", file):
         assert outputs_of(path, value)["values"] == [4, 0, 3.5]
     for wrong in ("m=a", "m=a=b", f"m={tmp_path}"):
-        assert "It is no map for m" in require_failure(4, "run", path, wrong)
+        assert "Expected a map for m" in require_failure(4, "run", path, wrong)
 
 
 def test_text_is_read_from_a_file(tmp_path: Path) -> None:

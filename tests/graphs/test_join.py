@@ -220,7 +220,7 @@ def test_contracts_go_with_the_features_that_are_left() -> None:
     bare = join(numbers, scores, {"t": "p"})
     assert dict(bare.metadata) == {"license": "BSD", "stride": "32"}
     assert not isinstance(bare.input_features[0], ImageFeatureDescriptor)
-    with pytest.raises(NotSupportedError, match="Both models state how their pictures become tensors"):
+    with pytest.raises(NotSupportedError, match="The models state different image contracts"):
         join(effect, picture_model("Abs", "p", "q", **{key: BGR}), {"o": "p"})
 
 
@@ -273,9 +273,9 @@ WHOLE = data([node("Neg", "w", "v")], [tensor("w", ["n", 4], INT64)], [tensor("v
         (LINEAR, {"yy": "x"}, "The first model has no output 'yy' to link. Did you mean 'y'?"),
         (LINEAR, {"y": "bb"}, "The second model has no input 'bb' to link. Did you mean 'b'?"),
         (LINEAR, {"y": "w"}, "The second model has no input 'w' to link."),
-        (LINEAR, {"y": "b"}, "The output 'y' is Float n x 4, and the input 'b' takes Float 3."),
-        (WRONG, {"y": "w"}, "The output 'y' is Float n x 4, and the input 'w' takes Float 2 x 5."),
-        (WHOLE, {"y": "w"}, "The output 'y' is Float n x 4, and the input 'w' takes Int64 n x 4."),
+        (LINEAR, {"y": "b"}, "The output 'y' is Float n x 4, but the input 'b' takes Float 3."),
+        (WRONG, {"y": "w"}, "The output 'y' is Float n x 4, but the input 'w' takes Float 2 x 5."),
+        (WHOLE, {"y": "w"}, "The output 'y' is Float n x 4, but the input 'w' takes Int64 n x 4."),
     ],
 )
 def test_links_that_do_not_fit(second: bytes, links: dict[str, str], message: str) -> None:
@@ -330,7 +330,7 @@ def test_sequences_are_linked() -> None:
         [node("ConcatFromSequence", "t", "y", axis=1)], [helper.make_value_info("t", sequence)], [tensor("y", ["n", 8])]
     )
     np.testing.assert_array_equal(evaluate(join(pair, glue, {"s": "t"}), x=X)["y"], np.hstack([X, X]))
-    with pytest.raises(InvalidArgumentError, match=r"The output 's' is list of Float n x 4, and the input"):
+    with pytest.raises(InvalidArgumentError, match=r"The output 's' is list of Float n x 4, but the input"):
         join(pair, SCALE, {"s": "x"})
 
 
@@ -375,5 +375,5 @@ def test_models_whose_exporter_states_other_contracts_are_not_joined() -> None:
     )
     options = LearningModelJoinOptions()
     options.joined_node_prefix = "second."
-    with pytest.raises(NotSupportedError, match="Both models state how their pictures become tensors"):
+    with pytest.raises(NotSupportedError, match="The models state different image contracts"):
         LearningModelExperimental(first).join_model(second, options)

@@ -182,24 +182,24 @@ def test_arrays_that_are_not_contiguous() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: operators.Conv(X), "Conv lacks its input W. Its inputs, in order: X, W, B .optional."),
-        (lambda: operators.Add(X, None), "Add lacks its input B"),
-        (lambda: operators.Relu(X, X), "Relu takes 1 inputs, and 2 came. Its inputs: X."),
+        (lambda: operators.Conv(X), "Conv needs the input W. Its inputs, in order: X, W, B .optional."),
+        (lambda: operators.Add(X, None), "Add needs the input B"),
+        (lambda: operators.Relu(X, X), "Relu takes 1 inputs, got 2. Its inputs: X."),
         (lambda: operators.Relu(X, X=X), "Relu got its input X twice"),
         (lambda: operators.Conv(X, X, stride=[1]), "neither an input nor an attribute 'stride'.*mean 'strides'"),
-        (lambda: operators.Concat(X), "Concat lacks its attribute axis. Pass axis=, of type int."),
+        (lambda: operators.Concat(X), "Concat needs the attribute axis. Pass axis=, of type int."),
         (lambda: operators.Relu(np.ones(2, bool)), r"Relu does not take bool\[2\] as its input X. It takes tensor"),
-        (lambda: operators.Softmax(X, axis=0.5), "The attribute axis of Softmax is 0.5. It is of type int"),
-        (lambda: operators.Softmax(X, axis="no"), "The attribute axis of Softmax is 'no'"),
-        (lambda: operators.Split(X), "Split has any number of outputs"),
+        (lambda: operators.Softmax(X, axis=0.5), "Invalid attribute axis of Softmax: 0.5. Expected int"),
+        (lambda: operators.Softmax(X, axis="no"), "Invalid attribute axis of Softmax: 'no'"),
+        (lambda: operators.Split(X), "Split can have any number of outputs"),
         (lambda: operators.Relu(X, outputs=2), "Relu cannot have 2 outputs. Its outputs: Y."),
         (lambda: operators.Relu(X, outputs=["Z"]), "Relu has no output Z"),
         (lambda: operators.Relu(X, outputs=True), "outputs is True"),
         (lambda: operators.Relu(X, domain="my"), "There is no operator 'Relu' in the domain 'my'"),
-        (lambda: operators.Upsample(X), "Upsample is deprecated since opset 10. Ask for an older one: opset=9."),
+        (lambda: operators.Upsample(X), "Upsample is deprecated since opset 10. Use an older opset: opset=9."),
         (lambda: operators.Relu(X, opset=0.5), "opset is 0.5. It is a whole number of 1 or more."),
-        (lambda: operators.Gelu(X, opset=13), "Opset 13 has no operator Gelu. It came with opset 20."),
-        (lambda: operators.SequenceLength([]), "A sequence holds values of one type, and 0 came"),
+        (lambda: operators.Gelu(X, opset=13), "Opset 13 has no operator Gelu. It was added in opset 20."),
+        (lambda: operators.SequenceLength([]), "A sequence has values of one type, got 0 types"),
         (lambda: operators.DictVectorizer({}), "A map from NoneType to NoneType has no ONNX type"),
         (lambda: operators.compile("Reluu", X), "no operator 'Reluu'. Did you mean 'Relu'"),
     ],
@@ -322,7 +322,7 @@ def test_bind_execute_dispose() -> None:
         add.bind(a.astype(np.float64))
     with pytest.raises(SizeMismatchError):
         add.bind(a[:1])
-    with pytest.raises(InvalidArgumentError, match=r"compiled for 2 inputs, and 3 came. They are A, B."):
+    with pytest.raises(InvalidArgumentError, match=r"compiled for 2 inputs, got 3. They are A, B."):
         add.bind(a, b, a)
     assert [feature.name for feature in add.model.input_features] == ["A", "B"]
     assert add.session.device.hardware == "cpu"

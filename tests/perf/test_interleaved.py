@@ -34,16 +34,16 @@ def test_who_is_faster() -> None:
 @pytest.mark.parametrize(
     ("gains", "problem", "is_over"),
     [
-        ([1.2, 1.3, 0.9, 1.25, 1.15, 1.22, 1.18], "equal, as far as can be told", False),
+        ([1.2, 1.3, 0.9, 1.25, 1.15, 1.22, 1.18], "not measurably different", False),
         ([1.01, 1.02, 1.01, 1.02, 1.01, 1.02, 1.02], "hardly faster", True),
         ([1.01, 0.99, 1.01, 0.98, 1.01, 1.02, 1.02], "no faster", True),
-        ([1.01, 0.99, 1.01, 0.98, 1.01, 1.02, 1.2], "equal, as far as can be told", False),
+        ([1.01, 0.99, 1.01, 0.98, 1.01, 1.02, 1.2], "not measurably different", False),
         ([0.5] * LOST, "slower", True),
         ([0.90, 0.91, 0.89, 0.92], "slower", True),
         ([0.98] * ROUNDS, "no faster", True),
         ([0.9, 0.9, 0.9, 1.02, 0.9, 0.9, 0.9], "no faster", True),
         ([0.5] * (LOST - 1), "slower", False),
-        ([0.5, 0.5, 1.5, 0.5], "equal, as far as can be told", False),
+        ([0.5, 0.5, 1.5, 0.5], "not measurably different", False),
     ],
 )
 def test_who_is_not(gains: list[float], problem: str, is_over: bool) -> None:
@@ -54,7 +54,7 @@ def test_who_is_not(gains: list[float], problem: str, is_over: bool) -> None:
 def test_what_others_took_is_taken_off() -> None:
     """They held up the first rival for a fifth of its time, at worst."""
     one = compared([1.2] * ROUNDS, 0.2)
-    assert (one.is_gain, one.is_over, one.problem) == (False, True, "other programs may be why")
+    assert (one.is_gain, one.is_over, one.problem) == (False, True, "other programs may be the reason")
     assert compared([1.3] * ROUNDS, 0.2).is_gain
     assert not compared([9.0] * ROUNDS, 2.0).is_gain
 

@@ -114,7 +114,7 @@ def test_what_is_as_fast_is_declared_equal_after_all_turns(monkeypatch: pytest.M
     timed(monkeypatch, lambda one: 1 if spins(one) else turn())
     tuned = tune(DIGITS)
     trial = tried(tuned)["no spinning"]
-    assert (trial.problem, trial.turns, trial.kept) == ("equal, as far as can be told", LOOKS * ROUNDS, False)
+    assert (trial.problem, trial.turns, trial.kept) == ("not measurably different", LOOKS * ROUNDS, False)
     assert trial.gain_range == pytest.approx((1 / 1.12, 1 / 0.9))
     assert tuned.options.intra_op_thread_spinning
 
@@ -146,14 +146,14 @@ def test_what_other_programs_may_be_the_reason_of_is_not_kept(
     timed(monkeypatch, lambda one: gain if spins(one) else 1, 0.6)
     tuned = tune(DIGITS)
     trial = tried(tuned)["no spinning"]
-    assert (trial.kept, trial.problem) == (is_kept, "" if is_kept else "other programs may be why")
+    assert (trial.kept, trial.problem) == (is_kept, "" if is_kept else "other programs may be the reason")
     assert tuned.gain == pytest.approx(gain if is_kept else 1)
 
 
 @pytest.mark.usefixtures("only_spinning")
 def test_a_busy_machine_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     timed(monkeypatch, lambda one: 1, 0.7)
-    assert "Other programs used 0.7 cores meanwhile" in " ".join(call("tune", DIGITS).stderr.split())
+    assert "Other programs used 0.7 cores during tuning" in " ".join(call("tune", DIGITS).stderr.split())
 
 
 @pytest.mark.usefixtures("only_spinning")
@@ -171,7 +171,7 @@ def test_a_gain_that_does_not_last_is_dropped(monkeypatch: pytest.MonkeyPatch) -
     tuned = tune(DIGITS)
     assert (tried(tuned)["no spinning"].kept, tuned.gain) == (True, 1)
     assert tuned.options.intra_op_thread_spinning
-    assert tuned.trials[-1][:1] + tuned.trials[-1][-1:] == ("all of it", "no gain is left: no faster")
+    assert tuned.trials[-1][:1] + tuned.trials[-1][-1:] == ("all of it", "no gain remains: no faster")
 
 
 def test_what_beats_the_best_must_beat_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,7 +338,7 @@ def test_where_no_step_helps_no_model_is_written(monkeypatch: pytest.MonkeyPatch
     timed(monkeypatch, lambda one: 3)
     result = call("tune", "model.onnx", "--output-model", "new.onnx", "--json")
     assert json.loads(result.stdout)["output_model"] is None
-    assert "new.onnx: Not written: no step on the model made it faster." in " ".join(result.stderr.split())
+    assert "new.onnx: Not written: no change to the model made it faster." in " ".join(result.stderr.split())
     assert os.listdir() == ["model.onnx"]
 
 
@@ -428,17 +428,17 @@ def test_the_table_is_for_people(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     first = text.splitlines()[1].split()
     assert first[:6] == ["the", "default", "2.000", "2", "to", "2"]
     assert "2.00 (2.00 to 2.00) times as fast as the default: no spinning" in text
-    assert "2.000 ms by default, 1.000 ms tuned; 21 turns, sure to 95 %" in text
+    assert "2.000 ms by default, 1.000 ms tuned; 21 turns, 95 % confidence" in text
     assert f"written to {tmp_path / 'o.json'}" in text
     timed(monkeypatch, lambda one: 2)
-    assert "Nothing helped: the default, 2.000 ms, is the fastest." in call("tune", DIGITS).stdout
+    assert "No change helped: the default, 2.000 ms, is the fastest." in call("tune", DIGITS).stdout
 
 
 def test_mistakes(tmp_path: Path) -> None:
     assert "not found" in require_failure(3, "tune", "missing.onnx")
     assert "no folder" in require_failure(5, "tune", DIGITS, "--output", tmp_path / "missing" / "o.json")
     target = tmp_path / "o"
-    same = f"{target}: --output-model names this file, and the output would replace it."
+    same = f"{target}: --output-model names this file, and the output would overwrite it."
     assert same in require_failure(2, "tune", DIGITS, "--output", target, "--output-model", target)
     assert "This is an input" in require_failure(2, "tune", DIGITS, "--output-model", DIGITS)
     two = tmp_path / "two.onnx"

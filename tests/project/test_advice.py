@@ -251,7 +251,7 @@ CASES = {
         "Tuning(memory_arena=False)",
         lambda: make_options(tuning=Tuning(memory_arena=False)),
     ),
-    "a shape that is none": Case(
+    "an invalid shape": Case(
         lambda: make_options().override_input_shape("x", [0]),
         "(1, 3, 640, 640)",
         lambda: make_options().override_input_shape("x", (1, 3, 640, 640)),

@@ -202,7 +202,7 @@ def test_done_already_is_done(tmp_path: Path, model: str) -> None:
     facts = json.loads(run_map(model, folder, "--output", output, "--json").stdout)
     assert (facts["rows"], facts["failed"], facts["resumed"]) == (5, 1, 5)
     assert output.stat().st_mtime_ns == before
-    assert "exists already" in run_map(model, folder, "--output", output, "--part", 2, code=5).stderr
+    assert "already exists" in run_map(model, folder, "--output", output, "--part", 2, code=5).stderr
 
 
 def left(tmp_path: Path, model: str) -> list[object]:
@@ -256,11 +256,11 @@ def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
     folder, parts = pictures(tmp_path / "in", 2, set()), tmp_path / "out.parquet.parts"
     parts.mkdir()
     (parts / "notes.txt").write_text("mine")
-    assert "holds no unfinished job" in run_map(DIGITS, folder, "--output", tmp_path / "out.parquet", code=5).stderr
+    assert "has no unfinished job" in run_map(DIGITS, folder, "--output", tmp_path / "out.parquet", code=5).stderr
     assert [path.name for path in parts.iterdir()] == ["notes.txt"]
     shutil.rmtree(parts)
     (tmp_path / "out.parquet").write_text("mine")
-    assert "exists already" in run_map(DIGITS, folder, "--output", tmp_path / "out.parquet", code=5).stderr
+    assert "already exists" in run_map(DIGITS, folder, "--output", tmp_path / "out.parquet", code=5).stderr
     assert (tmp_path / "out.parquet").read_text() == "mine"
 
 
@@ -277,11 +277,11 @@ def test_wrong_usage(tmp_path: Path) -> None:
     rows.write_text("a,b\n1,2\n")
     for arguments, word in [
         ([DIGITS, tmp_path / "nothing*", "--output", output], "No file matches"),
-        ([DIGITS, rows, folder, "--output", output], "one table, or through pictures"),
+        ([DIGITS, rows, folder, "--output", output], "Expected one table, or pictures"),
         ([DIGITS, folder, "--output", output, "--answer", "probability"], "no output 'probability'"),
         ([DIGITS, folder, "--output", output, "--column", "picture=path"], "no input 'picture'"),
-        ([DIGITS, rows, "--output", output], "comes from the column 'image'"),
-        ([DIGITS, folder, "--output", output, "--keep", "name"], "'name' is to be kept"),
+        ([DIGITS, rows, "--output", output], "needs the column 'image'"),
+        ([DIGITS, folder, "--output", output, "--keep", "name"], "'name' to keep"),
     ]:
         assert word in " ".join(run_map(*arguments, code=4).stderr.split())
     run_map(DIGITS, folder, "--output", tmp_path / "nowhere" / "out.parquet", code=5)

@@ -115,8 +115,8 @@ def test_rows_without_any(tmp_path: Path) -> None:
     [
         (b"", "must name the columns"),
         (b"a,a\n1,2\n", "must name the columns"),
-        (b"1,2\n3,4\n", "holds numbers"),
-        (b"a,b\n1,2\n3\n", "near line 3 has 1 cells, and 2 have names"),
+        (b"1,2\n3,4\n", "Expected column names"),
+        (b"a,b\n1,2\n3\n", "near line 3 has 1 cells, expected 2"),
         (b"a,b\n1,\xff\n", "utf-8"),
         (b'a,b\n1,"2\n', "unexpected end"),
     ],
@@ -135,7 +135,7 @@ def test_a_job_goes_on_where_it_ended(tmp_path: Path, model: str, kind: str, mon
     whole = run_map(*words)
     expected = output.read_bytes()
     assert json.loads(whole.stdout)["resumed"] == 0
-    assert "exists already" in run_map(*words, code=5).stderr
+    assert "already exists" in run_map(*words, code=5).stderr
     output.unlink()
     join = "winml_py.scale.job.LineParts.join"
     with monkeypatch.context() as patch:
@@ -163,8 +163,8 @@ def test_what_needs_pyarrow_says_so(tmp_path: Path) -> None:
     for source, output in {SEVEN: "out.parquet", tmp_path / "in.parquet": "out.csv"}.items():
         stderr = run_map(DIGITS, source, "--output", tmp_path / output, code=7).stderr
         assert "pip install pyarrow" in stderr
-    assert "ends in .parquet, .csv or .jsonl" in run_map(DIGITS, SEVEN, "--output", tmp_path / "out.txt", code=4).stderr
-    assert "Ray writes a .parquet file" in run_map(DIGITS, SEVEN, "--output", "out.csv", "--on", "ray", code=2).stderr
+    assert "Use .parquet, .csv or .jsonl" in run_map(DIGITS, SEVEN, "--output", tmp_path / "out.txt", code=4).stderr
+    assert "writes .parquet files" in run_map(DIGITS, SEVEN, "--output", "out.csv", "--on", "ray", code=2).stderr
 
 
 def test_the_table_is_a_batch() -> None:

@@ -81,7 +81,7 @@ def test_a_row_that_fails_does_not_end_the_others(tmp_path: Path, scores: np.nda
     assert np.isnan(answered["probabilities"][[1, 3, 4, 5, 6]]).all()
     assert errors[1].startswith("PictureError: ")
     assert "text.png" in errors[1]
-    assert "There is no value for image" in errors[6]
+    assert "This row has no value for image" in errors[6]
 
 
 def two_outputs(tmp_path: Path) -> str:
@@ -197,15 +197,15 @@ def test_a_contract_says_how_pictures_become_a_tensor(images: np.ndarray[Any, An
 def test_what_cannot_be_right_is_refused(tmp_path: Path, images: np.ndarray[Any, Any]) -> None:
     for wrong, words in [
         (lambda: Evaluator(DIGITS, outputs=["probability"]), "no output 'probability'.*Did you mean"),
-        (lambda: Evaluator(DIGITS, outputs="probabilities"), "Write a list of names"),
+        (lambda: Evaluator(DIGITS, outputs="probabilities"), "Pass a list of names"),
         (lambda: Evaluator(DIGITS, columns={"picture": "a"}), "no input 'picture'"),
         (lambda: Evaluator(DIGITS, threads=0), "threads"),
         (lambda: Evaluator(DIGITS, contract=ImageContract.yolo()), "No input is a tensor"),
-        (lambda: Evaluator(DIGITS)({"a": [], "b": []}), "comes from the column 'image'"),
-        (lambda: Evaluator(DIGITS)({"image": images, "probabilities": images}), "named like one of the answers"),
-        (lambda: Evaluator(DIGITS)({"image": images, "error": images}), "named like one of the answers"),
-        (lambda: Evaluator(DIGITS, keep=["id"])({"image": images}), "'id' is to be kept"),
-        (lambda: Evaluator(DIGITS)([1, 2]), "A batch is a dict of arrays"),
+        (lambda: Evaluator(DIGITS)({"a": [], "b": []}), "needs the column 'image'"),
+        (lambda: Evaluator(DIGITS)({"image": images, "probabilities": images}), "has the name of an answer"),
+        (lambda: Evaluator(DIGITS)({"image": images, "error": images}), "has the name of an answer"),
+        (lambda: Evaluator(DIGITS, keep=["id"])({"image": images}), "'id' to keep"),
+        (lambda: Evaluator(DIGITS)([1, 2]), "Expected a dict of arrays"),
         (lambda: Evaluator(DIGITS)({"image": images, "id": [1]}), "have .* rows"),
         (lambda: Evaluator(DIGITS, device=3), "device|cpu"),  # type: ignore[arg-type]
     ]:
@@ -228,7 +228,7 @@ def test_numbers_that_do_not_fit_are_errors_of_their_row(tmp_path: Path) -> None
         "3 numbers" in evaluate({"x": np.ones((1, 3), int)})["error"][0]
         or "shape" in evaluate({"x": np.ones((1, 3), int)})["error"][0]
     )
-    assert "does not hold numbers" in evaluate({"x": [["a", "b"]]})["error"][0]
+    assert "does not contain numbers" in evaluate({"x": [["a", "b"]]})["error"][0]
 
 
 def test_dimensions_in_another_order_are_not_scrambled(tmp_path: Path) -> None:

@@ -81,14 +81,14 @@ class TestInANotebook:
         page.close()
 
     def test_what_cannot_be_shown(self) -> None:
-        with pytest.raises(InvalidArgumentError, match="A session or a model is expected, not str"):
+        with pytest.raises(InvalidArgumentError, match="Expected a session or a model, got str"):
             view.show("model.onnx")  # type: ignore[arg-type]
         model = LearningModel.load(MODELS / "digits.onnx")
         with pytest.raises(PictureNotFoundError):
             view.show(model, "nope.png")
-        with pytest.raises(InvalidArgumentError, match="int is no picture"):
+        with pytest.raises(InvalidArgumentError, match="Not a picture: int"):
             view.show(model, 5)
-        with pytest.raises(InvalidArgumentError, match="ndarray is no picture"):
+        with pytest.raises(InvalidArgumentError, match="Not a picture: ndarray"):
             view.show(model, np.zeros((4, 4, 3), np.uint8))
 
     @pytest.mark.parametrize("package", ["starlette", "uvicorn"])

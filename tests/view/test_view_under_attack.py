@@ -43,7 +43,7 @@ class TestRequests:
     )
     def test_inputs_of_another_form(self, page: Page, inputs: Any) -> None:
         asked = {"model": opened(page, MODELS / "digits.onnx"), "inputs": inputs}
-        assert page.post("api/evaluate", asked, 422)["error"] == "The inputs are an object of objects."
+        assert page.post("api/evaluate", asked, 422)["error"] == "Expected the inputs as an object of objects."
 
     @pytest.mark.parametrize("inputs", [5, None, "image", {"a": 1}])
     def test_inputs_to_save_of_another_form(self, page: Page, inputs: Any) -> None:
@@ -97,7 +97,7 @@ class TestValues:
             (INT64, "-9223372036854777856.0", "from -9223372036854775808"),
             (INT64, "Infinity", "whole numbers"),
             (INT64, "NaN", "whole numbers"),
-            (1, "[null]", "null is no number"),
+            (1, "[null]", "null is not a number"),
             (INT64, "9" * 4000, "no value"),
         ],
     )

@@ -259,11 +259,11 @@ class TestOtherInputs:
     @pytest.mark.parametrize(
         ("element", "text", "words"),
         [
-            (1, "one", "no value of the input x"),
-            (1, "[[1], [2, 3]]", "no value of the input x"),
-            (INT64, "1.5 2", "whole numbers"),
+            (1, "one", "does not fit the input x"),
+            (1, "[[1], [2, 3]]", "does not fit the input x"),
+            (INT64, "1.5 2", "expected integers"),
             (3, "300 1", "from -128 to 127"),
-            (1, "[" * 5000, "no value of the input x"),
+            (1, "[" * 5000, "does not fit the input x"),
             (1, "1 2 3", "expects Float[2,]"),
         ],
     )
@@ -409,7 +409,7 @@ class TestSaving:
             asked = {"model": model, "contract": words, "inputs": ["image"], "name": "new.onnx", "where": "beside"}
             saved = page.post("api/save", asked)
             assert saved["inputs"][0]["contract"]["words"] == words
-            assert "There is such a file" in page.post("api/save", asked, 422)["error"]
+            assert "This file exists" in page.post("api/save", asked, 422)["error"]
             for name in ("edges.onnx", "../other.onnx", "/tmp/other.onnx", "other.txt", "", ".onnx", "a/b.onnx"):
                 page.post("api/save", {**asked, "name": name}, 422)
             facts = evaluated(page, saved["id"], picture_of(page, cat))
@@ -573,5 +573,5 @@ def test_what_is_kept_is_bounded(seven: Path) -> None:
         for _ in range(60):
             picture_of(page, seven)
         answer = page.post("api/evaluate", {"model": model, "inputs": {"image": {"picture": first}}}, 404)
-        assert "not kept any more" in answer["error"]
+        assert "no longer open" in answer["error"]
         assert len(list(Path(page.bench.folder).iterdir())) < 60

@@ -1,1 +1,1 @@
-"""Models made here: built of operators, joined, renamed, edited."""
+"""Making models: building them from operators, joining, renaming and editing them."""

@@ -34,8 +34,8 @@ _ML = "ai.onnx.ml"
 class LearningModelBuilder(Object):
     """Builds a model: add its inputs, outputs and operators in any order, then call `create_model` or `save`.
 
-    Each `add` returns the builder, so that calls can be chained. A builder stays usable: what is added later is in
-    models that are made later. It is not safe to share between threads.
+    Each `add` returns the builder, so that calls can be chained. A builder stays usable after `create_model`: later
+    additions appear in later models. Do not share a builder between threads.
 
     Example:
         >>> import numpy as np
@@ -69,7 +69,7 @@ class LearningModelBuilder(Object):
         """A builder of an empty model.
 
         Args:
-            opset: the version of ONNX's operator set, from 7 on. Others' sets, such as `ai.onnx.ml`, follow it.
+            opset: the version of ONNX's operator set, at least 7. Other sets, such as `ai.onnx.ml`, follow it.
 
         Raises:
             InvalidArgumentError: the installed `onnx` does not have that version.
@@ -90,14 +90,14 @@ class LearningModelBuilder(Object):
     def create_tensor_feature_descriptor(name: str, /, *rest: Any) -> TensorFeatureDescriptor:
         """Describes an input or output: `(name, kind, shape)` or `(name, description, kind, shape)`.
 
-        Of the sizes, -1 is a free one, and text a free one with a name, which `options.override_named_dimension` fixes.
+        A size of -1 is free, and text is a free size with a name, which `options.override_named_dimension` fixes.
 
         Raises:
-            InvalidArgumentError: if an argument is of another type.
+            InvalidArgumentError: an argument has the wrong type.
         """
         if len(rest) not in (2, 3):
             raise InvalidArgumentError(
-                f"A descriptor of {name!r} was given {len(rest)} arguments after the name.",
+                f"Expected 2 or 3 arguments after the name {name!r}, got {len(rest)}.",
                 hint="Write (name, kind, shape) or (name, description, kind, shape).",
             )
         description, kind, shape = rest if len(rest) == 3 else ("", *rest)
@@ -105,35 +105,35 @@ class LearningModelBuilder(Object):
 
     @property
     def inputs(self) -> LearningModelInputs:
-        """What the model takes, and its constants."""
+        """The model's inputs and constants."""
         return self._inputs
 
     @property
     def outputs(self) -> LearningModelOutputs:
-        """What the model gives."""
+        """The model's outputs."""
         return self._outputs
 
     @property
     def operators(self) -> LearningModelOperatorSet:
-        """What the model computes."""
+        """The model's operators."""
         return self._operators
 
     def create_model(self) -> LearningModel:
-        """The model as it is built so far.
+        """The model as built so far.
 
         Raises:
-            InvalidArgumentError: ONNX's checker refuses it: a name that nothing gives, a type or shape that an operator
-                does not take. The message names the operator and its input.
+            InvalidArgumentError: ONNX's checker refuses it: an undefined name, or a type or shape that an operator does
+                not take. The message names the operator and its input.
             NotSupportedError: it would be larger than 2 GB.
         """
         return self._model_class.load(self._draft.to_bytes())
 
     def save(self, file_name: str | os.PathLike[str], /) -> None:
-        """Writes the model as it is built so far. The file appears whole or not at all.
+        """Writes the model as built so far. The file appears complete or not at all.
 
         Raises:
-            InvalidArgumentError: as `create_model`, and so NotSupportedError.
-            StorageNotFoundError: there is no folder to write to.
+            InvalidArgumentError: as in `create_model`, and likewise NotSupportedError.
+            StorageNotFoundError: the folder does not exist.
             StorageAccessError: the file cannot be written.
         """
         require_folder(file_name)
@@ -144,24 +144,24 @@ class LearningModelBuilder(Object):
 
 
 class _Draft:
-    """A model that is being built, which a builder and its collections share."""
+    """The model under construction, which a builder and its collections share."""
 
     def __init__(self, opset: int) -> None:
         self.opset = opset
-        self.graph = GraphProto(name="model")  # ONNX's checker asks for a name
+        self.graph = GraphProto(name="model")  # ONNX's checker requires a name
         self.nodes: dict[str, NodeProto] = {}
         self.metadata: dict[str, str] = {}
 
     def add_feature(self, feature: FeatureDescriptor, features: Any, taken: Iterable[Any]) -> None:
-        """Describes an input or output; raises where its name is taken, or its contract is not that of the others."""
+        """Describes an input or output; raises if its name is taken, or its contract differs from the others'."""
         info = value_info(feature)
         require_free(info.name, (each.name for each in taken))
         if isinstance(feature, ImageFeatureDescriptor):
             metadata = feature.contract.to_metadata()
             if self.metadata and self.metadata != metadata:
                 raise InvalidArgumentError(
-                    f"The image {feature.name} has another contract than the images before it, and a model states one "
-                    "for all.",
+                    f"The image {feature.name} has another contract than the earlier images, but a model states only "
+                    "one.",
                     hint="Describe it as a tensor: create_tensor_feature_descriptor.",
                 )
             self.metadata = dict(metadata)
@@ -180,7 +180,7 @@ class _Draft:
         self.graph.initializer.append(as_constant(value, name))
 
     def to_bytes(self) -> bytes:
-        """The model as it is so far, once ONNX's checker has seen it."""
+        """The model as built so far, after ONNX's checker has accepted it."""
         if not self.graph.output:
             raise InvalidArgumentError("The model has no output.", hint="Call builder.outputs.add(descriptor).")
         graph, nodes = GraphProto(), list(self.nodes.values())
@@ -204,7 +204,7 @@ class _Draft:
             checker.check_model(data, full_check=True)
         except (checker.ValidationError, shape_inference.InferenceError) as error:
             raise InvalidArgumentError(
-                f"The model does not hold together: {' '.join(str(error).split()).rstrip('.')}.",
+                f"The model is invalid: {' '.join(str(error).split()).rstrip('.')}.",
                 hint="Compare the types and shapes with https://onnx.ai/onnx/operators.",
             ) from error
         return data
@@ -213,11 +213,11 @@ class _Draft:
 def require_free(name: str, used_names: Iterable[str]) -> None:
     """Refuses a name that is taken."""
     if name in used_names:
-        raise InvalidArgumentError(f"The name {name!r} is taken already.", hint="Give each its own name.")
+        raise InvalidArgumentError(f"The name {name!r} is already taken.", hint="Give each a separate name.")
 
 
 class _Part(Object):
-    """What belongs to a builder, and returns it."""
+    """A part of a builder, whose methods return the builder."""
 
     def __init__(self, builder: LearningModelBuilder, draft: _Draft) -> None:
         """Use the builder's property."""
@@ -225,7 +225,7 @@ class _Part(Object):
 
 
 class LearningModelInputs(_Part):
-    """What a model takes: inputs, inputs with a default, and constants."""
+    """A model's inputs, inputs with a default, and constants."""
 
     @overload
     def add(self, descriptor: FeatureDescriptor, /) -> LearningModelBuilder: ...
@@ -236,11 +236,11 @@ class LearningModelInputs(_Part):
     def add(self, *feature: Any) -> LearningModelBuilder:
         """Adds an input: `(descriptor)`, or `(name, description, default_value)`. Returns the builder.
 
-        A descriptor is made by `create_tensor_feature_descriptor`, or taken from another model's features. A default is
-        a tensor, an array, a number or a list, whose type and shape the input has.
+        A descriptor comes from `create_tensor_feature_descriptor`, or from another model's features. A default is a
+        tensor, an array, a number or a list, and determines the input's type and shape.
 
         Raises:
-            InvalidArgumentError: another number of arguments, something of another type, or a name that is taken.
+            InvalidArgumentError: wrong number or type of arguments, or the name is taken.
         """
         match feature:
             case (descriptor,):
@@ -252,15 +252,15 @@ class LearningModelInputs(_Part):
                 self._draft.graph.initializer.append(constant)
             case _:
                 raise InvalidArgumentError(
-                    f"An input was given as {len(feature)} arguments.",
+                    f"Expected 1 or 3 arguments, got {len(feature)}.",
                     hint="Write add(descriptor) or add(name, description, default_value).",
                 )
         return self._builder
 
     def add_constant(self, input_name: str, value: object, /) -> LearningModelBuilder:
-        """Adds a constant, which operators refer to by its name, and nothing is bound to. Returns the builder.
+        """Adds a constant, which operators use by its name; it cannot be bound. Returns the builder.
 
-        Its value is a tensor, an array, a number or a list, and is copied; Python's floats become float32.
+        The value, a tensor, array, number or list, is copied; Python's floats become float32.
 
         Raises:
             InvalidArgumentError: the name is taken, or ONNX has no tensor of such elements.
@@ -270,13 +270,13 @@ class LearningModelInputs(_Part):
 
 
 class LearningModelOutputs(_Part):
-    """What a model gives."""
+    """A model's outputs."""
 
     def add(self, output: FeatureDescriptor, /) -> LearningModelBuilder:
         """Adds an output: a descriptor with the name of an operator's output. Returns the builder.
 
         Raises:
-            InvalidArgumentError: it is no descriptor, or its name is taken.
+            InvalidArgumentError: it is not a descriptor, or its name is taken.
         """
         outputs = self._draft.graph.output
         self._draft.add_feature(output, outputs, outputs)
@@ -284,14 +284,14 @@ class LearningModelOutputs(_Part):
 
 
 class LearningModelOperatorSet(_Part):
-    """What a model computes."""
+    """A model's operators."""
 
     def add(self, operator: LearningModelOperator, /) -> LearningModelBuilder:
-        """Adds an operator as it is connected now, and names it, if it has no name; in any order. Returns the builder.
+        """Adds an operator as it is connected now, and names it if it has no name, in any order. Returns the builder.
 
         Raises:
             InvalidArgumentError: the operator set has no such operator; the operator has no such input, output or
-                attribute; one that it needs is missing; or a value is of another type.
+                attribute; a required one is missing; or a value has the wrong type.
         """
         if not isinstance(operator, LearningModelOperator):
             raise InvalidArgumentError(
@@ -299,7 +299,7 @@ class LearningModelOperatorSet(_Part):
                 hint='Write LearningModelOperator("Add").set_input("A", name) and so on.',
             )
         draft, number = self._draft, len(self._draft.nodes)
-        # A number of this model, so that the same program always builds the same bytes.
+        # A number within this model, so that the same program always builds the same bytes.
         while f"{operator.type}_{number}" in draft.nodes:
             number += 1
         name = operator.name or f"{operator.type}_{number}"
@@ -314,7 +314,7 @@ class LearningModelOperatorSet(_Part):
 
 
 def _version_of(domain: str, opset: int) -> int:
-    """The version of a domain's operator set that goes with a version of ONNX's own; 1 for unknown domains."""
+    """The version of a domain's operator set that belongs to a version of ONNX's own; 1 for unknown domains."""
     if domain == "":
         return opset
     return max((row[3] for row in helper.VERSION_TABLE if row[2] <= opset), default=1) if domain == _ML else 1
@@ -323,4 +323,4 @@ def _version_of(domain: str, opset: int) -> int:
 def _oldest_ir_version(model: ModelProto) -> int:
     """The oldest version of the ONNX format that can hold a model's operator sets, so that most runtimes read it."""
     opsets = [item for item in model.opset_import if item.domain in ("", _ML)]
-    return max(int(helper.find_min_ir_version_for(opsets)), 7)  # from 7 on, nothing that is written here is missing
+    return max(int(helper.find_min_ir_version_for(opsets)), 7)  # from 7 on, the format has everything written here

@@ -1,4 +1,4 @@
-"""Editing what a model file says of itself: names, sizes, denotations, words, metadata; with a check of the results."""
+"""Editing a model file's names, sizes, denotations, descriptions and metadata, with a check of the results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .values import require_name
 
 
 def fix_sizes(model: ModelProto, shapes: Mapping[str, Sequence[int]]) -> None:
-    """Fixes free sizes of inputs (-1 leaves one), and wherever else the graph has a free size of that name."""
+    """Fixes free sizes of inputs (-1 leaves one free), and all free sizes of the same name in the graph."""
     inputs = {info.name: info for info in model.graph.input}
     named: dict[str, int] = {}
     for name, shape in shapes.items():
@@ -43,8 +43,8 @@ def _fix_dimensions(info: ValueInfoProto, shape: Sequence[int], named: dict[str,
     sizes = [named.get(size.dim_param, size.dim_value or fixed) for size, fixed in zip(dims, shape, strict=False)]
     if len(dims) != len(shape) or any(fixed not in (-1, size) for size, fixed in zip(sizes, shape, strict=True)):
         raise InvalidArgumentError(
-            f"The input {info.name!r} is of shape [{words}], and cannot be {list(shape)}.",
-            hint="Fix the sizes that it leaves free, and write -1 for the others.",
+            f"The input {info.name!r} has the shape [{words}], so it cannot be {list(shape)}.",
+            hint="Fix only free sizes, and write -1 for the others.",
         )
     for size, fixed in zip(dims, shape, strict=True):
         if fixed != -1 and size.dim_param:
@@ -54,7 +54,7 @@ def _fix_dimensions(info: ValueInfoProto, shape: Sequence[int], named: dict[str,
 
 
 def denote_features(model: ModelProto, denotations: Mapping[str, str], dimensions: Mapping[str, Sequence[str]]) -> None:
-    """Says what inputs and outputs are (IMAGE, AUDIO, TEXT, TENSOR), and their sizes (DATA_BATCH...); "" removes it."""
+    """Denotes inputs and outputs (IMAGE, AUDIO, TEXT, TENSOR) and their sizes (DATA_BATCH...); "" removes one."""
     for name, word in denotations.items():
         _feature(model, name).type.denotation = word
     for name, words in dimensions.items():
@@ -75,17 +75,17 @@ def _feature(model: ModelProto, name: str) -> ValueInfoProto:
 
 
 def rename_features(model: ModelProto, names: Mapping[str, str]) -> None:
-    """Gives inputs and outputs other names, by the old ones, wherever the graph refers to them."""
+    """Renames inputs and outputs, by their old names, everywhere in the graph."""
     for old in names:
         _feature(model, old)
     used_names = names_in(model) - set(names)
     for new in names.values():
         if require_name(new, "The new name") in used_names or list(names.values()).count(new) > 1:
-            raise InvalidArgumentError(f"The name {new!r} is taken already.", hint="Choose another one.")
+            raise InvalidArgumentError(f"The name {new!r} is already taken.", hint="Choose another one.")
     if names:
         compose.add_prefix_graph(
             model.graph,
-            "",  # the names alone, those inside of other nodes included
+            "",  # the names only, including those in subgraphs
             rename_edges=False,
             rename_inputs=False,
             rename_outputs=False,
@@ -98,25 +98,25 @@ def rename_features(model: ModelProto, names: Mapping[str, str]) -> None:
         note.tensor_name = names.get(note.tensor_name, note.tensor_name)
 
 
-# The edit as a whole: what is to change, the new file, and the comparison of its results.
+# The whole edit: the changes, the new file, and the comparison of its results.
 
 
 @dataclass(frozen=True)
 class Edits:
-    """What is to change. Inputs and outputs are named as they are before the edit.
+    """Changes to a model. Inputs and outputs go by their names before the edit.
 
     Attributes:
         rename: new names of inputs and outputs, by the old ones.
         shapes: sizes of inputs, -1 for those that stay as they are.
-        denotations: what inputs and outputs are: IMAGE, AUDIO, TEXT, TENSOR; "" takes it away.
-        dimensions: what their sizes are: DATA_BATCH, DATA_CHANNEL and so on; "" takes it away.
-        name: of the graph; None leaves it, and so for all below.
+        denotations: of inputs and outputs: IMAGE, AUDIO, TEXT, TENSOR; "" removes one.
+        dimensions: denotations of their sizes: DATA_BATCH, DATA_CHANNEL and so on; "" removes one.
+        name: of the graph; None leaves it unchanged, and likewise for all below.
         description: of the model.
         domain: its namespace, a reversed DNS name.
         author: who or what made it.
         version: its own version.
-        metadata: values by keys; "" takes a key away.
-        labels: the names of the classes.
+        metadata: values by keys; "" removes a key.
+        labels: the class names.
     """
 
     rename: Mapping[str, str] = field(default_factory=dict)
@@ -134,10 +134,10 @@ class Edits:
 
 @dataclass(frozen=True)
 class EditReport:
-    """What an edit left: the names of inputs and outputs, and the largest difference of an output.
+    """The result of an edit: the names of inputs and outputs, and the largest difference of an output.
 
-    The difference is over the largest magnitude of its channel; None where the model was not run, because its inputs
-    cannot be made up and only words have changed.
+    The difference is relative to the largest magnitude of its channel; None if the model was not run, because only
+    texts have changed and its inputs have no example values.
     """
 
     inputs: tuple[str, ...]
@@ -150,14 +150,14 @@ class EditReport:
 
 
 def edit_model(source: str | os.PathLike[str], destination: str | os.PathLike[str], edits: Edits) -> EditReport:
-    """Writes a copy of a model that says something else of itself, once its results were compared.
+    """Writes an edited copy of a model, after comparing its results with the model's.
 
-    The copy may take the place of the source; a model with external data stays in its folder.
+    The copy may replace the source; a model with external data must stay in its folder.
 
     Raises:
         ConversionError: the results differ.
-        InvalidArgumentError: a name that is not there or is taken, a size that the model does not leave free, an input
-            whose values cannot be made up, or words that UTF-8 cannot write.
+        InvalidArgumentError: a name is unknown or taken, a size is not free, an input has no example values, or a text
+            cannot be encoded in UTF-8.
         WinMLError: the model cannot be used, or the file cannot be written.
     """
     _require_texts(edits)
@@ -171,7 +171,7 @@ def edit_model(source: str | os.PathLike[str], destination: str | os.PathLike[st
     _write_words(proto, edits)
     data = proto.SerializeToString()
     if has_external_weights(proto):
-        # The weights are looked for in the folder that the model is in.
+        # The runtime looks for the weights in the model's folder.
         path = os.path.join(os.path.dirname(os.path.abspath(destination)), f".{os.urandom(8).hex()}.onnx")
         try:
             write_whole(path, data)
@@ -186,27 +186,27 @@ def edit_model(source: str | os.PathLike[str], destination: str | os.PathLike[st
 
 
 def _require_texts(edits: Edits) -> None:
-    """Refuses what a model file cannot hold: halves of characters."""
+    """Refuses text that a model file cannot hold: lone surrogates."""
     words = [edits.name, edits.description, edits.domain, edits.author, *(edits.labels or ())]
     words += [*edits.rename.values(), *edits.denotations.values(), *edits.metadata, *edits.metadata.values()]
     words += [word for dimensions in edits.dimensions.values() for word in dimensions]
     for word in words:
         if word is not None and not is_text(word):
             raise InvalidArgumentError(
-                f"{word!r} is not text that UTF-8 can write.", hint="Write the words in UTF-8, which model files hold."
+                f"{word!r} cannot be encoded in UTF-8.", hint="Pass text that can: model files hold UTF-8."
             )
 
 
 def _require_label_for_each_score(model: LearningModel, labels: Sequence[str]) -> None:
-    """Refuses labels of a classifier that gives another number of scores: results would have no labels at all."""
+    """Refuses labels if a classifier has another number of scores: results would then have no labels at all."""
     shapes = [tuple(feature.shape) for feature in model.output_features if isinstance(feature, ShapedDescriptor)]
     shape = shapes[0] if len(model.output_features) == len(shapes) == 1 else ()
-    # Of other shapes, such as those of detectors, the scores are a part of the output.
+    # With other shapes, such as those of detectors, the scores are a part of the output.
     is_row = len(shape) == 2 and shape[0] in (-1, 1) and shape[1] != -1
     if labels and is_row and shape[1] != len(labels):
         raise InvalidArgumentError(
-            f"There are {len(labels)} labels, and the model gives {shape[1]} scores.",
-            hint="Give one label for each class, in the order that the model was trained with.",
+            f"Expected {shape[1]} labels, one for each score, got {len(labels)}.",
+            hint="Give one label for each class, in the order of the training.",
         )
 
 

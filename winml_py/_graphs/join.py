@@ -1,4 +1,4 @@
-"""Joining two models: outputs of the first become inputs of the second. By `onnx.compose`, and what it leaves out."""
+"""Joining two models: outputs of the first become inputs of the second. Uses `onnx.compose`, and adds what it lacks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .values import require_name
 
 
 def join_models(first: LearningModel, second: LearningModel, options: LearningModelJoinOptions) -> ModelProto:
-    """A model that evaluates two, one after the other: see `LearningModelExperimental.join_model`.
+    """A model that evaluates two models in sequence: see `LearningModelExperimental.join_model`.
 
     Its name, version and description are the first's.
     """
@@ -42,9 +42,9 @@ def join_models(first: LearningModel, second: LearningModel, options: LearningMo
     if {function.name for function in first_proto.functions} & {function.name for function in second_proto.functions}:
         try:
             second_proto = inliner.inline_local_functions(second_proto, convert_version=False)
-        except Exception as error:  # the inliner raises errors of many classes, RuntimeError among them
+        except Exception as error:  # the inliner raises errors of many classes, including RuntimeError
             raise NotSupportedError(
-                f"Both models have a function of one name, and the second's cannot be written out: {error}",
+                f"Both models have a function of the same name, and the second's cannot be inlined: {error}",
                 hint="Inline the functions of one of them with onnx.inliner.",
             ) from error
     for model in (first_proto, second_proto):  # files of the oldest formats list weights among the inputs
@@ -54,7 +54,7 @@ def join_models(first: LearningModel, second: LearningModel, options: LearningMo
     prefix = options.joined_node_prefix or _free_prefix(first_proto, second_proto, set(options.links))
     _rename_free_sizes(first_proto, second_proto, options.links)
     if prefix:
-        # The weights come first: without them, `onnx` leaves what inner graphs call them as it was.
+        # The weights come first: otherwise `onnx` does not rename their uses in subgraphs.
         weights = [weight.name for weight in second_proto.graph.initializer]
         names = {name: prefix + name for name in weights}
         compose.add_prefix_graph(second_proto.graph, prefix, inplace=True, name_map=names)
@@ -88,7 +88,7 @@ def _require_links(first: LearningModel, second: LearningModel, links: Mapping[s
             )
         if not _fits(outputs[source], inputs[target]):
             raise InvalidArgumentError(
-                f"The output {source!r} is {outputs[source].describe()}, and the input {target!r} takes "
+                f"The output {source!r} is {outputs[source].describe()}, but the input {target!r} takes "
                 f"{inputs[target].describe()}.",
                 hint="Put a model with a Cast, Reshape or Transpose between them.",
             )
@@ -106,11 +106,11 @@ def _fits(output: FeatureDescriptor, taken: FeatureDescriptor) -> bool:
     return len(output.shape) == len(taken.shape) and all(-1 in pair or pair[0] == pair[1] for pair in sizes)
 
 
-# Operator sets: both models are brought to the newer ones.
+# Operator sets: both models are converted to the newer ones.
 
 
 def _align_opsets(first: ModelProto, second: ModelProto) -> tuple[ModelProto, ModelProto]:
-    """Two models of equal imports and format, the newer ones; raises where `onnx` cannot convert an operator."""
+    """Both models with the newer imports and format of the two; raises if `onnx` cannot convert an operator."""
     models, imported = [first, second], [_imported_opsets(first), _imported_opsets(second)]
     newest = {domain: max(part.get(domain, 0) for part in imported) for domain in imported[0] | imported[1]}
     for place, opsets in enumerate(imported):
@@ -151,7 +151,7 @@ def _without_alias(domain: str) -> str:
 
 
 def _changed_operator(model: ModelProto, domain: str, old: int, new: int) -> str:
-    """An operator in the model's graph that is another one in the newer version; "" where none is."""
+    """An operator in the model's graph that the newer version changes; "" if there is none."""
     nodes = (part for part in messages(model.graph) if isinstance(part, NodeProto))
     operators = dict.fromkeys(node.op_type for node in nodes if _without_alias(node.domain) == domain)
     for operator in operators if old != new else ():
@@ -164,11 +164,11 @@ def _changed_operator(model: ModelProto, domain: str, old: int, new: int) -> str
     return ""
 
 
-# Names: a prefix for those of the second model, and one name for what is one size.
+# Names: a prefix for the second model's, and one name for sizes that are equal.
 
 
 def names_in(model: ModelProto) -> set[str]:
-    """Every name in a model's graphs: values, weights and nodes, those inside of other nodes included."""
+    """Every name of a value, weight or node in a model's graphs, including subgraphs."""
     names = set()
     for part in messages(model.graph):
         if isinstance(part, NodeProto):
@@ -179,7 +179,7 @@ def names_in(model: ModelProto) -> set[str]:
 
 
 def _free_prefix(first: ModelProto, second: ModelProto, linked: set[str]) -> str:
-    """A prefix that keeps the names of two models apart; "" where they differ anyway."""
+    """A prefix that keeps the names of two models apart; "" if they differ anyway."""
     used_names, names = names_in(first), names_in(second) - linked
     number, prefix = 0, ""
     while any(prefix + name in used_names for name in names):
@@ -194,7 +194,7 @@ def sizes_in(part: GraphProto | ValueInfoProto) -> list[TensorShapeProto.Dimensi
 
 
 def _rename_free_sizes(first: ModelProto, second: ModelProto, links: Mapping[str, str]) -> None:
-    """Gives the free sizes of a second model the names of those that they are linked to, or names of no other size."""
+    """Gives a second model's free sizes the names of the sizes they are linked to, or else unused names."""
     outputs = {info.name: info for info in first.graph.output}
     used_names = {size.dim_param for size in sizes_in(first.graph)}
     renamed = {}
@@ -213,17 +213,17 @@ def _rename_free_sizes(first: ModelProto, second: ModelProto, links: Mapping[str
             size.dim_param = renamed[size.dim_param]
 
 
-# Metadata of two models that are joined.
+# The metadata of a joined model.
 
 
 _CONTRACT_KEYS = frozenset((*METADATA_KEYS, *CONTRACT_KEYS))
-"""Keys that say how pictures become tensors: Windows ML's, ours, and those of exporters."""
+"""Keys for image contracts: Windows ML's, ours, and those of exporters."""
 
 
 def _join_metadata(
     first: LearningModel, second: LearningModel, options: LearningModelJoinOptions, prefix: str
 ) -> dict[str, str]:
-    """The metadata of both models; what they state differently has a prefix in the key of the second."""
+    """The metadata of both models; where they conflict, the second's key gets a prefix."""
     promotes, linked = options.promote_unlinked_outputs_to_fused_outputs, set(options.links.values())
     outputs = [feature for feature in first.output_features if promotes and feature.name not in linked]
     inputs = [feature for feature in second.input_features if feature.name not in options.links]
@@ -235,21 +235,21 @@ def _join_metadata(
     exported = [exporters_contract(text) for text in texts]
     if all(stated) and (stated[0] != stated[1] or exported[0] != exported[1]):
         raise NotSupportedError(
-            "Both models state how their pictures become tensors, and differently; a model states it once.",
-            hint="Take the denotation IMAGE from the inputs and outputs of one of them.",
+            "The models state different image contracts, but a model states only one.",
+            hint="Remove the denotation IMAGE from the inputs and outputs of one of them.",
         )
     differing = {key for key in texts[0].keys() & texts[1].keys() if texts[0][key] != texts[1][key]}
     return {**{f"{prefix}{key}" if key in differing else key: text for key, text in texts[1].items()}, **texts[0]}
 
 
 def _metadata_of(model: LearningModel, remaining: Iterable[FeatureDescriptor]) -> dict[str, str]:
-    """Without a contract that says nothing of what remains, and would be taken for the other model's."""
+    """Without a contract that concerns no remaining feature, and would be taken for the other model's."""
     has_images = any(isinstance(feature, ImageFeatureDescriptor) for feature in remaining)
     return {key: text for key, text in model.metadata.items() if has_images or key not in _CONTRACT_KEYS}
 
 
 class LearningModelJoinOptions(Object):
-    """Which outputs of a first model become inputs of a second one, and what else is done.
+    """Which outputs of a first model become inputs of a second one, and other settings of a join.
 
     Example:
         >>> from winml_py.experimental import LearningModelJoinOptions
@@ -274,19 +274,19 @@ class LearningModelJoinOptions(Object):
         target = require_name(second_model_input, "The input of the second model")
         if self._links.setdefault(target, source) != source:
             raise InvalidArgumentError(
-                f"The input {target!r} is linked to {self._links[target]!r} already.", hint="Link each input once."
+                f"The input {target!r} is already linked to {self._links[target]!r}.", hint="Link each input once."
             )
 
     @property
     def links(self) -> Mapping[str, str]:
-        """What was linked: inputs of the second model, and the outputs they come from."""
+        """The links: inputs of the second model, and the outputs they come from."""
         return MappingProxyType(self._links)
 
     @property
     def promote_unlinked_outputs_to_fused_outputs(self) -> bool:
-        """Whether outputs of the first model that nothing is linked to are outputs of the joined one. Default True.
+        """Whether unlinked outputs of the first model become outputs of the joined one. Default True.
 
-        Linked outputs never are.
+        Linked outputs never do.
         """
         return self._promotes
 
@@ -296,9 +296,9 @@ class LearningModelJoinOptions(Object):
 
     @property
     def joined_node_prefix(self) -> str:
-        """What the names of the second model begin with in the joined one: nodes, weights, inputs and outputs.
+        """The prefix of the second model's names in the joined one: nodes, weights, inputs and outputs.
 
-        Default "": they keep their names, unless one is in the first model, too; then a prefix such as `joined1.` is
+        Default "": they keep their names, unless the first model has one of them; then a prefix such as `joined1.` is
         chosen.
         """
         return self._prefix
@@ -306,12 +306,12 @@ class LearningModelJoinOptions(Object):
     @joined_node_prefix.setter
     def joined_node_prefix(self, value: str) -> None:
         if not is_text(value):
-            raise InvalidArgumentError(f"The prefix is {value!r}.", hint='It is text, "classifier." say.')
+            raise InvalidArgumentError(f"The prefix is {value!r}.", hint='Expected text, such as "classifier.".')
         self._prefix = value
 
     @property
     def close_model_on_join(self) -> bool:
-        """Whether both models are disposed of once they are joined. Default False."""
+        """Whether both models are disposed of after they are joined. Default False."""
         return self._closes
 
     @close_model_on_join.setter

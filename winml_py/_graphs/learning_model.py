@@ -1,4 +1,4 @@
-"""LearningModelExperimental: joins, renames and saves a loaded model. And the experimental sessions, devices and
+"""LearningModelExperimental joins, renames and saves a loaded model. Also the experimental sessions, devices and
 options.
 """
 
@@ -41,25 +41,25 @@ class LearningModelExperimental(Object):
         self._model = require_model(model)
 
     def join_model(self, other: LearningModel, options: LearningModelJoinOptions, /) -> LearningModel:
-        """A new model that evaluates the model, then another one. Neither of them changes.
+        """A new model that evaluates this model, then another one. Neither of them changes.
 
-        Its inputs are those of the first, and those of the other that are not linked; its outputs those of the first
-        that are not linked, if `options` promotes them, then those of the other. Metadata and image contracts are those
-        of both, as far as they say something of inputs and outputs that are still there.
+        Its inputs are those of the first, and the unlinked ones of the other; its outputs are the unlinked ones of the
+        first, if `options` promotes them, then those of the other. It has both models' metadata and image contracts, as
+        far as they concern remaining inputs and outputs.
 
         Args:
-            other: what comes after.
+            other: the model to run after this one.
             options: which outputs become its inputs.
 
         Raises:
-            InvalidArgumentError: a link names what is not there, or values that do not fit.
-            NotSupportedError: the operator sets or contracts cannot be brought together, or the model would be larger
+            InvalidArgumentError: a link names an unknown feature, or its types do not fit.
+            NotSupportedError: the operator sets or contracts are incompatible, or the model would be larger
                 than 2 GB.
             ModelDisposedError: a model has been disposed of.
         """
         if not isinstance(options, LearningModelJoinOptions):
             raise InvalidArgumentError(
-                f"The options of a join are {type_name(options)}.", hint="Make them: LearningModelJoinOptions()."
+                f"Expected LearningModelJoinOptions, got {type_name(options)}.", hint="Call LearningModelJoinOptions()."
             )
         proto = join_models(self._model, require_model(other), options)
         model = type(self._model).load(to_bytes(proto))
@@ -72,7 +72,7 @@ class LearningModelExperimental(Object):
     join_models = join_model
 
     def _attach_contracts(self, model: LearningModel, other: LearningModel, options: LearningModelJoinOptions) -> None:
-        """Attaches what the program had attached to the inputs of both models."""
+        """Attaches the contracts that the program attached to the inputs of both models."""
         input_sources = [(feature.name, self._model) for feature in self._model.input_features]
         input_sources += [
             (feature.name, other) for feature in other.input_features if feature.name not in options.links
@@ -82,21 +82,21 @@ class LearningModelExperimental(Object):
                 model.contracts[feature.name] = source.contracts[name]
 
     def save(self, file_name: str | os.PathLike[str], /) -> None:
-        """Writes the model to a file, which appears whole or not at all. It has the name that `set_name` gave.
+        """Writes the model to a file, which appears complete or not at all, with the name from `set_name`.
 
-        Contracts that the program attached are not written: `winml_py.authoring.write_contract` writes one.
+        Contracts attached by the program are not written: `winml_py.authoring.write_contract` writes one.
 
         Raises:
             ModelDisposedError: the model has been disposed of.
-            StorageNotFoundError: there is no folder to write to.
+            StorageNotFoundError: the folder does not exist.
             StorageAccessError: the file cannot be written.
         """
         save_model(read_model(self._model), file_name)
 
     def set_name(self, model_name: str, /) -> None:
-        """Gives the model another name, which is not empty; its file stays as it is."""
+        """Gives the model another, non-empty name; its file stays as it is."""
         if not is_text(model_name) or not model_name:
-            raise InvalidArgumentError(f"The name of the model is {model_name!r}.", hint="It is text, and not empty.")
+            raise InvalidArgumentError(f"Expected a non-empty name, got {model_name!r}.", hint="Pass a str.")
         rename(self._model, model_name)
 
 
@@ -105,27 +105,27 @@ def require_model(model: object) -> LearningModel:
     if isinstance(model, LearningModel):
         return model
     raise InvalidArgumentError(
-        f"A model is a LearningModel, not {type_name(model)}.", hint="Load it first: LearningModel.load(path)."
+        f"Expected a LearningModel, got {type_name(model)}.", hint="Load it first: LearningModel.load(path)."
     )
 
 
-# What the experimental API tells of sessions, and the devices that it calls by the runtime's providers.
+# The experimental API's facts about sessions, and its devices, which go by the runtime's providers.
 
 
 class LearningModelSessionOptionsExperimental(Object):
-    """What a session was compiled with."""
+    """The options that a session was compiled with."""
 
     def __init__(self, session: LearningModelSession, /) -> None:
         """Use `LearningModelSessionExperimental.options`."""
         self._dimensions = dict(private_state(session).engine.options.dimensions)
 
     def get_named_dimension_overrides(self) -> NameMap[int]:
-        """The sizes that the session's options gave to named dimensions; all others are as the model has them."""
+        """The sizes that the session's options set for named dimensions; all others are the model's."""
         return NameMap(self._dimensions)
 
 
 class LearningModelSessionExperimental(Object):
-    """Tells with which options a session was made.
+    """Returns the options that a session was made with.
 
     Example:
         >>> from winml_py import LearningModel, LearningModelSession
@@ -138,36 +138,36 @@ class LearningModelSessionExperimental(Object):
     def __init__(self, session: LearningModelSession, /) -> None:
         if not isinstance(session, LearningModelSession):
             raise InvalidArgumentError(
-                f"A session is a LearningModelSession, not {type_name(session)}.",
+                f"Expected a LearningModelSession, got {type_name(session)}.",
                 hint="Make one: LearningModelSession(model).",
             )
         self._session = session
 
     @property
     def options(self) -> LearningModelSessionOptionsExperimental:
-        """What the session was compiled with; `ClosedError` where it is closed."""
+        """The options that the session was compiled with; `ClosedError` if it is closed."""
         return LearningModelSessionOptionsExperimental(self._session)
 
 
 class LearningModelDeviceExperimental(Object):
-    """Devices by the provider that uses them; each method raises `InvalidDeviceError` where there is none."""
+    """Devices by the provider that uses them; each method raises `InvalidDeviceError` if there is none."""
 
     @staticmethod
     def create_dml_device() -> LearningModelDevice:
-        """A GPU: what DirectML is in Windows, WebGPU or another provider is here."""
+        """A GPU: DirectML in Windows means WebGPU or another provider here."""
         return LearningModelDevice(LearningModelDeviceKind.DIRECTX)
 
     @staticmethod
     def create_open_vino_device() -> LearningModelDevice:
-        """A GPU or NPU of Intel's; `options.engine = "openvino"` runs OpenVINO on the CPU."""
+        """An Intel GPU or NPU; `options.engine = "openvino"` runs OpenVINO on the CPU."""
         return LearningModelDevice.find("openvino")
 
     @staticmethod
     def create_tensor_rt_device() -> LearningModelDevice:
-        """A GPU of NVIDIA's, with TensorRT."""
+        """An NVIDIA GPU, with TensorRT."""
         return LearningModelDevice.find("tensorrt")
 
     @staticmethod
     def create_cuda_device() -> LearningModelDevice:
-        """A GPU of NVIDIA's, with CUDA."""
+        """An NVIDIA GPU, with CUDA."""
         return LearningModelDevice.find("cuda")

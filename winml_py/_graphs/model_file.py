@@ -1,4 +1,4 @@
-"""Models as ONNX messages: taken from a loaded model, and written to files."""
+"""Models as ONNX messages: read from a loaded model, and written to files."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ..core.onnx_file.source import FileSource
 from ..errors import CorruptModelError, ModelNotFoundError, NotSupportedError
 
 _SMALLEST_MOVED = 256
-"""Bytes from which on a weight goes to the file beside a large model."""
+"""From this many bytes on, a weight goes to the file beside a large model."""
 
 
 def read_model(model: LearningModel) -> ModelProto:
-    """A loaded model with its weights, those of files beside it included. It has the name that `set_name` gave.
+    """A loaded model with its weights, including those in files beside it. It has the name from `set_name`.
 
     Raises:
         ModelDisposedError: the model has been disposed of.
@@ -39,7 +39,7 @@ def read_model(model: LearningModel) -> ModelProto:
             raise ModelNotFoundError(
                 f"The model {source.path} cannot be read: {error}.", hint="Keep its files where they are."
             ) from error
-        except onnx.checker.ValidationError as error:  # of weights outside the folder
+        except onnx.checker.ValidationError as error:  # for weights outside the folder
             raise CorruptModelError(f"The model {source.path} cannot be read: {error}.") from error
         source.require_unchanged(stamps)
     else:
@@ -53,10 +53,10 @@ def _weight_size(model: ModelProto) -> int:
 
 
 def to_bytes(model: ModelProto) -> bytes:
-    """A model as the bytes of a file; `NotSupportedError` where it is larger than protobuf can hold."""
+    """A model as the bytes of a file; `NotSupportedError` if it is too large for protobuf."""
     if _weight_size(model) >= PROTOBUF_LIMIT:
         raise NotSupportedError(
-            "The model would be larger than 2 GB, which memory in ONNX's format cannot hold.",
+            "The model would be larger than 2 GB, ONNX's limit for models in memory.",
             hint="Use onnx.compose, and write the model with onnx.save_model(..., save_as_external_data=True).",
         )
     data: bytes = model.SerializeToString()
@@ -64,7 +64,7 @@ def to_bytes(model: ModelProto) -> bytes:
 
 
 def save_model(model: ModelProto, path: str | os.PathLike[str]) -> None:
-    """Writes a model. The weights of one that is larger than 2 GB go to a file beside it, `.data` at its end."""
+    """Writes a model. If it is larger than 2 GB, its weights go to a `.data` file beside it."""
     require_folder(path)
     if _weight_size(model) < PROTOBUF_LIMIT:
         write_whole(path, model.SerializeToString())
@@ -74,7 +74,7 @@ def save_model(model: ModelProto, path: str | os.PathLike[str]) -> None:
     for graph in [part for part in messages(model) if isinstance(part, GraphProto)]:
         for tensor in graph.initializer:
             if tensor.data_type != TensorProto.STRING and tensor.ByteSize() >= _SMALLEST_MOVED:
-                if not tensor.HasField("raw_data"):  # numbers in a field of their type
+                if not tensor.HasField("raw_data"):  # the numbers are in a typed field
                     tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))
                 set_external_data(tensor, weights)
     with written_to(path):

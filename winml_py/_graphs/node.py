@@ -1,4 +1,4 @@
-"""LearningModelOperator, and the node of a graph that it becomes, by the operator's schema."""
+"""LearningModelOperator, and building its graph node from the operator's schema."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ T = TypeVar("T")
 
 
 def build_node(operator: LearningModelOperator, name: str, opset: int) -> tuple[NodeProto, list[TensorProto]]:
-    """The node that an operator becomes, and the constants that it reads; `opset` is of the operator's domain.
+    """An operator's node, and the constants that it reads; `opset` is of the operator's domain.
 
     Raises:
-        InvalidArgumentError: there is no such operator, input, output or attribute, one that is needed is missing, or
-            a value is of another type.
+        InvalidArgumentError: an unknown operator, input, output or attribute, a missing required one, or a
+            value of the wrong type.
     """
     words = f"operator {name} ({operator.type})"
     given = private_state(operator)
@@ -35,14 +35,14 @@ def build_node(operator: LearningModelOperator, name: str, opset: int) -> tuple[
         made = _in_schema_spelling(given.outputs, [each.name for each in signature.outputs], f"{words} has no output")
         values = _in_schema_spelling(given.attributes, list(signature.attributes), f"{words} has no attribute")
         attributes = [attribute(signature, part, value) for part, value in values.items()]
-    else:  # an operator that no schema tells of: the order of the calls is that of its inputs and outputs
+    else:  # an operator without a schema: inputs and outputs are in the order of the calls
         signature, sources, made = None, given.inputs, given.outputs
         attributes = [_attribute_like(part, value) for part, value in given.attributes.items()]
     constants = [
         as_constant(source.value, f"{name}.{part}") for part, source in sources.items() if isinstance(source, Constant)
     ]
     names = {part: (f"{name}.{part}",) if isinstance(source, Constant) else source for part, source in sources.items()}
-    if signature is not None and made:  # the node makes outputs that it always has, also where nothing reads them
+    if signature is not None and made:  # the node has all its required outputs, even those that nothing reads
         always = signature.outputs[: signature.least_outputs]
         made = {each.name: (f"{name}.{each.name}",) for each in always if not each.is_optional} | made
     node = NodeProto(op_type=operator.type, domain=operator.domain, name=name, attribute=attributes)
@@ -52,7 +52,7 @@ def build_node(operator: LearningModelOperator, name: str, opset: int) -> tuple[
 
 
 def _in_schema_spelling(values: Mapping[str, T], names: Iterable[str], what: str) -> dict[str, T]:
-    """Values by the names of a schema, whatever the case in which they were written."""
+    """Values by the schema's names; case is ignored."""
     spellings = {name.casefold(): name for name in names}
     for name in values:
         if name.casefold() not in spellings:
@@ -63,7 +63,7 @@ def _in_schema_spelling(values: Mapping[str, T], names: Iterable[str], what: str
 def _in_order(
     connected: Mapping[str, tuple[str, ...]], parameters: Sequence[Parameter] | None, operator: str, what: str
 ) -> list[str]:
-    """The names of inputs or outputs by position, "" for those that are left out."""
+    """The names of inputs or outputs by position, "" for omitted ones."""
     if parameters is None:
         return [name for names in connected.values() for name in names]
     ordered: list[str] = []
@@ -71,13 +71,13 @@ def _in_order(
         names = connected.get(parameter.name, ())
         if not names and not parameter.is_optional and not parameter.is_variadic:
             raise InvalidArgumentError(
-                f"The {operator} has no {what} {parameter.name!r} set, and needs one.",
+                f"The {operator} needs the {what} {parameter.name!r}, which is not set.",
                 hint=f"Call set_{what}({parameter.name!r}, name)" + (", or set_constant." if what == "input" else "."),
             )
         if len(names) > 1 and not parameter.is_variadic:
             raise InvalidArgumentError(
-                f"The {operator} has one {what} {parameter.name!r}, got {len(names)} names.",
-                hint="A list of names is for an operator that takes any number, such as Concat.",
+                f"The {operator} expects one name for the {what} {parameter.name!r}, got {len(names)}.",
+                hint="Only an operator that takes any number, such as Concat, takes a list of names.",
             )
         ordered += names or ([] if parameter.is_variadic else [""])
     while ordered and not ordered[-1]:
@@ -86,7 +86,7 @@ def _in_order(
 
 
 def _attribute_like(name: str, value: Any) -> AttributeProto:
-    """An attribute of its value's type."""
+    """An attribute with the type of its value."""
     if isinstance(value, Tensor):
         value = value.to_numpy()
     if isinstance(value, np.ndarray):
@@ -95,13 +95,13 @@ def _attribute_like(name: str, value: Any) -> AttributeProto:
 
 
 class Constant(NamedTuple):
-    """A value that stands where the names of an input could."""
+    """A value given in place of an input's name."""
 
     value: Any
 
 
 class Connections(NamedTuple):
-    """What an operator is connected to, by the names that were given."""
+    """The names and values that an operator is connected to."""
 
     inputs: dict[str, tuple[str, ...] | Constant]
     outputs: dict[str, tuple[str, ...]]
@@ -109,16 +109,16 @@ class Connections(NamedTuple):
 
 
 class LearningModelOperator(Object):
-    """An operator of ONNX, of ONNX Runtime or of the program's own, and what it is connected to.
+    """An operator of ONNX, ONNX Runtime or the program, and its connections.
 
-    Inputs, outputs and attributes have the names of the operator's schema, in any case: those that
-    https://onnx.ai/onnx/operators shows. Of an operator of another domain, such as `com.microsoft`, inputs and outputs
-    stand in the order in which they are set, and an attribute is of its value's type. Each `set_` method returns the
+    Inputs, outputs and attributes have the names of the operator's schema, in any case: those shown on
+    https://onnx.ai/onnx/operators. For an operator of another domain, such as `com.microsoft`, inputs and outputs
+    are in the order in which they are set, and an attribute has its value's type. Each `set_` method returns the
     operator, so that calls can be chained. Nothing is checked before the operator is added to a builder.
 
     Args:
-        type: what the operator is called: "Conv".
-        domain: where its schema is from: "" or "ai.onnx" is ONNX.
+        type: the operator's type: "Conv".
+        domain: the domain of its schema: "" or "ai.onnx" is ONNX.
 
     Example:
         >>> from winml_py.experimental import LearningModelOperator
@@ -130,15 +130,15 @@ class LearningModelOperator(Object):
     def __init__(self, type: str, domain: str = "", /) -> None:  # noqa: A002 - WinRT's name
         self._type = require_name(type, "The type of an operator")
         if not is_text(domain):
-            raise InvalidArgumentError(f"The domain of {type} is {domain!r}.", hint='It is text, "" for ONNX.')
+            raise InvalidArgumentError(f"The domain of {type} is {domain!r}.", hint='Expected text; "" is ONNX.')
         self._domain = "" if domain == "ai.onnx" else domain
         self._name = ""
         self._private_state = Connections({}, {}, {})
 
     def set_name(self, name: str, /) -> Self:
-        """Names the operator; "" leaves it to the builder, which numbers those of a type."""
+        """Names the operator; "" lets the builder name it by its type and a number."""
         if not is_text(name):
-            raise InvalidArgumentError(f"The name of an operator is {name!r}.", hint="It is text.")
+            raise InvalidArgumentError(f"Expected the operator's name as text, got {name!r}.", hint="Pass a str.")
         self._name = name
         return self
 
@@ -147,14 +147,14 @@ class LearningModelOperator(Object):
 
         Args:
             operator_input_name: its name in the schema.
-            input_name: an input or constant of the model, or an output of another operator; a list of them, where the
+            input_name: an input or constant of the model, or an output of another operator; a list of them if the
                 schema takes any number.
         """
         self._private_state.inputs[self._part(operator_input_name)] = self._names(input_name)
         return self
 
     def set_constant(self, operator_input_name: str, default_value: object, /) -> Self:
-        """Gives an input a value: a tensor, an array, a number or a list. Python's floats become float32.
+        """Sets an input to a value: a tensor, an array, a number or a list. Python's floats become float32.
 
         Tensors and arrays are read when the operator is added.
         """
@@ -162,12 +162,12 @@ class LearningModelOperator(Object):
         return self
 
     def set_output(self, operator_output_name: str, output_name: str | Iterable[str], /) -> Self:
-        """Names an output, as other operators and the outputs of the model refer to it; takes a list as `set_input`."""
+        """Names an output, for other operators and the outputs of the model; takes a list like `set_input`."""
         self._private_state.outputs[self._part(operator_output_name)] = self._names(output_name)
         return self
 
     def set_attribute(self, name: str, value: object, /) -> Self:
-        """Sets an attribute: to a tensor, as Windows ML does, or to a number, text, an array or a list."""
+        """Sets an attribute: to a tensor, as in Windows ML, or to a number, text, an array or a list."""
         self._private_state.attributes[self._part(name)] = value
         return self
 
@@ -180,17 +180,17 @@ class LearningModelOperator(Object):
 
     @property
     def name(self) -> str:
-        """What `set_name` set; otherwise "" until the builder has numbered the operator."""
+        """The name from `set_name`; otherwise "" until the builder has numbered the operator."""
         return self._name
 
     @property
     def type(self) -> str:
-        """What the operator is called."""
+        """The operator's type."""
         return self._type
 
     @property
     def domain(self) -> str:
-        """Where its schema is from; "" is ONNX."""
+        """The domain of its schema; "" is ONNX."""
         return self._domain
 
     def __repr__(self) -> str:

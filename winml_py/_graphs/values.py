@@ -1,4 +1,4 @@
-"""What a builder is given, in ONNX's own terms: features as typed values, tensors and numbers as constants."""
+"""A builder's arguments in ONNX's terms: features as typed values, tensors and numbers as constants."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from ..errors import InvalidArgumentError
 
 
 def require_name(name: object, what: str) -> str:
-    """Returns a name, which is text and not empty."""
+    """Returns a name, which must be non-empty text."""
     if not is_text(name) or not name:
-        raise InvalidArgumentError(f"{what} is {name!r}.", hint="A name is text, and not empty.")
+        raise InvalidArgumentError(f"{what} is {name!r}.", hint="Pass non-empty text.")
     return str(name)
 
 
 def tensor_descriptor(name: str, description: str, kind: TensorKind, shape: Any) -> TensorFeatureDescriptor:
-    """A descriptor of a tensor; of its sizes, -1 is a free one, and text a free one with a name."""
+    """A tensor descriptor; a size of -1 is free, and a text is a free size with a name."""
     require_name(name, "The name of the feature")
     if not is_text(description):
-        raise InvalidArgumentError(f"The description of {name} is {description!r}.", hint="It is text, or empty.")
+        raise InvalidArgumentError(f"The description of {name} is {description!r}.", hint="Expected text, or empty.")
     kind = member(TensorKind, kind, f"The element type of {name}")
     sizes = [shape] if isinstance(shape, str) else list(shape)
     names = tuple(size if isinstance(size, str) else "" for size in sizes)
@@ -62,7 +62,7 @@ def _type(feature: FeatureDescriptor) -> TypeProto:
             return helper.make_sequence_type_proto(_type(element))
         case MapFeatureDescriptor(key_kind=key, value_descriptor=value):
             return helper.make_map_type_proto(key.value, _type(value))
-    raise InvalidArgumentError(f"The builder has no type for {type_name(feature)}.")
+    raise InvalidArgumentError(f"The builder does not support {type_name(feature)}.")
 
 
 def _tensor_type(feature: ShapedDescriptor) -> TypeProto:
@@ -72,8 +72,8 @@ def _tensor_type(feature: ShapedDescriptor) -> TypeProto:
     type_proto = helper.make_tensor_type_proto(feature.tensor_kind.value, sizes if has_rank else None)
     if isinstance(feature, ImageFeatureDescriptor):
         type_proto.denotation = "IMAGE"
-    # Windows ML denotes every first dimension so, which is how a batch size reaches a built model. The length of a
-    # vector is left out here: default options would make it 1.
+    # Windows ML denotes every first dimension this way, so that a built model takes a batch size. A vector's length is
+    # omitted here: default options would make it 1.
     if len(feature.shape) > 1 and feature.shape[0] == -1:
         type_proto.tensor_type.shape.dim[0].denotation = "DATA_BATCH"
     return type_proto
@@ -89,6 +89,6 @@ def as_constant(value: object, name: str) -> TensorProto:
     if array.dtype.kind in "biufc":
         return numpy_helper.from_array(array, name)
     raise InvalidArgumentError(
-        f"The constant {name} is {type_name(value)} with {array.dtype} elements.",
-        hint="Give a tensor, an array, a number or a list of numbers or of text.",
+        f"The constant {name} is a {type_name(value)} with unsupported elements: {array.dtype}.",
+        hint="Pass a tensor, an array, a number or a list of numbers or of text.",
     )

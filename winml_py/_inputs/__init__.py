@@ -1,1 +1,1 @@
-"""What commands and checks are given: input files, examples, models; and what is evaluated of them."""
+"""The inputs of commands and checks: files, examples and models; and their results."""

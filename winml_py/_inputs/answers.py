@@ -1,4 +1,4 @@
-"""What an evaluation's outputs are taken for: classes, objects, regions, pictures, numbers; as facts, and drawn."""
+"""How outputs are interpreted (as classes, objects, regions, pictures or numbers), as facts and as drawings."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 NUMBERS_SHOWN = 16
-"""Of so many numbers each is shown, of more their range."""
+"""Up to this count, every number is shown; above it, their range."""
 
 _CLASS_WORDS = re.compile(r"prob|score|class|logit|softmax|sigmoid|predictions", re.IGNORECASE)
 _SCORE_OPERATORS = {"Softmax", "LogSoftmax", "Sigmoid", "HardSigmoid"}
 _SHAPE_OPERATORS = {"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Cast", "Transpose"}
-"""Operators behind those, which change none of the numbers."""
+"""Operators after those that change none of the numbers."""
 
 
 class Classes(NamedTuple):
-    """Which outputs are scores of classes, and how they are shown. A regression's numbers have no best.
+    """Which outputs are class scores, and how they are shown. A regression's numbers have no best class.
 
     Attributes:
-        top_k: how many classes to show; None for five, and only where there is a sign that they are classes.
-        labels: their names, or none.
-        outputs: the names of outputs that the model makes with a softmax or a sigmoid.
+        top_k: how many classes to show; None for five, and only if something marks the outputs as scores.
+        labels: the class names, if any.
+        outputs: the names of outputs that come from a softmax or a sigmoid.
     """
 
     top_k: int | None
@@ -52,7 +52,7 @@ class Classes(NamedTuple):
     outputs: Set[str]
 
     def best(self, name: str, array: Array) -> list[Prediction]:
-        """The best classes of an output; none where it is no row of scores, or nothing says that it is one."""
+        """The best classes of an output; none if it is not a row of scores, or nothing marks it as one."""
         is_asked = self.top_k is not None or len(self.labels) == array.size
         if is_asked or name in self.outputs or _CLASS_WORDS.search(name) or _adds_up(array):
             return best_of(array, self.top_k or 5, self.labels)
@@ -60,21 +60,21 @@ class Classes(NamedTuple):
 
 
 def _adds_up(array: Array) -> bool:
-    """Whether numbers are shares of one, as after a softmax."""
+    """Whether numbers add up to one, as after a softmax."""
     if array.dtype.kind != "f" or array.size < 2:
         return False
     return bool(array.min() >= 0) and abs(float(array.sum(dtype=np.float64)) - 1) < 1e-3
 
 
 def score_outputs(model: LearningModel) -> set[str]:
-    """The names of the outputs that a softmax or a sigmoid gives, as they are or in another shape."""
+    """The names of the outputs of a softmax or a sigmoid, reshaped or not."""
     content = private_state(model)
     graph = content.open().graph(content.header)
     makers = {name: node for node in graph.nodes for name in node.output}
     names = set()
     for output in graph.outputs:
         node = makers.get(output)
-        for _ in makers:  # no longer than that: the nodes of a damaged model may stand in a circle
+        for _ in makers:  # bounded: the nodes of a damaged model may form a cycle
             if node is None or node.op_type not in _SHAPE_OPERATORS or not node.input:
                 break
             node = makers.get(node.input[0])
@@ -84,7 +84,7 @@ def score_outputs(model: LearningModel) -> set[str]:
 
 
 def summarize(name: str, value: Any, classes: Classes) -> Facts:
-    """What is shown of an output: the top classes of scores, a few numbers as they are, or else shape and range."""
+    """The facts shown for an output: the top classes of scores, a few numbers as they are, or else shape and range."""
     if isinstance(value, ImageFeatureValue):
         return summarize(name, value.video_frame, classes)
     if isinstance(value, VideoFrame):
@@ -106,7 +106,7 @@ def summarize(name: str, value: Any, classes: Classes) -> Facts:
     return facts
 
 
-# What a vision model found in a picture: as facts, and drawn.
+# What a vision model found in a picture: as facts, and as a drawing.
 
 
 AUTO, MASKS, NONE = "auto", "masks", "none"
@@ -114,19 +114,19 @@ KINDS = (AUTO, MASKS, *(layout.value for layout in DetectionLayout), NONE)
 
 
 class Finding(NamedTuple):
-    """What is shown of a picture's evaluation: facts, and what draws them on the picture, if anything can be drawn."""
+    """What is shown for a picture's evaluation: facts, and a function that draws them on the picture, if possible."""
 
     facts: Facts
     draw: Callable[[Any], Image] | None = None
 
 
 class Finder(NamedTuple):
-    """Finds what a model says of pictures.
+    """Finds objects or regions in a model's results.
 
     Attributes:
         kind: one of `KINDS`.
-        threshold: the lowest score, or None for the makers' own.
-        labels: the names of the classes; or none, for the model's own.
+        threshold: the lowest score, or None for the exporter's default.
+        labels: the class names; empty for the model's own.
     """
 
     kind: str = AUTO
@@ -134,10 +134,10 @@ class Finder(NamedTuple):
     labels: Sequence[str] = ()
 
     def find(self, result: LearningModelEvaluationResult) -> Finding | None:
-        """What the result says; None where it is no answer of a detector or of a segmentation.
+        """The result's objects or regions; None if it comes from neither a detector nor a segmentation model.
 
         Raises:
-            WinMLError: the kind was named, and the outputs are none.
+            WinMLError: the kind was named, and the outputs do not match it.
         """
         if self.kind == NONE or (self.kind == AUTO and len(result.placements) != 1):
             return None
@@ -149,7 +149,7 @@ class Finder(NamedTuple):
             return None
         try:
             return _objects(detections(result, threshold=self.threshold, labels=self.labels))
-        except WinMLError as error:  # the outputs are shown, and why nothing is made of them
+        except WinMLError as error:  # shows the outputs, and why they were not interpreted
             return Finding({"objects_error": str(error)})
 
     def _find(self, result: LearningModelEvaluationResult) -> Finding:
@@ -177,22 +177,22 @@ def _segmentation(found: Segmentation) -> Finding:
     return Finding({"regions": regions}, found.draw)
 
 
-# A picture that a model gives as a plain tensor, which nothing says is one.
+# An output that is a picture as a plain tensor, without metadata that say so.
 
 
 _SMALLEST = 4
-"""Pixels of a side: what is smaller is no picture."""
+"""The shortest side of a picture, in pixels."""
 
 _LONGEST = 8
-"""How many times as long as the other a side may be, where nobody knows a picture that went in."""
+"""The largest ratio of a picture's sides, if no input picture is known."""
 
 
 class PictureSeen(NamedTuple):
-    """What a model saw, which says how a picture that it gives as a plain tensor is to be read.
+    """What a model saw, which determines how its plain tensor outputs are read as pictures.
 
     Attributes:
-        order: of its colours.
-        sizes: height and width of what went in; none where that were no pictures.
+        order: the channel order.
+        sizes: height and width of the input pictures; empty if there were none.
     """
 
     order: BitmapPixelFormat
@@ -202,7 +202,7 @@ class PictureSeen(NamedTuple):
     def of(
         cls, result: LearningModelEvaluationResult, model: LearningModel, values: Mapping[str, object]
     ) -> PictureSeen:
-        """By the contract of the model's first image, stated or assumed; of arrays, red comes first."""
+        """By the contract of the model's first image, stated or assumed; for arrays, RGB."""
         contracts = [image.contract for image in model.input_features if isinstance(image, ImageFeatureDescriptor)]
         orders = [contract.pixel_format for contract in contracts if contract.channels == 3]
         is_assumed = not contracts and any(isinstance(value, ImageFeatureValue) for value in values.values())
@@ -223,11 +223,11 @@ class TensorPicture(NamedTuple):
 
 
 def tensor_picture(outputs: Mapping[str, object], seen: PictureSeen) -> TensorPicture | None:
-    """The first output that looks like a picture: of 1 or 3 channels, and as long for its width as what went in; or
+    """The first output that looks like a picture, with 1 or 3 channels and the aspect ratio of an input picture, or
     None.
 
-    Nothing states the range of its numbers. It is taken from them: above 1.5, they are levels up to 255; below -0.1,
-    they go from -1 to 1; else from 0 to 1.
+    Nothing states the range of its numbers, so the numbers determine it: above 1.5, they are levels up to 255; below
+    -0.1, they range from -1 to 1; else from 0 to 1.
     """
     for name, value in outputs.items():
         array = value.to_numpy() if isinstance(value, Tensor) else None
@@ -238,7 +238,7 @@ def tensor_picture(outputs: Mapping[str, object], seen: PictureSeen) -> TensorPi
 
 
 def _layout(array: Array, sizes: Set[tuple[int, int]]) -> TensorLayout | None:
-    """Where the channels of one picture are; None where it is none."""
+    """The layout of a single picture; None if the array is not one."""
     shape = array.shape[-3:]
     is_one = array.ndim == 3 or (array.ndim == 4 and array.shape[0] == 1)
     if not is_one or array.dtype not in (np.float32, np.float16, np.uint8):
@@ -249,12 +249,12 @@ def _layout(array: Array, sizes: Set[tuple[int, int]]) -> TensorLayout | None:
 
 
 def _may_be_picture(height: int, width: int, sizes: Set[tuple[int, int]]) -> bool:
-    """Whether these are a picture's sides, and not those of a table of boxes: 6 x 3549, say."""
+    """Whether these can be a picture's sides, rather than those of a table of boxes such as 6 x 3549."""
     if min(height, width) < _SMALLEST:
         return False
     if not sizes:
         return max(height, width) <= _LONGEST * min(height, width)
-    # A model that scales pictures may round each side: by a pixel of the smaller picture.
+    # A model that scales pictures may round each side, by up to a pixel of the smaller picture.
     return any(abs(height * across - width * down) <= max(height, width, down, across) for down, across in sizes)
 
 

@@ -1,4 +1,4 @@
-"""The models, pictures and programs that the documentation uses: where they are, and copies of them."""
+"""The documentation's example models, pictures and programs: where they are, and copying them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _PATTERNS = (
     "samples/pictures/*.md",
     "samples/pictures/*.png",
 )
-"""The files that are examples; `pyproject.toml` takes the same ones into the wheel."""
+"""The example files; `pyproject.toml` puts the same ones into the wheel."""
 
 
 def find_examples() -> Path:
-    """Finds the folder that holds `models` and `samples`: inside the package in a wheel, beside it in a checkout.
+    """Finds the folder with `models` and `samples`: inside the package in a wheel, beside it in a checkout.
 
     Raises:
-        StorageNotFoundError: neither is there.
+        StorageNotFoundError: there is neither.
     """
     package = Path(__file__).parents[1]
     for folder in (package / "examples", package.parent):
@@ -35,15 +35,15 @@ def find_examples() -> Path:
 
 
 def copy_examples(folder: str | os.PathLike[str]) -> list[str]:
-    """Copies the examples into a folder, which is made where it is missing.
+    """Copies the examples into a folder, which is created if it is missing.
 
-    Nothing is written if a file of another content is in the way; a file of the same content stays as it is.
+    If a file with other content is in the way, nothing is written; a file with the same content stays as it is.
 
     Returns:
-        The paths of the copies below `folder`, with `/` between their parts, in order.
+        The paths of the copies relative to `folder`, with `/` as separator, in order.
 
     Raises:
-        StorageExistsError: a file of another content has the name of an example.
+        StorageExistsError: a file with other content has the name of an example.
         StorageAccessError: a file or a folder cannot be written.
         StorageNotFoundError: this installation has no examples.
     """
@@ -56,7 +56,7 @@ def copy_examples(folder: str | os.PathLike[str]) -> list[str]:
                 missing.append(path)
             elif (target / path).read_bytes() != files[path]:
                 raise StorageExistsError(
-                    f"{target / path}: This file is there, and differs from the example of that name.",
+                    f"{target / path}: This file exists, and differs from the example of that name.",
                     hint="Name another folder, or move the file.",
                 )
     for path in missing:

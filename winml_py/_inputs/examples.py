@@ -1,4 +1,4 @@
-"""Example inputs: random numbers with a fixed seed, for features where any numbers will do, and their free sizes."""
+"""Example inputs: random numbers with a fixed seed, for features that accept any numbers, and their free sizes."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 
 MAX_NUMBERS = 1 << 27
-"""The most numbers that an example has: half a gigabyte. A damaged model may ask for any size."""
+"""The most numbers in an example: half a gigabyte. A damaged model may ask for any size."""
 
 
 def example_inputs(
     features: Sequence[FeatureDescriptor], given: Mapping[str, object]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Values for all inputs: those that are given, and examples for the others. The names of the others come second.
+    """Values for all inputs: the given ones, and examples for the others. The names of the others come second.
 
     Raises:
-        InvalidArgumentError: an input whose values cannot be made up: ids, words, booleans, maps, sequences.
+        InvalidArgumentError: an input cannot have an example: ids, strings, booleans, maps, sequences.
     """
     rng, values, seeded = np.random.default_rng(0), dict(given), []
     names = {feature.name for feature in features}
@@ -51,7 +51,7 @@ def example_inputs(
 
 
 def has_example(feature: FeatureDescriptor) -> TypeGuard[ShapedDescriptor]:
-    """Whether any numbers will do: for floats; not for ids, words, booleans, maps or sequences."""
+    """Whether the feature accepts any numbers: floats do; ids, strings, booleans, maps and sequences do not."""
     floats = (TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.DOUBLE)
     if isinstance(feature, TensorFeatureDescriptor):
         return feature.has_rank and feature.tensor_kind in floats
@@ -59,20 +59,20 @@ def has_example(feature: FeatureDescriptor) -> TypeGuard[ShapedDescriptor]:
 
 
 def example_value(feature: FeatureDescriptor, rng: np.random.Generator, sizes: Sequence[int] | None = None) -> Array:
-    """Values for a feature: a picture for a picture, else numbers around 0.
+    """Values for a feature: for an image a picture, else numbers around 0.
 
     Args:
-        feature: whose values.
-        rng: where numbers come from.
-        sizes: the shape; by default that of `example_shape`.
+        feature: the feature.
+        rng: the source of random numbers.
+        sizes: the shape; `example_shape` by default.
 
     Raises:
-        InvalidArgumentError: if values of the feature cannot be made up.
+        InvalidArgumentError: there are no example values for this feature.
     """
     if not has_example(feature):
         raise InvalidArgumentError(
-            f"Values of the input {feature.name} ({feature.expects()}) cannot be made up sensibly.",
-            hint=f"Give some to check with: inputs={{{feature.name!r}: array}}, "
+            f"The input {feature.name} ({feature.expects()}) has no example values.",
+            hint=f"Give values to check with: inputs={{{feature.name!r}: array}}, "
             f"or {feature.name}=FILE.npy on the command line.",
         )
     dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
@@ -87,18 +87,18 @@ def require_size(feature: FeatureDescriptor, shape: Sequence[int]) -> None:
     """Refuses an example of more than `MAX_NUMBERS`."""
     if math.prod(shape) > MAX_NUMBERS:
         raise InvalidArgumentError(
-            f"The input {feature.name} has {math.prod(shape):,} numbers; at most {MAX_NUMBERS:,} are made up.",
+            f"The input {feature.name} has {math.prod(shape):,} numbers; an example has at most {MAX_NUMBERS:,}.",
             hint="Give its values.",
         )
 
 
 def _has_channels(feature: ImageFeatureDescriptor, shape: list[int]) -> bool:
-    """Whether the shape is one of pictures: a damaged model may say that it takes pictures of two channels."""
+    """Whether the shape fits pictures: a damaged model may state images with two channels."""
     return len(shape) == 4 and shape[feature.contract.axes()[0]] == feature.contract.channels
 
 
 def _picture(feature: ImageFeatureDescriptor, shape: list[int], rng: np.random.Generator) -> Array:
-    """Smooth shapes, a little noise, black beside white, as the contract turns bytes into numbers."""
+    """Smooth shapes, a little noise, and black beside white, converted from bytes by the contract."""
     channels, height, width = (shape[axis] for axis in feature.contract.axes())
     y, x = np.mgrid[0:height, 0:width] / max(height, width)
     waves = [np.sin((3 + 2 * c) * x + c) * np.cos((5 - c) * y) for c in range(channels)]
@@ -111,20 +111,20 @@ def _picture(feature: ImageFeatureDescriptor, shape: list[int], rng: np.random.G
     return np.ascontiguousarray(np.broadcast_to(picture, shape))
 
 
-# The sizes that a model leaves free: what the user states of them, and what examples take for the others.
+# The sizes that a model leaves free: the user's, and the examples' for the others.
 
 
 FREE = 64
-"""The size of a free dimension in examples, where nothing states it; of the first one, the batch, it is 1."""
+"""The size of a free dimension in examples, if none is stated; for the first one, the batch, it is 1."""
 
 
 @dataclass(frozen=True)
 class StatedSizes:
-    """What the user says of sizes that a model leaves free.
+    """The user's values for sizes that a model leaves free.
 
     Attributes:
         dimensions: sizes by the names of dimensions.
-        picture: height and width of inputs that are pictures, or look like pictures; None where nothing is said.
+        picture: height and width of inputs that are, or look like, pictures; None if not stated.
 
     Example:
         >>> from winml_py.perf import Case, StatedSizes, measure
@@ -144,12 +144,12 @@ class StatedSizes:
         if self.picture is not None and not any(map(_takes_size, before)):
             raise InvalidArgumentError(
                 "No input of the model is a picture with a free height or width.",
-                hint="Leave the size out; `winml-py info` shows the sizes.",
+                hint="Omit the size; `winml-py info` shows the sizes.",
             )
         return after
 
     def shapes(self, features: Iterable[FeatureDescriptor]) -> dict[str, tuple[int, ...]]:
-        """The shapes of the inputs that these sizes are about, by name; -1 where a size stays free."""
+        """The shapes of the inputs that have these sizes, by name; -1 for a size that stays free."""
         features = list(features)
         pairs = zip(features, self.applied(features), strict=True)
         return {
@@ -185,7 +185,7 @@ class ExampleShape(NamedTuple):
 
     Attributes:
         shape: all sizes.
-        assumed: the names of dimensions, or their numbers, whose size nothing states; the batch is none of them.
+        assumed: the names or numbers of dimensions whose size nothing states, without the batch.
     """
 
     shape: tuple[int, ...]
@@ -197,7 +197,7 @@ class ExampleShape(NamedTuple):
 
 
 def example_shape(feature: ShapedDescriptor) -> ExampleShape:
-    """The shape that an example of a feature has: what the model and its contract state, 1 for the batch, else 64."""
+    """The example shape of a feature: the sizes from the model and its contract, 1 for the batch, else 64."""
     shape, assumed = list(feature.shape), []
     if isinstance(feature, ImageFeatureDescriptor):
         for axis, side in zip(_sides(feature), _contract_size(feature.contract), strict=False):
@@ -211,7 +211,7 @@ def example_shape(feature: ShapedDescriptor) -> ExampleShape:
 
 
 def _contract_size(contract: ImageContract) -> tuple[int, ...]:
-    """Height and width that a contract states, or that its scaling makes of a large square; () where neither does."""
+    """Height and width that a contract states, or that its scaling gives for a large square; else ()."""
     scaling = contract.scaling
     if contract.size is not None or scaling is None or scaling.crop_ratio is not None:
         return contract.size or ()
@@ -225,7 +225,7 @@ def _takes_size(feature: FeatureDescriptor) -> bool:
 
 
 def _sides(feature: ShapedDescriptor) -> tuple[int, ...]:
-    """Where height and width stand in a picture's shape; none in the shape of anything else."""
+    """The positions of height and width in a picture's shape; empty for other shapes."""
     if isinstance(feature, ImageFeatureDescriptor):
         return feature.contract.axes()[1:]
     if len(feature.shape) != 4:

@@ -31,11 +31,11 @@ _FLOATS = (TensorKind.FLOAT, TensorKind.DOUBLE, TensorKind.FLOAT16)
 
 
 ZEROS = "zeros"
-"""What stands in the place of a file for zeros in the shape of an input, in which free sizes are 1."""
+"""Written instead of a file for zeros in the shape of an input, with free sizes as 1."""
 
 
 class WrongInputsError(InvalidArgumentError):
-    """The inputs that came are not those of the model, or a folder has none."""
+    """The inputs do not match the model's, or a folder has none."""
 
 
 def jobs(
@@ -43,21 +43,21 @@ def jobs(
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """For each evaluation, a name to show, and the file for each feature.
 
-    A folder stands for every picture in it, and a pattern for the files that match it.
+    A folder means every picture in it, and a pattern the files that match it.
 
     Args:
-        model: whose inputs they are.
+        model: the model with these inputs.
         inputs: files, patterns, folders, and NAME=FILE.
-        is_complete: whether every input of the model must be there.
+        is_complete: whether every input of the model is required.
 
     Raises:
-        WrongInputsError: an input of several is not named, or missing; or a folder has no picture.
+        WrongInputsError: an input is unnamed (with several inputs) or missing, or a folder has no picture.
     """
     features = {feature.name.casefold(): feature.name for feature in model.input_features}
     named = [text.partition("=") for text in inputs]
     if all(equals and name.casefold() in features for name, equals, _ in named):
         if len({name.casefold() for name, _, _ in named}) < len(named):
-            raise WrongInputsError("An input is named twice; a model with named inputs is evaluated once.")
+            raise WrongInputsError("An input is named twice; a model with named inputs is evaluated only once.")
         if is_complete:
             _require_all(model, {features[name.casefold()] for name, _, _ in named})
         yield " ".join(inputs), {features[name.casefold()]: path for name, _, path in named}
@@ -65,7 +65,7 @@ def jobs(
     _require_known(named, features)
     if len(features) != 1:
         wanted = " ".join(f"{name}=FILE" for name in features.values())
-        raise WrongInputsError(f"The model has {len(features)} inputs; write them as {wanted}.")
+        raise WrongInputsError(f"The model has {len(features)} inputs: write {wanted}.")
     for path in inputs:
         for file in _files_of(path):
             yield file, {next(iter(features.values())): file}
@@ -77,17 +77,17 @@ def _require_all(model: LearningModel, names: Set[str]) -> None:
         words = ", ".join(f"{feature.name} ({feature.expects()})" for feature in missing)
         hint = f"Add {' '.join(f'{feature.name}=FILE' for feature in missing)}."
         if stateful := [feature.name for feature in missing if _takes_zeros(feature)]:
-            hint += f" A state that begins with zeros is {' '.join(f'{name}={ZEROS}' for name in stateful)}."
+            hint += f" A state can begin with zeros: {' '.join(f'{name}={ZEROS}' for name in stateful)}."
         raise WrongInputsError(f"Values are missing for {words}.", hint=hint)
 
 
 def _takes_zeros(feature: FeatureDescriptor) -> TypeGuard[TensorFeatureDescriptor]:
-    """Whether an input may be a state, which a program begins with zeros."""
+    """Whether an input may be a state that begins with zeros."""
     return isinstance(feature, TensorFeatureDescriptor) and feature.has_rank and feature.tensor_kind in _FLOATS
 
 
 def _require_known(named: Sequence[tuple[str, str, str]], features: Mapping[str, str]) -> None:
-    """Refuses NAME=FILE with a name that the model does not have; a file may have "=" in its name."""
+    """Refuses NAME=FILE if the model has no input NAME; a file name may contain "="."""
     for name, equals, path in named:
         if equals and name.casefold() not in features and os.path.exists(path):
             hint = did_you_mean(name, features.values())
@@ -102,7 +102,7 @@ def _files_of(path: str) -> list[str]:
 
 
 def models_of(path: str) -> list[str]:
-    """The models in a folder, in natural order; or the path itself, where it is no folder."""
+    """The models in a folder, in natural order; or the path itself, if it is not a folder."""
     try:
         return files_in(path, "model", (".onnx",)) if os.path.isdir(path) else [path]
     except InvalidArgumentError as error:
@@ -110,12 +110,12 @@ def models_of(path: str) -> list[str]:
 
 
 def read(model: LearningModel, files: Mapping[str, str]) -> dict[str, Any]:
-    """The value of each feature: an array from .npy or .csv, a map from .json, text from another file for an input of
-    strings, what was written in the place of a file (a text, numbers, `zeros`), else a picture.
+    """The value of each feature: an array from .npy or .csv, a map from .json, for a string input the text of any other
+    file, the text written instead of a file (a text, numbers, `zeros`), else a picture.
 
     Raises:
         PictureError: a file is not a picture.
-        InvalidArgumentError: a file holds no array, or not as many numbers as the feature takes.
+        InvalidArgumentError: a file has no array, or not as many numbers as the feature takes.
     """
     features = {feature.name: feature for feature in model.input_features}
     return {name: _value(features[name], path) for name, path in files.items()}
@@ -126,7 +126,7 @@ def _value(feature: FeatureDescriptor, path: str) -> Any:
         return _read_map(feature, path)
     if isinstance(feature, SequenceFeatureDescriptor):
         raise InvalidArgumentError(
-            f"The input {feature.name} takes a list, {feature.expects()}, for which no file stands.",
+            f"The input {feature.name} takes a list, {feature.expects()}, which no file can give.",
             hint=f'Evaluate it from Python: session.evaluate_features({{"{feature.name}": [...]}}).',
         )
     is_text = isinstance(feature, TensorFeatureDescriptor) and feature.tensor_kind is TensorKind.STRING
@@ -137,7 +137,7 @@ def _value(feature: FeatureDescriptor, path: str) -> Any:
 
 
 def _read_map(feature: MapFeatureDescriptor, text: str) -> dict[Any, Any]:
-    """A map from a JSON file, or from what is written in its place: `a=3,b=4`."""
+    """A map from a JSON file, or from text written instead of one: `a=3,b=4`."""
     values = feature.value_descriptor
     kind = values.tensor_kind if isinstance(values, TensorFeatureDescriptor) else TensorKind.UNDEFINED
     convert_key = int if feature.key_kind is TensorKind.INT64 else str
@@ -151,8 +151,8 @@ def _read_map(feature: MapFeatureDescriptor, text: str) -> dict[Any, Any]:
         return {convert_key(key): convert(value) for key, value in pairs}
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidArgumentError(
-            f"{text}: It is no map for {feature.name}, which takes {feature.expects()}: {error}.",
-            hint=f"Write it as {feature.name}=a=3,b=4 does, or name a JSON file with such an object.",
+            f"{text}: Expected a map for {feature.name}, which takes {feature.expects()}: {error}.",
+            hint=f"Write {feature.name}=a=3,b=4, or name a JSON file with such an object.",
         ) from error
 
 
@@ -164,21 +164,21 @@ def _split_pair(pair: str) -> tuple[str, str]:
 
 
 def _read_text(path: str) -> str:
-    """The text of a file, without the end of its last line."""
+    """The text of a file, without its final line end."""
     try:
         with open(path, encoding="utf-8-sig") as file:
             return file.read().removesuffix("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidArgumentError(f"{path}: It cannot be read as UTF-8 text: {error}.") from error
+        raise InvalidArgumentError(f"{path}: Cannot read it as UTF-8 text: {error}.") from error
 
 
 def _written(feature: FeatureDescriptor, text: str) -> Any:
-    """What stands in the place of a file: a text or numbers, or None where it cannot be meant so."""
+    """The text or numbers written instead of a file; None if the text cannot mean either."""
     if not isinstance(feature, TensorFeatureDescriptor) or feature.tensor_kind not in TENSOR_CLASSES:
         return None
     if text == ZEROS and _takes_zeros(feature):
         return np.zeros([1 if size < 0 else size for size in feature.shape], TENSOR_CLASSES[feature.tensor_kind].dtype)
-    if len(feature.shape) > 3 or text.endswith((".npy", ".csv")):  # a picture's, or a file that is not there
+    if len(feature.shape) > 3 or text.endswith((".npy", ".csv")):  # a picture, or a missing file
         return None
     if feature.tensor_kind is TensorKind.STRING:
         if " " not in text and text.endswith((".txt", ".json", ".md")):
@@ -192,27 +192,27 @@ def _written(feature: FeatureDescriptor, text: str) -> Any:
 
 
 def generated(model: LearningModel, sizes: StatedSizes = NOTHING_STATED) -> dict[str, Any]:
-    """Example values for all inputs, good enough for measuring.
+    """Example values for all inputs, suitable for measuring.
 
-    Floats and pictures are random, always the same. Whole numbers, booleans and words are zeros: they may be indices,
-    and random ones may be out of range.
+    Floats and pictures are random, with a fixed seed. Integers, booleans and strings are zero or empty: they may be
+    indices, and random ones may be out of range.
 
     Raises:
-        InvalidArgumentError: an input is a map or a sequence, or has no rank; or a size is stated that is not free.
+        InvalidArgumentError: an input is a map or a sequence, or has no rank; or a stated size is not free.
     """
     rng = np.random.default_rng(0)
     return {feature.name: make_example(feature, rng) for feature in sizes.applied(model.input_features)}
 
 
 def make_example(feature: FeatureDescriptor, rng: np.random.Generator) -> Any:
-    """An example value for one input, as `generated` makes them."""
+    """An example value for one input, as in `generated`."""
     if has_example(feature):
         return example_value(feature, rng)
     if not isinstance(feature, ShapedDescriptor) or (
         isinstance(feature, TensorFeatureDescriptor) and not feature.has_rank
     ):
         raise InvalidArgumentError(
-            f"Values of the input {feature.name} ({feature.expects()}) cannot be made up.",
+            f"The input {feature.name} ({feature.expects()}) has no example values.",
             hint=f"Name a file: {feature.name}=FILE.npy.",
         )
     shape = example_shape(feature).shape
@@ -222,15 +222,15 @@ def make_example(feature: FeatureDescriptor, rng: np.random.Generator) -> Any:
     return np.zeros(shape, TENSOR_CLASSES[feature.tensor_kind].dtype)
 
 
-# Values for a check: what the user gives for a model's inputs, as arrays.
+# Values for a check: the user's values for a model's inputs, as arrays.
 
 
 def given_values(model: LearningModel, inputs: Sequence[str]) -> dict[str, Any]:
-    """The values of one evaluation, by the names of the inputs; pictures as the model's tensors.
+    """The values of one evaluation, by input name; pictures as the model's tensors.
 
     Args:
-        model: whose inputs they are; contracts that are attached to it count.
-        inputs: files, as for `Case`; of several inputs, some may be missing.
+        model: the model; contracts attached to it count.
+        inputs: files, as for `Case`; with several inputs, some may be missing.
 
     Raises:
         WrongInputsError: the files do not match the model's inputs, or are for several evaluations.
@@ -238,14 +238,14 @@ def given_values(model: LearningModel, inputs: Sequence[str]) -> dict[str, Any]:
     """
     found = list(jobs(model, inputs, is_complete=False)) if inputs else []
     if len(found) > 1:
-        raise WrongInputsError(f"Results are checked on one evaluation, and {len(found)} inputs came.")
+        raise WrongInputsError(f"Expected the inputs of one evaluation, got those of {len(found)}.")
     features = {feature.name: feature for feature in model.input_features}
     values = read(model, found[0][1]) if found else {}
     return {name: _array(features[name], value) for name, value in values.items()}
 
 
 def _array(feature: FeatureDescriptor, value: object) -> Any:
-    """A picture as the tensor that bind makes of it, with bind's warnings; other values as they are."""
+    """A picture as bind's tensor, with bind's warnings; other values as they are."""
     if not isinstance(value, ImageFeatureValue):
         return value
     pictures = Pictures(value, PreprocessPlan(value, feature))

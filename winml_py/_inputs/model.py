@@ -1,4 +1,4 @@
-"""Models as commands take them: evaluated, loaded with a contract, as cases to evaluate; and files to be copied."""
+"""Models in commands: evaluating them, loading them with a contract, cases to evaluate, and files to copy."""
 
 from __future__ import annotations
 
@@ -36,23 +36,22 @@ if TYPE_CHECKING:
 
 
 def evaluate_all_outputs(model: LearningModel, inputs: Mapping[str, object]) -> dict[str, Any]:
-    """Evaluates a model once, on the CPU, on a value for each input; batches may have any size.
+    """Evaluates a model once, on the CPU, with a value for each input; batches may have any size.
 
     Returns:
-        The outputs by name: new arrays, also where an output is a picture, and lists and dicts of what other outputs
-        hold.
+        The outputs by name: new arrays, even for picture outputs; lists and dicts for sequences and maps.
     """
     with LearningModelSession(model) as session:
         return evaluate_by(session, inputs)
 
 
 def evaluate_by(session: LearningModelSession, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Evaluates a session once, as `evaluate_all_outputs` does: no output is rounded to a picture."""
+    """Evaluates a session once, like `evaluate_all_outputs`: no output is rounded to a picture."""
     binding = LearningModelBinding(session)
     for name, value in inputs.items():
         binding.bind(name, value)
     for feature in session.model.output_features:
-        if feature.name in inputs or not isinstance(feature, ShapedDescriptor):  # an input may be an output, too
+        if feature.name in inputs or not isinstance(feature, ShapedDescriptor):  # an input may also be an output
             continue
         if feature.tensor_kind in TENSOR_CLASSES:
             binding.bind(feature.name, TENSOR_CLASSES[feature.tensor_kind].create())
@@ -60,11 +59,11 @@ def evaluate_by(session: LearningModelSession, inputs: Mapping[str, Any]) -> dic
 
 
 def evaluate_apart(source: bytes | str, operators: ModelOperators, inputs: Mapping[str, object]) -> dict[str, Any]:
-    """Evaluates a model that nobody has compiled before, in another process.
+    """Evaluates a newly made model in another process.
 
     Args:
         source: the model's bytes, or its path.
-        operators: the program's. With functions among them, which another process may not have, it is evaluated here.
+        operators: the program's. If they contain functions, which another process may lack, it is evaluated here.
         inputs: as for `evaluate_all_outputs`.
 
     Raises:
@@ -82,14 +81,14 @@ def _evaluated_source(source: bytes | str, operators: Operators, inputs: Mapping
 def require_same_results(
     expected: Mapping[str, object], came: Mapping[str, object], tolerance: float, what: str, hint: str
 ) -> float:
-    """Refuses a model that was made of others, and does not give what they give. Returns the largest difference.
+    """Refuses a model whose results differ from those of its original models. Returns the largest difference.
 
     Args:
-        expected: what they give.
-        came: what it gives, by the same names.
+        expected: the originals' results.
+        came: the model's results, by the same names.
         tolerance: the largest difference in an output, over its largest magnitude.
         what: the models, as subject and object: "The joined model does not give what the two models give".
-        hint: what else could be tried.
+        hint: what the user can try.
 
     Raises:
         ConversionError: they differ by more than the tolerance.
@@ -100,13 +99,13 @@ def require_same_results(
     return agreement.error
 
 
-# Loading a model for a command, with the contract that the user states for its pictures.
+# Loading a model for a command, with the user's contract for its pictures.
 
 
 def load_model(
     path: str | os.PathLike[str], contract: ImageContract | None = None, operators: Operators = ()
 ) -> LearningModel:
-    """Loads a model with operators of the program's, and attaches a contract to every input that it fits."""
+    """Loads a model with the program's operators, and attaches a contract to every input that it fits."""
     model = LearningModel.load(path, operators=operators)
     if contract is not None:
         for feature in fitting_inputs(model.input_features, contract):
@@ -114,11 +113,11 @@ def load_model(
     return model
 
 
-# The sizes that the inputs of an evaluation had, for reports.
+# The input sizes of an evaluation, for reports.
 
 
 def input_sizes(features: Iterable[FeatureDescriptor], given: Mapping[str, object]) -> dict[str, ExampleShape]:
-    """The shape of each input that is a tensor or a picture: of the value given, or else of its example."""
+    """The shape of each tensor or picture input: that of the given value, or else of its example."""
     return {
         feature.name: ExampleShape(_shape(feature, given[feature.name]))
         if feature.name in given
@@ -140,7 +139,7 @@ def to_json(sizes: Mapping[str, ExampleShape]) -> dict[str, Any]:
 
 
 EXAMPLE = "example inputs"
-"""What reports name in the place of an input, where values are made up."""
+"""What reports name instead of an input file, for example inputs."""
 
 
 def _require_multiples(size: tuple[int, int], stride: str) -> None:
@@ -149,7 +148,7 @@ def _require_multiples(size: tuple[int, int], stride: str) -> None:
     if step and any(side % step for side in size):
         height, width = (-(-side // step) * step for side in size)
         raise InvalidArgumentError(
-            f"The size is {size[0]},{size[1]}; by the stride in its metadata, the model takes multiples of {step}.",
+            f"Expected a size in multiples of {step}, the stride in the model's metadata, got {size[0]},{size[1]}.",
             hint=f"Write --size {height},{width}.",
         )
 
@@ -159,23 +158,23 @@ _KINDS = {
     "gpu-high-performance": LearningModelDeviceKind.DIRECTX_HIGH_PERFORMANCE,
     "gpu-min-power": LearningModelDeviceKind.DIRECTX_MIN_POWER,
 }
-"""Devices that are named by what they are for."""
+"""Devices that are named by purpose."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A model, where it runs, and on which inputs.
+    """A model, its device and its inputs.
 
     Attributes:
         model: the path of an .onnx file.
-        inputs: files, as `winml-py run` takes them; none for example inputs.
+        inputs: files, as in `winml-py run`; none for example inputs.
         device: "cpu", "gpu-high-performance", "gpu-min-power", or a name that `LearningModelDevice.find` finds.
         engine: as `LearningModelSessionOptions.engine`.
         precision: as `LearningModelSessionOptions.precision`.
         settings: a file that `LearningModelSessionOptions.load` reads, or "". It replaces engine and precision.
-        contract: how pictures become the inputs that it fits; None for what the model states.
-        sizes: what is stated of sizes that the model leaves free: sessions fix them.
-        isolated: whether the engine gets a process of its own, whatever the settings say.
+        contract: the contract of the inputs that it fits; None for the model's own.
+        sizes: stated values for sizes that the model leaves free; sessions fix them.
+        isolated: whether the engine gets a separate process, even if the settings say otherwise.
     """
 
     model: str
@@ -189,10 +188,10 @@ class Case:
     isolated: bool = False
 
     def load(self) -> LearningModel:
-        """The model, with the contract attached. A stated size of pictures replaces that of the contract.
+        """The model, with the contract attached. A stated picture size replaces the contract's.
 
         Raises:
-            WinMLError: it cannot be loaded, the contract fits no input, or the size is not one of the model's.
+            WinMLError: the model cannot be loaded, the contract fits no input, or the model does not have the size.
         """
         model = load_model(self.model, self.contract)
         if self.sizes.picture is not None:
@@ -203,7 +202,7 @@ class Case:
         return model
 
     def options(self, model: LearningModel) -> LearningModelSessionOptions:
-        """The session's options. A free batch stays free, unless a size is stated for it.
+        """The session's options. A free batch stays free, unless its size is stated.
 
         Raises:
             InvalidArgumentError: the model has no such dimension, or the file holds no options.
@@ -219,34 +218,34 @@ class Case:
         return options
 
     def find_device(self) -> LearningModelDevice:
-        """The device; InvalidDeviceError where there is none of that name."""
+        """The device; InvalidDeviceError if there is none of that name."""
         kind = _KINDS.get(self.device.casefold())
         return LearningModelDevice.find(self.device) if kind is None else LearningModelDevice(kind)
 
 
-# Model files of which a changed copy is written.
+# Model files, to be changed and copied.
 
 
 PROTOBUF_LIMIT = 1_900_000_000
-"""Bytes of weights from which a model is written with them in a file beside it: protobuf's own limit is 2 GiB."""
+"""From this many bytes on, weights go to a file beside the model: protobuf's own limit is 2 GiB."""
 
 
 def read_for_copy(source: str | os.PathLike[str], destination: str | os.PathLike[str]) -> onnx.ModelProto:
-    """Reads a model without its external weights, for a copy in the same folder, which refers to the same files."""
+    """Reads a model without its external weights, for a copy in the same folder that refers to the same files."""
     import onnx
 
     model = onnx.load(source, load_external_data=False)
     folders = {os.path.dirname(os.path.abspath(path)) for path in (source, destination)}
     if len(folders) > 1 and has_external_weights(model):
         raise InvalidArgumentError(
-            f"The weights of {os.fspath(source)} lie in files beside it, and the copy is to lie elsewhere.",
+            f"The weights of {os.fspath(source)} are in files beside it, but the copy would be in another folder.",
             hint="Write the copy into the same folder.",
         )
     return model
 
 
 def has_external_weights(model: onnx.ModelProto) -> bool:
-    """Whether a weight of any graph lies in another file."""
+    """Whether a weight of any graph is in another file."""
     from onnx import TensorProto
 
     tensors = (part for part in messages(model) if isinstance(part, TensorProto))
@@ -254,28 +253,28 @@ def has_external_weights(model: onnx.ModelProto) -> bool:
 
 
 def convert_opset(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
-    """A copy of a model with its nodes brought to a version of ONNX's own operator set, by onnx's converter.
+    """A copy of a model converted to a version of ONNX's operator set, by onnx's converter.
 
-    The converter loses denotations, functions and metadata, and what inference had found is no longer true of it: so
-    its nodes and weights are taken, and the rest is the model's.
+    The converter loses denotations, functions and metadata, and makes inferred types invalid. So only its nodes and
+    weights are taken, and the rest is the model's.
 
     Raises:
-        ValueError: the converter cannot convert the model, or what it made does not hold together; in its own words.
+        ValueError: the converter cannot convert the model, or its result is invalid; in the converter's words.
     """
     import onnx
     from onnx import shape_inference, version_converter
 
     result = onnx.ModelProto()
     result.CopyFrom(model)
-    # Before version 4 of the format all weights are inputs, too. Runtimes take models where they are not; the converter
-    # does not.
+    # Before version 4 of the format all weights are also inputs. Runtimes accept models where they are not; the
+    # converter does not.
     result.ir_version = max(result.ir_version, 4)
     try:
         converted = version_converter.convert_version(result, version)
         onnx.checker.check_model(converted)
         shape_inference.infer_shapes(converted, strict_mode=True)
-    except Exception as error:  # of many classes, RuntimeError and IndexError among them
-        raise ValueError((str(error).strip().splitlines() or ["it says nothing"])[0]) from error
+    except Exception as error:  # of many classes, including RuntimeError and IndexError
+        raise ValueError((str(error).strip().splitlines() or ["no reason given"])[0]) from error
     for field in ("node", "initializer"):
         result.graph.ClearField(field)
         getattr(result.graph, field).extend(getattr(converted.graph, field))

@@ -1,7 +1,7 @@
-"""Calls functions of ours in another process: compiling a model may end the process that does it.
+"""Calls our functions in another process: compiling a model may end the process that does it.
 
-Runtimes have faults: a graph that they take in float32 is a segmentation fault in float16, or once it is rewritten. A
-tool that tries graphs which nobody has run before tries them there, and says so where the process ends.
+Runtimes have faults: a graph that works in float32 crashes in float16, or once it is rewritten. A tool that tries new
+graphs tries them in another process, and reports if that process ends.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ __all__ = ["ProcessEndedError", "Running", "call", "call_foreign"]
 T = TypeVar("T")
 
 _idle = deque[tuple[ChildProcess, float]](maxlen=1)
-"""The process that waits for another call, if one does, and since when."""
+"""The process that waits for another call, if any, and since when."""
 
 
 def call(function: Callable[..., T], *arguments: object) -> T:
-    """Calls a function in another process, and gives what it returns.
+    """Calls a function in another process, and returns its result.
 
-    Nothing is kept in the cache folder by what is called. A frozen application has no Python to start: there the
-    function is called in this process.
+    The call adds nothing to the cache folder. A frozen application has no Python to start: it calls the function in
+    this process.
 
     Args:
-        function: of a module of ours, by its name; what it takes and returns is pickled.
-        arguments: what it is given.
+        function: a named function of one of our modules; its arguments and result are pickled.
+        arguments: its arguments.
 
     Raises:
         ProcessEndedError: the process ended.
-        Exception: what the function raises.
+        Exception: any exception of the function.
     """
     if not is_available():
         return function(*arguments)
@@ -62,12 +62,12 @@ class Running:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of processes."""
         with self._lock:
             return len(self._children)
 
     def stop(self) -> None:
-        """Kills them all: who called gets a ProcessEndedError."""
+        """Kills them all: their callers get a ProcessEndedError."""
         with self._lock:
             self.stops += 1
             for child in self._children:
@@ -75,7 +75,7 @@ class Running:
 
     @contextmanager
     def holding(self, child: ChildProcess) -> Iterator[None]:
-        """Counts a process among them within the block."""
+        """Includes a process for the duration of the block."""
         with self._lock:
             self._children.add(child)
         try:
@@ -86,18 +86,18 @@ class Running:
 
 
 def call_foreign(seconds: float, function: Callable[..., T], *arguments: object, running: Running | None = None) -> T:
-    """The same for a function that runs code which is not ours: in a process that nothing else is called in.
+    """Like `call`, for a function that runs foreign code: in a process used for this call only.
 
     Args:
-        seconds: how long it may take; then the process is killed.
-        function: of a module of ours, by its name; what it takes and returns is pickled.
-        arguments: what it is given.
-        running: the calls that this one is stopped with.
+        seconds: the time limit; then the process is killed.
+        function: a named function of one of our modules; its arguments and result are pickled.
+        arguments: its arguments.
+        running: the calls that are stopped together with this one.
 
     Raises:
         ProcessEndedError: the process ended.
-        TimeoutError: it was not done in time.
-        Exception: what the function raises.
+        TimeoutError: the time limit was reached.
+        Exception: any exception of the function.
     """
     if not is_available():
         return function(*arguments)
@@ -115,7 +115,7 @@ def call_foreign(seconds: float, function: Callable[..., T], *arguments: object,
 
 
 def _start() -> ChildProcess:
-    # Most of what is tried is thrown away, and would push out of the cache what programs use.
+    # Most of what is tried is thrown away, and would push programs' entries out of the cache.
     return ChildProcess(variables={"WINML_PY_CACHE": ""})
 
 

@@ -1,5 +1,5 @@
-"""Image contracts: learned from the code that a model was trained with, and written into it as metadata or nodes; and
-samples whose answers are known.
+"""Image contracts, learned from a model's training code and written into the model as metadata or nodes; and
+samples with known answers.
 """
 
 from .check_samples import AnswerCheck, ModelCheck, check_samples

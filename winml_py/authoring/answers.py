@@ -1,5 +1,5 @@
-"""What follows a model's own outputs: the names of the likeliest classes, or boxes after suppression; and how nodes are
-put behind them.
+"""Postprocessing after a model's own outputs (names of the likeliest classes, boxes after suppression), and adding
+nodes to models.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 
 MOST_LABELS = 5
-"""Classes that are named."""
+"""The number of classes that are named."""
 
 MOST_BOXES, LARGEST_OVERLAP, LOWEST_SCORE = 300, 0.7, 0.25
-"""The defaults of Ultralytics' predictor: boxes that are kept, of one class with less of their union in common, and
-with a score above this."""
+"""The defaults of Ultralytics' predictor: the most boxes kept, the largest overlap (IoU) of two boxes of one class,
+and the lowest score."""
 
 
 def add_labels(model: onnx.ModelProto, labels: Sequence[str]) -> None:
-    """Appends the outputs `top_labels` and `top_scores`: the likeliest classes, the best first."""
+    """Appends the outputs `top_labels` and `top_scores`: the likeliest classes, best first."""
     scored = [output for output in model.graph.output if _is_float(output) and _shape(output)[-1:] == [len(labels)]]
     if len(scored) != 1:
         outputs = "more than one output" if scored else "no output"
         raise InvalidArgumentError(
-            f"There are {len(labels)} labels, and {outputs} of the model has as many scores: "
+            f"There are {len(labels)} labels, but {outputs} of the model has as many scores: "
             f"{_describe_outputs(model)}.",
-            hint="State one label for each class, in the order of the scores.",
+            hint="Give one label for each class, in the order of the scores.",
         )
     shape = [*_shape(scored[0])[:-1], min(MOST_LABELS, len(labels))]
     graph = graph_for(model, f"{scored[0].name}/labels")
@@ -46,10 +46,10 @@ def add_labels(model: onnx.ModelProto, labels: Sequence[str]) -> None:
 
 
 def add_boxes(model: onnx.ModelProto, labels: Sequence[str], picture: str, placement: Placement | None) -> None:
-    """Appends the outputs `boxes`, `box_scores`, `box_classes` and `box_labels`, the best box first.
+    """Appends the outputs `boxes`, `box_scores`, `box_classes` and `box_labels`, best box first.
 
-    The model is a detector with Ultralytics' output: 1 x (4 + classes) x places, where the four are the middle, width
-    and height of a box in pixels of the tensor.
+    The model is a detector with Ultralytics' output: 1 x (4 + classes) x candidates, where the four are a box's centre,
+    width and height in pixels of the tensor.
     """
     shapes = [(output, _shape(output)) for output in model.graph.output if _is_float(output)]
     box_outputs = [
@@ -59,9 +59,9 @@ def add_boxes(model: onnx.ModelProto, labels: Sequence[str], picture: str, place
     ]
     if len(box_outputs) != 1:
         raise NotSupportedError(
-            f"Suppression needs one output of 1 x {4 + len(labels)} x places, for boxes of {len(labels)} classes; the "
+            f"Suppression needs one output of 1 x {4 + len(labels)} x boxes, for {len(labels)} classes; the "
             f"model has {_describe_outputs(model)}.",
-            hint="Leave suppression out where the model has its own, or gives masks, points or oriented boxes.",
+            hint="Omit suppression if the model has its own, or outputs masks, points or oriented boxes.",
         )
     graph = graph_for(model, f"{box_outputs[0].name}/boxes")
     boxes, scores, classes = _suppress(_floats(graph, box_outputs[0]), len(labels))
@@ -77,12 +77,12 @@ def add_boxes(model: onnx.ModelProto, labels: Sequence[str], picture: str, place
 
 
 def _suppress(answer: Expression, classes: int) -> tuple[Expression, Expression, Expression]:
-    """Corners, scores and classes of the boxes that are kept."""
+    """Corners, scores and classes of the kept boxes."""
     graph = answer.graph
     places = answer.slice((0,), (4,), (1,)).transpose(0, 2, 1)
     scores = answer.slice((4,), (classes,), (1,))
     best, _ = _best(scores, graph.vector(1), axis=1)
-    scores = scores * (scores >= best).cast(np.float32)  # a place has one box, of its likeliest class
+    scores = scores * (scores >= best).cast(np.float32)  # a candidate has one box, of its likeliest class
     limits = [graph.constant([limit], np.float32) for limit in (LARGEST_OVERLAP, LOWEST_SCORE)]
     most = graph.vector(MOST_BOXES)
     selected = graph.node("NonMaxSuppression", places, scores, most, *limits, dtype=np.int64, center_point_box=1)
@@ -96,7 +96,7 @@ def _suppress(answer: Expression, classes: int) -> tuple[Expression, Expression,
 
 
 def _in_picture(boxes: Expression, pixels: Expression, placement: Placement | None) -> Expression:
-    """The boxes in pixels of the picture, cut off at its edges: `PicturePlacement.boxes_to_picture`."""
+    """The boxes in pixels of the picture, clipped to it: `PicturePlacement.boxes_to_picture`."""
     graph = boxes.graph
     if placement is not None:
         part, (height, width), cut, target = placement.part, placement.scaled, placement.cut, placement.target
@@ -142,24 +142,24 @@ def _describe_outputs(model: onnx.ModelProto) -> str:
     return ", ".join(f"{output.name} of {' x '.join(map(str, _shape(output)))}" for output in model.graph.output)
 
 
-# Where nodes go in a model: before it, in place of an input, and after it, as new outputs.
+# Where nodes go in a model: before it, replacing an input, or after it, as new outputs.
 
 
 Shape = list[str | int | None]
 
 
 def put_before(model: onnx.ModelProto, name: str, steps: Preprocessing) -> Placement | None:
-    """Makes a picture of an input; returns where it lies in the tensor, None where it fills it in its own size."""
+    """Turns an input into a picture; returns its placement in the tensor, None if it keeps its own size."""
     from onnx import NodeProto, TensorProto, helper
 
     if any(output.name == name for output in model.graph.output):
         raise NotSupportedError(
-            f"The input {name} is an output of the model, too, which cannot be a picture and a tensor.",
+            f"The input {name} is also an output of the model, which cannot be both a picture and a tensor.",
             hint="Put an Identity node between the two.",
         )
     graph = graph_for(model, f"{name}/picture")
     tensor = graph.name_of("tensor")
-    for part in messages(model.graph):  # also of graphs inside of nodes
+    for part in messages(model.graph):  # including subgraphs
         if isinstance(part, NodeProto):
             part.input[:] = [tensor if read == name else read for read in part.input]
     placement = steps.write(graph, name, tensor)
@@ -184,7 +184,7 @@ def put_after(model: onnx.ModelProto, graph: GraphWriter, outputs: Mapping[str, 
     clashes = sorted(_names(model.graph) & outputs.keys())
     if clashes:
         raise NotSupportedError(
-            f"The model has a value {clashes[0]} already.", hint="Rename it, or leave labels and suppression out."
+            f"The model already has a value {clashes[0]}.", hint="Rename it, or omit labels and suppression."
         )
     for name, (value, shape) in outputs.items():
         graph.node("Identity", value, dtype=value.dtype, output=name)
@@ -193,7 +193,7 @@ def put_after(model: onnx.ModelProto, graph: GraphWriter, outputs: Mapping[str, 
 
 
 def graph_for(model: onnx.ModelProto, prefix: str) -> GraphWriter:
-    """A graph whose names are none of the model's."""
+    """A graph whose names do not clash with the model's."""
     names = _names(model.graph)
     while any(name.startswith(prefix) for name in names):
         prefix += "_"

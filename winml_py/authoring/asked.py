@@ -1,4 +1,4 @@
-"""The function that is learned: how it is called with a picture, and how the tensor is found in what it gives."""
+"""The function to learn: how it is called with a picture, and how the tensor is found in its result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..enums import TensorLayout
 from ..errors import InvalidArgumentError, NotSupportedError
 
 Pictures = Literal["pillow", "path", "rgb", "bgr", "gray"]
-"""What a function takes: an image of Pillow's, the path of a file, or an array in that order of channels."""
+"""A function's argument: a Pillow image, the path of a file, or an array in that channel order."""
 
 MOST_CALLS = 400
 
@@ -26,28 +26,28 @@ _CALLS: tuple[Callable[[Callable[..., Any], Any], Any], ...] = (
     lambda function, picture: function(image=picture),
     lambda function, picture: function(images=picture),
 )
-"""The ways such functions are called; Albumentations takes nothing but names."""
+"""The ways such functions are called; Albumentations only takes keyword arguments."""
 
 _NAMES = ("pixel_values", "image", "images", "input", "inputs", "data", "x")
-"""The names of the tensor, in dicts that hold other things, too."""
+"""The names of the tensor, in dicts that also contain other values."""
 
 
 class Answer(NamedTuple):
-    """What the function gave for a picture: a copy, channels x height x width of float32, and its own layout."""
+    """A copy of a function's tensor, as float32 of channels x height x width, and the tensor's own layout."""
 
     numbers: Array
     layout: TensorLayout
 
 
 class AskedFunction:
-    """A function that turns a picture into a tensor. What it takes is found out, where `pictures` is None."""
+    """A function that turns a picture into a tensor. If `pictures` is None, its argument type is found by trying."""
 
     def __init__(self, function: Callable[..., Any], pictures: Pictures | None) -> None:
         if not callable(function):
-            raise InvalidArgumentError(f"A function is learned, and {function!r} cannot be called.")
+            raise InvalidArgumentError(f"Expected a function, got {function!r}.")
         if pictures is not None and pictures not in get_args(Pictures):
             raise InvalidArgumentError(
-                f"pictures is {pictures!r}.", hint=f"It is {', '.join(map(repr, get_args(Pictures)))}, or None."
+                f"Invalid pictures {pictures!r}.", hint=f"Expected {', '.join(map(repr, get_args(Pictures)))}, or None."
             )
         self._function, self._call = function, _CALLS[0]
         self._channels_last: bool | None = None
@@ -61,7 +61,7 @@ class AskedFunction:
         return f"{thing.__module__}.{thing.__qualname__}"
 
     def _find_out(self, stated: Pictures | None) -> Pictures:
-        """Calls the function with a picture, in each way, until it gives something."""
+        """Calls the function with a picture, in each way, until it returns something."""
         image, problems = PIL.Image.fromarray(np.full((60, 80, 3), 128, np.uint8)), []
         kinds: tuple[Pictures, ...] = (stated,) if stated else ("pillow", "path")
         for kind in kinds:
@@ -69,28 +69,28 @@ class AskedFunction:
                 self._call = call
                 try:
                     self._give(image, kind)
-                except Exception as error:  # whatever somebody's function raises for what it does not take
+                except Exception as error:  # foreign code may raise anything
                     problems.append(f"{type(error).__name__}: {error}")
                 else:
                     return kind
         raise InvalidArgumentError(
             f"{self.name} raises for a picture of 80x60 ({' or '.join(kinds)}): {problems[0][:300].rstrip('.')}.",
-            hint="Say what it takes: pictures='rgb' or 'bgr' (--pictures on the command line) for an array, whose "
-            "order cannot be seen in what it gives; 'pillow' or 'path'.",
+            hint="State its argument: pictures='rgb' or 'bgr' (--pictures on the command line) for an array, whose "
+            "channel order its result does not show; 'pillow' or 'path'.",
         )
 
     def ask_image(self, image: Image) -> Answer | None:
-        """What a function of images or paths gives for any image, with its EXIF data; None where it raises."""
+        """The result of a function of images or paths for any image, with its EXIF data; None if it raises."""
         try:
             array = next(_arrays(self._give(image, self.pictures)), None)
             return None if array is None else self._answer(array)
-        except Exception:  # whatever somebody's function raises for what it does not take
+        except Exception:  # foreign code may raise anything
             return None
 
     def _give(self, image: Image, kind: Pictures) -> Any:
         self.calls += 1
         if self.calls > MOST_CALLS:
-            raise NotSupportedError(f"{self.name} was called {MOST_CALLS} times, and is not understood.")
+            raise NotSupportedError(f"{self.name} was called {MOST_CALLS} times without finding its contract.")
         match kind:
             case "pillow":
                 return self._call(self._function, image)
@@ -100,18 +100,18 @@ class AskedFunction:
                 return self._call(self._function, np.array(image)[..., ::-1].copy())
             case "gray":
                 return self._call(self._function, np.array(image.convert("L")))
-        # Windows removes no open file, and the function may hold it: Pillow reads an image when it is looked at.
+        # Windows cannot remove an open file, and the function may hold it: Pillow reads an image lazily.
         with tempfile.TemporaryDirectory(prefix="winml-py-", ignore_cleanup_errors=True) as folder:
             path = os.path.join(folder, "picture.png")
             image.save(path, exif=image.getexif())
             return self._call(self._function, path)
 
     def __call__(self, pixels: Pixels) -> Answer:
-        """What the function gives for a picture of height x width x red, green, blue.
+        """The function's result for a picture of height x width x RGB.
 
         Raises:
-            InvalidArgumentError: the function raises, or gives no tensor of a picture.
-            NotSupportedError: it gives more than one picture.
+            InvalidArgumentError: the function raises, or returns no tensor of a picture.
+            NotSupportedError: it returns more than one picture.
         """
         try:
             given = self._give(PIL.Image.fromarray(pixels), self.pictures)
@@ -125,8 +125,8 @@ class AskedFunction:
         array = next(_arrays(given), None)
         if array is None:
             raise InvalidArgumentError(
-                f"{self.name} gives {type(given).__name__}, in which there is no tensor of a picture.",
-                hint="It gives an array of two to five dimensions, or one in a dict, tuple or list.",
+                f"{self.name} returns {type(given).__name__} without a tensor of a picture.",
+                hint="Expected an array of two to five dimensions, alone or in a dict, tuple or list.",
             )
         return self._answer(array)
 
@@ -136,17 +136,17 @@ class AskedFunction:
             array = array[0]
         if array.ndim > 3:
             raise NotSupportedError(
-                f"{self.name} gives a tensor of {'x'.join(map(str, shape))}: several pictures for one.",
-                hint="A contract makes one tensor of one picture. Tiles are made by the program: bounds of the bind.",
+                f"{self.name} returns a tensor of {'x'.join(map(str, shape))}: several pictures for one.",
+                hint="A contract makes one tensor of one picture. For tiles, use the bounds of a bind.",
             )
         if array.ndim == 2:
             return Answer(array[None].astype(np.float32), TensorLayout.NCHW)
         is_last = array.shape[2] in (1, 3) and array.shape[0] not in (1, 3)
-        if array.shape[2] in (1, 3) and array.shape[0] in (1, 3):  # a picture of three rows, say
+        if array.shape[2] in (1, 3) and array.shape[0] in (1, 3):  # for example a picture of three rows
             is_last = bool(self._channels_last)
         elif array.shape[0] not in (1, 3) and not is_last:
             raise NotSupportedError(
-                f"{self.name} gives a tensor of {'x'.join(map(str, shape))}, which has neither 1 nor 3 channels.",
+                f"{self.name} returns a tensor of {'x'.join(map(str, shape))}, which has neither 1 nor 3 channels.",
                 hint="A contract makes tensors of gray, or of red, green and blue.",
             )
         self._channels_last = is_last
@@ -155,7 +155,7 @@ class AskedFunction:
 
 
 def _arrays(given: Any, depth: int = 0) -> Iterator[Array]:
-    """The arrays of numbers in what a function gave, those with a telling name first; copied."""
+    """Copies of the numeric arrays in a function's result, those with a telling name first."""
     array = _array_of(given)
     if array is not None:
         if 2 <= array.ndim <= 5 and array.dtype.kind in "fiub":
@@ -173,19 +173,19 @@ def _arrays(given: Any, depth: int = 0) -> Iterator[Array]:
 
 
 def _array_of(given: Any) -> Array | None:
-    """A copy of what is an array, a tensor or an image."""
+    """A copy of an array, a tensor or an image; None for others."""
     if isinstance(given, np.ndarray):
         return given.copy()
     if isinstance(given, PIL.Image.Image):
         return np.array(given)
-    for leave in ("detach", "cpu"):  # torch's, which are of a graph or on a device
+    for leave in ("detach", "cpu"):  # for torch tensors in a graph or on a device
         if callable(getattr(given, leave, None)):
             given = getattr(given, leave)()
     if callable(getattr(given, "numpy", None)):
         return np.array(given.numpy())
     if hasattr(given, "__dlpack__"):
         return np.array(np.from_dlpack(given))
-    if isinstance(getattr(given, "data", None), np.ndarray):  # a tensor of a package's own
+    if isinstance(getattr(given, "data", None), np.ndarray):  # a package's own tensor class
         return np.array(given.data)
     with suppress(Exception):  # a list of numbers
         if isinstance(given, list) and given and isinstance(given[0], list):

@@ -1,4 +1,4 @@
-"""Whether a model gives the answers that are known of its samples."""
+"""Checking that a model still gives the known answers of its samples."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from .known_answers import KnownAnswer, read_answers
 
 @dataclass(frozen=True)
 class AnswerCheck:
-    """Whether a model gives the answer of a sample.
+    """The check of one sample.
 
     Attributes:
-        sample: what it is, and its answer, in words.
-        problems: what differs, in words; empty where all is right.
+        sample: the sample and its answer, as text.
+        problems: the differences, as sentences; empty if everything is right.
         largest_difference: of a number, as a share of the largest one of its channel.
-        notes: what is right and worth knowing, in words: another best class, which led by less than is allowed.
+        notes: accepted differences, as sentences: another best class, which led by less than the tolerance.
     """
 
     sample: str
@@ -45,13 +45,13 @@ class AnswerCheck:
 
 @dataclass(frozen=True)
 class ModelCheck:
-    """What `check_samples` found.
+    """The result of `check_samples`.
 
     Attributes:
-        device: where the model was evaluated.
-        engine: by which provider.
-        precision: in which arithmetic: half precision may be 2 % away.
-        answers: of each sample.
+        device: the device that evaluated the model.
+        engine: the provider that ran it.
+        precision: the arithmetic: half precision may differ by 2 %.
+        answers: the check of each sample.
     """
 
     device: str
@@ -66,27 +66,27 @@ class ModelCheck:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What differs, in words, of all samples."""
+        """The differences of all samples, as sentences."""
         return tuple(problem for answer in self.answers for problem in answer.problems)
 
     @property
     def largest_difference(self) -> float:
-        """Of all samples."""
+        """The largest difference of all samples."""
         return max((answer.largest_difference for answer in self.answers), default=0.0)
 
 
 def check_samples(
     model: LearningModel, device: LearningModelDevice | None = None, *, engine: str | None = None
 ) -> ModelCheck:
-    """Evaluates the samples that a model carries, and compares the results with the answers that are known.
+    """Evaluates a model's samples, and compares the results with their known answers.
 
     Args:
         model: the model; `write_samples` writes samples into one.
-        device: where; the CPU by default.
-        engine: as `LearningModelSessionOptions.engine`.
+        device: the CPU by default.
+        engine: as in `LearningModelSessionOptions.engine`.
 
     Raises:
-        InvalidArgumentError: the model carries no samples, or they cannot be read.
+        InvalidArgumentError: the model has no samples, or they cannot be read.
         WinMLError: no session of the model can be made there.
 
     Example:
@@ -100,25 +100,25 @@ def check_samples(
     """
     options = LearningModelSessionOptions()
     options.engine = engine
-    options.batch_size_override = 0  # an array of a sample may be a batch
+    options.batch_size_override = 0  # a sample's array may be a batch
     answers = require_answers(model)
     with LearningModelSession(model, device, options) as session:
         return check_session(session, answers)
 
 
 def require_answers(model: LearningModel) -> tuple[KnownAnswer, ...]:
-    """The samples that a model carries; InvalidArgumentError where it carries none."""
+    """The model's samples; InvalidArgumentError if it has none."""
     answers = read_answers(model.metadata)
     if not answers:
         raise InvalidArgumentError(
-            "The model carries no samples whose answers are known.",
-            hint="Write some: winml-py contract MODEL --sample PICTURE --output NEW.",
+            "The model has no samples with known answers.",
+            hint="Add some: winml-py contract MODEL --sample PICTURE --output NEW.",
         )
     return answers
 
 
 def check_session(session: LearningModelSession, answers: Sequence[KnownAnswer]) -> ModelCheck:
-    """Evaluates samples with a session, and says what differs."""
+    """Evaluates samples with a session, and returns the differences."""
     checks = tuple(_check(session, known) for known in answers)
     return ModelCheck(session.device.name, session.engine, session.precision, checks)
 
@@ -127,7 +127,7 @@ def _check(session: LearningModelSession, known: KnownAnswer) -> AnswerCheck:
     """Evaluates a sample with a session. Half precision has a larger tolerance."""
     sample, names = str(known), {feature.name for feature in session.model.input_features}
     if names != known.inputs.keys():
-        told = f"the sample was taken of a model with the inputs {', '.join(known.inputs)}"
+        told = f"the sample was taken from a model with the inputs {', '.join(known.inputs)}"
         return AnswerCheck(sample, (told,), math.inf)
     try:
         came = outputs_as_arrays(session, {name: value.value() for name, value in known.inputs.items()})
@@ -140,19 +140,19 @@ def _check(session: LearningModelSession, known: KnownAnswer) -> AnswerCheck:
             difference, told = output.compare(came[output.name], floor)
             notes += filter(None, [] if told else [output.note(came[output.name], floor)])
         else:
-            difference, told = math.inf, f"there is no output {output.name} any more"
+            difference, told = math.inf, f"the output {output.name} no longer exists"
         largest = max(largest, difference)
         problems += [told] if told else []
     return AnswerCheck(sample, tuple(problems), largest, tuple(notes))
 
 
 def outputs_as_arrays(session: LearningModelSession, inputs: Mapping[str, object]) -> dict[str, Array]:
-    """Evaluates once. Outputs that are lists and maps become an array for each place in them."""
+    """Evaluates once. Outputs that are lists and maps become an array for each element."""
     return {name: array for key, value in evaluate_by(session, inputs).items() for name, array in _arrays(key, value)}
 
 
 KEYS = ", keys"
-"""What follows a map's name in the name of its keys."""
+"""The suffix of a map's name for its keys."""
 
 
 def _arrays(name: str, value: Any) -> Iterator[tuple[str, Array]]:

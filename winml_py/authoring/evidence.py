@@ -1,4 +1,4 @@
-"""The evidence that a learned contract is right: numbers in the model's metadata, which any machine can check."""
+"""Evidence that a learned contract is right: numbers in the model's metadata, which any machine can check."""
 
 from __future__ import annotations
 
@@ -31,36 +31,36 @@ if TYPE_CHECKING:
     from ..core.base.arrays import Size
 
 KEY = PROOF
-"""Of the metadata: the evidence, in JSON."""
+"""The metadata key of the evidence, which is JSON."""
 
 VERSION = 1
 SIZES: tuple[Size, ...] = ((300, 400), (413, 290), (97, 131), (33, 47), (701, 350), (128, 600))
 LONGEST = 1 << 20
-"""Pixels of a tensor's side, at most."""
+"""The longest side of a tensor, in pixels."""
 
 NUMBERS = 40
-"""So many numbers of each picture's tensor are kept."""
+"""How many numbers of each picture's tensor are stored."""
 
 MEAN_LEVELS, MOST_LEVELS = 0.6, 5.0
-"""Gray levels that pictures may be away from the function's numbers, on average and at most: a learned contract is 0.3
-and 3 away, and scaling differs by a level or two from machine to machine."""
+"""The largest mean and maximum difference from the function's numbers, in gray levels: a learned contract differs by
+0.3 and 3, and scaling differs by a level or two between machines."""
 
 
 @dataclass(frozen=True)
 class ContractEvidence:
-    """What a function gave for pictures that can be made again anywhere.
+    """A function's results for pictures that can be generated anywhere.
 
     Attributes:
         function: its full name.
         contract: the metadata of the contract that was learned from it.
-        seed: of the pictures.
-        digest: SHA-256 of the pictures, in hexadecimal.
-        shapes: of the function's tensors, as channels, height and width.
+        seed: the seed of the pictures.
+        digest: the SHA-256 of the pictures, in hexadecimal.
+        shapes: the shapes of the function's tensors, as channels, height and width.
         positions: for each picture, positions in its flattened tensor, channels first.
-        numbers: what stands there.
-        pictures: what the function takes, as `learn_contract` names it; "" where nobody noted it.
-        largest: height and width of the largest pictures that the contract was proven on; empty where nobody noted it.
-            A bind of a picture that fits in none of them warns.
+        numbers: the values there.
+        pictures: the function's argument, as in `learn_contract`; "" if not recorded.
+        largest: height and width of the largest pictures that the contract was proven on; empty if not recorded.
+            Binding a picture that fits in none of them warns.
     """
 
     function: str
@@ -83,8 +83,8 @@ class ContractEvidence:
         pictures: str = "",
         largest: tuple[Size, ...] = (),
     ) -> ContractEvidence:
-        """Asks a function, which gives channels x height x width for height x width x red, green, blue, for numbers."""
-        rng = np.random.RandomState(seed)  # whose numbers never change from version to version of numpy
+        """Records the numbers of a function that turns height x width x RGB into channels x height x width."""
+        rng = np.random.RandomState(seed)  # its numbers are the same in every version of numpy
         shapes, positions, numbers = [], [], []
         for pixels in evidence_pictures(seed):
             tensor = ask(pixels)
@@ -106,7 +106,7 @@ class ContractEvidence:
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, str]) -> ContractEvidence | None:
-        """The evidence that a model carries, or None; raises InvalidArgumentError where it cannot be read."""
+        """A model's evidence, or None; raises InvalidArgumentError if it cannot be read."""
         text = metadata.get(KEY)
         if text is None:
             return None
@@ -114,7 +114,7 @@ class ContractEvidence:
             facts = json.loads(text)
             if facts["version"] != VERSION:
                 raise InvalidArgumentError(
-                    f"The model's evidence is of version {facts['version']!r}, and this package reads {VERSION}.",
+                    f"Expected evidence of version {VERSION}, got {facts['version']!r}.",
                     hint="Install a newer winml-py, or learn the contract again.",
                 )
             evidence = cls(
@@ -131,12 +131,12 @@ class ContractEvidence:
             evidence._require_sense()
         except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError, WinMLError) as error:
             raise InvalidArgumentError(
-                f"The model's evidence cannot be read: {type(error).__name__}: {error}.", hint=f"It stands under {KEY}."
+                f"The model's evidence is invalid: {type(error).__name__}: {error}.", hint=f"It is stored under {KEY}."
             ) from error
         return evidence
 
     def _require_sense(self) -> None:
-        """Refuses numbers that no evidence has: it is part of a file that anybody may have written."""
+        """Refuses impossible values: the file may come from anybody."""
         channels = ImageContract.from_metadata(self.contract).channels
         counts = {len(self.shapes), len(self.positions), len(self.numbers)}
         if not 0 <= self.seed < 1 << 32 or counts != {len(SIZES)}:
@@ -146,24 +146,24 @@ class ContractEvidence:
             if shape[0] != channels or min(shape) < 1 or max(shape) > LONGEST:
                 raise ValueError(f"a tensor of {'x'.join(map(str, shape))}")
             if len(positions) != NUMBERS or not all(0 <= position < size for position in positions):
-                raise ValueError("positions outside of the tensor")
+                raise ValueError("positions outside the tensor")
             if len(numbers) != NUMBERS or not all(map(math.isfinite, numbers)):
-                raise ValueError("numbers that are none")
+                raise ValueError("invalid numbers")
 
     def to_metadata(self) -> dict[str, str]:
-        """The entry of the metadata that states it."""
+        """The metadata entry with the evidence."""
         return {KEY: json.dumps({"version": VERSION, **vars(self)}, separators=(",", ":"))}
 
 
 @dataclass(frozen=True)
 class ContractCheck:
-    """Whether pictures still become the numbers that a model's evidence states.
+    """Whether pictures still become the numbers in a model's evidence.
 
     Attributes:
         function: the name of the function that the contract was learned from.
-        problems: what differs, in sentences; empty where all is right.
-        mean_difference: gray levels, over all numbers; NaN where no tensor could be compared.
-        largest_difference: of the number that is farthest.
+        problems: the differences, as sentences; empty if everything is right.
+        mean_difference: gray levels, over all numbers; NaN if no tensor could be compared.
+        largest_difference: of a single number, in gray levels.
     """
 
     function: str
@@ -186,14 +186,14 @@ def check_contract(
 ) -> ContractCheck:
     """Proves that a model's pictures become the numbers that its contract was learned from.
 
-    Each picture of the evidence is made again, bound to an input like the model's, and read back from a session of the
-    device: what is compared is what reaches the model there.
+    Each picture of the evidence is generated again, bound to an input like the model's, and read back from a session on
+    the device: the comparison uses what reaches the model there.
 
     Args:
-        model: a model with evidence, as `write_contract` writes a `LearnedContract`.
-        device: where; the CPU by default.
-        function: the function that the contract was learned from: it must still give the numbers, too.
-        pictures: what the function takes; see `learn_contract`. By default what it took when it was learned.
+        model: a model with evidence, written by `write_contract` from a `LearnedContract`.
+        device: the CPU by default.
+        function: the function that the contract was learned from, to check that it still returns the numbers.
+        pictures: the function's argument; see `learn_contract`. By default as when it was learned.
 
     Raises:
         InvalidArgumentError: the model has no evidence, or it cannot be read.
@@ -201,13 +201,13 @@ def check_contract(
     evidence = ContractEvidence.from_metadata(model.metadata)
     if evidence is None:
         raise InvalidArgumentError(
-            "The model carries no evidence of a contract.",
-            hint="Write it: winml-py contract MODEL --learn FUNCTION --output NEW.",
+            "The model has no evidence of a contract.",
+            hint="Add it: winml-py contract MODEL --learn FUNCTION --output NEW.",
         )
     problems, differences = list(_changes(evidence, model)), np.zeros(0)
     feature = next((each for each in model.input_features if isinstance(each, ImageFeatureDescriptor)), None)
     if evidence.digest != _digest(evidence.seed):
-        problems.append("The pictures of the evidence cannot be made again here: their digest is another one.")
+        problems.append("The evidence's pictures cannot be reproduced here: their digest differs.")
     elif feature is not None:
         differences, told = _compare(evidence, _tensors_of(feature, evidence, device), "A bind")
         problems += told
@@ -220,15 +220,15 @@ def check_contract(
 
 
 def is_proven(model: LearningModel) -> bool:
-    """Whether a model carries evidence of the contract that it states; nothing is computed."""
+    """Whether a model has evidence of the contract that it states; nothing is computed."""
     evidence = ContractEvidence.from_metadata(model.metadata)
     return evidence is not None and not any(_changes(evidence, model))
 
 
 def outdated(model: LearningModel) -> list[str]:
-    """Why the proof and the samples that a model's file carries no longer hold, in sentences; nothing is computed.
+    """Why a model's proof and samples no longer hold, in sentences; nothing is computed.
 
-    Contracts and names are compared. Other weights show when the samples are evaluated.
+    Only contracts and names are compared. Changed weights show when the samples are evaluated.
     """
     told = []
     try:
@@ -256,10 +256,10 @@ def outdated(model: LearningModel) -> list[str]:
 
 
 def _change_of_sample(answer: KnownAnswer, model: LearningModel) -> str:
-    """Why the answer of a sample is no longer the model's, or ""."""
+    """Why a sample's answer is no longer the model's, or ""."""
     names = {feature.name for feature in model.input_features}
     if names != answer.inputs.keys():
-        return f"The inputs were {', '.join(answer.inputs)}, and are {', '.join(sorted(names))}."
+        return f"The inputs were {', '.join(answer.inputs)}, now {', '.join(sorted(names))}."
     has_pictures = any(value.png is not None or value.dtype == "picture" for value in answer.inputs.values())
     if answer.contract is None or not has_pictures:
         return ""
@@ -269,16 +269,16 @@ def _change_of_sample(answer: KnownAnswer, model: LearningModel) -> str:
 
 
 def stated_contract(features: Iterable[FeatureDescriptor]) -> ImageContract | None:
-    """The contract of the first input that takes pictures: metadata state one for all of them; None where none does."""
+    """The contract of the first picture input, which the metadata state for all of them; None if there is none."""
     return next((one.contract for one in features if isinstance(one, ImageFeatureDescriptor)), None)
 
 
 def _contract_changes(before: Mapping[str, str], now: Mapping[str, str], when: str) -> Iterator[str]:
-    """What metadata state of pictures that they did not state before, in sentences."""
+    """The changes of the metadata about pictures, in sentences."""
     for key in METADATA_KEYS:
         old, new = before.get(key, "nothing"), now.get(key, "nothing")
-        if old != new and key != "Image.DataType":  # which a model of bytes adds
-            yield f"{key} was {old} when {when}, and is {new}."
+        if old != new and key != "Image.DataType":  # added for models of bytes
+            yield f"{key} was {old} when {when}, now {new}."
 
 
 def evidence_pictures(seed: int) -> Iterator[Pixels]:
@@ -295,16 +295,16 @@ def _digest(seed: int) -> str:
 
 
 def _changes(evidence: ContractEvidence, model: LearningModel) -> Iterator[str]:
-    """What the metadata state differently now."""
+    """The differences in the metadata now."""
     yield from _contract_changes(evidence.contract, model.metadata, "the contract was learned")
     if stated_contract(model.input_features) is None:
-        yield "The model has no input that takes pictures any more."
+        yield "The model no longer has an input that takes pictures."
 
 
 def _tensors_of(
     feature: ImageFeatureDescriptor, evidence: ContractEvidence, device: LearningModelDevice | None
 ) -> Iterator[Array]:
-    """What reaches an input like the model's, channels x height x width."""
+    """The tensors that reach an input like the model's, channels x height x width."""
     model = LearningModel.load(_identity(feature))
     model.contracts[feature.name] = feature.contract
     with LearningModelSession(model, device) as session:
@@ -318,7 +318,7 @@ def _tensors_of(
 
 
 def _identity(feature: ImageFeatureDescriptor) -> bytes:
-    """A model that gives the tensor it is given, of the shape and type of an input."""
+    """A model that returns its input, with the shape and type of the feature."""
     from onnx import TensorProto, helper
 
     element = {TensorKind.FLOAT16: TensorProto.FLOAT16, TensorKind.UINT8: TensorProto.UINT8}
@@ -332,7 +332,7 @@ def _identity(feature: ImageFeatureDescriptor) -> bytes:
 
 
 def _compare(evidence: ContractEvidence, tensors: Iterator[Array], who: str) -> tuple[Array, Sequence[str]]:
-    """Gray levels between the evidence and tensors, and what is wrong, in sentences."""
+    """Gray levels between the evidence and tensors, and the problems, in sentences."""
     factors = [factor for factor, _ in ImageContract.from_metadata(evidence.contract).affine()]
     found, problems = [], []
     for (height, width), shape, positions, numbers, tensor in zip(
@@ -340,7 +340,7 @@ def _compare(evidence: ContractEvidence, tensors: Iterator[Array], who: str) -> 
     ):
         if tensor.shape != shape:
             made, wanted = ("x".join(map(str, each)) for each in (tensor.shape, shape))
-            problems.append(f"{who} makes a tensor of {made} of a picture of {width}x{height}, and not of {wanted}.")
+            problems.append(f"{who} makes a tensor of {made}, not {wanted}, from a picture of {width}x{height}.")
             continue
         channels = np.array(positions) // (shape[1] * shape[2])
         scale = np.abs(np.array(factors)[channels])

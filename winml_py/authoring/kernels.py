@@ -1,8 +1,8 @@
-"""Scaling of pixels as nodes of a graph: what `imaging/resize.py` does with Pillow and OpenCV.
+"""Scaling of pixels as graph nodes, equivalent to Pillow and OpenCV in `imaging/resize.py`.
 
-The antialiased kernels are matrices of weights, computed in the graph by Pillow's formula. `Resize` has no Lanczos, no
-box and no Hamming, and antialiases from operator set 18 on alone, to which most models would have to be converted.
-OpenCV's linear and cubic kernels are those of `Resize`.
+The antialiased kernels are matrices of weights, computed in the graph by Pillow's formula. `Resize` has no Lanczos,
+box or Hamming kernel, and only antialiases from operator set 18 on, to which most models would have to be converted.
+For OpenCV's linear and cubic kernels, `Resize` is used.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from ..errors import NotSupportedError
 
 
 def require_kernel(kernel: ImageKernel) -> None:
-    """Refuses a kernel that no graph can have: `AREA`, of which nothing here has the formula."""
+    """Refuses a kernel that no graph can have: `AREA`, whose formula is not implemented here."""
     is_known = kernel in _FILTERS or kernel is ImageKernel.NEAREST or KERNELS[kernel].resize_attributes is not None
     if not is_known:
         raise NotSupportedError(
             f"The kernel {kernel.name} cannot be built into a model.",
-            hint="State another one in the contract: ImageKernel.ANTIALIASED_BOX averages pixels, too.",
+            hint="Use another kernel: ImageKernel.ANTIALIASED_BOX also averages pixels.",
         )
 
 
 def scaled_planes(pixels: Expression, placement: Placement, kernel: ImageKernel) -> Expression:
-    """The part of a picture that is used, scaled.
+    """The used part of a picture, scaled.
 
-    Height x width x channels of uint8 become channels x height x width, whole levels from 0 to 255 in float32.
+    uint8 of height x width x channels becomes channels x height x width, integers from 0 to 255 in float32.
     """
     if kernel in _FILTERS:
         return _antialias(pixels, placement, kernel)
@@ -52,7 +52,7 @@ def _crop(pixels: Expression, placement: Placement) -> Expression:
 
 
 def planes_of(pixels: Expression) -> Expression:
-    """Height x width x channels of bytes as channels x height x width of float32."""
+    """Bytes of height x width x channels as float32 of channels x height x width."""
     return pixels.transpose(2, 0, 1).cast(np.float32)
 
 
@@ -65,9 +65,9 @@ def _nearest(pixels: Expression, placement: Placement) -> Expression:
 
 
 def _nearest_positions(side: Expression, scaled: Expression) -> Expression:
-    """The pixel that is nearest to the middle of each pixel of the result.
+    """The pixel nearest to the centre of each result pixel.
 
-    Pillow adds steps up, in float64; where a middle lies between two pixels, the errors of its sum decide.
+    Pillow adds steps up in float64; if a centre lies between two pixels, the rounding errors of its sum decide.
     """
     graph, step = side.graph, side / scaled
     steps = graph.where(graph.range(scaled).equals(0), step * 0.5, step)
@@ -79,15 +79,15 @@ def _resize(pixels: Expression, placement: Placement, kernel: ImageKernel) -> Ex
     graph, (height, width) = pixels.graph, placement.scaled
     planes = planes_of(_crop(pixels, placement)).unsqueeze(0)
     size, attributes = graph.vector(1, planes.size(1), height, width), KERNELS[kernel].resize_attributes or {}
-    scaled = graph.node("Resize", planes, None, None, size, dtype=np.float32, **attributes)  # at half_pixel by default
+    scaled = graph.node("Resize", planes, None, None, size, dtype=np.float32, **attributes)  # half_pixel by default
     return scaled.to_levels().reshape(-1, height, width)
 
 
 def _antialias(pixels: Expression, placement: Placement, kernel: ImageKernel) -> Expression:
-    """The width is scaled before the height, as by Pillow before version 13, and bytes are rounded after each."""
+    """Scales the width before the height, like Pillow before version 13, and rounds to bytes after each."""
     height, width = map(pixels.graph.as_expression, placement.scaled)
     planes = _crop(pixels, placement).transpose(2, 0, 1)
-    # two quick steps: without a Reshape between them, ONNX Runtime makes one of both, which takes ten times as long
+    # Two quick steps: without a Reshape between them, ONNX Runtime merges them into one that takes ten times as long.
     planes = planes.reshape(pixels.size(2), placement.part.height, placement.part.width)
     rows = _scale_rows(planes.transpose(0, 2, 1), width, kernel).transpose(0, 2, 1)
     return _scale_rows(rows, height, kernel)
@@ -96,8 +96,8 @@ def _antialias(pixels: Expression, placement: Placement, kernel: ImageKernel) ->
 def _scale_rows(planes: Expression, scaled: Expression, kernel: ImageKernel) -> Expression:
     """Scales the second axis of channels x rows x columns of whole levels.
 
-    A few rows of the result are made at once, of those rows that any of them sees: one matrix for all would be nearly
-    all zeros, and take twenty times as long.
+    Each step makes a few result rows from the source rows that they use: one matrix for all would be nearly all zeros,
+    and take twenty times as long.
     """
     graph, side = planes.graph, planes.size(1)
     scale, tiles = side / scaled, (scaled + (_TILE - 1)) // _TILE
@@ -118,9 +118,9 @@ _TILE = 16
 
 
 def _weights(positions: Expression, centres: Expression, scale: Expression, kernel: ImageKernel) -> Expression:
-    """What pixels at these positions give to results with these centres, float32.
+    """The weights of pixels at these positions for results with these centres, float32.
 
-    Pillow computes them in float64; a box's edge lies between two pixels often, and a rounding would move it.
+    Pillow computes them in float64: a box's edge often lies between two pixels, and rounding would move it.
     """
     graph, (support, weight_at) = positions.graph, _FILTERS[kernel]
     stretch, pixels = scale.at_least(1.0), positions.cast(np.float64)
@@ -144,7 +144,7 @@ def _cubic(x: Expression) -> Expression:
 
 
 def _hamming(x: Expression) -> Expression:
-    cosine = (x * math.pi + math.pi / 2).apply("Sin")  # before 1.29, ONNX Runtime has no Cos of float64
+    cosine = (x * math.pi + math.pi / 2).apply("Sin")  # before 1.29, ONNX Runtime has no float64 Cos
     return _sinc(x) * (cosine * 0.46 + 0.54)
 
 
@@ -165,17 +165,17 @@ _FILTERS = {
     ImageKernel.ANTIALIASED_LANCZOS: (3.0, _lanczos),
     ImageKernel.ANTIALIASED_LINEAR: (1.0, _linear),
 }
-"""For each antialiased kernel how far it reaches, and its weight at a distance from a pixel's middle."""
+"""The radius of each antialiased kernel, and its weight at a distance from a pixel's centre."""
 
 
-# From the bytes of a picture to a model's tensor, as nodes of a graph: what `imaging/tensorize.py` does.
+# From a picture's bytes to a model's tensor, as graph nodes equivalent to `imaging/tensorize.py`.
 
 
 _GRAY = BitmapPixelFormat.GRAY8
 
 
 class Preprocessing(NamedTuple):
-    """How pictures of a format become a tensor of a type; of its sides, height and width, None is free."""
+    """How pictures of a format become a tensor of a type; a height or width of None is free."""
 
     contract: ImageContract
     source: BitmapPixelFormat
@@ -183,21 +183,21 @@ class Preprocessing(NamedTuple):
     dtype: ScalarType
 
     def write(self, graph: GraphWriter, picture: str, tensor: str) -> Placement | None:
-        """Writes the nodes between two values; returns where the picture lies, None where it keeps its size."""
+        """Writes the nodes between two values; returns the picture's placement, None if it keeps its size."""
         pixels = Expression(graph, picture, np.uint8)
         layout = layout_of(self.source)
-        if self.contract.gray is ImageGray.LUMA and not layout.is_gray:  # before it is scaled: see `tensorize`
+        if self.contract.gray is ImageGray.LUMA and not layout.is_gray:  # before scaling: see `tensorize`
             weights = [weight for _, weight in sorted(zip(layout.rgb, LUMA_WEIGHTS, strict=True))]
             gray = (pixels.cast(np.float32).weighted_sum(weights, 2) + 0.5).apply("Floor").cast(np.uint8)
             return self._replace(source=_GRAY).write_pixels(graph, gray, tensor)
         return self.write_pixels(graph, pixels, tensor)
 
     def write_pixels(self, graph: GraphWriter, pixels: Expression, tensor: str) -> Placement | None:
-        """The same from a value that is height x width x channels of the source's format."""
+        """The same from a value of height x width x channels in the source's format."""
         placement = None
         (high, wide), scaling = self.sides, self.contract.scaling
         if scaling is not None or high is not None or wide is not None:
-            picture: Any = (pixels.size(0), pixels.size(1))  # which the rules take for numbers
+            picture: Any = (pixels.size(0), pixels.size(1))  # the rules use these as numbers
             region = BitmapBounds(0, 0, picture[1], picture[0])
             placement = place(region, picture, wide, high, self.contract.crop_mode, scaling)
         is_padded = placement is not None and placement.has_padding
@@ -230,13 +230,13 @@ class Preprocessing(NamedTuple):
         return planes.take(planes.graph.constant(order, np.int64), 0)
 
     def _pad(self, planes: Expression, placement: Placement) -> Expression:
-        """With the padding around it."""
+        """Adds the padding around the planes."""
         if not placement.has_padding:
             return planes
         (x, y, width, height), (high, wide) = placement.target, placement.tensor
         pads = planes.graph.vector(0, y, x, 0, high - height - y, wide - width - x)
         levels = pad_levels(self.contract)
-        # Pad has one number for all planes: the levels are taken away before it, and come back after it
+        # Pad has one number for all planes, so the levels are subtracted before it and added after it.
         used = levels[:1] if (len(set(self.contract.pad)) == 1) else levels
         colour = planes.graph.constant(np.reshape(used, (-1, 1, 1)), np.float32)
         return planes.graph.node("Pad", planes - colour, pads, dtype=np.float32) + colour
@@ -250,7 +250,7 @@ class Preprocessing(NamedTuple):
         elif is_luma:
             planes = (planes.weighted_sum(LUMA_WEIGHTS, 0) + 0.5).apply("Floor")
         elif self.contract.pixel_format is _GRAY:
-            # As Windows ML mixes gray: in float32, without what is after the point.
+            # Like Windows ML's gray: mixed in float32, then truncated to an integer.
             planes = planes.weighted_sum(GRAY_WEIGHTS, 0).apply("Floor")
         if (table == np.arange(256)).all():
             return planes.cast(self.dtype)
@@ -258,7 +258,7 @@ class Preprocessing(NamedTuple):
 
 
 def _table(contract: ImageContract, dtype: ScalarType) -> Array:
-    """The number for each level of each channel: channels x 256, as `tensorize` makes them."""
+    """The number for each level of each channel, as in `tensorize`: channels x 256."""
     is_computed = dtype is np.float32 and (contract.mean or contract.std) and contract.layout is TensorLayout.NCHW
     if not is_computed:
         return contract.numbers(np.dtype(dtype))
@@ -272,7 +272,7 @@ def _table(contract: ImageContract, dtype: ScalarType) -> Array:
 
 
 def _look_up(planes: Expression, table: Array, dtype: ScalarType) -> Expression:
-    """The numbers of a table for levels: exact whatever the arithmetic of the runtime is."""
+    """Looks up levels in a table of numbers: exact in any arithmetic of the runtime."""
     graph, positions = planes.graph, planes.cast(np.int32)
     if (table == table[:1]).all():
         return graph.constant(table[0], dtype).take(positions, 0)

@@ -1,6 +1,6 @@
-"""Known answers: small samples in a model's metadata, with what the model gives for them, to check on any machine.
+"""Known answers: small samples in a model's metadata, with the model's results, to check on any machine.
 
-What is written here is numbers alone: where an output has millions, some positions and two statistics stand for all.
+Only numbers are stored: for an output with millions, some positions and two statistics represent it.
 `winml_py.authoring.write_samples` writes them.
 """
 
@@ -24,32 +24,32 @@ from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError
 
 KEY = "winml_py.samples"
-"""Of the metadata: the samples, in JSON."""
+"""The metadata key of the samples, which are JSON."""
 
 VERSION = 1
 LARGEST = 1 << 16
-"""Characters of all samples of a model, at most."""
+"""The most characters of all samples of a model."""
 
 PNG_BEGINNING, PNG_SIZE = b"\x89PNG\r\n\x1a\n", slice(16, 24)
 MOST = 8
-"""Samples of a model."""
+"""The most samples of a model."""
 
 MAX_PIXELS = 1 << 22
 MAX_NUMBERS = 1 << 24
-"""Of an input that is made up: a stranger's file may ask for any size."""
+"""The most numbers of a generated input: a foreign file may ask for any size."""
 
 MAX_DIMENSIONS, LONGEST_SIDE, LONGEST_TEXT = 32, 1 << 40, 1000
 SMALLEST = 1e-30
-"""The least magnitude that differences are shares of."""
+"""The smallest magnitude that differences are relative to."""
 
 LARGEST_LEAD = 2.0
-"""From the lowest to the highest number of the largest magnitude."""
+"""The range of float magnitudes that are stored."""
 
 
 @dataclass(frozen=True)
 class KnownInput:
-    """A value of one input: a picture (`png`, its bytes), an array, a map (`entries`), or a value that is made up, the
-    same on every machine, of a `seed`, a `shape` (of a picture height and width) and a `dtype` ("picture" for a
+    """A value of one input: a picture (`png`, its bytes), an array, a map (`entries`), or a generated value, the same
+    on every machine, with a `seed`, a `shape` (for a picture height and width) and a `dtype` ("picture" for a
     picture).
     """
 
@@ -62,11 +62,11 @@ class KnownInput:
 
     @classmethod
     def from_json(cls, facts: Facts) -> KnownInput:
-        """Reads what `to_json` wrote; whatever is wrong with it raises one of Python's errors."""
+        """Reads the output of `to_json`; raises one of Python's errors if it is invalid."""
         if "png" in facts:
             png = base64.b64decode(facts["png"], validate=True)
             if not png.startswith(PNG_BEGINNING) or len(png) < PNG_SIZE.stop:
-                raise ValueError("a picture that is no PNG")
+                raise ValueError("a picture that is not a PNG")
             return cls(png=png)
         if "map" in facts:
             return cls(entries=dict(facts["map"]))
@@ -81,7 +81,7 @@ class KnownInput:
         seed, dtype = int(facts["seed"]), str(facts["dtype"])
         is_picture = len(shape) == 2 and min(shape) >= 1 and math.prod(shape) <= MAX_PIXELS
         if not 0 <= seed < 1 << 32 or (dtype == "picture" and not is_picture):
-            raise ValueError("a value that cannot be made up")
+            raise ValueError("a value that cannot be generated")
         return cls(seed=seed, shape=shape, dtype=dtype if dtype == "picture" else _dtype(dtype).name)
 
     def to_json(self) -> Facts:
@@ -99,19 +99,19 @@ class KnownInput:
         return facts | {"dtype": self.array.dtype.name, "bytes": base64.b64encode(little.tobytes()).decode()}
 
     def value(self) -> Any:
-        """What is bound."""
+        """The value to bind."""
         if self.png is not None:
             return ImageFeatureValue.load(self.png, max_pixels=MAX_PIXELS)
         if self.entries is not None:
             return dict(self.entries)
         if self.array is not None:
             return self.array
-        rng = np.random.RandomState(self.seed)  # whose numbers never change from version to version of numpy
+        rng = np.random.RandomState(self.seed)  # its numbers are the same in every version of numpy
         if self.dtype == "picture":
             return ImageFeatureValue.from_array(noise(rng, *self.shape), BitmapPixelFormat.RGB8)
         if np.dtype(self.dtype).kind != "f":
-            return np.zeros(self.shape, self.dtype)  # they may be ids, of which others may not exist
-        # Even numbers of a variance of one: the others of numpy depend on the logarithm of the system's library.
+            return np.zeros(self.shape, self.dtype)  # they may be ids, and other ids may not exist
+        # Uniform numbers with a variance of one: numpy's normal numbers depend on the system library's logarithm.
         return ((rng.random_sample(self.shape) - 0.5) * math.sqrt(12)).astype(self.dtype)
 
     def __str__(self) -> str:
@@ -124,15 +124,15 @@ class KnownInput:
             words = "texts" if self.array.dtype == object else self.array.dtype.name
             return f"{words} of {'x'.join(map(str, self.array.shape)) or '1'}"
         if self.dtype == "picture":
-            return f"a made-up picture of {self.shape[1]}x{self.shape[0]}"
-        return f"made-up {self.dtype} of {'x'.join(map(str, self.shape)) or '1'}"
+            return f"an example picture of {self.shape[1]}x{self.shape[0]}"
+        return f"example {self.dtype} of {'x'.join(map(str, self.shape)) or '1'}"
 
 
 def noise(rng: np.random.RandomState, height: int, width: int) -> Pixels:
     """A picture of noise of three scales, the same on every machine; height x width x 3."""
     total = np.zeros((height, width, 3), np.int64)
     for step in (1, 3, 9):
-        # Bytes: whole numbers of a system's own size would be others on other systems.
+        # Bytes: integers of the system's default size would differ between systems.
         rough = rng.randint(0, 256, (height // step + 1, width // step + 1, 3), np.uint8)
         total += rough.repeat(step, axis=0).repeat(step, axis=1)[:height, :width]
     return (24 + total * 208 // 765).astype(np.uint8)
@@ -140,19 +140,19 @@ def noise(rng: np.random.RandomState, height: int, width: int) -> Pixels:
 
 @dataclass(frozen=True)
 class KnownOutput:
-    """What stands at some positions of an output.
+    """The numbers at some positions of an output.
 
     Attributes:
-        name: the output's; of a list or a map, with the place in it.
+        name: the output's name; for an element of a list or a map, with its position or key.
         shape: its sizes.
-        kind: "float"; "byte" for whole numbers of eight bits, which may be one off; or "exact".
+        kind: "float"; "byte" for 8-bit integers, which may be one off; or "exact".
         positions: in the flattened output.
-        values: what stands there.
-        scales: the largest magnitude in the channel of each position: differences are shares of it.
-        mean: of all numbers that are finite; and of their magnitudes: a changed sign shows in one of them.
-        tolerance: the largest share that is right for float32.
-        best: the class with the highest score, where the output is a row of scores; else -1.
-        lead: by how much it leads, as a share of the largest magnitude; 0 where a gray level gives another class.
+        values: the values there.
+        scales: the largest magnitude in the channel of each position, which differences are relative to.
+        mean: of all finite numbers; and of their magnitudes: one of the two shows a changed sign.
+        tolerance: the largest relative difference that is right for float32.
+        best: the class with the highest score, if the output is a row of scores; else -1.
+        lead: by how much it leads, relative to the largest magnitude; 0 if a gray level changes the best class.
     """
 
     name: str
@@ -168,7 +168,7 @@ class KnownOutput:
 
     @classmethod
     def from_json(cls, facts: Facts) -> KnownOutput:
-        """Reads what `to_json` wrote; whatever is wrong with it raises one of Python's errors."""
+        """Reads the output of `to_json`; raises one of Python's errors if it is invalid."""
         known = cls(
             str(facts["name"]),
             _shape(facts["shape"]),
@@ -188,12 +188,12 @@ class KnownOutput:
         if known.kind not in ("float", "byte", "exact") or len(counts) > 1:
             raise ValueError("no output")
         if not all(0 <= position < size for position in known.positions) or not known.best < max(1, size):
-            raise ValueError("positions outside of the output")
+            raise ValueError("positions outside the output")
         if bool(size) is not bool(known.positions) or not all(map(math.isfinite, known.mean)):
-            raise ValueError("an output of which nothing is known")
+            raise ValueError("an output without stored values")
         are_shares = 0 <= known.tolerance <= 1 and 0 <= known.lead <= LARGEST_LEAD
         if not (are_shares and all(SMALLEST <= scale < math.inf for scale in known.scales)):
-            raise ValueError("numbers that are none")
+            raise ValueError("invalid numbers")
         return known
 
     def to_json(self) -> Facts:
@@ -202,38 +202,38 @@ class KnownOutput:
         return {**vars(self), "values": values}
 
     def compare(self, came: Array, floor: float) -> tuple[float, str]:
-        """How far an output is from this one: the largest difference, as a share, and what is wrong with it, or "". The
+        """The largest relative difference of an output from this one, and the problem, or "". The
         tolerance is at least `floor`.
         """
         if came.shape != self.shape:
             made, wanted = ("x".join(map(str, shape)) or "one number" for shape in (came.shape, self.shape))
-            return math.inf, f"{self.name} is {made}, and not {wanted}"
+            return math.inf, f"{self.name} is {made}, not {wanted}"
         found = came.reshape(-1)[list(self.positions)]
         if (came.dtype.kind == "f") is not (self.kind == "float"):
-            return math.inf, f"{self.name} is of another type: {came.dtype.name}"
+            return math.inf, f"{self.name} has another type: {came.dtype.name}"
         if self.kind != "float":
             wrong = [pair for pair in zip(self.values, found.tolist(), strict=True) if not self._is_equal(*pair)]
-            told = f"{self.name}: {wrong[0][1]!r} and not {wrong[0][0]!r}" if wrong else ""
+            told = f"{self.name}: {wrong[0][1]!r}, not {wrong[0][0]!r}" if wrong else ""
             return (math.inf if wrong else 0.0), told + (f", and {len(wrong) - 1} more" if len(wrong) > 1 else "")
         error = self._error(found.astype(np.float64), came)
         tolerance = max(self.tolerance, floor)
         if math.isinf(error) or (self.best >= 0 and not best_of(came, 1)):
-            return math.inf, f"{self.name}: NaN or infinity, and numbers were there; or the other way round"
+            return math.inf, f"{self.name}: NaN or infinity instead of numbers, or the reverse"
         changed = self._changed_best(came)
         if error > tolerance:
-            told = f"{self.name}: {error:.2%} away, as a share of its largest numbers, and {tolerance:.2%} is allowed"
+            told = f"{self.name}: differs by {error:.2%} of its largest numbers; {tolerance:.2%} is allowed"
             return error, f"{told}; {changed}" if changed else told
-        # Of a long row most numbers are not kept: the new best class may be one of those.
+        # Most numbers of a long row are not stored: the new best class may be one of those.
         return error, f"{self.name}: {changed}" if changed and self.lead >= tolerance else ""
 
     def note(self, came: Array, floor: float) -> str:
-        """What to say of an output that `compare` finds right: that another class is the best, or ""."""
+        """A note on an output that `compare` accepts: that another class is the best, or ""."""
         changed, allowed = self._changed_best(came), max(self.tolerance, floor)
-        return f"{self.name}: {changed}; it led by {self.lead:.2%}, and {allowed:.2%} is allowed" if changed else ""
+        return f"{self.name}: {changed}; it led by {self.lead:.2%}, within the {allowed:.2%} allowed" if changed else ""
 
     def _changed_best(self, came: Array) -> str:
         best = int(came.argmax()) if self.best >= 0 else self.best
-        return "" if best == self.best else f"the best class was {self.best} and is {best}"
+        return "" if best == self.best else f"the best class was {self.best}, now {best}"
 
     def _is_equal(self, known: object, came: object) -> bool:
         if self.kind == "byte" and isinstance(known, (int, float)) and isinstance(came, int):
@@ -253,7 +253,7 @@ class KnownOutput:
 
 
 def leader_of(array: Array) -> tuple[int, float]:
-    """The best class of a row of scores, and its lead as a share of the largest magnitude; -1 and 0 without a row."""
+    """The best class of a row of scores, and its lead relative to the largest magnitude; -1 and 0 if not a row."""
     best = best_of(array, 2)
     finite = array[np.isfinite(array)].astype(np.float64) if best else np.zeros(0)
     if not finite.size:
@@ -264,20 +264,20 @@ def leader_of(array: Array) -> tuple[int, float]:
 
 
 def means_of(array: Array) -> tuple[float, float]:
-    """The mean of the numbers that are finite, and of their magnitudes."""
+    """The mean of the finite numbers, and of their magnitudes."""
     finite = array[np.isfinite(array)].astype(np.float64)
     return (float(finite.mean()), float(np.abs(finite).mean())) if finite.size else (0.0, 0.0)
 
 
 @dataclass(frozen=True)
 class KnownAnswer:
-    """A sample, and what the model gives for it.
+    """A sample, and the model's answer for it.
 
     Attributes:
         inputs: a value for each input.
-        outputs: what is known of each output.
-        answer: the same in words: the best classes, or the objects that were found.
-        contract: the metadata of the contract that pictures were bound by; None where nobody noted it.
+        outputs: the stored numbers of each output.
+        answer: the answer as text: the best classes, or the objects found.
+        contract: the metadata of the contract that pictures were bound by; None if not recorded.
     """
 
     inputs: Mapping[str, KnownInput]
@@ -291,22 +291,22 @@ class KnownAnswer:
 
 
 def read_answers(metadata: Mapping[str, str]) -> tuple[KnownAnswer, ...]:
-    """The samples that a model carries; InvalidArgumentError where they cannot be read, or are of a later version."""
+    """A model's samples; InvalidArgumentError if they cannot be read, or have a later version."""
     text = metadata.get(KEY)
     if text is None:
         return ()
     try:
         if len(text) > LARGEST:
-            raise ValueError(f"they have {len(text):,} characters, and {LARGEST:,} are allowed")
+            raise ValueError(f"expected at most {LARGEST:,} characters, got {len(text):,}")
         facts = json.loads(text)
         if facts["version"] != VERSION:
-            raise ValueError(f"they are of version {facts['version']!r}, and this package reads {VERSION}")
+            raise ValueError(f"expected version {VERSION}, got {facts['version']!r}")
         if len(facts["samples"]) > MOST:
-            raise ValueError(f"they are {len(facts['samples'])}, and {MOST} are allowed")
+            raise ValueError(f"expected at most {MOST}, got {len(facts['samples'])}")
         return tuple(_read_answer(one) for one in facts["samples"])
     except (ArithmeticError, AttributeError, KeyError, IndexError, RecursionError, TypeError, ValueError) as error:
         raise InvalidArgumentError(
-            f"The model's samples cannot be read: {type(error).__name__}: {error}.", hint=f"They stand under {KEY}."
+            f"The model's samples cannot be read: {type(error).__name__}: {error}.", hint=f"Check the key {KEY}."
         ) from error
 
 
@@ -323,7 +323,7 @@ def _read_answer(facts: Facts) -> KnownAnswer:
 
 
 def answers_to_metadata(answers: Sequence[KnownAnswer]) -> dict[str, str]:
-    """The entry of the metadata that states samples; InvalidArgumentError where they are too large."""
+    """The metadata entry with the samples; InvalidArgumentError if they are too large."""
     if not answers:
         return {}
     samples = [
@@ -338,32 +338,32 @@ def answers_to_metadata(answers: Sequence[KnownAnswer]) -> dict[str, str]:
     text = json.dumps({"version": VERSION, "samples": samples}, separators=(",", ":"))
     if len(text) > LARGEST:
         raise InvalidArgumentError(
-            f"The samples would take {len(text):,} characters of the model's metadata, and {LARGEST:,} are allowed.",
-            hint="Name fewer of them, or smaller arrays.",
+            f"The samples take {len(text):,} characters of the model's metadata; at most {LARGEST:,} are allowed.",
+            hint="Use fewer samples, or smaller arrays.",
         )
-    read_answers({KEY: text})  # what cannot be read again is not written
+    read_answers({KEY: text})  # refuses to write samples that cannot be read
     return {KEY: text}
 
 
 def _shape(sizes: object) -> tuple[int, ...]:
-    """Sizes of an array; a TypeError or ValueError where they are none."""
+    """The sizes of an array; raises TypeError or ValueError if they are invalid."""
     if not isinstance(sizes, list) or len(sizes) > MAX_DIMENSIONS:
-        raise ValueError("a shape that is none")
+        raise ValueError("an invalid shape")
     shape = tuple(int(size) for size in sizes)
     if not all(0 <= size <= LONGEST_SIDE for size in shape):
-        raise ValueError("a size that is none")
+        raise ValueError("an invalid size")
     return shape
 
 
 def _value(value: object) -> object:
-    """A number, a truth or a text of an output; a ValueError where it is none."""
+    """A number, boolean or text of an output; raises ValueError for others."""
     if isinstance(value, str) and len(value) <= LONGEST_TEXT:
         return value
     if isinstance(value, (bool, int, float)) and abs(value) <= 1 << 64:
         return value
     if isinstance(value, float) and math.isfinite(value):
         return value
-    raise ValueError("a value that is none")
+    raise ValueError("an invalid value")
 
 
 _TYPES = {"bool", "float16", "float32", "float64"} | {
@@ -372,7 +372,7 @@ _TYPES = {"bool", "float16", "float32", "float64"} | {
 
 
 def _dtype(name: object) -> np.dtype[Any]:
-    """A type of numbers by its name, little end first; a ValueError where it is none."""
-    if name not in _TYPES:  # numpy would read other texts as records, and as Python
-        raise ValueError("a type that is none")
+    """A numeric type by its name, little-endian; raises ValueError if it is unknown."""
+    if name not in _TYPES:  # numpy would parse other texts as records, or as Python
+        raise ValueError("an invalid type")
     return np.dtype(str(name)).newbyteorder("<")

@@ -1,4 +1,4 @@
-"""Writing an image contract into a model: into its metadata, or as nodes of its graph."""
+"""Writing an image contract into a model, as metadata or as graph nodes."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ def write_contract(
     contract: ImageContract | LearnedContract,
     inputs: Iterable[str] = (),
 ) -> None:
-    """Writes a copy of a model whose metadata state a contract, and whose inputs are denoted images.
+    """Writes a copy of a model with a contract in its metadata, and with inputs denoted as images.
 
-    The file appears whole or not at all, and may be the source itself. Weights in external files stay where they are.
+    The file appears complete or not at all, and may replace the source. External weights stay where they are.
 
     Args:
         source: the path of the model.
-        destination: the path of the copy; in the source's folder, where the model has external data.
-        contract: how pictures become its tensors; of all its images, as the metadata are the model's. What
-            `learn_contract` gave is written with its evidence, which `check_contract` checks.
+        destination: the path of the copy; in the source's folder if the model has external data.
+        contract: how pictures become its tensors; for all its images, because metadata belong to the whole model. A
+            `LearnedContract` is written with its evidence, which `check_contract` checks.
         inputs: the inputs that are images; by default those whose shape fits the contract.
 
     Raises:
-        ModelNotFoundError: there is no such file.
+        ModelNotFoundError: the file does not exist.
         CorruptModelError: it is not an ONNX model.
         InvalidArgumentError: no input fits, or a named one does not.
-        StorageNotFoundError: there is no folder to write to.
+        StorageNotFoundError: the folder does not exist.
         StorageAccessError: the file cannot be written.
 
     Example:
@@ -85,7 +85,7 @@ def _replace_metadata(model: onnx.ModelProto, removed: Collection[str], added: M
     helper.set_model_props(model, left | dict(added))
 
 
-# The contract as nodes: the model takes pictures as they are, in any ONNX runtime.
+# The contract as nodes: the model takes unprocessed pictures, in any ONNX runtime.
 
 
 def build_in(
@@ -99,33 +99,33 @@ def build_in(
     suppress: bool = False,
     force: bool = False,
 ) -> None:
-    """Writes a copy of a model that takes pictures as they are, in any ONNX runtime.
+    """Writes a copy of a model that takes unprocessed pictures, in any ONNX runtime.
 
-    The inputs keep their names, and become uint8 of height x width x channels, one picture of any size. Nodes of ONNX's
-    own operators crop, scale, order and normalise it, as `bind` does. The file appears whole or not at all.
+    The inputs keep their names, and become uint8 of height x width x channels, one picture of any size. ONNX's own
+    operators crop, scale, order and normalise it, like `bind`. The file appears complete or not at all.
 
     Args:
         source: the path of the model.
-        destination: the path of the copy; in the source's folder, where the model has external data.
-        contract: how pictures become its tensors; by default what the model itself states for each of its images.
+        destination: the path of the copy; in the source's folder if the model has external data.
+        contract: how pictures become its tensors; by default the model's own contract for each of its images.
         inputs: the inputs that become pictures; by default all images, or all that the contract fits.
-        pictures: their format: `RGB8` for those of Pillow, `BGR8` for those of OpenCV, `RGBA8`, `BGRA8`, or `GRAY8`,
+        pictures: their format: `RGB8` as in Pillow, `BGR8` as in OpenCV, `RGBA8`, `BGRA8`, or `GRAY8`,
             which has one channel.
-        labels: the names of the classes. The model gets the outputs `top_labels` and `top_scores`: the five likeliest
-            classes, the best first; the scores are the model's own.
-        suppress: for a detector with Ultralytics' output, 1 x (4 + classes) x places. It gets the outputs `boxes`
+        labels: the class names. The model gets the outputs `top_labels` and `top_scores`: the five likeliest
+            classes, best first; the scores are the model's own.
+        suppress: for a detector with Ultralytics' output, 1 x (4 + classes) x candidates. It gets the outputs `boxes`
             (left, top, right and bottom in pixels of the picture), `box_scores`, `box_classes` and `box_labels`, after
-            suppression as by Ultralytics' predictor; the labels are those that are given, or that the model states.
-        force: whether the new model may take the place of the old one.
+            suppression as in Ultralytics' predictor; the labels are the given ones, or the model's.
+        force: whether the new model may replace the old one.
 
     Raises:
-        ModelNotFoundError: there is no such file.
+        ModelNotFoundError: the file does not exist.
         CorruptModelError: it is not an ONNX model.
-        InvalidArgumentError: no input is an image, or a named one is not; the format is none of these; the labels are
-            not as many as the scores.
-        NotSupportedError: the kernel is `AREA`; the batch is fixed to more than one; the model cannot be brought to
-            operator set 13; its output is not one to suppress boxes in.
-        StorageNotFoundError: there is no folder to write to.
+        InvalidArgumentError: no input is an image, or a named one is not; the format is not one of these; the number of
+            labels differs from that of the scores.
+        NotSupportedError: the kernel is `AREA`; the batch is fixed to more than one; the model cannot be converted to
+            operator set 13; its output does not allow suppression.
+        StorageNotFoundError: the folder does not exist.
         StorageAccessError: the file cannot be written.
 
     Example:
@@ -140,10 +140,10 @@ def build_in(
     """
     if pictures not in INTERLEAVED_FORMATS:
         raise InvalidArgumentError(
-            f"The pictures of a built-in contract cannot be {pictures!r}.",
+            f"A built-in contract cannot take {pictures!r} pictures.",
             hint=f"Use one of {', '.join(known.name for known in INTERLEAVED_FORMATS)}.",
         )
-    # The model is loaded first: what it refuses of a contract, in its own words, must not cost a read of its weights.
+    # Loads the model first, which may refuse the contract in its own words before the weights are read.
     loaded = LearningModel.load_from_file_path(source)
     images = _images(loaded, contract, set(inputs))
     steps = {image.name: _preprocessing(image, pictures) for image in images}
@@ -158,17 +158,17 @@ def build_in(
         names = names or loaded.labels
         if len(placements) > 1 or not names:
             raise InvalidArgumentError(
-                f"Suppression needs the names of the classes and one picture: here are {len(names)} names and "
+                f"Suppression needs class names and one picture, got {len(names)} names and "
                 f"{len(placements)} pictures.",
-                hint="State labels=[...], or --labels, and one input.",
+                hint="Pass labels=[...] (or --labels) and one input.",
             )
         add_boxes(model, names, *placements.popitem())
     elif names:
         add_labels(model, names)
-    outdated = [evidence.KEY, known_answers.KEY]  # of pictures, which an input takes no more
+    outdated = [evidence.KEY, known_answers.KEY]  # about pictures, which an input no longer takes
     features = (*model.graph.input, *model.graph.output)
     if not any(getattr(part, "denotation", "") == "IMAGE" for each in features for part in messages(each.type)):
-        outdated += METADATA_KEYS  # they stay while they describe another image
+        outdated += METADATA_KEYS  # kept if they describe another image
     _replace_metadata(model, outdated, {})
     write_whole(destination, model.SerializeToString())
 
@@ -187,14 +187,14 @@ def _images(model: LearningModel, contract: ImageContract | None, names: set[str
     if unknown or not images:
         what = f"The input {', '.join(sorted(unknown))} is not" if unknown else "No input of the model is"
         raise InvalidArgumentError(
-            f"{what} an image that the model states a contract for.",
+            f"{what} an image with a contract in the model.",
             hint="State the contract: build_in(source, destination, ImageContract.imagenet()), or --from.",
         )
     images = [image for image in images if image.name in (names or {image.name})]
     for image in images:
         if not image.fits(image.contract):
             raise InvalidArgumentError(
-                f"The input {image.name} is {image.expects()}, and its contract is of "
+                f"The input {image.name} is {image.expects()}, but its contract is for "
                 f"{image.contract.pixel_format.name} pictures in {image.contract.layout.name}.",
                 hint="State another contract.",
             )
@@ -202,11 +202,11 @@ def _images(model: LearningModel, contract: ImageContract | None, names: set[str
 
 
 def _preprocessing(image: ImageFeatureDescriptor, pictures: BitmapPixelFormat) -> Preprocessing:
-    """What becomes of the pictures of an input."""
+    """The preprocessing of an input's pictures."""
     contract = image.contract
     if image.shape[0] not in (1, -1):
         raise NotSupportedError(
-            f"The input {image.name} takes {image.shape[0]} pictures at once, and a built-in contract takes one.",
+            f"The input {image.name} takes {image.shape[0]} pictures at once, but a built-in contract takes one.",
             hint="Export the model with a batch of 1, or of any size.",
         )
     require_kernel(contract.kernel)
@@ -214,11 +214,11 @@ def _preprocessing(image: ImageFeatureDescriptor, pictures: BitmapPixelFormat) -
     return Preprocessing(contract, pictures, sides, TENSOR_CLASSES[image.tensor_kind].dtype.type)
 
 
-# Bringing a model to the operator set that built-in nodes need.
+# Converting a model to the operator set that built-in nodes need.
 
 
 def _upgrade_opset(version: int, model: onnx.ModelProto) -> None:
-    """Converts a model in place where its operator set is older; others stay as they are."""
+    """Converts a model in place if its operator set is older."""
     from onnx import GraphProto, helper
 
     imported = [opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")]

@@ -1,4 +1,4 @@
-"""Writing samples into a model's metadata: small inputs, and the answers that the model gives for them."""
+"""Writing samples into a model's metadata: small inputs, with the model's answers."""
 
 from __future__ import annotations
 
@@ -51,46 +51,46 @@ if TYPE_CHECKING:
 Sample = str | os.PathLike[str] | Mapping[str, object]
 
 PICTURE_BYTES = 32_000
-"""Of a picture's PNG, at most; where there are several samples, they share `ALL_PICTURES`."""
+"""The most bytes of a picture's PNG; several samples share `ALL_PICTURES`."""
 
 ALL_PICTURES = 42_000
 NUMBERS = 40
-"""So many numbers of an output are kept; of a model with many outputs, fewer."""
+"""How many numbers of an output are stored; fewer for a model with many outputs."""
 
 ALL_NUMBERS = 400
 NUDGED = 0.1
-"""The share of a picture's bytes that are moved by a level, to see how much that changes: machines that scale and
-decode differently are no farther apart."""
+"""The share of a picture's bytes that are moved by a level, to see how much that changes the outputs: this covers the
+differences in scaling and decoding between machines."""
 
 LOOSEST = 0.1
-"""The largest tolerance: an output that a level moves farther is no known answer."""
+"""The largest tolerance: an output that moves farther with a level has no known answer."""
 
 
 def write_samples(
     source: str | os.PathLike[str], destination: str | os.PathLike[str], samples: Iterable[Sample]
 ) -> tuple[KnownAnswer, ...]:
-    """Writes a copy of a model with small samples and the answers that ONNX Runtime gives for them on the CPU.
+    """Writes a copy of a model with small samples and ONNX Runtime's answers for them on the CPU.
 
-    `check_samples` evaluates them on any machine, device and engine. They take the place of those that the model
-    had; without any, it has none afterwards. What is named here is stored, and nothing else: a picture is scaled down
-    until its PNG has at most 32,000 bytes, without its EXIF data; arrays are stored whole.
+    `check_samples` evaluates them on any machine, device and engine. They replace the model's samples; an empty list
+    removes them. Only what is passed here is stored: a picture is scaled down until its PNG has at most 32,000 bytes,
+    without its EXIF data; arrays are stored whole.
 
-    A tenth of the picture's bytes is moved by a gray level, to see how far that moves each output: twice as far is its
+    A tenth of the picture's bytes is moved by a gray level, to see how far that moves each output: twice that is its
     tolerance, and at least 0.1 %. An output that moves by more than 5 %, or changes its shape, is not stored.
 
     Args:
         source: the path of the model.
-        destination: the path of the copy, which may be the source; in its folder, where the model has external data.
-        samples: for each sample a value for each input, by name, as `evaluate_features` takes them; or the path of a
-            picture or array, for a model of one input. Inputs that are left out are made up: pictures and floats of
-            noise, zeros of other types.
+        destination: the path of the copy, which may be the source; in its folder if the model has external data.
+        samples: for each sample a value for each input, by name, as in `evaluate_features`; or the path of a picture
+            or array, for a model with one input. Missing inputs get example values: noise for pictures and floats,
+            zeros for other types.
 
     Returns:
-        What was written.
+        The written samples.
 
     Raises:
-        InvalidArgumentError: there are more than eight samples, they do not fit, or no answer of the model can be
-            known: it is another one each time, or changes with a gray level.
+        InvalidArgumentError: there are more than eight samples, they do not fit, or the model has no stable answer: it
+            differs each time, or changes with a gray level.
         WinMLError: the model cannot be evaluated, or the file cannot be written.
 
     Example:
@@ -103,7 +103,7 @@ def write_samples(
         True
     """
     if isinstance(samples, (str, bytes, os.PathLike, Mapping)) or not isinstance(samples, Iterable):
-        raise InvalidArgumentError("The samples are a list, and one value came.", hint="Write [sample].")
+        raise InvalidArgumentError("Expected a list of samples, got one value.", hint="Write [sample].")
     require_folder(destination)
     answers = take_answers(LearningModel.load_from_file_path(source), list(samples))
     proto = read_for_copy(source, destination)
@@ -116,11 +116,9 @@ def write_samples(
 
 
 def take_answers(model: LearningModel, samples: Sequence[Sample]) -> tuple[KnownAnswer, ...]:
-    """Evaluates samples on the CPU; takes and raises what `write_samples` does."""
+    """Evaluates samples on the CPU; arguments and errors as in `write_samples`."""
     if len(samples) > MOST:
-        raise InvalidArgumentError(
-            f"A model carries at most {MOST} samples, and {len(samples)} came.", hint="Name fewer."
-        )
+        raise InvalidArgumentError(f"A model has at most {MOST} samples, got {len(samples)}.", hint="Pass fewer.")
     if not samples:
         return ()
     options = LearningModelSessionOptions()
@@ -136,12 +134,12 @@ def _inputs(model: LearningModel, sample: Sample, budget: int, seed: int) -> dic
         found = list(jobs(model, [os.fspath(sample)]))
         if len(found) != 1:
             raise InvalidArgumentError(
-                f"{os.fspath(sample)}: It stands for {len(found)} files.", hint="Name each of them."
+                f"{os.fspath(sample)}: It matches {len(found)} files.", hint="Name each of them."
             )
         sample = read(model, found[0][1])
     elif not isinstance(sample, Mapping):
         raise InvalidArgumentError(
-            f"A sample is the path of a picture, or values by the names of inputs; not {type_name(sample)}.",
+            f"Expected the path of a picture, or values by the names of inputs, got {type_name(sample)}.",
             hint='Write {"image": ImageFeatureValue.load(path)}.',
         )
     features = {feature.name: feature for feature in model.input_features}
@@ -162,7 +160,7 @@ def _known(feature: FeatureDescriptor, value: Any, budget: int) -> KnownInput:
         value = ImageFeatureValue.load(value)
     if isinstance(value, ImageFeatureValue):
         if len(value.video_frames) > 1:
-            raise InvalidArgumentError(f"A sample has one picture for {feature.name}, and a batch came.")
+            raise InvalidArgumentError(f"Expected one picture for {feature.name}, got a batch.")
         return KnownInput(png=small_png(value.video_frame.software_bitmap.to_pil(), budget))
     if isinstance(value, Mapping):
         plain = [[each.item() if isinstance(each, np.generic) else each for each in pair] for pair in value.items()]
@@ -172,16 +170,16 @@ def _known(feature: FeatureDescriptor, value: Any, budget: int) -> KnownInput:
         array = np.asarray(value) if to_numpy is None else np.asarray(to_numpy())
         if array.dtype.kind in "US":
             array = array.astype(object)
-        elif isinstance(feature, ShapedDescriptor) and not hasattr(value, "dtype"):  # numbers of Python are of any type
+        elif isinstance(feature, ShapedDescriptor) and not hasattr(value, "dtype"):  # Python numbers fit any type
             array = array.astype(TENSOR_CLASSES[feature.tensor_kind].dtype)
     except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise InvalidArgumentError(
-            f"A sample's value for {feature.name} is no array: {type(error).__name__}: {error}.",
-            hint=f"It takes {feature.expects()}.",
+            f"A sample's value for {feature.name} is not an array: {type(error).__name__}: {error}.",
+            hint=f"Expected {feature.expects()}.",
         ) from error
     if array.dtype.kind not in "fiubO":
         raise InvalidArgumentError(
-            f"A sample's value for {feature.name} is a picture, numbers, texts or a map; not {type_name(value)}."
+            f"Expected a picture, numbers, texts or a map for {feature.name}, got {type_name(value)}."
         )
     return KnownInput(array=np.ascontiguousarray(array).reshape(array.shape))
 
@@ -190,23 +188,23 @@ def _made_up(feature: FeatureDescriptor, seed: int) -> KnownInput:
     kind = getattr(feature, "tensor_kind", None)
     if not isinstance(feature, ShapedDescriptor) or kind is TensorKind.STRING or kind not in TENSOR_CLASSES:
         raise InvalidArgumentError(
-            f"Values of the input {feature.name} ({feature.expects()}) cannot be made up.",
+            f"The input {feature.name} ({feature.expects()}) has no example values.",
             hint=f"Name a file: {feature.name}=FILE.npy.",
         )
     shape = example_shape(feature).shape
     if math.prod(shape) > MAX_NUMBERS:
         raise InvalidArgumentError(
-            f"The input {feature.name} has {math.prod(shape):,} numbers; at most {MAX_NUMBERS:,} are made up.",
-            hint="Name a smaller sample.",
+            f"The input {feature.name} has {math.prod(shape):,} numbers; an example has at most {MAX_NUMBERS:,}.",
+            hint="Pass a smaller sample.",
         )
-    if isinstance(feature, ImageFeatureDescriptor) and shape[0] == 1:  # a batch of pictures is made up as numbers
+    if isinstance(feature, ImageFeatureDescriptor) and shape[0] == 1:  # examples for a batch of pictures are numbers
         _, *sides = feature.contract.axes()
         return KnownInput(seed=seed, shape=tuple(shape[axis] for axis in sides), dtype="picture")
     return KnownInput(seed=seed, shape=shape, dtype=TENSOR_CLASSES[feature.tensor_kind].dtype.name)
 
 
 def small_png(image: Image, budget: int) -> bytes:
-    """A picture as PNG, scaled down until it has so many bytes at most."""
+    """A picture as PNG, scaled down to at most this many bytes."""
     from PIL import Image as Pillow
 
     image = image.convert("L" if image.mode == "L" else "RGB")
@@ -221,15 +219,15 @@ def small_png(image: Image, budget: int) -> bytes:
         if file.tell() <= budget:
             return file.getvalue()
         if small.size == (1, 1):
-            raise InvalidArgumentError("There is no room for so many pictures.", hint="Name fewer inputs, or arrays.")
-        # A little less than what is too much: bytes go with the area, and small pictures have more of them a pixel.
+            raise InvalidArgumentError("There is no room for this many pictures.", hint="Pass fewer inputs, or arrays.")
+        # A little less than the ratio: bytes go with the area, and small pictures have more bytes per pixel.
         shrink = min(0.95, math.sqrt(budget / file.tell()))
         width, height = (max(1, int(side * shrink)) for side in small.size)
         small = image.resize((width, height), Pillow.Resampling.LANCZOS)
 
 
 def _take(session: LearningModelSession, inputs: dict[str, KnownInput]) -> KnownAnswer:
-    """Evaluates a sample: once, once more, and with inputs that are moved a little."""
+    """Evaluates a sample: twice unchanged, and once with slightly moved inputs."""
     values = {name: known.value() for name, known in inputs.items()}
     result = outputs_as_arrays(session, values)
     again = outputs_as_arrays(session, values)
@@ -241,11 +239,11 @@ def _take(session: LearningModelSession, inputs: dict[str, KnownInput]) -> Known
         known = _known_output(name, array, count)
         if name not in again or known.compare(again[name], FLOAT_TOLERANCE)[1]:
             raise InvalidArgumentError(
-                f"The model gives another {name} each time that it is evaluated: no answer of it can be known.",
+                f"The model gives another {name} in each evaluation, so it has no known answer.",
                 hint="Fix the seeds of its random operators.",
             )
         if known.kind == "float" and array.size and not np.isfinite(array).any():
-            left_out.append(name)  # what is NaN everywhere is right for every model that is broken
+            left_out.append(name)  # NaN everywhere would accept every broken model
             continue
         change = 2 * known.compare(moved[name], math.inf)[0] if name in moved else math.inf
         if known.kind == "float" and change <= LOOSEST:
@@ -257,10 +255,10 @@ def _take(session: LearningModelSession, inputs: dict[str, KnownInput]) -> Known
             left_out.append(name)
     if not outputs:
         raise InvalidArgumentError(
-            f"Of this sample no answer can be known: when its pixels change by a level, {' and '.join(left_out)} "
+            f"This sample has no known answer: when its pixels change by a level, {' and '.join(left_out)} "
             f"{'changes' if len(left_out) == 1 else 'change'} by more than {LOOSEST / 2:.0%} or in shape; or all of it "
             "is NaN or infinite.",
-            hint="Name another picture, one that the model was made for.",
+            hint="Use another picture, one that the model was made for.",
         )
     contract = stated_contract(session.model.input_features)
     stated = {} if contract is None else contract.to_metadata()
@@ -268,7 +266,7 @@ def _take(session: LearningModelSession, inputs: dict[str, KnownInput]) -> Known
 
 
 def _nudge(value: Any, rng: np.random.Generator) -> Any:
-    """A value as another machine may have it: pictures a level away here and there, floats in their last digits."""
+    """A value as another machine may have it: some pixels differ by a level, and floats in their last digits."""
     if isinstance(value, ImageFeatureValue):
         bitmap = value.video_frame.software_bitmap
         pixels = bitmap.to_numpy()
@@ -282,7 +280,7 @@ def _nudge(value: Any, rng: np.random.Generator) -> Any:
 
 
 def _known_output(name: str, array: Array, count: int) -> KnownOutput:
-    """What is kept of an output: its largest numbers, which are what it is asked for, and some others."""
+    """The stored part of an output: its largest numbers, which matter most, and some others."""
     flat = array.reshape(-1)
     is_float = array.dtype.kind == "f"
     kind = "float" if is_float else "byte" if array.dtype in (np.uint8, np.int8) else "exact"
@@ -291,11 +289,11 @@ def _known_output(name: str, array: Array, count: int) -> KnownOutput:
         largest = np.argsort(np.nan_to_num(-np.abs(flat.astype(np.float64)), nan=0.0), kind="stable")[: count // 4]
         chosen = np.concatenate([largest, chosen])[:count]
     positions = tuple(sorted({int(position) for position in chosen}))
-    # The nine digits that float32 has: more would only take space.
+    # The nine digits of a float32: more would only take space.
     values = tuple(float(f"{each:.9g}") if isinstance(each, float) else each for each in flat[list(positions)].tolist())
     if any(isinstance(value, str) and len(value) > LONGEST_TEXT for value in values):
         raise InvalidArgumentError(
-            f"The model gives texts of more than {LONGEST_TEXT:,} characters in {name}.", hint="Name another sample."
+            f"The model gives texts of more than {LONGEST_TEXT:,} characters in {name}.", hint="Use another sample."
         )
     if not is_float:
         return KnownOutput(name, array.shape, kind, positions, values)
@@ -308,7 +306,7 @@ def _known_output(name: str, array: Array, count: int) -> KnownOutput:
 
 
 def _scales(array: Array) -> Array:
-    """The largest magnitude in the channel of each number: boxes in pixels stand beside scores up to 1."""
+    """The largest magnitude in the channel of each number: boxes in pixels may be next to scores up to 1."""
     magnitudes = np.abs(np.where(np.isfinite(array), array, 0).astype(np.float64))
     largest = max(float(magnitudes.max(initial=0)), SMALLEST) if magnitudes.any() else 1.0
     axis = channel_axis(array.shape)
@@ -320,7 +318,7 @@ def _scales(array: Array) -> Array:
 
 
 def _words(session: LearningModelSession, values: Mapping[str, Any], result: Mapping[str, Array]) -> str:
-    """The answer as people say it: what was found in the picture, or the best classes."""
+    """The answer as text: the objects found, or the best classes."""
     model = session.model
     if any(isinstance(value, ImageFeatureValue) for value in values.values()):
         found = session.evaluate_features(values)
@@ -328,7 +326,7 @@ def _words(session: LearningModelSession, values: Mapping[str, Any], result: Map
             if len(found.placements) == 1 and may_be_detections(found, model.labels):
                 objects = [f"{one.label or one.index} {one.score:.2f}" for one in detections(found)]
                 return f"{len(objects)} found: {', '.join(objects[:5])}" if objects else "nothing found"
-        except WinMLError:  # it is no detector that we know; the numbers are known all the same
+        except WinMLError:  # an unknown kind of detector; the numbers are stored anyway
             pass
     for name, array in result.items():
         keys = result.get(f"{name}{KEYS}")

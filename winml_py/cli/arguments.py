@@ -1,4 +1,4 @@
-"""Arguments and options that several commands take: a word means the same in all of them."""
+"""Arguments and options that several commands share: a word means the same in all of them."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ CONTRACTS: dict[str, Callable[[], ImageContract]] = {
     "clip": ImageContract.clip,
     "windows": ImageContract,
 }
-"""The contracts that have names."""
+"""The named contracts."""
 
 _FORCE = "winml_py.force"
 
 _IN_FOLDERS = {"argument": (*PICTURES, ".onnx"), "option": (*PICTURES, "config.json")}
-"""The endings of the files that commands read in a folder, by what names the folder."""
+"""The extensions of the files that commands read in a folder, by the parameter that names the folder."""
 
 
 model_argument = click.argument("model", type=click.Path())
@@ -43,17 +43,17 @@ force_option = click.option(
     "--force",
     is_flag=True,
     expose_value=False,
-    help="Let the output take the place of an input.",
+    help="Allow the output to replace an input.",
     callback=lambda ctx, _, is_meant: ctx.meta.update({_FORCE: is_meant}),
 )
 labels_option = click.option(
     "--labels",
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
-    help="The classes: one a line, or a config.json.",
+    help="Class names, one per line, or a config.json.",
 )
-device_option = click.option("--device", default="cpu", metavar="NAME", help="cpu (default), gpu or a name.")
-engine_option = click.option("--engine", metavar="NAME", help="onnxruntime (default), auto, openvino.")
+device_option = click.option("--device", default="cpu", metavar="NAME", help="cpu (default), gpu, or a device name.")
+engine_option = click.option("--engine", metavar="NAME", help="onnxruntime (default), auto or openvino.")
 precision_option = click.option(
     "--precision",
     type=click.Choice(Precision, case_sensitive=False),
@@ -62,16 +62,16 @@ precision_option = click.option(
     help="auto (default), float32 or half.",
 )
 settings_option = click.option(
-    "--settings", type=click.Path(), default="", metavar="FILE", help="What `winml-py tune --output` wrote."
+    "--settings", type=click.Path(), default="", metavar="FILE", help="A file from `winml-py tune --output`."
 )
 
 
 class OutputOption(click.Option):
-    """The path of what a command writes."""
+    """The path of a command's output."""
 
 
 def output_option(words: str, option: str = "--output", metavar: str = "PATH", **settings: Any) -> Decorator:
-    """An option for what the command writes, which must not be a file that its line names (`require_unnamed`)."""
+    """An option for a command's output, which must not be a file named on the command line (`require_unnamed`)."""
     field = option.strip("-").replace("-", "_")
     add = click.option(option, field, type=click.Path(), cls=OutputOption, metavar=metavar, help=words, **settings)
 
@@ -88,17 +88,17 @@ def output_option(words: str, option: str = "--output", metavar: str = "PATH", *
 
 
 def require_unnamed(path: str, own: str = "") -> None:
-    """Refuses to write over a file that the command line names, by whatever path or link, unless it says --force.
+    """Refuses to overwrite a file that the command line names, by any path or link, unless --force is given.
 
-    Every parameter counts, whatever it is for: a word of the line that is the path of this file names it. Of other
-    outputs, it is enough that the path is the same: neither may be there yet.
+    Every parameter counts: an argument that is the path of this file names it. Other outputs are compared by path only:
+    neither file need exist yet.
 
     Args:
-        path: where the command is about to write.
-        own: the name of the parameter that says so; "" where the command has found the path by itself.
+        path: the file to write.
+        own: the name of the output's own parameter; "" if the command chose the path.
 
     Raises:
-        click.UsageError: the line names the file.
+        click.UsageError: the command line names the file.
     """
     ctx = click.get_current_context()
     if ctx.meta.get(_FORCE):
@@ -114,11 +114,11 @@ def require_unnamed(path: str, own: str = "") -> None:
         if is_named:
             who = f"{parameter.opts[0]} names this file" if isinstance(parameter, click.Option) else "This is an input"
             hint = ", or add --force to replace it" if _FORCE in ctx.meta else ""
-            raise click.UsageError(f"{path}: {who}, and the output would replace it. Name another{hint}.")
+            raise click.UsageError(f"{path}: {who}, and the output would overwrite it. Name another{hint}.")
 
 
 def _paths_in(value: object, endings: tuple[str, ...]) -> Iterator[str]:
-    """The files that the value of a parameter may name: FILE, NAME=FILE, FILE.py:name, those of a folder or pattern."""
+    """The files that a parameter's value may name: FILE, NAME=FILE, FILE.py:name, or those of a folder or pattern."""
     if isinstance(value, dict):
         value = tuple(value.values())
     if isinstance(value, tuple):
@@ -129,38 +129,38 @@ def _paths_in(value: object, endings: tuple[str, ...]) -> Iterator[str]:
             yield word
             place = word.rpartition(":")[0]  # of a function: file.py:name, or package.module:name
             yield place if place.endswith(".py") else f"{place.replace('.', os.sep)}.py"
-            with suppress(InvalidArgumentError, OSError):  # a folder without such files, or one that cannot be read
+            with suppress(InvalidArgumentError, OSError):  # the folder has no such files, or cannot be read
                 yield from files_in(word, "file", endings) if os.path.isdir(word) else files_of(word) or ()
 
 
 def require_one_engine(settings: str, engine: object, precision: Precision) -> None:
-    """Refuses an engine or a precision beside a file of settings, which names them.
+    """Refuses an engine or a precision together with a settings file, which states both.
 
     Raises:
-        click.UsageError: both came.
+        click.UsageError: both were given.
     """
     if settings and (engine or precision is not Precision.AUTO):
-        raise click.UsageError("--settings names engine and precision; leave --engine and --precision out.")
+        raise click.UsageError("--settings states the engine and the precision: omit --engine and --precision.")
 
 
 def pairs_option(option: str, field: str, **settings: Any) -> Decorator:
-    """An option NAME=VALUE that may come several times; the command is given a dictionary."""
+    """A repeatable option NAME=VALUE; the command receives a dictionary."""
 
     def pairs(_: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
         for text in texts:
             if "=" not in text:
-                raise click.BadParameter(f"{text}: write {parameter.metavar}.")
+                raise click.BadParameter(f"Expected {parameter.metavar}, got {text}.")
         return {name: value for name, _, value in (text.partition("=") for text in texts)}
 
     return click.option(option, field, multiple=True, callback=pairs, **settings)
 
 
 def find_contract(text: str) -> ImageContract:
-    """The contract that a word names, or a file states.
+    """The contract with this name, or from this file.
 
     Raises:
         click.UsageError: there is neither.
-        WinMLError: the file states none.
+        WinMLError: the file states no contract.
     """
     if text in CONTRACTS:
         return CONTRACTS[text]()
@@ -170,7 +170,7 @@ def find_contract(text: str) -> ImageContract:
 
 
 def contract_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--contract NAME`; the command is given a `contract`, or None."""
+    """`--contract NAME`; the command receives a `contract`, or None."""
 
     @click.option("--contract", metavar="NAME", help=f"{', '.join(CONTRACTS)} or a JSON file.")
     @wraps(command)
@@ -188,20 +188,20 @@ def _read_size(ctx: click.Context, _: click.Parameter, text: str | None) -> tupl
     except ValueError:
         height = width = 0
     if min(height, width) < 1:
-        raise click.UsageError(f"--size {text}: Write height and width: --size 224,224.", ctx)
+        raise click.UsageError(f"--size {text}: Expected height and width, as in --size 224,224.", ctx)
     return height, width
 
 
 def size_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--size H,W` and `--dim NAME=N`; the command is given `sizes`, which are stated of what a model leaves free."""
+    """`--size H,W` and `--dim NAME=N`; the command receives them as `sizes`, for the sizes that a model leaves free."""
 
-    @click.option("--size", metavar="H,W", callback=_read_size, help="Height and width, where the model has none.")
-    @pairs_option("--dim", "dimensions", metavar="NAME=N", help="The size of a free dimension; repeat.")
+    @click.option("--size", metavar="H,W", callback=_read_size, help="Height and width, if the model leaves them free.")
+    @pairs_option("--dim", "dimensions", metavar="NAME=N", help="The size of a free dimension; repeatable.")
     @wraps(command)
     def with_sizes(*args: object, size: tuple[int, int] | None, dimensions: dict[str, str], **options: object) -> Any:
         for name, number in dimensions.items():
             if not number.isdecimal() or int(number) < 1:
-                raise click.UsageError(f"--dim {name}={number}: Write a dimension and its size: --dim batch=4.")
+                raise click.UsageError(f"--dim {name}={number}: Expected a name and a size, as in --dim batch=4.")
         sizes = StatedSizes({name: int(number) for name, number in dimensions.items()}, size)
         return command(*args, sizes=sizes, **options)
 

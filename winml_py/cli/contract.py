@@ -1,4 +1,4 @@
-"""`winml-py contract`: say in a model's metadata how pictures become its tensors, or let its nodes do it."""
+"""`winml-py contract`: store an image contract in a model's metadata, or build the preprocessing in as nodes."""
 
 from __future__ import annotations
 
@@ -51,24 +51,24 @@ _FIELDS: dict[str, dict[str, Any]] = {
     name: {str(getattr(value, "name", value)).lower(): value for value in words.values()}
     for name, words in METADATA_FIELDS.values()
 }
-"""For each field of a contract its values, by their names in small letters; none where they are numbers."""
+"""The values of each contract field, by their lower-case names; empty if the values are numbers."""
 
 LEARN_SECONDS = 600.0
-"""So long a function may take, which is called some 140 times."""
+"""The time limit for learning from a function, which is called about 140 times."""
 
 
 @click.command()
 @model_argument
 @output_option("The model to write.", required=True)
 @force_option
-@click.option("--from", "source", metavar="NAME", help="imagenet, yolo, ..., or a config of Hugging Face's or timm's.")
-@pairs_option("--set", "fields", metavar="FIELD=VALUE", help="A field: pixel_format, mean, kernel, ...; repeat.")
-@click.option("--learn", metavar="FUNCTION", help="module:name or file.py:name, of the training.")
-@click.option("--sample", "samples", multiple=True, metavar="PICTURE", help='Store its answer; or "example"; repeat.')
-@click.option("--build-in", "is_built_in", is_flag=True, help="As nodes: OUTPUT takes bytes.")
-@click.option("--pictures", type=click.Choice(list(_PICTURES)), help="The order of bytes: --build-in, --learn.")
+@click.option("--from", "source", metavar="NAME", help="imagenet, yolo, ..., or a Hugging Face or timm config.")
+@pairs_option("--set", "fields", metavar="FIELD=VALUE", help="A field: pixel_format, mean, kernel, ...; repeatable.")
+@click.option("--learn", metavar="FUNCTION", help="The function: module:name or file.py:name.")
+@click.option("--sample", "samples", multiple=True, metavar="PICTURE", help='Store its answer, or "example".')
+@click.option("--build-in", "is_built_in", is_flag=True, help="Add nodes, so that OUTPUT takes bytes.")
+@click.option("--pictures", type=click.Choice(list(_PICTURES)), help="Byte order for --build-in and --learn.")
 @labels_option
-@click.option("--suppress", is_flag=True, help="With --build-in: suppressed boxes of YOLO.")
+@click.option("--suppress", is_flag=True, help="With --build-in: suppress YOLO's boxes.")
 @json_option
 def contract(
     model: str,
@@ -83,20 +83,20 @@ def contract(
     suppress: bool,
     as_json: bool,
 ) -> None:
-    """Write MODEL with an image contract: its inputs become images; with --build-in, they take bytes.
+    """Write MODEL with an image contract: its inputs become images, or with --build-in, take bytes.
 
-    --set changes the contract that MODEL states, as in --set mean=127.5. --from begins another one. --learn runs
-    FUNCTION's code. --sample is for `winml-py run --check`, and changes nothing else.
+    --set changes the contract that MODEL states, as in --set mean=127.5. --from starts from another contract. --learn
+    runs FUNCTION's code. --sample stores answers for `winml-py run --check`, and changes nothing else.
     """
     is_stated, goes_in = bool(source or fields), is_built_in or labels or suppress
     if samples and (is_stated or learn or goes_in):
-        raise click.UsageError("--sample goes alone: write the contract first, then the samples of the new model.")
+        raise click.UsageError("--sample cannot be combined: write the contract first, then the new model's samples.")
     if learn and is_stated:
-        raise click.UsageError("--learn finds the whole contract: leave --from and --set out.")
+        raise click.UsageError("--learn finds the whole contract: omit --from and --set.")
     if not (is_stated or learn or is_built_in or samples):
-        raise click.UsageError("Say what the contract is: --from, --set or --learn.")
+        raise click.UsageError("State the contract with --from, --set or --learn.")
     if not is_built_in and (labels or suppress or (pictures and not learn)):
-        raise click.UsageError("--pictures, --labels and --suppress go with --build-in: metadata state none.")
+        raise click.UsageError("--pictures, --labels and --suppress require --build-in: metadata cannot hold them.")
     facts: Facts = {"model": model, "output": output, "contract": "the contract of the model"}
     learned: LearnedContract | None = None
     made: ImageContract | None = None
@@ -110,7 +110,7 @@ def contract(
         facts["contract"] = made.describe()
     with prefix_errors(model):
         if is_built_in:
-            order = _PICTURES[pictures or "rgb"]  # as Pillow and most programs have their bytes
+            order = _PICTURES[pictures or "rgb"]  # the byte order of Pillow and most programs
             facts["pictures"] = order.name
             names = labels_of(labels) if labels else ()
             build_in(model, output, made, pictures=order, labels=names, suppress=suppress, force=True)
@@ -135,13 +135,13 @@ def _print(facts: Facts, learned: LearnedContract | None) -> None:
         for note in learned.notes:
             say(f"{note[0].upper()}{note[1:]}.")
         if learned.undetermined:
-            say(f"No picture shows what these are, so other values fit, too: {', '.join(learned.undetermined)}.")
+            say(f"No picture determines these fields, so other values also fit: {', '.join(learned.undetermined)}.")
     for sample in facts.get("samples", ()):
         say(f"Sample: {sample}")
 
 
 def _stated(model: str, source: str | None, fields: Mapping[str, str]) -> ImageContract:
-    """The contract that --from names, or the model states, with the fields of --set."""
+    """The contract from --from or from the model, with the fields of --set."""
     values = {name: _value(name, text) for name, text in fields.items()}
     if source:
         made = find_contract(source)
@@ -149,9 +149,9 @@ def _stated(model: str, source: str | None, fields: Mapping[str, str]) -> ImageC
         with prefix_errors(model):
             made = stated_contract(LearningModel.load(model).input_features) or ImageContract()
     if "pixel_format" in values and not values.keys() & {"mean", "std"}:
-        # The mean and std of a contract are of colours, whatever the order that the model wants them in.
+        # A contract's mean and std go by colour, in any channel order of the model.
         made = made.with_pixel_format(values.pop("pixel_format"))
-    # Of a scaling and a crop mode, one takes the place of the other.
+    # A scaling and a crop mode replace each other.
     if "crop_mode" in values:
         values = {"scaling": None} | values
     elif "scaling" in values:
@@ -160,7 +160,7 @@ def _stated(model: str, source: str | None, fields: Mapping[str, str]) -> ImageC
 
 
 def _value(name: str, text: str) -> Any:
-    """What a field becomes by --set."""
+    """The field's value from the text of --set."""
     if name not in _FIELDS:
         raise click.UsageError(f"--set {name}: A contract has no such field. {did_you_mean(name, _FIELDS)}")
     if name == "scaling":
@@ -171,14 +171,14 @@ def _value(name: str, text: str) -> Any:
             return values[text.lower()]
         return tuple(map(int if name in ("pad", "size") else float, text.split(",")))
     except (KeyError, ValueError):
-        hint = did_you_mean(text.lower(), values) if values else "Write numbers with commas: 0.485,0.456,0.406."
+        hint = did_you_mean(text.lower(), values) if values else "Separate numbers with commas: 0.485,0.456,0.406."
         raise click.UsageError(f"--set {name}={text}: {hint}") from None
 
 
 def _add_samples(path: str, output: str, words: Sequence[str]) -> list[str]:
-    """Writes a model with samples in place of those that it has. Returns each sample and its answer, in words.
+    """Writes a model with samples that replace its old ones. Returns a line for each sample with its answer.
 
-    Of the words, "example" stands for made-up inputs; the others are inputs as `winml-py run` takes them.
+    The word "example" means example inputs; other words are inputs as in `winml-py run`.
     """
     model = LearningModel.load(path)
     files = [word for word in words if word != "example"]
@@ -187,18 +187,18 @@ def _add_samples(path: str, output: str, words: Sequence[str]) -> list[str]:
     return [str(answer) for answer in write_samples(path, output, found)]
 
 
-# Learning from a function of the user, which is named on the line.
+# Learning from a user's function, named on the command line.
 
 
 def _learn(text: str, pictures: Any, model: str) -> LearnedContract:
-    """Learns in another process: the function is somebody's, and may do anything."""
+    """Learns in another process: the function is foreign code, and may do anything."""
     try:
         return trial.call_foreign(LEARN_SECONDS, _learn_here, text, pictures, model)
     except trial.ProcessEndedError as error:
-        raise EvaluationError(f"{text} ended its process: {error}.", hint="Call it in Python, and see why.") from error
+        raise EvaluationError(f"{text} ended its process: {error}.", hint="Call it in Python to see why.") from error
     except TimeoutError:
         raise EvaluationError(
-            f"{text} was not done in {LEARN_SECONDS:g} s.", hint="Call winml_py.authoring.learn_contract in Python."
+            f"{text} did not finish within {LEARN_SECONDS:g} s.", hint="Call winml_py.authoring.learn_contract."
         ) from None
 
 
@@ -208,44 +208,44 @@ def _learn_here(text: str, pictures: Any, model: str) -> LearnedContract:
     return learn_contract(_import_function(text), pictures=pictures, model=loaded)
 
 
-_FORMS = "package.module:name, or file.py:name; a method as Class.method."
+_FORMS = "package.module:name or file.py:name; for a method, Class.method."
 
 
 def _import_function(text: str) -> Callable[..., Any]:
-    """The function of a name: `package.module:name`, `file.py:name`, or `...:Class.method`.
+    """The function with a name: `package.module:name`, `file.py:name`, or `...:Class.method`.
 
-    A class on the way is made an object of, without arguments.
+    A class in the name is instantiated without arguments.
 
     Raises:
-        InvalidArgumentError: there is no such module or function, or the module cannot be imported.
+        InvalidArgumentError: there is no such module or function, or the module fails to import.
     """
     place, _, path = text.rpartition(":")
     if not place or not path:
-        raise InvalidArgumentError(f"{text!r} names no function.", hint=f"It is {_FORMS}")
+        raise InvalidArgumentError(f"{text!r} does not name a function.", hint=f"Expected {_FORMS}")
     try:
-        sys.path.insert(0, os.getcwd())  # a module may be one of the working directory, as for `python -m`
+        sys.path.insert(0, os.getcwd())  # the working directory may contain the module, as for `python -m`
         found: Any = _import_file(place) if place.endswith(".py") else importlib.import_module(place)
         for index, name in enumerate(path.split(".")):
             if index and inspect.isclass(found):
                 found = found()
             found = getattr(found, name)
-    except Exception as error:  # whatever somebody's module raises
+    except Exception as error:  # foreign code may raise anything
         raise InvalidArgumentError(
             f"{text} cannot be imported: {type(error).__name__}: {str(error)[:300].rstrip('.')}.",
-            hint=f"It is {_FORMS}",
+            hint=f"Expected {_FORMS}",
         ) from error
     if inspect.isclass(found) and "__call__" in vars(found):
         found = found()
     if not callable(found):
-        raise InvalidArgumentError(f"{text} is {type(found).__name__}, and cannot be called.", hint=f"It is {_FORMS}")
+        raise InvalidArgumentError(f"{text} is {type(found).__name__}, not callable.", hint=f"Expected {_FORMS}")
     function: Callable[..., Any] = found
     return function
 
 
 def _import_file(path: str) -> Any:
-    """A file as a module, which may import its neighbours."""
+    """Imports a file as a module, which may import its neighbours."""
     if not os.path.isfile(path):
-        raise FileNotFoundError(f"there is no file {path}")
+        raise FileNotFoundError(f"no such file: {path}")
     folder, name = os.path.split(os.path.abspath(path))
     sys.path.insert(0, folder)
     spec = importlib.util.spec_from_file_location(name.removesuffix(".py"), path)

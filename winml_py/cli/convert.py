@@ -1,4 +1,4 @@
-"""`winml-py convert`: a model in float16, or as ONNX Runtime's optimizers leave it, checked."""
+"""`winml-py convert`: convert a model to float16 or optimize it, and check the results."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from .style import emit, print_sizes, progress, say, warn_assumed
 @click.option("--float16", "is_float16", is_flag=True, help="Convert to float16.")
 @click.option("--optimize", "level", type=click.Choice(LEVELS), metavar="LEVEL", help=f"{', '.join(LEVELS)}.")
 @click.option("--keep-io-types", is_flag=True, help="Leave inputs and outputs in float32.")
-@click.option("--keep-float32", multiple=True, metavar="NODE", help="A node or operator to leave in float32; repeat.")
+@click.option("--keep-float32", multiple=True, metavar="NODE", help="A node or operator to keep float32; repeatable.")
 @click.option(
     "--tolerance",
     type=click.FloatRange(0, min_open=True),
@@ -67,16 +67,16 @@ def convert(
     contract: ImageContract | None,
     as_json: bool,
 ) -> None:
-    """Write MODEL in float16, or optimized, and check its results on INPUT, or on example inputs.
+    """Convert MODEL to float16, or optimize it, and check its results on INPUT or on example inputs.
 
-    If results differ by more than --tolerance, nothing is written. Float16: nodes that lose too much stay in float32; a
-    model that is neither smaller nor faster is not written. Optimized: "basic" needs ONNX's operators alone, "extended"
-    also ONNX Runtime's, "all" this processor.
+    If results differ by more than --tolerance, nothing is written. Float16: nodes that lose too much precision stay in
+    float32; a model that is neither smaller nor faster is not written. Optimized: "basic" uses ONNX's operators only,
+    "extended" also ONNX Runtime's, "all" also those for this processor.
     """
     if is_float16 == bool(level):
-        raise click.UsageError("Say what to do: --float16, or --optimize LEVEL.")
+        raise click.UsageError("Give --float16 or --optimize LEVEL.")
     if level and (keep_io_types or keep_float32):
-        raise click.UsageError("--keep-io-types and --keep-float32 go with --float16.")
+        raise click.UsageError("--keep-io-types and --keep-float32 require --float16.")
     with progress("converting") as advance, prefix_errors(model):
         loaded = load_model(model, contract)
         values = given_values(loaded, inputs)
@@ -95,21 +95,21 @@ def convert(
     warn_assumed(model, facts["sizes"])
     before, after = _sizes(report)
     if after >= before:
-        say(f"{output}: It is not smaller: {before:,} bytes became {after:,}.{speed}", is_error=True)
+        say(f"{output}: The model is not smaller: {before:,} bytes became {after:,}.{speed}", is_error=True)
 
 
 def _to_float16(
     loaded: LearningModel, model: str, output: str, options: Mapping[str, Any]
 ) -> tuple[ConversionReport, str]:
-    """Converts a model, and writes it if it is smaller or faster. Returns a sentence on the speed, if it was measured.
+    """Converts a model, and writes it if it is smaller or faster. Returns a sentence on the speed, if measured.
 
     Raises:
-        ConversionError: it is neither, or it is not good enough.
+        ConversionError: the model is neither smaller nor faster, or not accurate enough.
     """
     require_folder(output)
-    # Windows removes no file that a session still maps: the folder stays then.
+    # Windows cannot remove a file that a session still maps: the folder then stays.
     with tempfile.TemporaryDirectory(prefix="winml-py-", ignore_cleanup_errors=True) as folder:
-        # Weights above 2 GB get a file beside the model, whose name is written into it.
+        # Weights above 2 GB go to a file beside the model, which contains that file's name.
         path, speed = os.path.join(folder, os.path.basename(output)), ""
         report = to_float16(model, path, **options)
         before, after = _sizes(report)
@@ -120,7 +120,7 @@ def _to_float16(
             low, high = compared.gain_range
             speed = f" It is {compared.gain:.2f} ({low:.2f} to {high:.2f}) times as fast on the CPU."
             if compared.other_cores >= BUSY_CORES:
-                speed += f" Other programs used {compared.other_cores:.1f} cores meanwhile."
+                speed += f" Other programs used {compared.other_cores:.1f} cores during this."
             if not compared.is_gain:
                 raise ConversionError(
                     f"The float16 model is neither smaller nor faster ({compared.problem}): "

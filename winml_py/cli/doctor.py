@@ -1,4 +1,4 @@
-"""`winml-py devices` and `winml-py doctor`: where models can run, what is installed, and why the rest does not work."""
+"""`winml-py devices` and `winml-py doctor`: where models can run, what is installed, and what does not work."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _DEVICE = ("name", "hardware", "vendor", "provider", "memory", "supports_float16
 @click.command()
 @json_option
 def devices(as_json: bool) -> None:
-    """List the devices that models can run on, the best first.
+    """List the devices that models can run on, best first.
 
     Each has just run a small model. `winml-py run --device` takes a name from this list.
     """
@@ -72,17 +72,17 @@ def _print_devices(facts: Facts) -> None:
 
 @click.command()
 @click.argument("model", type=click.Path(), required=False)
-@click.option("--clear-cache", is_flag=True, help="Remove what is remembered about models, and nothing else.")
+@click.option("--clear-cache", is_flag=True, help="Only clear the cache of models and choices.")
 @json_option
 def doctor(model: str | None, clear_cache: bool, as_json: bool) -> None:
-    """Report what is installed, and what works.
+    """Report what is installed and what works.
 
-    These are versions, providers, drivers and cores. Every device runs a small model. With MODEL, every engine and
-    device evaluates its samples, or made-up inputs where it has none. The exit code is 1 where something is wrong.
+    The report covers versions, providers, drivers and cores. Every device runs a small model. With MODEL, every engine
+    and device evaluates its samples, or example inputs if it has none. The exit code is 1 if something is wrong.
     """
     if clear_cache:
         choices, models = clear_all()
-        words = f"{choices} remembered choices and {models} saved models removed"
+        words = f"removed {choices} cached choices and {models} saved models"
         emit({"cleared": {"choices": choices, "models": models}}, as_json, lambda _: say(words))
         return
     if model is None:
@@ -99,11 +99,11 @@ def doctor(model: str | None, clear_cache: bool, as_json: bool) -> None:
 
 
 def _check_everywhere(path: str) -> Facts:
-    """Evaluates a model's samples by every engine and on every device, each in a separate process."""
+    """Evaluates a model's samples with every engine and on every device, each in a separate process."""
     model = LearningModel.load(path)
     has_samples = bool(read_answers(model.metadata))
     if not has_samples:
-        take_answers(model, [{}])  # where inputs cannot be made up, no device is to blame
+        take_answers(model, [{}])  # if example inputs cannot be made, no device is to blame
     works = [device for plugin in probe() for device in plugin.devices if device.hardware == "cpu"]
     engines = dict.fromkeys(["onnxruntime", *(device.engine for device in works)])
     checks = []
@@ -116,7 +116,7 @@ def _check_everywhere(path: str) -> Facts:
                 checks.append(about | {"problem": facts})
             elif "check" in facts:
                 checks.append(about | {"check": facts["check"], "contract": facts.get("contract")})
-            elif "unsupported" in facts and engine not in ("", "onnxruntime"):  # another engine may lack something
+            elif "unsupported" in facts and engine not in ("", "onnxruntime"):  # other engines may lack an operator
                 checks.append(about | {"unsupported": facts["unsupported"]})
             else:
                 checks.append(about | {"problem": facts.get("problem") or facts["unsupported"]})
@@ -129,9 +129,7 @@ def _is_right(one: Facts) -> bool:
 
 def _print_checks(facts: Facts) -> None:
     if not facts["has_samples"]:
-        say(
-            f"{facts['model']} carries no samples: made-up inputs are compared with what ONNX Runtime gives on the CPU."
-        )
+        say(f"{facts['model']} has no samples: example inputs are compared with ONNX Runtime's results on the CPU.")
     proven = {None: "", True: "proven", False: "changed"}
     show(
         [
@@ -147,7 +145,7 @@ def _print_checks(facts: Facts) -> None:
     )
     for one in facts["checks"]:
         if "check" in one and (not _is_right(one) or any(sample["notes"] for sample in one["check"]["samples"])):
-            say(f"{one['device']} by {one['engine']}:", is_error=True)
+            say(f"{one['device']} with {one['engine']}:", is_error=True)
             warn_problems(one["check"])
             for problem in one["contract"] or []:
                 say(f"  the contract: {problem}", is_error=True)
@@ -163,11 +161,11 @@ def _print(facts: Facts) -> None:
     for problem in _problems(facts):
         say(f"problem  {_without_home(problem)}", "bold red")
     if not _problems(facts):
-        say("No problem was found.", "bold")
+        say("No problems found.", "bold")
 
 
 def _without_home(text: str) -> str:
-    """Reports of bugs are public, and the path of the home folder has the user's name."""
+    """The text with ~ for the home folder: bug reports are public, and that path contains the user's name."""
     home = os.path.expanduser("~")
     return text.replace(home, "~") if len(home) > 1 else text
 
@@ -184,15 +182,15 @@ def _rows(facts: Facts) -> Iterator[tuple[str, str]]:
         works = f"runs on {devices}" if devices else provider["problem"] or "runs on the CPU"
         yield provider["package"], f"{provider['version']}: {works}"
     for name, use in facts["not_installed"].items():
-        yield name, f"is not installed; it is for {use}"
+        yield name, f"not installed; for {use}"
     drivers = facts["drivers"]
-    yield "NVIDIA driver", ", ".join(drivers["nvidia"]) or "none was found"
+    yield "NVIDIA driver", ", ".join(drivers["nvidia"]) or "none found"
     if drivers["cuda_wanted"] or drivers["cuda_found"]:
         found = ", ".join(f"{name} {version}" for name, version in drivers["cuda_found"].items())
-        wanted = drivers["cuda_wanted"] or "no version: this build of ONNX Runtime is not CUDA's"
-        yield "CUDA packages", f"{found or 'none was found'}; ONNX Runtime was built for {wanted}"
-    if sys.platform == "linux":  # elsewhere, WebGPU needs none
-        yield "Vulkan loader", drivers["vulkan_loader"] or "none was found"
+        wanted = drivers["cuda_wanted"] or "no version: this build of ONNX Runtime has no CUDA"
+        yield "CUDA packages", f"{found or 'none found'}; ONNX Runtime was built for {wanted}"
+    if sys.platform == "linux":  # other systems need none for WebGPU
+        yield "Vulkan loader", drivers["vulkan_loader"] or "none found"
     cache = facts["cache"]
     saved = f"{cache['choices']} choices, {cache['models']} models, {size_of(cache['size'])} in {cache['folder']}"
     yield "cache", saved if cache["folder"] else "none: WINML_PY_CACHE is empty"
@@ -239,24 +237,24 @@ CLASHES = (
 
 EXTRAS = {
     "onnxruntime-ep-webgpu": "any GPU with a Vulkan, Metal or Direct3D 12 driver: pip install 'winml-py[gpu]'",
-    "openvino": "a second engine for CPUs of any maker: pip install 'winml-py[openvino]'",
+    "openvino": "a second engine for any maker's CPUs: pip install 'winml-py[openvino]'",
     "onnxruntime-ep-openvino": "Intel's GPUs and NPUs: pip install 'winml-py[intel]'",
     "onnx-ir": "the converter to float16: pip install 'winml-py[float16]'",
 }
 TRY_SECONDS = 30.0
 CHECK_SECONDS = 600.0
-"""A model of gigabytes takes minutes to compile for a GPU."""
+"""The time limit per device: compiling a model of gigabytes for a GPU takes minutes."""
 
 _SCALING = {
     RESIZER: f"{RESIZER}, with Pillow's kernels",
-    "pillow": f"Pillow, several times as slow: {RESIZER} is not installed, or cannot be imported",
+    "pillow": f"Pillow, several times slower: {RESIZER} is not installed, or fails to import",
 }
 
 
 def diagnose() -> Facts:
     """Collects the facts, ready for JSON.
 
-    Every device runs a small model for a moment, in a separate process: a driver that crashes ends only that one.
+    Every device briefly runs a small model in a separate process: a driver that crashes ends only that process.
     """
     plugins = probe()
     packages = _versions((*PACKAGES, *(plugin.package for plugin in plugins)))
@@ -311,7 +309,7 @@ def _versions(names: tuple[str, ...]) -> dict[str, str]:
 
 def _clash(names: list[str]) -> str:
     return (
-        f"{' and '.join(names)} are installed side by side, and write to the same files: "
+        f"{' and '.join(names)} are both installed and write to the same files: "
         f"pip uninstall -y {' '.join(names)}, then install one of them again."
     )
 
@@ -320,22 +318,22 @@ _CUDA = re.compile(r"(nvidia-(cuda-runtime|cudnn|cublas|cufft|curand)|tensorrt|c
 
 
 def _cuda_packages() -> dict[str, str]:
-    """The versions of the packages that CUDA's, cuDNN's and TensorRT's libraries come in, and of CuPy."""
+    """The versions of CuPy and of the packages that contain the CUDA, cuDNN and TensorRT libraries."""
     names = {str(one.metadata["Name"] or "").lower().replace("_", "-") for one in metadata.distributions()}
     return _versions(tuple(sorted(name for name in names if _CUDA.match(name))))
 
 
 def tried(number: int) -> Facts:
-    """Runs a small model for a moment on the device with that number in `find_all`; gives times, or what went wrong."""
+    """Runs a small model on device number `number` of `find_all`; returns times, or what went wrong."""
     facts = answer_of_main(start_main(__name__, str(number)), TRY_SECONDS)
     return {"device": f"device {number}", "problem": facts} if isinstance(facts, str) else facts
 
 
-# What is run in that process: a small model, or one that is named, on a device.
+# What runs in that process: a small model, or a named one, on a device.
 
 
 def main(number: str, *others: str) -> Facts:
-    """Tries the device with that number in `find_all`; with a model, its samples by an engine."""
+    """Tries device number `number` of `find_all`; with a model, evaluates its samples with an engine."""
     device = LearningModelDevice.find_all()[int(number)]
     facts: Facts = {"device": device.name, "provider": device.provider, "hardware": device.hardware}
     try:
@@ -364,9 +362,9 @@ def _run_small_model(device: LearningModelDevice) -> Facts:
 
 
 def _check_samples(device: LearningModelDevice, path: str, engine: str = "") -> Facts:
-    """Evaluates the samples of a model; where it has none, what it gives for made-up inputs on the CPU is right.
+    """Evaluates a model's samples; without samples, compares results for example inputs with the CPU's.
 
-    A contract that was learned is proven there, too.
+    Also proves a learned contract there.
     """
     model = LearningModel.load(path)
     answers = read_answers(model.metadata) or take_answers(model, [{}])
@@ -380,7 +378,7 @@ def _check_samples(device: LearningModelDevice, path: str, engine: str = "") -> 
 
 
 def _small_model() -> bytes:
-    """A convolution, a rectifier and a mean, with random weights that are always the same."""
+    """A convolution, a rectifier and a mean, with fixed random weights."""
     from onnx import numpy_helper, parser
 
     model = parser.parse_model("""

@@ -1,4 +1,4 @@
-"""`winml-py examples`: the models, pictures and programs of the documentation, to try it with."""
+"""`winml-py examples`: copy the models, pictures and programs of the documentation's examples."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from .style import emit, say
 def examples(folder: str, as_json: bool) -> None:
     """Copy the files of the documentation's examples to FOLDER.
 
-    These are models, in FOLDER/models, and programs and pictures, in FOLDER/samples. FOLDER is the current one by
-    default, and is made if it is missing. If a file of yours has the name of an example, it stays, and nothing is
-    copied.
+    Models go to FOLDER/models, programs and pictures to FOLDER/samples. FOLDER is the current folder by default, and is
+    created if it is missing. If a file of yours has the name of an example, it stays, and nothing is copied.
     """
     emit({"folder": folder, "files": copy_examples(folder)}, as_json, _print)
 

@@ -1,4 +1,4 @@
-"""Errors as one clear line, or as JSON, and an exit code."""
+"""Errors as one line or as JSON, with an exit code."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _ABOUT_NO_FILE = (errors.InvalidDeviceError, errors.MissingPackageError)
 
 
 class Failure(click.ClickException):
-    """Ends the program with a message and an exit code; its cause is an error of ours, where there is one."""
+    """Ends the program with a message and an exit code; its cause, if any, is one of our errors."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(" ".join(message.split()))
-        self.exit_code = status  # type: ignore[misc]  # click declares it for the class, and reads it of the object
+        self.exit_code = status  # type: ignore[misc]  # click declares it on the class, and reads it from the object
 
 
 def status_of(error: errors.WinMLError) -> int:
@@ -45,7 +45,7 @@ def status_of(error: errors.WinMLError) -> int:
 
 
 def error_facts(error: click.ClickException) -> Facts:
-    """An error, ready for JSON: its class, the exit code, the line that is printed, and what to do."""
+    """An error, ready for JSON: its class, the exit code, the printed line, and what to do."""
     ours = error.__cause__ if isinstance(error.__cause__, errors.WinMLError) else None
     facts = {
         "type": type(ours or error).__name__,
@@ -59,10 +59,10 @@ def error_facts(error: click.ClickException) -> Facts:
 
 @contextmanager
 def prefix_errors(*paths: str) -> Iterator[None]:
-    """Puts the first path before an error that does not begin with the name of a file.
+    """Prefixes an error with the first path, unless it begins with the name of a file.
 
     Raises:
-        Failure: in the place of the error.
+        Failure: replaces the error.
     """
     try:
         yield
@@ -85,7 +85,7 @@ def _begins_with_a_file(text: str, paths: Iterable[str]) -> bool:
 
 @contextmanager
 def print_contract_warnings() -> Iterator[None]:
-    """Shows a picture without a contract as a line, also where Python hides warnings or makes them errors."""
+    """Prints the warning about a picture without a contract as a line, even if Python hides warnings or raises them."""
     with warnings.catch_warnings():
         show = warnings.showwarning
 
@@ -102,7 +102,7 @@ def print_contract_warnings() -> Iterator[None]:
 
 @contextmanager
 def convert_errors(code: int | None = None) -> Iterator[None]:
-    """Turns our errors into a `Failure`; with a code, also errors of the system."""
+    """Turns our errors into a `Failure`; with a code, also system errors."""
     try:
         yield
     except errors.WinMLError as error:
@@ -113,12 +113,12 @@ def convert_errors(code: int | None = None) -> Iterator[None]:
         raise Failure(f"{error.filename or ''}: {error.strerror or error}", code) from error
 
 
-# Errors as JSON: a command with --json prints one JSON document, also where it fails.
+# Errors as JSON: a command with --json prints one JSON document even when it fails.
 
 
 @contextmanager
 def errors_in_json(as_json: bool, ctx: click.Context | None = None) -> Iterator[None]:
-    """Prints errors of the block as JSON, too, where that was asked for."""
+    """With --json, also prints the block's errors as JSON."""
     try:
         yield
     except click.ClickException as error:

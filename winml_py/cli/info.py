@@ -1,4 +1,4 @@
-"""`winml-py info`: what a model takes and gives."""
+"""`winml-py info`: a model's inputs and outputs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FACTS = ("name", "author", "domain", "description", "version", "size", "precisi
 @model_argument
 @json_option
 def info(model: str, as_json: bool) -> None:
-    """Show what MODEL takes and gives, without running it."""
+    """Show MODEL's inputs, outputs and metadata, without running it."""
     with prefix_errors(model):
         facts = _facts(LearningModel.load(model), model)
     emit(facts, as_json, _print)
@@ -54,7 +54,7 @@ def _facts(model: LearningModel, path: str) -> Facts:
 
 
 def _proof(model: LearningModel) -> Facts | None:
-    """The function that the contract was learned from, and whether the contract is still that one."""
+    """The function that the contract was learned from, and whether the contract is unchanged since."""
     try:
         evidence = ContractEvidence.from_metadata(model.metadata)
     except InvalidArgumentError as error:
@@ -63,7 +63,7 @@ def _proof(model: LearningModel) -> Facts | None:
 
 
 def _samples(model: LearningModel) -> list[str]:
-    """The samples whose answers the model carries."""
+    """The samples whose answers are stored in the model."""
     try:
         return [str(answer) for answer in read_answers(model.metadata)]
     except InvalidArgumentError as error:
@@ -75,7 +75,7 @@ def _format_proof(proof: Facts) -> str:
         return str(proof["error"])
     if proof["is_unchanged"]:
         return f"the contract was learned from {proof['function']}; winml-py run --check proves it here"
-    return f"the contract was changed after it had been learned from {proof['function']}"
+    return f"the contract was changed after it was learned from {proof['function']}"
 
 
 def _feature(feature: FeatureDescriptor) -> Facts:
@@ -88,7 +88,7 @@ def _feature(feature: FeatureDescriptor) -> Facts:
         facts["shape"] = [size if size >= 0 else name or "?" for size, name in names]
     match feature:
         case TensorFeatureDescriptor() if feature.unsupported_image_metadata:
-            facts["note"] = "denoted an image, with image metadata that Windows ML does not support"
+            facts["note"] = "denoted as an image, with image metadata that Windows ML does not support"
         case ImageFeatureDescriptor():
             facts |= {"pixel_format": feature.bitmap_pixel_format.name, "pixel_range": feature.pixel_range.name}
             sides = {"width": feature.width, "height": feature.height}
@@ -130,7 +130,7 @@ def _print(facts: Facts) -> None:
 
 
 def _shorten(text: str) -> str:
-    """The beginning of a long text: some models carry their whole vocabulary."""
+    """The beginning of a long text: some models contain their whole vocabulary."""
     return shorten(text, 300, placeholder=f" ... ({len(text):,} characters; --json prints all)")
 
 

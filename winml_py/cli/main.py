@@ -32,7 +32,7 @@ class _Program(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        # In the words themselves: where they cannot be parsed, there is no option yet, and the error is JSON, too.
+        # Looks in the raw arguments: if parsing them fails, there is no option yet, and the error must be JSON too.
         as_json = "--json" in takewhile(lambda word: word != "--", args)
         with errors_in_json(as_json):
             ctx = super().make_context(info_name, args, parent, **extra)

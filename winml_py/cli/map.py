@@ -1,4 +1,4 @@
-"""`winml-py map`: columns of answers for everything in a folder or a table, in a job that can be resumed."""
+"""`winml-py map`: answers for everything in a folder or a table, as columns, in a resumable job."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ PART = 1000
 @model_argument
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @output_option("The .parquet, .csv or .jsonl to write.", required=True)
-@pairs_option("--column", "columns", metavar="INPUT=COLUMN", help="Where an input comes from; A,B,C for a row.")
+@pairs_option("--column", "columns", metavar="INPUT=COLUMN", help="The column of an input; A,B,C joins several.")
 @click.option("--answer", "outputs", multiple=True, metavar="OUTPUT", help="An output to write; all by default.")
-@click.option("--keep", multiple=True, metavar="COLUMN", help="A column to write, too; all by default.")
+@click.option("--keep", multiple=True, metavar="COLUMN", help="A column to copy; all by default.")
 @click.option(
     "--on",
     "engine",
@@ -54,12 +54,12 @@ PART = 1000
     metavar="WHERE",
     help="here (default), or ray.",
 )
-@click.option("--workers", type=click.IntRange(1), metavar="N", help="Cores that work; all by default.")
-@click.option("--batch", type=click.IntRange(1), default=1, metavar="N", help="Rows evaluated together.")
-@click.option("--part", type=click.IntRange(1), default=PART, show_default=True, metavar="N", help="Rows in a part.")
+@click.option("--workers", type=click.IntRange(1), metavar="N", help="Cores to use; all by default.")
+@click.option("--batch", type=click.IntRange(1), default=1, metavar="N", help="Rows per evaluation.")
+@click.option("--part", type=click.IntRange(1), default=PART, show_default=True, metavar="N", help="Rows per part.")
 @device_option
 @settings_option
-@click.option("--fast-decode", is_flag=True, help="Decode large JPEGs only as large as the model needs.")
+@click.option("--fast-decode", is_flag=True, help="Decode large JPEGs at the size the model needs.")
 @contract_option
 @json_option
 def map_command(
@@ -74,11 +74,11 @@ def map_command(
 ) -> None:
     """Evaluate MODEL on each picture or row of INPUT.
 
-    INPUT: folders, patterns, pictures, or one .csv or .parquet. Interrupted, the same command goes on.
+    INPUT: folders, patterns, pictures, or one .csv or .parquet. To resume an interrupted job, repeat the command.
     """
     in_lines = output.endswith(LINES)
     if engine == "ray" and in_lines:
-        raise click.UsageError("Ray writes a .parquet file: --output NAME.parquet.")
+        raise click.UsageError("Ray only writes .parquet files: use --output NAME.parquet.")
     if engine == "ray":
         import_ray()
     if output.endswith(".parquet") or any(path.endswith(".parquet") for path in inputs):
@@ -116,7 +116,7 @@ def _evaluator(
     contract: ImageContract | None,
     **same: Any,
 ) -> tuple[Evaluator, Facts]:
-    """What evaluates, and all that its answers depend on."""
+    """The evaluator, and everything that its answers depend on."""
     model = LearningModel.load_from_file_path(path)
     options = LearningModelSessionOptions.load(settings) if settings else None
     sources = {name: column.split(",") if "," in column else column for name, column in columns.items()}
@@ -131,7 +131,7 @@ def _evaluator(
         **same,
     )
     evaluator.require_columns(source.columns)
-    # What a resumed job must have in common with the one that wrote the parts: the model itself, and not its name.
+    # A resumed job must match the one that wrote the parts in these: the model's content, not its name.
     stated = {
         "model": _digest(model),
         "settings": options and options.to_dict(),
@@ -173,14 +173,14 @@ def _show(facts: Facts) -> None:
     say(f"written to {facts['output']}")
 
 
-# Ctrl-C that no library drops.
+# Ctrl-C that no library can swallow.
 
 
 @contextmanager
 def keep_interrupts() -> Iterator[Callable[[], None]]:
-    """Within the block, gives a function that raises KeyboardInterrupt where a Ctrl-C came before.
+    """Yields a function that raises KeyboardInterrupt if Ctrl-C was pressed since the block began.
 
-    Arrow looks for pandas at each table, and drops an exception that is raised meanwhile, this one too.
+    Arrow looks for pandas at each table, and swallows any exception that is raised meanwhile.
     """
     came = threading.Event()
 

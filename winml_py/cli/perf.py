@@ -1,4 +1,4 @@
-"""`winml-py perf`: what load, bind and evaluate take, which nodes take it, and a comparison of two results."""
+"""`winml-py perf`: time load, bind and evaluate; profile nodes; compare two saved runs."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from .style import emit, number, print_sizes, progress, say, show, warn_assumed
 @click.command()
 @click.argument("models", nargs=-1, metavar="MODEL... [INPUT]...")
 @click.option("-n", "--iterations", type=click.IntRange(1), metavar="N", help="Evaluations after the first.  [100]")
-@click.option("--seconds", type=click.FloatRange(0, min_open=True), metavar="S", help="Evaluate so long instead.")
-@click.option("--threads", type=click.IntRange(1), default=1, metavar="N", help="Threads that evaluate at once.")
+@click.option("--seconds", type=click.FloatRange(0, min_open=True), metavar="S", help="Evaluate for this long instead.")
+@click.option("--threads", type=click.IntRange(1), default=1, metavar="N", help="Threads that evaluate concurrently.")
 @click.option("--compare", nargs=2, type=click.Path(), metavar="OLD NEW", help="Compare two saved runs; no MODEL.")
-@click.option("--profile", "is_profile", is_flag=True, help="Show which nodes take the time instead.  [-n 20]")
-@output_option("Write that as a page.", "--html", "FILE")
-@output_option("Write the recording, for Perfetto.", "--trace", "FILE")
+@click.option("--profile", "is_profile", is_flag=True, help="Show each node's time instead.  [-n 20]")
+@output_option("Write the profile as a page.", "--html", "FILE")
+@output_option("Write the trace, for Perfetto.", "--trace", "FILE")
 @device_option
 @engine_option
 @precision_option
@@ -67,17 +67,17 @@ def perf(
         _compare(*compare, as_json)
         return
     if not models:
-        raise click.UsageError("Name a MODEL, or two saved runs: --compare OLD NEW.")
+        raise click.UsageError("Name a MODEL, or two saved runs with --compare OLD NEW.")
     if iterations is not None and seconds is not None:
-        raise click.UsageError("Give --iterations or --seconds.")
+        raise click.UsageError("Give either --iterations or --seconds.")
     require_one_engine(case_options["settings"], case_options["engine"], case_options["precision"])
-    # The first word is a model, or a folder of them, and so are the words after it that end in .onnx.
+    # The first word is a model or a folder of models, and so are the words after it that end in .onnx.
     is_input = (index for index, word in enumerate(models) if index and not word.lower().endswith(".onnx"))
     first = next(is_input, len(models))
     cases = [Case(path, models[first:], **case_options) for model in models[:first] for path in models_of(model)]
     if is_profile or html or trace:
         if len(cases) > 1 or seconds is not None or threads > 1:
-            raise click.UsageError("--profile takes one model, and goes without --seconds and --threads.")
+            raise click.UsageError("--profile takes one model, without --seconds and --threads.")
         _profile(cases[0], iterations or 20, html, trace, as_json)
         return
     measured = []
@@ -122,7 +122,7 @@ def _print_case(case: Facts) -> None:
     say(f"memory: {steps}, {max(memory.values()):.0f} at most{on_device}")
 
 
-# Which nodes take the time.
+# Profiles of nodes.
 
 
 def _profile(case: Case, iterations: int, html: str | None, trace: str | None, as_json: bool) -> None:
@@ -155,13 +155,13 @@ def _print_profile(profiled: Profile, facts: Facts) -> None:
         say(f"  {node.operator} {node.node}".rstrip() + f": {node.reason or 'the log does not say why'}")
 
 
-# What `winml-py perf --compare` says of two saved runs.
+# The comparison of two saved runs.
 
 
 def _compare(old: str, new: str, as_json: bool) -> None:
     pairs, left = pair_cases(load(old), load(new))
     if not pairs:
-        raise click.UsageError(f"{new}: It has no case in common with {old}: no model, and not as many cases.")
+        raise click.UsageError(f"{new}: Neither its models nor its number of cases match {old}.")
     facts = {"pairs": [compare(*pair) for pair in pairs], "unpaired": list(map(str, left)), "margin": MARGIN}
     emit({"kind": "comparison"} | facts, as_json, _print_comparison)
     if any(pair["verdict"] == SLOWER for pair in facts["pairs"]):  # type: ignore[attr-defined]
@@ -181,6 +181,6 @@ def _print_comparison(facts: Facts) -> None:
         ]
         show(rows, ["phase", "old ms", "new ms", "new / old"], "lr")
         if pair["verdict"] == UNCLEAR:
-            say("The times vary too much to tell. Measure longer (--seconds), and nothing else at the same time.")
+            say("The times vary too much to tell. Measure longer (--seconds), with nothing else running.")
     for case in facts["unpaired"]:
-        say(f"{case}: in one of the runs only")
+        say(f"{case}: in only one of the runs")

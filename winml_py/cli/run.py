@@ -44,24 +44,24 @@ from .videos import targets_of, video_of, write, write_video
 @click.command()
 @model_argument
 @inputs_argument
-@click.option("--top-k", type=click.IntRange(1), metavar="N", help="How many classes, of any row; else 5 of scores.")
+@click.option("--top-k", type=click.IntRange(1), metavar="N", help="The best N of any row.  [5, of scores only]")
 @labels_option
 @click.option(
     "--layout",
     type=click.Choice(KINDS),
     default=AUTO,
     metavar="KIND",
-    help="What the outputs are: yolo, detr, masks, none, ...",
+    help="The outputs' layout: yolo, detr, masks, none, ...",
 )
 @click.option("--threshold", type=click.FloatRange(0, 1), metavar="SCORE", help="The lowest score of an object.")
 @click.option("--check", is_flag=True, help="Check MODEL against the answers stored in it.")
-@output_option("What to write; see above.")
+@output_option("The file or folder to write; see above.")
 @force_option
 @device_option
 @engine_option
 @precision_option
 @settings_option
-@click.option("--isolated", is_flag=True, help="Evaluate in another process, which a model may end.")
+@click.option("--isolated", is_flag=True, help="Evaluate in a separate process, safe from crashes.")
 @size_options
 @contract_option
 @json_option
@@ -79,20 +79,20 @@ def run(
 ) -> None:
     """Evaluate MODEL on every INPUT.
 
-    An input is a picture, a video, a folder or pattern ("*.jpg") of pictures, or an array in a .npy or .csv file; write
-    several of one model as NAME=FILE.
+    An input is a picture, a video, a folder or pattern ("*.jpg") of pictures, or an array in a .npy or .csv file. For a
+    model with several inputs, write NAME=FILE.
 
     \b
-    --output FILE.png    a picture that the model gives, or the input with
-                         what was found drawn on it; of a video .mp4
+    --output FILE.png    the model's output picture, or the input with the
+                         objects drawn on it; for a video, .mp4
     --output FILE.npz    all outputs as arrays
-    --output FOLDER/     one file for each input, named like it
+    --output FOLDER/     one file per input, with the input's name
     """  # noqa: D301 - click wants the backspace itself
     require_one_engine(options["settings"], options["engine"], options["precision"])
     case = Case(model, inputs, **options)
     if check:
         if inputs or output or labels or top_k or threshold is not None or layout != AUTO:
-            raise click.UsageError("--check evaluates the model's samples: leave INPUT, --output and --labels out.")
+            raise click.UsageError("--check evaluates the model's samples: omit INPUT, --output and --labels.")
         _check(case, as_json)
         return
     if not inputs:
@@ -107,7 +107,7 @@ def run(
             todo = list(jobs(loaded, inputs))
             settings = case.options(loaded)
             if any(video_of(files) for _, files in todo):
-                settings.intra_op_num_threads = 1  # frames are evaluated at the same time, each on a core
+                settings.intra_op_num_threads = 1  # frames are evaluated concurrently, one per core
             make_session = partial(LearningModelSession, loaded, case.find_device(), settings)
             session, results = make_session(), []
             names = labels_of(labels) if labels else loaded.labels
@@ -117,7 +117,7 @@ def run(
             advance(index / len(todo), label)
             try:
                 with prefix_errors(label, *files.values()):
-                    if session.is_lost:  # an input before this one ended the process of its engine
+                    if session.is_lost:  # an earlier input ended the engine's process
                         session = make_session()
                     if video := video_of(files):
                         frames = partial(_advance_by_frames, advance, label, index, len(todo))
@@ -144,7 +144,7 @@ def _evaluate(
     finder: Finder,
     labels: str | None,
 ) -> Facts:
-    """Evaluates one input, and writes what came of it."""
+    """Evaluates one input, and writes its results."""
     model = session.model
     values = read(model, files)
     result = session.evaluate_features(values)
@@ -164,23 +164,21 @@ def _evaluate(
 
 
 def _advance_by_frames(advance: Progress, label: str, before: int, count: int, done: int, total: int | None) -> None:
-    """Moves the bar by the frames of a video, which is one of several inputs."""
+    """Advances the bar by the frames of a video, which is one of several inputs."""
     of = f" of {total:,}" if total else ""
     advance((before + done / total) / count if total else None, f"{label}: frame {done:,}{of}")
 
 
 def _require_labels(path: str, labels: Sequence[str], outputs: Mapping[str, object]) -> None:
-    """Refuses a file of labels that fits no output that is ranked."""
+    """Refuses a file of labels that fits no ranked output."""
     rows = [value.to_numpy() for value in outputs.values() if isinstance(value, Tensor)]
     counts = sorted({row.size for row in rows if best_of(row, 1)})
     if counts and len(labels) not in counts:
         wanted = " or ".join(map(str, counts))
-        raise click.UsageError(
-            f"{path}: It has {len(labels)} labels, and the model gives {wanted} scores. Write one label a line."
-        )
+        raise click.UsageError(f"{path}: Expected {wanted} labels, one per line, got {len(labels)}.")
 
 
-# How the outputs are printed, and what was found in a picture.
+# How outputs and the objects found in a picture are printed.
 
 
 def _print(facts: Facts) -> None:
@@ -227,7 +225,7 @@ def _format(output: Facts) -> str:
 
 
 def _format_map(items: Mapping[str, object]) -> str:
-    """Keys and values; of many numbers, the highest."""
+    """Keys and values; of many numbers, only the highest."""
     pairs = list(items.items())
     if len(pairs) > NUMBERS_SHOWN and all(isinstance(value, (int, float)) for value in items.values()):
         pairs = sorted(pairs, key=lambda pair: pair[1], reverse=True)  # type: ignore[arg-type, return-value]
@@ -241,7 +239,7 @@ def _format_element(element: object) -> str:
 
 
 def _print_findings(result: Facts) -> bool:
-    """Prints what `find` found, and says whether that was anything."""
+    """Prints what `find` found; returns whether there was anything to print."""
     if "objects_error" in result:
         say(f"  objects: {result['objects_error']}", is_error=True)
     if "objects" in result:
@@ -256,14 +254,14 @@ def _print_findings(result: Facts) -> bool:
     return "objects" in result or "regions" in result
 
 
-# Samples whose answers the model carries: what `--check` finds, and `doctor`.
+# The samples stored in a model: what `--check` and `doctor` print.
 
 
 def _check(case: Case, as_json: bool) -> None:
-    """Checks the samples that the model carries, and what its contract was learned from; exits with 1 if one is wrong.
+    """Checks the samples and the learned contract stored in the model; exits with 1 if one is wrong.
 
     Raises:
-        WinMLError: it carries neither, or cannot be evaluated.
+        WinMLError: the model has neither, or cannot be evaluated.
     """
     facts: Facts = {"model": case.model}
     with prefix_errors(case.model):
@@ -285,23 +283,23 @@ def _print_check(facts: Facts) -> None:
     (result,) = facts["results"]
     if proof := result.get("contract"):
         away = f"{proof['mean_difference']:.2f} gray levels away on average, {proof['largest_difference']:.0f} at most"
-        words = f"right: pictures become what {proof['function']} made of them, {away}"
+        words = f"right: pictures give the tensors of {proof['function']}, {away}"
         say(f"{result['model']}: the contract is {words if proof['is_right'] else 'wrong'}")
         for problem in proof["problems"]:
             say(f"  {problem}", is_error=True)
     if check := result.get("check"):
-        say(f"{result['model']}: {format_check(check)}, on {check['device']} by {check['engine']}")
+        say(f"{result['model']}: {format_check(check)}, on {check['device']} with {check['engine']}")
         warn_problems(check)
 
 
 def warn_outdated(path: str, model: LearningModel) -> None:
-    """Says to standard error why the proof or the samples in a model's file no longer hold."""
+    """Prints to standard error why the proof or the samples in a model are outdated."""
     for reason in outdated(model):
         say(f"{path}: {reason}", "bold yellow", is_error=True)
 
 
 def check_facts(check: ModelCheck) -> Facts:
-    """What was found, ready for JSON."""
+    """The results of a check, ready for JSON."""
     return {
         "is_right": check.is_right,
         "device": check.device,
@@ -313,7 +311,7 @@ def check_facts(check: ModelCheck) -> Facts:
 
 
 def format_check(check: Facts) -> str:
-    """One line on all samples."""
+    """One line about all samples."""
     count = len(check["samples"])
     words = f"{count} sample{'s' if count > 1 else ''}"
     if check["is_right"]:
@@ -324,7 +322,7 @@ def format_check(check: Facts) -> str:
 
 
 def warn_problems(check: Facts) -> None:
-    """Prints what differs to standard error, and what is worth knowing."""
+    """Prints differences and notes to standard error."""
     for one in check["samples"]:
         for problem in (*one["problems"], *one["notes"]):
             say(f"  {one['sample']}: {problem}", is_error=True)

@@ -1,7 +1,7 @@
 """How every command prints: results as a table or as JSON to stdout, everything else to stderr.
 
-Rich itself respects NO_COLOR and leaves colours out where the output is a pipe or a file. Its colours are commands to
-the terminal, so it writes past `ShownStream`, and every text that it is given is spelled out here.
+Rich respects NO_COLOR, and omits colours if the output is a pipe or a file. Its colours are commands to the terminal,
+so it bypasses `ShownStream`, and every text passed to it is escaped here.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 
 def emit(facts: Facts, as_json: bool, table: Callable[[Facts], object]) -> None:
-    """Prints what a command found.
+    """Prints a command's results.
 
-    JSON begins with the version of its schema, and with its kind, which is the name of the command unless the facts say
-    otherwise. What is about a model has its path under `model`.
+    JSON begins with the version of its schema and its kind, which is the command's name unless the facts state another.
+    Facts about a model have its path under `model`.
 
     Args:
-        facts: what it found, ready for JSON.
+        facts: the results, ready for JSON.
         as_json: whether to print JSON.
-        table: otherwise prints the facts for people.
+        table: prints the facts as a table otherwise.
     """
     if as_json:
         click.echo(to_json({"schema": REPORT_SCHEMA, "kind": click.get_current_context().command.name} | facts))
@@ -43,12 +43,12 @@ def emit(facts: Facts, as_json: bool, table: Callable[[Facts], object]) -> None:
 
 
 def to_json(facts: Facts) -> str:
-    """Facts as JSON, which has no numbers that are not finite: they become the strings NaN, Infinity and -Infinity.
+    """Facts as JSON, which has no non-finite numbers: they become the strings NaN, Infinity and -Infinity.
 
-    Bytes of a file name that are not UTF-8 are halves of characters in Python. Strict readers of JSON refuse those:
-    they are spelled out, as in the table. It is ASCII alone where standard output is not UTF-8.
+    Bytes of a file name that are not UTF-8 are lone surrogates in Python. Strict JSON readers refuse those, so they are
+    escaped, as in the table. If standard output is not UTF-8, the JSON is pure ASCII.
     """
-    # Windows writes to pipes and files in its code page: what that lacks would be spelled as JSON does not.
+    # Windows writes to pipes and files in its code page: characters that it lacks would be escaped in a non-JSON way.
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     is_ascii = codecs.lookup(encoding).name != "utf-8"
     text = json.dumps(_in_json(facts), indent=2, ensure_ascii=is_ascii, allow_nan=False, default=str)
@@ -77,7 +77,7 @@ def say(line: object, style: str = "", is_error: bool = False) -> None:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number with so many digits after the point, and commas between thousands; nothing for None."""
+    """A number with this many decimals and with thousands separators; "" for None."""
     return "" if value is None else f"{value:,.{digits}f}"
 
 
@@ -89,13 +89,13 @@ def size_of(count: int) -> str:
 
 
 def show(rows: Iterable[Sequence[str | Text]], columns: Sequence[str] = (), align: str = "l", indent: int = 0) -> None:
-    """Prints a table. Columns whose cells are all empty are left out.
+    """Prints a table, without the columns whose cells are all empty.
 
     Args:
         rows: the cells.
         columns: the headings; none for a table without headings.
-        align: "l" (left, for words) or "r" (right, for numbers) for each column; the last letter is for all others.
-        indent: how many spaces stand before the table.
+        align: for each column "l" (left, for words) or "r" (right, for numbers); the last letter is for all others.
+        indent: the spaces before the table.
     """
     from rich.padding import Padding
     from rich.table import Table
@@ -112,17 +112,17 @@ def show(rows: Iterable[Sequence[str | Text]], columns: Sequence[str] = (), alig
 
 
 def pairs(rows: Iterable[tuple[str, str]]) -> None:
-    """Prints names and their values; names without a value are left out."""
+    """Prints names and their values, without the names that have no value."""
     show([(_text(name, "bold"), value) for name, value in rows if value])
 
 
 @contextmanager
 def progress(what: str) -> Iterator[Progress]:
-    """A bar on the terminal while the block runs; nothing where there is no terminal."""
+    """A progress bar on the terminal during the block; nothing without a terminal."""
     from rich import progress as bars
 
     screen = _console(is_error=True)
-    if not screen.is_terminal:  # where a bar that is disabled ends with an empty line, below Rich 14.3
+    if not screen.is_terminal:  # below Rich 14.3, a disabled bar prints an empty line
         yield lambda done, what: None
         return
     columns = (bars.TextColumn("{task.description}", markup=False), bars.BarColumn(), bars.TimeElapsedColumn())
@@ -136,7 +136,7 @@ def progress(what: str) -> Iterator[Progress]:
 
 
 def _text(words: object, style: str = "") -> Text:
-    """A text as it is shown. Unlike a str, Rich prints it without looking for markup."""
+    """A text to print. Unlike for a str, Rich does not look for markup in it."""
     from rich.text import Text
 
     return words if isinstance(words, Text) else Text(shown(str(words)), style=style)
@@ -148,13 +148,13 @@ def _console(is_error: bool = False) -> Console:
     return Console(file=original(sys.stderr if is_error else sys.stdout), stderr=is_error, highlight=False)
 
 
-# Standard output and error of the program, through which nothing passes that a terminal would obey.
+# The program's standard output and error, without terminal control characters.
 
 
 class ShownStream:
-    """A text stream that spells out what a terminal would obey, and what its encoding lacks.
+    """A text stream that escapes terminal control characters, and characters that its encoding lacks.
 
-    It has no `buffer`: bytes would pass unseen.
+    It has no `buffer`: bytes would bypass the escaping.
 
     Args:
         stream: where the text goes.
@@ -168,28 +168,28 @@ class ShownStream:
         self.encoding, self.errors = stream.encoding or "utf-8", stream.errors
 
     def write(self, text: str) -> int:
-        """Writes text; gives its length."""
+        """Writes text; returns its length."""
         self.stream.write(shown(text).encode(self.encoding, "backslashreplace").decode(self.encoding))
         return len(text)
 
     def flush(self) -> None:
-        """Sends on what is written."""
+        """Flushes the stream."""
         self.stream.flush()
 
     def isatty(self) -> bool:
-        """Whether a terminal shows it."""
+        """Whether the stream is a terminal."""
         return self.stream.isatty()
 
     def fileno(self) -> int:
-        """The number of the file."""
+        """The file descriptor."""
         return self.stream.fileno()
 
 
 @contextmanager
 def show_streams() -> Iterator[None]:
-    """Puts a `ShownStream` before standard output and error.
+    """Wraps standard output and error in a `ShownStream`.
 
-    It stays where an error ends the program that is none of ours: its traceback holds strangers' words, too.
+    If an error that is not ours ends the program, the wrapper stays: the traceback contains foreign text.
     """
     before: tuple[Any, Any] = sys.stdout, sys.stderr
     files = [(stream, stream.errors) for stream in before if isinstance(stream, io.TextIOWrapper)]
@@ -197,11 +197,11 @@ def show_streams() -> Iterator[None]:
     def put_back() -> None:
         sys.stdout, sys.stderr = before
         for file, errors in files:
-            with suppress(OSError, ValueError):  # nobody reads the pipe any more, or it is closed
+            with suppress(OSError, ValueError):  # the pipe has no reader, or is closed
                 file.reconfigure(errors=errors)
 
     for file, _ in files:
-        # Rich writes past `ShownStream`, and what the encoding lacks would be an error: Windows's code pages lack most.
+        # Rich bypasses `ShownStream`, and a character that the encoding (a Windows code page) lacks would be an error.
         file.reconfigure(errors="backslashreplace")
     sys.stdout, sys.stderr = (stream and ShownStream(stream) for stream in before)
     try:
@@ -213,27 +213,27 @@ def show_streams() -> Iterator[None]:
 
 
 def original(stream: Any) -> TextIO:
-    """The stream behind a `ShownStream`, for text that is spelled out already, with colours."""
+    """The stream inside a `ShownStream`, for text that is already escaped, with colours."""
     return stream.stream if isinstance(stream, ShownStream) else stream
 
 
-# The sizes of a command's inputs, as they are printed.
+# Printing the sizes of a command's inputs.
 
 
 def print_sizes(sizes: Facts) -> None:
-    """Prints the shapes of inputs, as they are in JSON."""
+    """Prints the shapes of inputs, as in JSON."""
     shapes = (f"{name} {'x'.join(map(str, size['shape'])) or 'one number'}" for name, size in sizes.items())
     if sizes:
         say(f"sizes: {', '.join(shapes)}")
 
 
 def warn_assumed(model: str, sizes: Facts) -> None:
-    """Says to standard error which sizes of a model's inputs nothing states."""
+    """Prints to standard error which input sizes nothing states."""
     for name, size in sizes.items():
         if size["assumed"]:
             free = " and ".join(size["assumed"])
             say(
-                f"{model}: Nothing states the size of {free} of the input {name}; 64 was taken. "
+                f"{model}: The size of {free} of the input {name} is not stated; used 64. "
                 "State it: --size H,W, or --dim NAME=N.",
                 is_error=True,
             )

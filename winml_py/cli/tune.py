@@ -1,4 +1,4 @@
-"""`winml-py tune`: options, and with them a model, that are faster than the default."""
+"""`winml-py tune`: find session options, and optionally a model, that are faster than the default."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from .style import emit, number, print_sizes, progress, say, show, warn_assumed
 @device_option
 @click.option("--goal", type=click.Choice([LATENCY, THROUGHPUT]), default=LATENCY, show_default=True)
 @output_option("The file of options to write.")
-@output_option("Try a faster model, too, and write it.", "--output-model")
+@output_option("Also search for a faster model, and write it.", "--output-model")
 @size_options
 @contract_option
 @json_option
@@ -50,17 +50,17 @@ def tune(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Search session options that make MODEL faster.
+    """Search for session options that make MODEL faster.
 
-    It tries engines, precision, threads and memory on a CPU, on a GPU what its provider offers, and for throughput also
-    batches, on INPUT or on example inputs. A change takes turns with the default and the best so far until they are
-    apart; it is dropped if results differ, if it is less than 3 % faster, or if chance or other programs may be why.
-    LearningModelSessionOptions.load(FILE) reads what --output writes.
+    On a CPU it tries engines, precision, threads and memory, on a GPU its provider's options, and for throughput also
+    batches, on INPUT or on example inputs. Each change runs in turns with the default and the best so far until they
+    differ clearly. It is dropped if results differ, or if it is less than 3 % faster, or if noise may be the reason.
+    LearningModelSessionOptions.load(FILE) reads the file that --output writes.
     """
     for path in filter(None, (output, output_model)):
         require_folder(path)
     if output_model:
-        require_converter()  # now, and not after minutes of trials
+        require_converter()  # fail now, not after minutes of trials
     steps = _model_steps(options["contract"], options["sizes"]) if output_model else ()
     with progress("tuning") as advance, prefix_errors(model):
         tuned = search(model, inputs, progress=advance, steps=steps, output_model=output_model or "", **options)
@@ -76,18 +76,18 @@ def tune(
     warn_assumed(model, facts["sizes"])
     if tuned.other_cores >= BUSY_CORES:
         say(
-            f"Other programs used {tuned.other_cores:.1f} cores meanwhile: tune again when they are done.",
+            f"Other programs used {tuned.other_cores:.1f} cores during tuning: tune again when they are done.",
             is_error=True,
         )
     if output_model and not written:
-        say(f"{output_model}: Not written: no step on the model made it faster.", is_error=True)
+        say(f"{output_model}: Not written: no change to the model made it faster.", is_error=True)
     if not as_json:
         for path in filter(None, (output, written)):
             say(f"written to {path}")
 
 
 def _model_steps(contract: ImageContract | None, sizes: StatedSizes) -> tuple[ModelStep, ...]:
-    """What is tried on the model itself, in this order."""
+    """The changes to try on the model itself, in this order."""
     return (
         ModelStep(
             "optimised model",
@@ -128,6 +128,6 @@ def _print(facts: Facts) -> None:
         kept = ", ".join(trial["change"] for trial in facts["trials"] if trial["kept"])
         low, high = facts["gain_range"]
         say(f"{facts['gain']:.2f} ({low:.2f} to {high:.2f}) times as fast as the default: {kept}", "bold")
-        say(f"{default} by default, {number(facts['tuned_ms'])} ms tuned; {facts['turns']} turns, sure to 95 %")
+        say(f"{default} by default, {number(facts['tuned_ms'])} ms tuned; {facts['turns']} turns, 95 % confidence")
     else:
-        say(f"Nothing helped: the default, {default}, is the fastest.", "bold")
+        say(f"No change helped: the default, {default}, is the fastest.", "bold")

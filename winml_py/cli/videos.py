@@ -1,6 +1,6 @@
-"""What `winml-py run` does with a video: what a model gives of every frame becomes a frame of another.
+"""How `winml-py run` treats a video: each frame's result becomes a frame of the video that it writes.
 
-It is the picture that the model gives, or the frame with what was found in it.
+The new frame is the model's output picture, or the input frame with the objects drawn on it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 
 USUAL_RATE = 25.0
-"""Frames a second of a video that does not say."""
+"""The frame rate of a video that states none."""
 
 
 def video_of(files: Mapping[str, str]) -> str:
-    """The video among the files of an evaluation, where there is no other; or ""."""
+    """The video among an evaluation's files, if it is the only file; or ""."""
     paths = list(files.values())
     return paths[0] if len(paths) == 1 and is_video(paths[0]) else ""
 
@@ -47,31 +47,31 @@ def write_video(
     finder: Finder,
     tell: Callable[[int, int | None], object],
 ) -> Facts:
-    """Evaluates every frame of a video, and writes the pictures as another. Only a few frames are in memory at a time.
+    """Evaluates every frame of a video, and writes the results as a video. Holds only a few frames in memory.
 
     Args:
-        session: of a model with a picture output, or of one whose answers can be drawn.
+        session: its model has a picture output, or answers that can be drawn.
         path: the video to read.
-        target: the video to write; of `FOLDER/name.*` it becomes an .mp4.
-        finder: finds what is drawn, where the model gives no picture.
-        tell: called with the frames that are done, and with how many there are, where that is known.
+        target: the video to write; `FOLDER/name.*` becomes an .mp4.
+        finder: finds the objects to draw, if the model has no picture output.
+        tell: called with the number of finished frames and the total, if known.
 
     Returns:
-        What is shown of it.
+        The facts to print.
 
     Raises:
-        WinMLError: it cannot be read, or a frame cannot be evaluated.
-        ClickException: no picture comes out, or the video cannot be written.
+        WinMLError: the video cannot be read, or a frame cannot be evaluated.
+        ClickException: the results cannot be drawn, or the video cannot be written.
     """
     outputs = session.model.output_features
     name = next((one.name for one in outputs if isinstance(one, ImageFeatureDescriptor)), "")
     if not target:
-        condition = "" if name else ", if the model finds what can be drawn"
+        condition = "" if name else ", if the model finds objects that can be drawn"
         raise click.UsageError(f"{path}: This is a video. Name the video to write{condition}: --output FILE.mp4.")
     target = target.removesuffix("*") + "mp4" if target.endswith(".*") else target
     require_unnamed(target)
     with VideoReader(path) as reader:
-        # Before the first frame is evaluated: a name that is no video's is then refused at once.
+        # Before the first frame is evaluated, so that a name that is not a video's is refused at once.
         with convert_errors(OUTPUT):
             writer = VideoWriter(target, reader.frame_rate if reader.frame_rate > 0 else USUAL_RATE)
         width, height = reader.pixel_width, reader.pixel_height
@@ -79,10 +79,10 @@ def write_video(
             with session.evaluate_many(reader, progress=tell) as stream:
                 for result in stream:
                     picture = _picture(result, name, finder, path)
-                    ((width, height),) = picture.sizes  # a model may make frames of another size
+                    ((width, height),) = picture.sizes  # a model may change the size of a frame
                     with convert_errors(OUTPUT):
                         writer.write(picture)
-            reader.close()  # the video may be written over this one, and Windows replaces no open file
+            reader.close()  # the output may replace this video, and Windows cannot replace an open file
         facts = {"kind": "video", "width": width, "height": height}
     return {"outputs": {name or "drawn": facts | {"frames": writer.frame_count}}, "written": [target]}
 
@@ -96,8 +96,8 @@ def _picture(result: Any, name: str, finder: Finder, path: str) -> Any:
     found = finder.find(result)
     if found is None or found.draw is None:
         raise Failure(
-            f"{path} is a video, and the model gives no picture that a video could be made of, and nothing that could "
-            "be drawn. Programs read frames with VideoReader, and evaluate them with evaluate_many.",
+            f"{path} is a video, but the model has neither a picture output nor results that can "
+            "be drawn. In Python, read frames with VideoReader and evaluate them with evaluate_many.",
             OUTPUT,
         )
     return ImageFeatureValue.from_pil(found.draw(result.source))
@@ -107,20 +107,20 @@ def _picture(result: Any, name: str, finder: Finder, path: str) -> Any:
 
 
 def targets_of(output: str | None, labels: Sequence[str]) -> list[str]:
-    """Where the outputs of each input go, or "". A file in a folder is named when it is known what it holds."""
+    """The output path of each input, or "". In a folder, the extension is chosen later, by the content."""
     if output is None:
         return [""] * len(labels)
     if not (output.endswith(("/", os.sep)) or os.path.isdir(output)):
         if len(labels) > 1:
             folder = os.path.splitext(output)[0]
-            raise click.UsageError(f"{output}: There are {len(labels)} inputs, so --output takes a folder: {folder}/")
+            raise click.UsageError(f"{output}: There are {len(labels)} inputs, so --output must be a folder: {folder}/")
         with convert_errors(OUTPUT):
             require_folder(output)
         return [output]
     stems = [os.path.splitext(os.path.basename(path))[0] for path in labels]
     twice = next((stem for stem in stems if stems.count(stem) > 1), None)
     if twice is not None:
-        raise click.UsageError(f"Two inputs are named {twice}, so their outputs would be one file.")
+        raise click.UsageError(f"Two inputs are named {twice}, so their outputs would share a file.")
     with convert_errors(OUTPUT):
         os.makedirs(output, exist_ok=True)
     return [os.path.join(output, f"{stem}.*") for stem in stems]
@@ -132,13 +132,13 @@ def write(
     draw: Callable[[], Image] | None,
     seen: PictureSeen,
 ) -> str:
-    """Writes what was found on the picture, the first picture that the model gave, or all arrays.
+    """Writes the picture with the objects drawn on it, the model's first output picture, or all arrays.
 
     Args:
         target: the path of a file, or `FOLDER/NAME.*`.
-        outputs: what the model gave.
-        draw: draws what was found; None where nothing can be drawn.
-        seen: the picture that the model saw, by which a plain tensor is read as another.
+        outputs: the model's outputs.
+        draw: draws the objects; None if there is nothing to draw.
+        seen: the picture as the model saw it, by which a plain tensor is read as another picture.
 
     Returns:
         The path of the file.
@@ -160,17 +160,17 @@ def write(
 
 
 def _save_tensor(path: str, outputs: Mapping[str, object], seen: PictureSeen) -> None:
-    """Writes an output that is a picture as a plain tensor, and says what its numbers were taken for."""
+    """Writes a plain tensor output as a picture, and says how its numbers were read."""
     found = tensor_picture(outputs, seen)
     if found is None:
-        raise Failure(f"{path}: The model gives no picture that could be written here. Use a .npz file.", OUTPUT)
+        raise Failure(f"{path}: The model has no output that can be written as a picture. Use a .npz file.", OUTPUT)
     found.bitmap.save(path)
     words = found.contract.describe()
     say(f"{path}: The output {found.name} is a tensor, and was written as a picture: {words}.", is_error=True)
 
 
 def _save_arrays(path: str, outputs: Mapping[str, object]) -> None:
-    """Writes what `numpy.load` reads. `numpy.savez` would refuse an output that is named like its parameters."""
+    """Writes a file for `numpy.load`. `numpy.savez` would refuse an output that has the name of its parameters."""
     with written_whole(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, array in outputs.items():
             if isinstance(array, np.ndarray):

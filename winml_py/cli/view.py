@@ -19,15 +19,15 @@ from .style import emit, say
 @click.command()
 @click.argument("model", type=click.Path(), required=False)
 @click.argument("picture", type=click.Path(), required=False)
-@click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Where; a free one by default.")
-@click.option("--no-browser", is_flag=True, help="Opens no browser; the address is printed.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="The port; a free one by default.")
+@click.option("--no-browser", is_flag=True, help="Print the address, and open no browser.")
 @click.option(
     "--time-limit",
     type=click.FloatRange(0, min_open=True),
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long an evaluation may take.",
+    help="The time limit of an evaluation.",
 )
 @labels_option
 @device_option
@@ -42,10 +42,10 @@ def view(
     device: str,
     as_json: bool,
 ) -> None:
-    """Show what MODEL sees of PICTURE, on a page of this machine: the part that it takes, its tensor as a picture, the
-    answer, the times.
+    """Show what MODEL sees of PICTURE, on a local page: the part it takes, its tensor as a picture, the answer, the
+    times.
 
-    It ends with Ctrl-C, or with the terminal.
+    Ctrl-C, or closing the terminal, ends it.
     """
     make_workbench, serve = import_server()
     Case("", device=device).find_device()  # before a browser opens
@@ -64,7 +64,7 @@ def view(
     facts: Facts = {"model": model, "picture": picture, "address": server.address}
     emit(facts, as_json, lambda facts: click.echo(facts["address"]))
     if not as_json:
-        say("Whoever has this address may use the page. Ctrl-C ends it.", is_error=True)
+        say("Anyone with this address can use the page. Ctrl-C ends it.", is_error=True)
     if not no_browser:
         Thread(target=webbrowser.open, args=(server.address_for_a_browser(),), daemon=True).start()
     server.run()

@@ -1,4 +1,4 @@
-"""From a float32 model to a float16 one that is checked: `convert`, and what it reports."""
+"""Converting a float32 model to float16, with a check: `convert`, and its report."""
 
 from .convert import convert
 from .report import ConversionReport, OutputReport

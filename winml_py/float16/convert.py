@@ -1,4 +1,4 @@
-"""From float32 to float16: convert, check, keep in float32 what loses too much, check again."""
+"""From float32 to float16: convert, check, keep in float32 the nodes that lose too much, check again."""
 
 from __future__ import annotations
 
@@ -33,36 +33,36 @@ def convert(
 ) -> ConversionReport:
     """Converts a float32 model to float16, and checks that its results stay the same.
 
-    Both models are evaluated on the same inputs. Nodes whose values leave float16's range, and nodes that lose too
-    much, stay in float32; they are found by comparing every value inside the two models, and named in the report.
-    Metadata, contracts and denotations are kept. The file appears whole, or not at all.
+    Both models are evaluated on the same inputs. Nodes whose values exceed float16's range, and nodes that lose too
+    much precision, stay in float32; comparing every value inside the two models finds them, and the report names
+    them. Metadata, contracts and denotations are kept. The file appears complete or not at all.
 
     Args:
-        source: the path of a float32 model; its weights may lie in files beside it.
+        source: the path of a float32 model; its weights may be in files beside it.
         destination: the path to write to; above 2 GB, the weights go to a file beside it.
         keep_io_types: leave the model's own inputs and outputs in float32.
-        inputs: values to check with, by name; arrays of the float32 model's types. Floats that are not given get
-            example values; ids, words and booleans must be given.
+        inputs: values to check with, by name; arrays of the float32 model's types. Missing floats get example values;
+            ids, strings and booleans are required.
         tolerance: the largest difference in an output, over the largest magnitude of its channel.
         keep_float32: names of nodes, or operators, to leave in float32.
-        progress: called now and then with the part that is done, which is None here, and what is being done.
-        contract: which pictures the inputs that it fits are, for their example values; None for what the model states.
-        operators: operators of the program's own, as `LearningModel.load` takes them. Their nodes stay in float32.
-        sizes: what is stated of sizes that the model leaves free, for example values.
-        force: whether the new model may take the place of the old one.
+        progress: called now and then with the finished share, always None here, and the current step.
+        contract: the contract of the inputs that it fits, for example values; None for the model's own.
+        operators: the program's own operators, as in `LearningModel.load`. Their nodes stay in float32.
+        sizes: stated values for sizes that the model leaves free, for example values.
+        force: whether the new model may replace the old one.
 
     Returns:
-        What was done, and how accurate the new model is.
+        The nodes that stayed in float32, and how accurate the new model is.
 
     Raises:
-        MissingPackageError: onnx-ir is not installed; `winml-py[float16]` brings it.
-        ConversionError: no way was found to do it well enough; the error has the last `report`, where there is one.
+        MissingPackageError: onnx-ir is not installed; `winml-py[float16]` installs it.
+        ConversionError: no conversion was accurate enough; the error has the last `report`, if any.
         InvalidArgumentError: an input without example values, a name in `keep_float32` that no node has, a tolerance
-            that is not between 0 and 1, a model that is float16 already, or the model itself as destination.
-        StorageNotFoundError: there is no folder to write to.
+            that is not between 0 and 1, a model that is already float16, or the model itself as destination.
+        StorageNotFoundError: the folder does not exist.
         StorageAccessError: the file cannot be written.
-        ModelNotFoundError: there is no such model.
-        CorruptModelError: it is not a model, or not a valid one.
+        ModelNotFoundError: the model does not exist.
+        CorruptModelError: it is not a model, or an invalid one.
 
     Example:
         >>> import os, tempfile
@@ -78,9 +78,9 @@ def convert(
     model_operators = ModelOperators.of(operators)
     loaded = load_model(source, contract, model_operators.given)
     if loaded.precision == "float16":
-        raise InvalidArgumentError(f"{os.fspath(source)}: This is a float16 model already.", hint="Use it as it is.")
+        raise InvalidArgumentError(f"{os.fspath(source)}: This is already a float16 model.", hint="Use it as it is.")
     if not 0 < tolerance < 1:
-        raise InvalidArgumentError(f"The tolerance is {tolerance}; it must lie between 0 and 1 (--tolerance).")
+        raise InvalidArgumentError(f"Expected a tolerance between 0 and 1 (--tolerance), got {tolerance}.")
     require_folder(destination)
     if not force:
         require_another_file(destination, source)
@@ -107,7 +107,7 @@ def convert(
 
 
 def require_converter() -> None:
-    """Raises MissingPackageError unless the package is installed that changes graphs; it is not imported."""
+    """Raises MissingPackageError unless onnx-ir is installed; does not import it."""
     if find_spec("onnx_ir") is None:
         raise MissingPackageError(
             "The float16 converter needs onnx-ir, which is not installed.", hint="pip install 'winml-py[float16]'"
@@ -115,8 +115,8 @@ def require_converter() -> None:
 
 
 def _remedy(report: ConversionReport, keeps_io_types: bool) -> str:
-    """What to do about a conversion that is not good enough."""
+    """What to do about a conversion that is not accurate enough."""
     if len(report.kept_nodes) == report.nodes:
-        return "With all nodes in float32 there is nothing to gain: allow a larger --tolerance, or keep the model."
+        return "All nodes would stay in float32: allow a larger --tolerance, or keep the model."
     others = "allow a larger --tolerance, or name nodes to keep in float32 (--keep-float32 NODE)"
     return f"{'A' if keeps_io_types else 'Keep inputs and outputs in float32 (--keep-io-types), a'}{others[1:]}."

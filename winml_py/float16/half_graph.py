@@ -1,4 +1,4 @@
-"""The graph surgery: turns a float32 graph into float16, except for the nodes that stay in float32."""
+"""Graph surgery: turns a float32 graph into float16, except for the nodes that stay in float32."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FLOAT, FLOAT16 = ir.DataType.FLOAT, ir.DataType.FLOAT16
 
 
 _Reader = tuple[ir.Node | None, int]
-"""An input of a node that reads a value; without a node, the output of the graph."""
+"""A node's input that reads a value; without a node, the graph's output."""
 
 
 class ConversionPlan(NamedTuple):
@@ -30,7 +30,7 @@ class ConversionPlan(NamedTuple):
 
 
 def owners(graph: ir.Graph) -> tuple[dict[ir.Node, ir.Node], dict[ir.Graph, ir.Node | None]]:
-    """The nodes of the main graph that all nodes are, or are inside of; and those that graphs are inside of."""
+    """The main graph's node that is, or contains, each node; and the node that contains each graph."""
     of_graphs: dict[ir.Graph, ir.Node | None] = {graph: None}
     for node in graph:
         for attribute in node.attributes.values():
@@ -41,7 +41,7 @@ def owners(graph: ir.Graph) -> tuple[dict[ir.Node, ir.Node], dict[ir.Graph, ir.N
 
 
 def half_graph(model: ir.Model, plan: ConversionPlan) -> ir.Model:
-    """A copy of a model in float16, but for what stays. Each value has one type, and is cast once for others."""
+    """A copy of a model in float16, apart from the plan's parts. Each value has one type; other types are cast once."""
     surgery = _GraphSurgery(model, plan)
     for value in surgery.halves:
         value.dtype = FLOAT16
@@ -53,18 +53,18 @@ def half_graph(model: ir.Model, plan: ConversionPlan) -> ir.Model:
     for value in surgery.floats:
         to_half = value not in surgery.halves
         surgery.route_through_casts(value, surgery.readers(value, to_half), FLOAT16 if to_half else FLOAT)
-    if not plan.keep_io_types:  # the image contract names the type of what it makes of pictures
+    if not plan.keep_io_types:  # the image contract states the type of its tensors
         texts = surgery.model.metadata_props
         texts.update({key: "Float16" for key in METADATA_KEYS if texts.get(key) == "Float"})
-    # The casts stand at the end, behind the nodes that read them.
+    # The casts are at the end, after the nodes that read them.
     surgery.model.graph.sort()
     return surgery.model
 
 
 def rounded_graph(model: ir.Model, plan: ConversionPlan) -> ir.Model:
-    """A float32 model whose values are rounded wherever `half_graph` would hold or hand them on in float16.
+    """A float32 model whose values are rounded wherever `half_graph` would hold them, or pass them on, in float16.
 
-    A CPU computes float16 models in float32, and leaves out casts between nodes; other hardware does not.
+    A CPU computes float16 models in float32, and omits casts between nodes; other hardware does not.
     """
     surgery = _GraphSurgery(model, plan)
     for value, graph in surgery.floats.items():
@@ -79,10 +79,10 @@ def rounded_graph(model: ir.Model, plan: ConversionPlan) -> ir.Model:
 
 
 class _GraphSurgery:
-    """A copy of a model, its floats with the graphs they are in, and those that are to be float16.
+    """A copy of a model, its floats with the graphs they are in, and the floats that become float16.
 
-    The choice is made for nodes of the main graph. All that is inside a node is of one type with it, so that casts are
-    only needed between nodes of the main graph, and before inputs that are float32 in every precision.
+    The choice is made for nodes of the main graph. A subgraph has the type of its node, so that casts are only needed
+    between nodes of the main graph, and before inputs that are float32 in every precision.
     """
 
     def __init__(self, model: ir.Model, plan: ConversionPlan) -> None:
@@ -102,10 +102,10 @@ class _GraphSurgery:
                 *each.initializers.values(),
                 *(output for node in each for output in node.outputs),
             )
-            if value.dtype is FLOAT and value.name  # an output without a name is left out
+            if value.dtype is FLOAT and value.name  # an output without a name is omitted
         }
         for value in self.floats:
-            value.type = copy.deepcopy(value.type)  # which copies of a graph share
+            value.type = copy.deepcopy(value.type)  # copies of a graph share it
         self.halves = {value for value in self.floats if self._is_half(value)}
 
     def _is_half(self, value: ir.Value) -> bool:
@@ -120,7 +120,7 @@ class _GraphSurgery:
         return index in self._always_float.get(node.op_type, ())
 
     def readers(self, value: ir.Value, in_half: bool) -> list[_Reader]:
-        """Who reads a value in float16, or in float32: inputs of nodes, and None for the output of the graph."""
+        """The readers of a value in float16, or in float32: inputs of nodes, and None for the output of the graph."""
         readers: list[_Reader] = [use for use in value.uses() if self._wants_half(*use) is in_half]
         ends_in_float = self._plan.keep_io_types and self.floats[value] is self.model.graph
         return [*readers, (None, 0)] if value.is_graph_output() and ends_in_float is not in_half else readers
@@ -131,7 +131,7 @@ class _GraphSurgery:
     def route_through_casts(
         self, value: ir.Value, readers: list[_Reader], *dtypes: ir.DataType, takes_name: bool = False
     ) -> None:
-        """Lets readers read a value through casts; as the output of a graph, the last one takes its name."""
+        """Lets readers read a value through casts; for an output of the graph, the last cast takes its name."""
         if not (readers or takes_name) or not isinstance(value.type, ir.TensorType):  # sequences cannot be cast
             return
         graph, end = self.floats[value], value
@@ -153,8 +153,8 @@ class _GraphSurgery:
 
 
 def _halve(weight: Any) -> Array:
-    """The numbers of a tensor as float16: none becomes infinite or zero that was not."""
-    array = weight.numpy()  # which has the tensor's type with every version of onnx
+    """A tensor's numbers as float16; finite numbers stay finite, and nonzero ones nonzero."""
+    array = weight.numpy()  # has the tensor's type with every version of onnx
     return np.asarray(float16_converter.convert_np_to_float16(array.reshape(-1))).reshape(array.shape)
 
 
@@ -163,7 +163,7 @@ _NO_DEFAULT = {
     **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), ir.AttrInt64("output_datatype", FLOAT16.value)),
     "ConstantOfShape": ir.AttrTensor("value", ir.tensor([0.0], FLOAT16)),
 }
-"""What operators get that would give float32 without it."""
+"""The attributes for operators that would otherwise give float32."""
 
 
 def _halve_attributes(node: ir.Node) -> None:

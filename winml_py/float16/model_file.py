@@ -1,4 +1,4 @@
-"""ONNX files as graphs of onnx-ir, ready to be converted, and back again."""
+"""Reading ONNX files as onnx-ir graphs, ready for conversion, and writing them."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from ..core.runtime.ort.schemas import infer_outputs, runtime_schemas
 from ..errors import ConversionError
 
 _CASTS_FROM = 13
-"""The operator set that a model without ONNX's own operators imports for its casts."""
+"""The operator set imported for the casts of a model without ONNX's own operators."""
 
-_MAPS, _OPERATORS = "types with maps", "operators of the program's own"
+_MAPS, _OPERATORS = "types with maps", "the program's own operators"
 
 
 def read(path: str | os.PathLike[str], operators: ModelOperators) -> ir.Model:
-    """Reads a float32 model so that a conversion meets few cases.
+    """Reads a float32 model, normalized so that a conversion meets few cases.
 
-    Functions are inlined, types are inferred, every node has a name of its own, constants are weights, and no weight
-    is an input. What computes nothing that is used is gone.
+    Functions are inlined, types are inferred, every node has a unique name, constants are weights, and no weight is an
+    input. Unused computations are removed.
 
     Raises:
-        ConversionError: the model has parts that a graph of onnx-ir cannot hold, and that would be lost.
+        ConversionError: the model has parts that an onnx-ir graph cannot hold.
     """
-    # weights in files stay there while onnx's own code, which cannot take more than 2 GB, looks at the graph
+    # Weights in files stay there while onnx's own code, which cannot take more than 2 GB, inspects the graph.
     proto = onnx.load(path, load_external_data=False)
     if proto.training_info or any(isinstance(part, onnx.SparseTensorProto) for part in messages(proto)):
-        raise ConversionError(f"{os.fspath(path)} has sparse weights or training graphs, which are not converted.")
+        raise ConversionError(f"{os.fspath(path)} has sparse weights or training graphs, which cannot be converted.")
     proto = inliner.inline_local_functions(proto) if proto.functions else proto
-    # Before the inference, which goes on from these types.
+    # Before the inference, which starts from these types.
     declare_types(proto, path, operators)
-    with contextlib.suppress(ValueError, RuntimeError):  # beyond inference, there are the types that the file states
+    with contextlib.suppress(ValueError, RuntimeError):  # without inference, the file's own types remain
         proto = onnx.shape_inference.infer_shapes(proto)
     maps = _take_maps(proto)
     try:
@@ -56,7 +56,7 @@ def read(path: str | os.PathLike[str], operators: ModelOperators) -> ir.Model:
     graph.meta[_MAPS], graph.meta[_OPERATORS] = maps, operators
     ir.external_data.set_base_dir(graph, os.path.dirname(os.path.abspath(path)))
     model.ir_version = max(model.ir_version, 4)  # up to 3, weights had to be listed as inputs
-    # the domain of ONNX's own operators has two names
+    # The domain of ONNX's own operators has two names.
     graph.opset_imports[""] = graph.opset_imports.pop("ai.onnx", graph.opset_imports.get("", _CASTS_FROM))
     _mend_nodes(graph)
     ir.passes.Sequential(
@@ -69,7 +69,7 @@ def read(path: str | os.PathLike[str], operators: ModelOperators) -> ir.Model:
 
 
 def _take_maps(proto: ModelProto) -> dict[str, TypeProto]:
-    """Takes out the types that onnx-ir does not have, as of what scikit-learn's classifiers give: by name."""
+    """Removes and returns, by name, the types that onnx-ir lacks, such as the outputs of scikit-learn's classifiers."""
     maps = {}
     for info in messages(proto):
         if isinstance(info, ValueInfoProto) and any(isinstance(part, TypeProto.Map) for part in messages(info.type)):
@@ -79,7 +79,7 @@ def _take_maps(proto: ModelProto) -> dict[str, TypeProto]:
 
 
 def _mend_nodes(graph: ir.Graph) -> None:
-    """Gives each node a name of its own, and each constant float the one spelling that a pass takes for a weight."""
+    """Gives each node a unique name, and each float constant the one form that the pass treats as a weight."""
     names: set[str] = set()
     for index, node in enumerate(graph.all_nodes()):
         if not node.name or node.name in names:
@@ -99,7 +99,7 @@ def operators_of(model: ir.Model) -> ModelOperators:
 def to_proto(model: ir.Model) -> ModelProto:
     """A model as it is written to a file."""
     proto = ir.to_proto(model)
-    del proto.graph.value_info[:]  # the engine infers what it needs, and files state what is wrong
+    del proto.graph.value_info[:]  # the engine infers what it needs, and files may state wrong types
     for info in (*proto.graph.input, *proto.graph.output):
         if info.name in model.graph.meta[_MAPS]:
             info.type.CopyFrom(model.graph.meta[_MAPS][info.name])
@@ -107,18 +107,18 @@ def to_proto(model: ir.Model) -> ModelProto:
 
 
 def weight_size(model: ir.Model) -> int:
-    """Bytes of the weights in all graphs of a model."""
+    """The bytes of the weights in all graphs of a model."""
     weights = (value.const_value for graph in model.graphs() for value in graph.initializers.values())
     return sum(weight.nbytes for weight in weights if weight is not None)
 
 
 def size(model: ir.Model) -> int:
-    """Bytes of a model's weights and graph; above 2 GB, where protobuf does not count, of its weights."""
+    """The bytes of a model's weights and graph; above 2 GB, protobuf's limit, of its weights."""
     return to_proto(model).ByteSize() if (in_weights := weight_size(model)) < PROTOBUF_LIMIT else in_weights
 
 
 def save(model: ir.Model, path: str) -> None:
-    """Writes a model, with its weights beside it where protobuf cannot hold them. No file is left half-written."""
+    """Writes a model, with its weights beside it if it exceeds protobuf's limit. No file is left half-written."""
     if weight_size(model) >= PROTOBUF_LIMIT:
         folder, location = os.path.dirname(os.path.abspath(path)), os.path.basename(path) + ".data"
         model = ir.external_data.unload_from_model(model.clone(), folder, location, size_threshold_bytes=256)
@@ -126,11 +126,11 @@ def save(model: ir.Model, path: str) -> None:
 
 
 def evaluate(model: ir.Model, inputs: Mapping[str, object], also: Iterable[str] = ()) -> dict[str, Any]:
-    """The outputs of a model and inner values, by name, computed in another process unless operators are in Python."""
+    """A model's outputs and inner values, by name, computed in another process unless operators are in Python."""
     model = model.clone()
     values_by_name = {value.name: value for node in model.graph for value in node.outputs}
     for name in also:
-        values_by_name[name].shape = None  # what a file states may be wrong
+        values_by_name[name].shape = None  # a file may state wrong shapes
         model.graph.outputs.append(values_by_name[name])
     operators = operators_of(model)
     if weight_size(model) < PROTOBUF_LIMIT:
@@ -141,11 +141,11 @@ def evaluate(model: ir.Model, inputs: Mapping[str, object], also: Iterable[str] 
         return evaluate_apart(path, operators, inputs)
 
 
-# What a conversion must know of the operators of the program's own: which nodes they are, and what they give.
+# What a conversion needs to know of the program's own operators: their nodes and output types.
 
 
 def declare_types(model: onnx.ModelProto, path: str | os.PathLike[str], operators: ModelOperators) -> None:
-    """States the types of what operators of the program's own give, which onnx's inference does not know."""
+    """Adds the output types of the program's own operators, which onnx's inference does not know."""
     types = declared_outputs(model, operators.functions)
     if operators.libraries:
         types |= _infer_library_types(model, path, operators)
@@ -170,13 +170,13 @@ def _infer_library_types(
 
 
 def is_custom_operator(domain: str, name: str, operators: ModelOperators) -> bool:
-    """Whether a node with this operator is one of the program's own; those stay as they are."""
+    """Whether a node's operator is one of the program's own; those stay as they are."""
     key = "" if domain == "ai.onnx" else domain, name
     is_function = key in {operator.key for operator in operators.functions}
     return is_function or (bool(operators.libraries) and not _is_known(*key))
 
 
 def _is_known(domain: str, name: str) -> bool:
-    """Whether an operator is the runtime's or ONNX's, and not of a library."""
+    """Whether an operator belongs to the runtime or ONNX, rather than to a library."""
     domain = "" if domain == "ai.onnx" else domain
     return (domain, name) in runtime_schemas() or onnx.defs.has(name, domain=domain)

@@ -1,4 +1,4 @@
-"""What a conversion did, and how accurate the result is."""
+"""The report of a conversion, and how accurate the result is."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from ..core.base.messages import Facts
 REASONS = {
     "asked": "you asked for it",
     "operators": "their operators have no float16",
-    "own": "they are operators of the program's own",
+    "own": "they are the program's own operators",
     "fatal": "the runtime ends the process that compiles them in float16",
-    "overflow": "they leave its range",
-    "precision": "they lose too much",
+    "overflow": "they exceed its range",
+    "precision": "they lose too much precision",
 }
 """Why nodes stay in float32."""
 
 
 @dataclass(frozen=True)
 class OutputReport:
-    """How an output of the float16 model compares with the float32 one's, on the inputs of the check.
+    """How an output of the float16 model compares with the float32 model's, on the inputs of the check.
 
     Attributes:
         name: the output's name.
-        error: the largest difference, over the largest magnitude of its channel in the float32 output; for whole
-            numbers, words and booleans, the part of the elements that differ.
-        not_finite: elements that are NaN or infinite, and were not.
-        top1: the part of the rows whose largest element is at the same place, among those where it leads by more than
-            the tolerance, over the largest magnitude of the row; None where there are none, as in pictures.
-        is_good: whether the error is within the tolerance, nothing else is infinite or NaN, and top-1 is at least
+        error: the largest difference, over the largest magnitude of its channel in the float32 output; for integers,
+            strings and booleans, the share of elements that differ.
+        not_finite: the number of elements that became NaN or infinite.
+        top1: the share of rows whose largest element is in the same position, among those where it leads by more than
+            the tolerance, over the largest magnitude of the row; None if there are no such rows, as in pictures.
+        is_good: whether the error is within the tolerance, no element became infinite or NaN, and top-1 is at least
             0.99.
-        near_ties: the other rows whose largest element is at another place. They count as good.
+        near_ties: the other rows whose largest element is in another position. They count as good.
     """
 
     name: str
@@ -51,18 +51,18 @@ class OutputReport:
 
 @dataclass(frozen=True)
 class ConversionReport:
-    """What `convert` did.
+    """The result of `convert`.
 
     Attributes:
-        size_before: bytes of the weights and the graph, in float32.
-        size_after: bytes of the weights and the graph, converted.
-        nodes: how many nodes the model has.
+        size_before: bytes of the float32 weights and graph.
+        size_after: bytes of the converted weights and graph.
+        nodes: the number of the model's nodes.
         kept: the nodes that stayed in float32, by the reason: `operators` have no float16, `fatal` ended the
-            process that compiled them in float16, `overflow` leaves its range, `precision` lost too much, `asked` by
+            process that compiled them in float16, `overflow` exceeds its range, `precision` lost too much, `asked` by
             the caller.
         outputs: how each output compares.
         seeded: the inputs that got example values for the check.
-        tolerance: what error an output may have.
+        tolerance: the largest error that an output may have.
         sizes: the shapes of the inputs of the check, by name.
     """
 
@@ -82,7 +82,7 @@ class ConversionReport:
 
     @property
     def kept_nodes(self) -> list[str]:
-        """The nodes that stayed in float32, for whatever reason."""
+        """The nodes that stayed in float32, for any reason."""
         return [name for names in self.kept.values() for name in names]
 
     def to_json(self) -> Facts:
@@ -112,7 +112,7 @@ class ConversionReport:
         return "\n".join(lines)
 
 
-# Comparing what two models give.
+# Comparing the results of two models.
 
 
 def compare(expected: Mapping[str, object], actual: Mapping[str, object], tolerance: float) -> list[OutputReport]:

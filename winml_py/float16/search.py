@@ -1,4 +1,4 @@
-"""The search for the nodes that stay in float32: convert, compare, add the nodes that lose much, convert again."""
+"""The search for the nodes that stay in float32: convert, compare, keep the worst nodes, convert again."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from .report import REASONS, ConversionReport, OutputReport, compare
 LARGEST = float(np.finfo(np.float16).max)
 
 ROUNDS = 6
-"""How often nodes that lose much are added to those that stay in float32, before another way is tried."""
+"""How often the worst nodes are added to those that stay in float32, before another way is tried."""
 
 MOST_FATAL = 8
-"""How many nodes are looked for that end the process; the second of an operator stands for all of that operator."""
+"""The most fatal nodes to look for; after two of one operator, all nodes of that operator stay in float32."""
 
 
 class Search:
@@ -34,21 +34,21 @@ class Search:
     def __init__(
         self, model: ir.Model, keep_io_types: bool, tolerance: float, names_to_keep: set[str], progress: Progress
     ) -> None:
-        """Starts with the nodes that stay in any case: those of these names or operators.
+        """Starts with the nodes with these names or operators, which stay in any case.
 
         Raises:
-            InvalidArgumentError: a name in `names_to_keep` that nobody has.
+            InvalidArgumentError: `names_to_keep` has a name that no node or operator has.
         """
         self._model, self._keep_io_types, self._tolerance, self._tell = model, keep_io_types, tolerance, progress
-        # what is inside a node stays in float32 with it: casts between the two would have to be told apart
+        # A subgraph stays in float32 with its node: otherwise the casts between the two would need distinguishing.
         self._owners, self._owners_of_graphs = owners(model.graph)
         names = {name for node in self._owners for name in (node.name, node.op_type)}
         if names_to_keep - names:
             raise InvalidArgumentError(
                 f"The model has no node and no operator {', '.join(sorted(names_to_keep - names))}.",
-                hint="Names are those of the graph; a node without one is called Operator_number.",
+                hint="Use the graph's names; a node without one is called Operator_number.",
             )
-        self._kept: dict[str, str] = {}  # the names of nodes, and why they stay
+        self._kept: dict[str, str] = {}  # node names, and why they stay
         self._keep([node for node in self._owners if {node.name, node.op_type} & names_to_keep], "asked")
         without_kernel = float16_converter.DEFAULT_OP_BLOCK_LIST
         self._keep([node for node in self._owners if node.op_type in without_kernel], "operators")
@@ -56,7 +56,7 @@ class Search:
         self._keep([node for node in self._owners if is_custom_operator(node.domain, node.op_type, operators)], "own")
 
     def measure(self, inputs: dict[str, Any]) -> None:
-        """Evaluates the float32 model, with all of its inner floats, and keeps the nodes that leave float16's range."""
+        """Evaluates the float32 model, with all its inner floats, and keeps the nodes that exceed float16's range."""
         self._tell(None, "evaluating in float32")
         graph = self._model.graph
         self._inputs = inputs
@@ -64,7 +64,7 @@ class Search:
         floats = {
             str(value.name): value for node in graph for value in node.outputs if value.dtype is ir.DataType.FLOAT
         }
-        # an output that a node may leave out has no name, though inference gives it a type
+        # An omitted output has no name, though inference gives it a type.
         tensors = [name for name, value in floats.items() if name and isinstance(value.type, ir.TensorType)]
         self._inner = [name for name in tensors if name not in outputs]
         everything = evaluate(self._model, inputs, self._inner)
@@ -79,25 +79,25 @@ class Search:
                 self._keep([node], "overflow")
 
     def _keep(self, nodes: Iterable[ir.Node], reason: str) -> bool:
-        """Adds nodes to those that stay in float32; whether any is new."""
+        """Adds nodes to those that stay in float32; returns whether any is new."""
         names = dict.fromkeys((str(self._owners[node].name) for node in nodes), reason)
         before = len(self._kept)
         self._kept |= names | self._kept  # a node keeps its first reason
         return len(self._kept) > before
 
     def best(self, seeded: list[str]) -> tuple[ir.Model, ConversionReport]:
-        """Converts until the result is good, or nothing is left to try; raises ConversionError where no model runs."""
+        """Converts until the result is good, or nothing is left to try; raises ConversionError if no model runs."""
         self._seeded = seeded
         model, report, actual = self._attempt()
         for number in range(ROUNDS):
-            # Twice as many nodes in each round: few stay where few are at fault, and many are found where many are.
+            # Twice as many nodes in each round: few are kept if few are at fault, and many are soon found if many are.
             if report.is_good or not self._keep(self._worst_nodes(actual, 1 << number), "precision"):
                 break
             model, report, actual = self._attempt()
         return (model, report) if report.is_good else self._longest_prefix()
 
     def _longest_prefix(self) -> tuple[ir.Model, ConversionReport]:
-        """Leaves the first nodes and their weights in float32, as few of them as give a good result.
+        """Leaves the first nodes and their weights in float32, as few as give a good result.
 
         The errors of early nodes grow in all later nodes, and early nodes have few weights.
         """
@@ -114,7 +114,7 @@ class Search:
         return ([attempt for attempt in attempts if attempt[1].is_good] or attempts)[-1]
 
     def _is_fatal(self, first: int) -> bool:
-        """Whether the process ends that compiles the first nodes of the graph in float16, and the rest in float32."""
+        """Whether compiling the first nodes of the graph in float16, and the rest in float32, ends the process."""
         kept = self._kept | dict.fromkeys((str(node.name) for node in list(self._model.graph)[first:]), "")
         candidate, inputs = self._candidate(kept)
         try:
@@ -126,7 +126,7 @@ class Search:
         return False
 
     def _keep_fatal(self, ended: ProcessEndedError) -> None:
-        """Keeps the node in float32 that ends the process: the last of the fewest first nodes that do."""
+        """Keeps the node in float32 that ends the process: the last of the smallest set of first nodes that does."""
         nodes = list(self._model.graph)
         fatal = [name for name, reason in self._kept.items() if reason == "fatal"]
         self._tell(None, f"looking for the node that ends the process ({ended})")
@@ -143,13 +143,13 @@ class Search:
             self._keep(alike, "fatal")
 
     def _candidate(self, kept: Mapping[str, str]) -> tuple[ir.Model, dict[str, Any]]:
-        """The float16 model where these nodes stay in float32, and its inputs."""
+        """The float16 model with these nodes in float32, and its inputs."""
         candidate = half_graph(self._model, ConversionPlan(kept, self._keep_io_types, self._keep_weights))
         halves = {str(value.name) for value in candidate.graph.inputs if value.dtype is ir.DataType.FLOAT16}
         return candidate, self._inputs | {name: np.asarray(self._inputs[name]).astype(np.float16) for name in halves}
 
     def _attempt(self) -> tuple[ir.Model, ConversionReport, dict[str, Any]]:
-        """Converts and evaluates; nodes that the engine names in a refusal stay in float32, too."""
+        """Converts and evaluates; nodes that the engine names in a refusal also stay in float32."""
         while True:
             self._tell(None, f"converting and comparing; {len(self._kept)} nodes stay in float32")
             candidate, inputs = self._candidate(self._kept)
@@ -162,7 +162,7 @@ class Search:
                 if self._keep((node for node in self._owners if str(node.name) in str(error)), "operators"):
                     continue
                 raise ConversionError(f"The float16 model does not run: {error}") from error
-            # a CPU leaves out roundings that other hardware has, so the float32 model is tried with all of them
+            # A CPU omits roundings that other hardware makes, so a float32 model with all of them is also tried.
             wide = {
                 name: np.asarray(value).astype(np.asarray(self._inputs[name]).dtype) for name, value in inputs.items()
             }
@@ -190,8 +190,8 @@ class Search:
                 for values in (node.inputs, node.outputs)
             )
             if after > self._tolerance / 8 and before != float("inf"):
-                # One rounding to float16 costs 2**-11, about 5e-4. Beside a smaller error before it, every node would
-                # seem to make the error.
+                # One rounding to float16 costs 2**-11, about 5e-4. Compared with a smaller error before it, every node
+                # would seem to cause the error.
                 grown.append((after / max(before, 5e-4), node))
         selected: dict[str, ir.Node] = {}
         for _, node in sorted(grown, key=lambda item: -item[0]):
@@ -203,7 +203,7 @@ class Search:
 
 
 def _worse(pair: Sequence[OutputReport]) -> OutputReport:
-    """The worse of two runs of an output, with the changed winners of either."""
+    """The worse of two runs of an output, with the changed winners of both."""
     top1 = min((output.top1 for output in pair if output.top1 is not None), default=None)
     near_ties = max(output.near_ties for output in pair)
     return replace(max(pair, key=lambda output: (not output.is_good, output.error)), top1=top1, near_ties=near_ties)

@@ -1,21 +1,21 @@
-"""Single operators: any operator of ONNX as a function on arrays and tensors, on any device.
+"""Single operators: any ONNX operator as a function on arrays and tensors, on any device.
 
-`operators.Conv(x, w, strides=[2, 2])` makes a model of one node, compiles it for the types, shapes and attributes that
-came, runs it, and keeps it for the next call of the same kind. 128 are kept, and those that were used least recently
-are disposed of. All functions may be called from any thread.
+`operators.Conv(x, w, strides=[2, 2])` makes a model of one node, compiles it for the types, shapes and attributes of
+its arguments, runs it, and caches it for the next call of the same kind. The cache holds 128 operators; the least
+recently used ones are disposed of. All functions may be called from any thread.
 
-Inputs go by position or by the schema's names; None leaves an optional one out. They are arrays, tensors, Python's
+Inputs are passed by position or by the schema's names; None omits an optional one. They are arrays, tensors, Python
 numbers and lists (which take the type of the inputs that must have the same one), lists of arrays for sequences, and
-dicts for maps. Attributes go by name: numbers, strings, lists, arrays for tensors, and `onnx.GraphProto` for graphs.
+dicts for maps. Attributes are passed by name: numbers, strings, lists, arrays for tensors, and `onnx.GraphProto`.
 
-What comes out are arrays; or tensors, where an input is one. Tensors that are in a device's memory give tensors there.
+The outputs are arrays; or tensors, if an input is one. Tensors in a device's memory give tensors there.
 
-These words mean the same for every operator:
+These parameters mean the same for every operator:
 
 * `device`: where it runs; the CPU by default.
 * `opset`: the version of the operators; by default 23, or the first that has the operator.
 * `domain`: "" is ONNX's own; by default an operator is looked for there, in `ai.onnx.ml`, and in `com.microsoft`.
-* `outputs`: how many of the outputs, or their names; by default those that the operator always has. Several come as a
+* `outputs`: how many outputs, or their names; by default those that the operator always has. Several are returned as a
   tuple.
 
 Example:

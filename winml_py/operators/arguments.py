@@ -1,4 +1,4 @@
-"""From the arguments of a call to the inputs and attributes of an operator."""
+"""Sorting the arguments of a call into an operator's inputs and attributes."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from .value_types import TensorDesc, TensorSequence
 _AS_THEY_ARE = (np.ndarray, Tensor, TensorDesc, TensorSequence, Mapping, type(None))
 
 _NUMBERS: dict[type, DType] = {float: np.dtype(np.float32), int: np.dtype(np.int64), bool: np.dtype(bool)}
-"""What Python's numbers become where no other input says."""
+"""The types of Python numbers if no other input determines them."""
 
 
 class Arguments(NamedTuple):
-    """What an operator is called with: inputs in the schema's order (None is left out), and attributes as they came."""
+    """The arguments of an operator: inputs in the schema's order (None is omitted), and attributes as passed."""
 
     inputs: list[Any]
     attributes: dict[str, Any]
 
 
 def arrange(signature: Signature, inputs: Sequence[object], named: Mapping[str, object]) -> Arguments:
-    """Sorts what was passed, by position and by name, into inputs and attributes."""
+    """Sorts arguments, by position and by name, into inputs and attributes."""
     values, attributes = list(inputs), dict(named)
     for index, parameter in enumerate(signature.inputs):
         if parameter.name in attributes and parameter.name not in signature.attributes:
@@ -40,21 +40,21 @@ def arrange(signature: Signature, inputs: Sequence[object], named: Mapping[str, 
 
 
 def are_plain(signature: Signature, inputs: Sequence[object], named: Mapping[str, object]) -> bool:
-    """Whether what was passed is as `arrange` gives it: arrays by position, and attributes by name."""
+    """Whether arguments already are as `arrange` returns them: arrays by position, and attributes by name."""
     if not named.keys() <= signature.attributes.keys():
         return False
     return all(type(value) is np.ndarray and value.dtype.kind != "U" for value in inputs)
 
 
 def require_complete(signature: Signature, values: Sequence[object], attributes: Mapping[str, object]) -> None:
-    """Refuses a call of an operator that lacks something, or has an attribute too much."""
+    """Refuses a call with a missing input or attribute, or with an unknown one."""
     _require_input_count(signature, values)
     for index, parameter in enumerate(signature.inputs):
         is_missing = index >= len(values) or values[index] is None
         if is_missing and not (parameter.is_optional or parameter.is_variadic):
             ordered = (f"{each.name} (optional)" if each.is_optional else each.name for each in signature.inputs)
             raise InvalidArgumentError(
-                f"{signature.name} lacks its input {parameter.name}.",
+                f"{signature.name} needs the input {parameter.name}.",
                 hint=f"Its inputs, in order: {', '.join(ordered)}.",
             )
     for name in attributes:
@@ -67,12 +67,12 @@ def require_complete(signature: Signature, values: Sequence[object], attributes:
     for name, attribute in signature.attributes.items():
         if attribute.is_required and name not in attributes:
             raise InvalidArgumentError(
-                f"{signature.name} lacks its attribute {name}.", hint=f"Pass {name}=, of type {attribute.type.lower()}."
+                f"{signature.name} needs the attribute {name}.", hint=f"Pass {name}=, of type {attribute.type.lower()}."
             )
 
 
 def parameter_at(signature: Signature, index: int) -> Parameter:
-    """The parameter of the input at this place: the last one, where any number of values may stand in its place."""
+    """The parameter of the input at this position: the last one, if it is variadic and the position is beyond."""
     return signature.inputs[min(index, len(signature.inputs) - 1)]
 
 
@@ -89,7 +89,7 @@ def _require_input_count(signature: Signature, values: Sequence[Any]) -> None:
     if len(values) > len(parameters) and not (parameters and parameters[-1].is_variadic):
         names = ", ".join(parameter.name for parameter in parameters) or "none"
         raise InvalidArgumentError(
-            f"{signature.name} takes {len(parameters)} inputs, and {len(values)} came.", hint=f"Its inputs: {names}."
+            f"{signature.name} takes {len(parameters)} inputs, got {len(values)}.", hint=f"Its inputs: {names}."
         )
 
 
@@ -117,7 +117,7 @@ def _value(parameter: Parameter, value: object, dtypes: Mapping[str, DType]) -> 
 
 
 def _is_sequence(parameter: Parameter, value: Sequence[object]) -> bool:
-    """Whether a list is a sequence of tensors or maps, and no tensor itself."""
+    """Whether a list is a sequence of tensors or maps, rather than a tensor."""
     can_be = any("seq(" in kind for kind in parameter.types)
     must_be = can_be and not any(kind.startswith("tensor(") for kind in parameter.types)
     return must_be or (can_be and any(isinstance(element, _AS_THEY_ARE) for element in value))

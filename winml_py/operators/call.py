@@ -1,4 +1,4 @@
-"""Operators as functions, and the same in steps; what is compiled of them is kept."""
+"""Operators as functions, and the same in steps; compiled operators are cached."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .value_types import type_of
 
 
 class OperatorCache:
-    """Compiled operators by key: beyond a size, the least recently used is dropped. A call keeps its operator alive."""
+    """Compiled operators by key: when full, it drops the least recently used. A call keeps its operator alive."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -39,16 +39,16 @@ class OperatorCache:
         return len(self._operators)
 
     def get(self, key: Hashable, create: Callable[[], CompiledOperator]) -> CompiledOperator:
-        """The operator under `key`, which `create` makes where there is none."""
+        """The operator under `key`; if there is none, `create` makes it."""
         with self._lock:
             if (found := self._operators.get(key)) is not None:
                 self._operators.move_to_end(key)
                 return found
-        made = create()  # without the lock: to compile takes time
+        made = create()  # without the lock, because compiling takes time
         with self._lock:
             found = self._operators.setdefault(key, made)
             dropped = self._operators.popitem(last=False) if len(self._operators) > self._size else None
-        del dropped  # nor is an engine freed with the lock held
+        del dropped  # without the lock, because this frees an engine
         return found
 
     def clear(self) -> None:
@@ -59,13 +59,13 @@ class OperatorCache:
 
 
 CACHE_SIZE = 128
-"""Compiled operators that are kept."""
+"""The cache of compiled operators."""
 
 _SMALL = 1 << 16
-"""Bytes of inputs below which an operator gets one thread: to wake others takes longer than the work."""
+"""Operators with inputs of fewer bytes get one thread: waking others takes longer than the work."""
 
 _PLAIN = frozenset((int, float, bool, str, bytes))
-"""Types that `repr` spells in full."""
+"""Types that `repr` writes completely."""
 
 _cache = OperatorCache(CACHE_SIZE)
 
@@ -79,7 +79,7 @@ class Operator:
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]
-        """What the schema says."""
+        """The schema's documentation."""
         return doc_of(self.__name__)
 
     def __call__(
@@ -97,7 +97,7 @@ class Operator:
         signature = signature_of(self.__name__, domain, opset)
         if are_plain(signature, inputs, named):
             values, attributes = inputs, named
-            kinds = tuple([(value.dtype, value.shape) for value in inputs])  # equal to what `type_of` gives, and sooner
+            kinds = tuple([(value.dtype, value.shape) for value in inputs])  # equal to `type_of`'s result, and faster
         else:
             values, attributes = arrange(signature, inputs, named)
             kinds = tuple(map(type_of, values))
@@ -128,19 +128,19 @@ def compile(  # noqa: A001 - read as operators.compile, like re.compile
     """Compiles an operator for the types and shapes of inputs, to be bound and executed step by step.
 
     Args:
-        name: the operator's: "Conv".
-        inputs: arrays, tensors, lists and dicts, whose numbers do not count; `TensorDesc`, which needs none; None for
-            one that is left out.
+        name: the operator's name: "Conv".
+        inputs: arrays, tensors, lists and dicts, whose values are ignored; `TensorDesc`, which has none; None for an
+            omitted one.
         device: where it runs; the CPU by default.
         opset: the version of the operators; by default 23, or the first that has it.
         domain: "" is ONNX's own; by default it is looked for there, in `ai.onnx.ml`, and in `com.microsoft`.
-        outputs: how many of its outputs, or their names; by default those that it always has.
+        outputs: how many outputs, or their names; by default those that it always has.
         options: of the session.
         named: inputs and attributes by name.
 
     Raises:
-        InvalidArgumentError: there is no such operator, input, attribute or output, or it does not take these types.
-        WinMLError: it cannot be compiled; the message names the operator and the types.
+        InvalidArgumentError: an unknown operator, input, attribute or output, or types that it does not take.
+        WinMLError: the operator cannot be compiled; the message names it and the types.
 
     Example:
         >>> import numpy as np
@@ -158,7 +158,7 @@ def compile(  # noqa: A001 - read as operators.compile, like re.compile
 
 
 def clear_cache() -> None:
-    """Disposes of all operators that calls have compiled; the next calls compile theirs again."""
+    """Disposes of all cached operators; the next calls compile them again."""
     _cache.clear()
 
 
@@ -167,12 +167,12 @@ def _output_spec(outputs: int | Sequence[str] | None) -> OutputSpec:
         return outputs
     names = tuple(outputs) if isinstance(outputs, Sequence) and not isinstance(outputs, str) else ()
     if not names or not all(isinstance(name, str) for name in names):
-        raise InvalidArgumentError(f"outputs is {outputs!r}.", hint="Pass how many, or a list of their names.")
+        raise InvalidArgumentError(f"outputs is {outputs!r}.", hint="Expected a number, or a list of names.")
     return names
 
 
 def _options(values: Sequence[object]) -> LearningModelSessionOptions:
-    """Many operators are kept at once, so that no threads of theirs may spin, and small ones have none."""
+    """Many operators are cached at once, so their threads must not spin, and small ones have no threads."""
     options = LearningModelSessionOptions()
     options.intra_op_thread_spinning = False
     if sum(value.nbytes for value in values if isinstance(value, np.ndarray)) < _SMALL:
@@ -181,7 +181,7 @@ def _options(values: Sequence[object]) -> LearningModelSessionOptions:
 
 
 def _key(value: object) -> Hashable:
-    """Equal for equal attributes alone: 1 and 1.0 are different attributes, and so are 0.0 and -0.0."""
+    """Equal for equal attributes only: 1 and 1.0 are different attributes, and so are 0.0 and -0.0."""
     if isinstance(value, dict):
         return tuple([(name, _key(item)) for name, item in value.items()])
     if isinstance(value, (list, tuple)) and not _PLAIN.issuperset(map(type, value)):

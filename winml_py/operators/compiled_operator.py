@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 class CompiledOperator(Closeable):
-    """An operator, compiled: bind, execute, dispose. `compile` makes it.
+    """A compiled operator: bind, execute, dispose. `compile` makes it.
 
-    Called as a function, it takes inputs of the types that it was compiled for, and gives its outputs. That may be
-    done from any thread. What `bind` binds is one binding, as that of a session is: one thread uses it at a time.
+    As a function, it takes inputs of the types that it was compiled for, and returns its outputs. It can be called from
+    any thread. `bind` and `execute` share one binding, as in a session: only one thread may use it at a time.
 
     Example:
         >>> import numpy as np
@@ -60,11 +60,11 @@ class CompiledOperator(Closeable):
         names = output_names(signature, outputs, attributes)
         self._outputs = [name for name in names if name]
         if isinstance(outputs, tuple):
-            self._outputs = list(outputs)  # in the order that was asked for
+            self._outputs = list(outputs)  # in the requested order
         try:
             self._model = LearningModel.load(node_model(signature, kinds, names, attributes).SerializeToString())
             self._session = LearningModelSession(self._model, device, options)
-        except InvalidArgumentError:  # it names the operator already
+        except InvalidArgumentError:  # the error already names the operator
             raise
         except WinMLError as error:
             raise self._refuse(error) from error
@@ -72,7 +72,7 @@ class CompiledOperator(Closeable):
         self._sequences = _sequences(self._model.output_features)
         self._binding: LearningModelBinding | None = None
         self._compiled = private_state(self._session)
-        # Elsewhere the session keeps watch over a device that may be lost.
+        # On other devices the session watches for a lost device.
         self._is_on_cpu = self._session.device.hardware == "cpu"
 
     def _refuse(self, error: WinMLError) -> WinMLError:
@@ -87,24 +87,24 @@ class CompiledOperator(Closeable):
 
     @property
     def name(self) -> str:
-        """The operator's."""
+        """The operator's name."""
         return self._signature.name
 
     @property
     def model(self) -> LearningModel:
-        """The model of one node that was compiled: its features are the operator's inputs and outputs."""
+        """The compiled model of one node: its features are the operator's inputs and outputs."""
         return self._model
 
     @property
     def session(self) -> LearningModelSession:
-        """What runs it."""
+        """The session that runs the operator."""
         return self._session
 
     def bind(self, *inputs: BoundValue | None, **named: BoundValue) -> None:
         """Binds inputs in their order, and inputs and outputs by name, for `execute`.
 
         Arrays are bound by reference: write to them, and execute again. An array or a tensor that is bound to an output
-        is written in place. What is bound stays bound.
+        is written in place. Values stay bound.
 
         Raises:
             InvalidBindingError: no such input or output, or a value of the wrong type.
@@ -113,7 +113,7 @@ class CompiledOperator(Closeable):
         """
         if len(inputs) > len(self._names):
             raise InvalidArgumentError(
-                f"{self.name} was compiled for {len(self._names)} inputs, and {len(inputs)} came.",
+                f"{self.name} was compiled for {len(self._names)} inputs, got {len(inputs)}.",
                 hint=f"They are {', '.join(self._names)}.",
             )
         if self._binding is None:
@@ -123,18 +123,18 @@ class CompiledOperator(Closeable):
             self._binding.bind(name, value)
 
     def execute(self, *, timeout: float | None = None) -> Any:
-        """Runs the operator on what is bound.
+        """Runs the operator on the bound values.
 
         Args:
             timeout: seconds after which the run is stopped.
 
         Returns:
-            The output, or a tuple where there are several. What is bound to an output comes back itself; the others are
+            The output, or a tuple of several. For a bound output, the bound value itself; for the others,
             new arrays, lists or dicts.
 
         Raises:
             MissingInputError: an input has not been bound.
-            WinMLError: as `LearningModelSession.evaluate`.
+            WinMLError: as in `LearningModelSession.evaluate`.
         """
         binding = self._binding if self._binding is not None else LearningModelBinding(self._session)
         outputs = self._session.evaluate(binding, timeout=timeout).outputs
@@ -153,10 +153,10 @@ class CompiledOperator(Closeable):
         return self.run(values)
 
     def run(self, values: Sequence[Any]) -> Any:
-        """As a call with values that fit: arrays, tensors, lists and dicts in the schema's order.
+        """Like a call, with values that fit: arrays, tensors, lists and dicts in the schema's order.
 
         Returns:
-            Arrays; tensors, where an input is one, which stay on the device where an input is there.
+            Arrays; or tensors, if an input is one, which stay on the device if an input is there.
         """
         engine = self._compiled.require_open()  # a forked process must not use its parent's engine
         pairs = dict(zip(self._names, values, strict=False))
@@ -190,7 +190,7 @@ class CompiledOperator(Closeable):
         return values[0] if len(values) == 1 else tuple(values)
 
     def dispose(self) -> None:
-        """Frees the compiled operator. Twice is harmless."""
+        """Frees the compiled operator. Calling it twice is harmless."""
         self._binding = None
         self._session.close()
         self._model.dispose()
@@ -202,7 +202,7 @@ class CompiledOperator(Closeable):
 
 
 def _sequences(features: Sequence[FeatureDescriptor]) -> dict[str, DType]:
-    """The outputs that are sequences of tensors, and of which type: an empty list would not say."""
+    """The outputs that are sequences of tensors, and their types, which an empty list does not show."""
     elements = {
         feature.name: feature.element_descriptor
         for feature in features
@@ -216,7 +216,7 @@ def _sequences(features: Sequence[FeatureDescriptor]) -> dict[str, DType]:
 
 
 def _as_tensor(value: Any) -> Any:
-    """An array as a tensor over its memory; what is none stays as it is."""
+    """An array as a tensor over its memory; other values as they are."""
     is_known = isinstance(value, np.ndarray) and value.dtype in CLASSES_BY_DTYPE
     return over(CLASSES_BY_DTYPE[value.dtype], value) if is_known else value
 

@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     import onnx
 
 OutputSpec = int | tuple[str, ...] | None
-"""Which outputs a node is to have: so many of the first, or those of these names, or those that it always has."""
+"""A node's outputs: the number of first outputs, their names, or None for those that it always has."""
 
 _BODIES = {"If": ("then_branch", 0), "Loop": ("body", 1), "Scan": ("body", 0), "SequenceMap": ("body", 0)}
-"""Operators that have as many outputs as a graph of theirs has, but for some of its first."""
+"""Operators with as many outputs as their graph has, apart from some of its first outputs."""
 
 _SINGLE = {"FLOAT": float, "INT": int}
 _LISTS = {"FLOATS": float, "INTS": int, "STRINGS": None, "TENSORS": None, "GRAPHS": None}
 
 
 def input_names(signature: Signature, count: int) -> list[str]:
-    """The names of the first inputs: the schema's, with a number where one name stands for several values."""
+    """The names of the first inputs: the schema's, with a number if a name covers several values."""
     return [_numbered_name(signature.inputs, index) for index in range(count)]
 
 
 def output_names(signature: Signature, outputs: OutputSpec, attributes: dict[str, Any]) -> list[str]:
-    """The names of a node's outputs; "" for one that is left out."""
+    """The names of a node's outputs; "" for an omitted one."""
     if isinstance(outputs, tuple):
         return _require_outputs(signature, outputs)
     count = outputs if outputs is not None else _count(signature, attributes)
@@ -67,7 +67,7 @@ def _count(signature: Signature, attributes: dict[str, Any]) -> int:
     if body:
         return len(attributes[body].output) - leading
     raise InvalidArgumentError(
-        f"{signature.name} has any number of outputs, and nothing says how many.", hint="Pass outputs=2, say."
+        f"{signature.name} can have any number of outputs.", hint="Pass the number: outputs=2, for example."
     )
 
 
@@ -83,8 +83,8 @@ def node_model(
     """A model whose graph is one node with inputs of these types.
 
     Raises:
-        InvalidArgumentError: the operator does not take these types, or an attribute of another type.
-        WinMLError: ONNX Runtime does not take the node.
+        InvalidArgumentError: the operator does not take these types, or an attribute has another type.
+        WinMLError: ONNX Runtime refuses the node.
     """
     from onnx import helper
 
@@ -96,7 +96,7 @@ def node_model(
     results = [helper.make_empty_tensor_value_info(name) for name in outputs if name]
     opsets = [helper.make_opsetid(signature.domain, signature.opset)]
     if signature.domain:
-        opsets.append(helper.make_opsetid("", 21))  # the runtime's own inference refuses a model without ONNX's
+        opsets.append(helper.make_opsetid("", 21))  # the runtime's inference refuses a model without ONNX's
     model = helper.make_model(
         helper.make_graph([node], signature.name, ends, results),
         opset_imports=opsets,
@@ -129,7 +129,7 @@ def attribute(signature: Signature, name: str, value: object) -> onnx.AttributeP
         return helper.make_attribute(name, _convert(kind, value), attr_type=AttributeProto.AttributeType.Value(kind))
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(
-            f"The attribute {name} of {signature.name} is {value!r}.", hint=f"It is of type {kind.lower()}: {error}."
+            f"Invalid attribute {name} of {signature.name}: {value!r}.", hint=f"Expected {kind.lower()}: {error}."
         ) from error
 
 
@@ -150,5 +150,5 @@ def _convert(kind: str, value: Any) -> Any:
 
 def _number(convert: type, value: Any) -> Any:
     if isinstance(value, str) or (convert is int and int(value) != value):
-        raise ValueError(f"{value!r} is no {convert.__name__}")
+        raise ValueError(f"{value!r} is not of type {convert.__name__}")
     return convert(value)

@@ -1,4 +1,4 @@
-"""What ONNX's schemas say of an operator: the names and types of its inputs, outputs and attributes."""
+"""An operator's signature from ONNX's schemas: the names and types of its inputs, outputs and attributes."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ..core.runtime.ort.schemas import runtime_schemas
 from ..errors import InvalidArgumentError
 
 OPSET = 23
-"""The version of ONNX's operators where none is asked for; every ONNX Runtime that this package takes has it."""
+"""The default version of ONNX's operators; every supported ONNX Runtime has it."""
 
 _RUNTIME = "com.microsoft"
 """The domain of ONNX Runtime's own operators."""
 
 _DOMAINS = ("", "ai.onnx.ml", _RUNTIME)
-"""Where an operator is looked for whose domain is not said."""
+"""The domains in which an operator is looked for by default."""
 
 
 class Parameter(NamedTuple):
-    """An input or an output. Those of one `type_name` have the same type, one of `types`: `tensor(float)`, say."""
+    """An input or an output. Those with one `type_name` have the same type, one of `types`, such as `tensor(float)`."""
 
     name: str
     type_name: str
@@ -31,14 +31,14 @@ class Parameter(NamedTuple):
 
 
 class Attribute(NamedTuple):
-    """An attribute: its ONNX type, "INTS" say, and whether it must be given."""
+    """An attribute: its ONNX type, such as "INTS", and whether it is required."""
 
     type: str
     is_required: bool
 
 
 class Signature(NamedTuple):
-    """How an operator of a domain is called in a version of it; it always has `least_outputs`."""
+    """How an operator of a domain is called in one version; it always has `least_outputs`."""
 
     name: str
     domain: str
@@ -53,11 +53,11 @@ class Signature(NamedTuple):
 def signature_of(name: str, domain: str | None = None, opset: int | None = None) -> Signature:
     """The signature of an operator.
 
-    Without a domain, it is looked for in ONNX's own, `ai.onnx.ml` and ONNX Runtime's; without an operator set, it is
-    of the default one, or of the first that has it.
+    Without a domain, the operator is looked for in ONNX's own, `ai.onnx.ml` and ONNX Runtime's; without an operator
+    set, the version is the default one, or the first that has it.
 
     Raises:
-        InvalidArgumentError: there is no such operator, or it is deprecated.
+        InvalidArgumentError: the operator is unknown or deprecated.
     """
     if opset is not None:
         whole_number(opset, "opset", 1)
@@ -65,7 +65,7 @@ def signature_of(name: str, domain: str | None = None, opset: int | None = None)
     if schema.deprecated:
         raise InvalidArgumentError(
             f"The operator {name} is deprecated since opset {schema.since_version}.",
-            hint=f"Ask for an older one: opset={schema.since_version - 1}.",
+            hint=f"Use an older opset: opset={schema.since_version - 1}.",
         )
     return Signature(
         name,
@@ -92,7 +92,7 @@ def _find(name: str, domain: str | None, opset: int | None) -> tuple[Any, int]:
             version = opset or (max(OPSET, first) if candidate == "" else latest.since_version)
             if version < first:
                 raise InvalidArgumentError(
-                    f"Opset {version} has no operator {name}.", hint=f"It came with opset {first}."
+                    f"Opset {version} has no operator {name}.", hint=f"It was added in opset {first}."
                 )
             return onnx.defs.get_schema(name, version, candidate), version
     where = f" in the domain {domain!r}" if domain is not None else ""
@@ -123,7 +123,7 @@ def require_known(name: str) -> None:
 
 
 def doc_of(name: str) -> str:
-    """The docstring of an operator: how it is called, and what its schema says."""
+    """The docstring of an operator: how it is called, and its schema's documentation."""
     schema, _ = _find(name, None, None)
     attributes = dict(sorted(schema.attributes.items()))
     inputs, outputs = (_list_parameters(values) for values in (schema.inputs, schema.outputs))
@@ -149,6 +149,6 @@ def _flat(text: str) -> str:
 
 def _parameter(value: Any) -> Parameter:
     option = value.option.name
-    # The schemas of onnx have the one name, and those of ONNX Runtime the other.
+    # The schemas of onnx use the first name, those of ONNX Runtime the second.
     type_name = value.type_str if hasattr(value, "type_str") else value.typeStr
     return Parameter(value.name, type_name, frozenset(value.types), option == "Optional", option == "Variadic")

@@ -1,4 +1,4 @@
-"""The types of values that go into an operator: what a model is made for, and part of a key of the cache."""
+"""The types of an operator's inputs: its model is made for them, and they are part of its cache key."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class TensorDesc(NamedTuple):
-    """The type and the shape of a tensor, for `compile`, which needs no numbers.
+    """The type and the shape of a tensor, for `compile`, which needs no values.
 
     Attributes:
-        dtype: numpy's; `str` or `object` for strings.
-        shape: the sizes; None leaves one free, a name makes free sizes equal.
+        dtype: NumPy's; `str` or `object` for strings.
+        shape: the sizes; None leaves one free, and equal names make free sizes equal.
 
     Example:
         >>> import numpy as np
@@ -37,7 +37,7 @@ class TensorDesc(NamedTuple):
 
 
 class TensorSequence(list[Any]):
-    """A sequence of tensors that knows their type, also while it is empty: a list of arrays.
+    """A list of arrays, as a sequence of tensors that knows their type even if it is empty.
 
     Args:
         dtype: of all elements.
@@ -77,7 +77,7 @@ class MapType(NamedTuple):
 
 
 ValueType = TensorType | SequenceType | MapType | None
-"""What an input is; None for one that is left out."""
+"""The type of an input; None for an omitted one."""
 
 _STRINGS = np.dtype(object)
 _MAP_VALUES = {str: _STRINGS, int: np.dtype(np.int64), float: np.dtype(np.float32)}
@@ -105,7 +105,7 @@ def _map_type(value: Mapping[Any, Any]) -> MapType:
     if not isinstance(key, (str, int)) or not kinds:
         raise InvalidArgumentError(
             f"A map from {type_name(key)} to {type_name(item)} has no ONNX type.",
-            hint="Keys are int or str, and values int, float or str; an empty map has no type.",
+            hint="Use int or str keys, and int, float or str values; an empty map has no type.",
         )
     dtype = item.dtype if isinstance(item, np.generic) else _MAP_VALUES[kinds[0]]
     return MapType(str if isinstance(key, str) else int, dtype)
@@ -118,14 +118,14 @@ def _sequence_type(value: Sequence[object]) -> SequenceType:
     elements = {kind.dtype if isinstance(kind, TensorType) else kind for kind in kinds}
     if len(elements) != 1 or isinstance(next(iter(elements)), SequenceType | None):
         raise InvalidArgumentError(
-            f"A sequence holds values of one type, and {len(elements)} came.",
-            hint="Pass a list of arrays of one dtype; an empty one is TensorSequence(dtype).",
+            f"A sequence has values of one type, got {len(elements)} types.",
+            hint="Pass arrays of one dtype; for an empty sequence, TensorSequence(dtype).",
         )
     return SequenceType(elements.pop())  # type: ignore[arg-type]
 
 
 def type_proto(kind: TensorType | SequenceType | MapType) -> onnx.TypeProto:
-    """The type as ONNX has it."""
+    """The type as an ONNX message."""
     from onnx import TensorProto, helper
 
     if isinstance(kind, TensorType):
@@ -147,11 +147,11 @@ def element_type(dtype: DType) -> int:
     try:
         return int(helper.np_dtype_to_tensor_dtype(dtype))
     except (KeyError, ValueError):
-        raise InvalidArgumentError(f"ONNX has no tensors of {dtype}.", hint="Cast the array, to float32 say.") from None
+        raise InvalidArgumentError(f"ONNX has no tensors of {dtype}.", hint="Cast the array to float32.") from None
 
 
 def describe_type(kind: ValueType) -> str:
-    """A type in words: `float32[1,3]`."""
+    """A type as text: `float32[1,3]`."""
     if kind is None:
         return "nothing"
     if isinstance(kind, TensorType):
@@ -162,7 +162,7 @@ def describe_type(kind: ValueType) -> str:
 
 
 def onnx_name(kind: TensorType | SequenceType | MapType) -> str:
-    """A type as schemas spell it: `tensor(float)`, `seq(tensor(int64))`."""
+    """A type in the notation of schemas: `tensor(float)`, `seq(tensor(int64))`."""
     from onnx import helper
 
     if isinstance(kind, TensorType):

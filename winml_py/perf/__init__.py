@@ -1,4 +1,4 @@
-"""Measuring what load, bind and evaluate take, phase by phase.
+"""Measuring the time of load, bind and evaluate, phase by phase.
 
 Example:
     >>> from winml_py.perf import Case, measure

@@ -1,4 +1,4 @@
-"""Two saved runs, side by side, with a verdict."""
+"""Comparing two saved runs, with a verdict."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..errors import InvalidArgumentError
 from .measurement import Interval
 
 MARGIN = 0.05
-"""A smaller change than this counts as none: two processes with the same work differ by as much."""
+"""A smaller change does not count: two processes with the same work differ by as much."""
 
 FASTER, SLOWER, SAME, UNCLEAR = "faster", "slower", "same", "unclear"
 
@@ -21,7 +21,7 @@ class SavedCase(NamedTuple):
     """A case of a saved run.
 
     Attributes:
-        model: the name of the model's file; its folder may be another on another day.
+        model: the name of the model's file; its folder may have changed.
         settings: device, engine, precision and threads.
         evaluation: the milliseconds of a whole evaluation.
         phases: the median milliseconds of each phase.
@@ -40,24 +40,24 @@ Pair = tuple[SavedCase, SavedCase]
 
 
 def load(path: str) -> list[SavedCase]:
-    """Reads what `winml-py perf --json` printed.
+    """Reads the output of `winml-py perf --json`.
 
     Raises:
-        InvalidArgumentError: the file holds something else.
+        InvalidArgumentError: the file contains something else.
     """
     try:
-        with open(path, "rb") as file:  # of bytes, json finds out the encoding: PowerShell's ">" writes UTF-16
+        with open(path, "rb") as file:  # from bytes, json detects the encoding: PowerShell's ">" writes UTF-16
             facts = json.load(file)
         if facts.get("kind") != "perf":
             raise ValueError(f"its kind is {facts.get('kind')!r}, not 'perf'")
         if facts.get("schema") != REPORT_SCHEMA:
-            raise ValueError(f"its schema is {facts.get('schema')!r}, and this version reads {REPORT_SCHEMA}")
+            raise ValueError(f"expected schema {REPORT_SCHEMA}, got {facts.get('schema')!r}")
         return [_case(case) for case in facts["cases"]]
     except FileNotFoundError as error:
         raise InvalidArgumentError(f"{path}: There is no such file.", hint="Check the working directory.") from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidArgumentError(
-            f"{path}: It holds no measurement: {error}.", hint="Write it with `winml-py perf MODEL --json > FILE`."
+            f"{path}: It contains no measurement: {error}.", hint="Write it with `winml-py perf MODEL --json > FILE`."
         ) from error
 
 
@@ -70,9 +70,9 @@ def _case(case: Facts) -> SavedCase:
 
 
 def pair_cases(old: Sequence[SavedCase], new: Sequence[SavedCase]) -> tuple[list[Pair], list[SavedCase]]:
-    """The cases of two runs in pairs, in the order of the new one, and those that are left.
+    """The cases of two runs in pairs, in the order of the new run, and the unpaired cases.
 
-    Runs of as many cases are paired case by case; others by model and settings.
+    Runs with equally many cases are paired in order; others by model and settings.
     """
     if len(old) == len(new):
         return list(zip(old, new, strict=True)), []
@@ -83,9 +83,9 @@ def pair_cases(old: Sequence[SavedCase], new: Sequence[SavedCase]) -> tuple[list
 
 
 def compare(old: SavedCase, new: SavedCase) -> Facts:
-    """How many times as long an evaluation takes now, between which ends that lies, and a verdict; and each phase."""
+    """The ratio of the new evaluation time to the old one, its interval, and a verdict; and the ratio of each phase."""
     ratio = new.evaluation.middle / old.evaluation.middle if old.evaluation.middle else 1.0
-    # the errors of both are independent: their squares add up
+    # The errors of both are independent, so their squares add up.
     spread = math.hypot(_uncertainty(old.evaluation), _uncertainty(new.evaluation))
     low, high = ratio / (1 + spread), ratio * (1 + spread)
     return {
@@ -109,7 +109,7 @@ def _uncertainty(interval: Interval) -> float:
 
 
 def verdict(low: float, high: float) -> str:
-    """What the ends of a ratio of times say."""
+    """The verdict on a ratio of times, by the ends of its interval."""
     if low > 1 + MARGIN:
         return SLOWER
     if high < 1 / (1 + MARGIN):

@@ -1,4 +1,4 @@
-"""Rivals that take turns: how many times as fast one is as another, how sure that is, and what disturbed it."""
+"""Interleaved runs of rivals: how much faster one is than another, how certain that is, and what disturbed it."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from typing import NamedTuple
 from ..core.base.machine import allowed_cores
 
 GAIN = 1.03
-"""A smaller gain than this is none: it is not worth an option that others have to understand."""
+"""A smaller gain does not count: it is not worth an option that others have to understand."""
 
 ROUNDS = 7
-"""After so many rounds, and each time after as many more, it is asked whether rivals are apart."""
+"""After each such number of rounds, checks whether the rivals differ clearly."""
 
 LOOKS = 5
-"""How often that is asked at most; then they are equal."""
+"""The most checks; after them, the rivals count as equal."""
 
 LOST = 4
-"""What is slower in each of so many first rounds needs no more: of two equal ways, one of sixteen is so unlucky."""
+"""A rival that is slower in each of this many first rounds is dropped: of two equal rivals, 1 in 16 is so unlucky."""
 
 BUSY_CORES = 0.2
-"""From so many cores on that other programs used, the user is told."""
+"""If other programs used this many cores or more, the user is warned."""
 
 SURE = 0.95
-"""The chance with which an interval holds the true median."""
+"""The probability that an interval contains the true median."""
 
 
 def median_range(values: Sequence[float]) -> tuple[float, float]:
-    """The ends between which the true median lies with a chance of 95 %, whatever the distribution: the sign test's.
+    """The 95 % interval of the true median, for any distribution: that of the sign test.
 
-    Of fewer than six values, which never suffice, it is their range.
+    Fewer than six values are never enough for that: for them it is their range.
 
     Example:
         >>> median_range([3.0, 1.0, 2.0, 5.0, 4.0, 7.0, 6.0])
         (1.0, 7.0)
     """
     ordered, count = sorted(values), len(values)
-    off, throws = 0, 1  # of 2**count ways to throw the coins, those with at most `off` heads
+    off, throws = 0, 1  # of 2**count sequences of coin tosses, those with at most `off` heads
     while 2 * (throws + math.comb(count, off + 1)) <= (1 - SURE) * 2**count:
         off += 1
         throws += math.comb(count, off)
@@ -46,15 +46,15 @@ def median_range(values: Sequence[float]) -> tuple[float, float]:
 
 
 class Comparison(NamedTuple):
-    """How two rivals compare.
+    """The comparison of two rivals.
 
     Attributes:
         gain: how many times as fast the other is, in the median turn.
-        gain_range: between which ends that lies with 95 %.
+        gain_range: the gain's 95 % interval.
         milliseconds: the times of both in the median turn.
         turns: how many turns each had.
-        is_over: whether more turns would hardly change what comes of it.
-        other_cores: how many of the cores that the rivals need other programs used.
+        is_over: whether more turns would hardly change the result.
+        other_cores: how many of the cores that the rivals need were used by other programs.
     """
 
     gain: float
@@ -66,32 +66,32 @@ class Comparison(NamedTuple):
 
     @property
     def is_gain(self) -> bool:
-        """Whether the other is faster, and neither chance nor another program is likely to be why."""
+        """Whether the other is faster, and neither chance nor another program is a likely reason."""
         return self.gain >= GAIN and _without(self.other_cores, self.gain_range[0]) > 1
 
     @property
     def problem(self) -> str:
-        """Why it is no gain; "" where it is one."""
+        """Why there is no gain; "" if there is one."""
         low, high = self.gain_range
         if self.is_gain:
             return ""
         if low > 1:
-            return "other programs may be why" if self.gain >= GAIN else "hardly faster"
+            return "other programs may be the reason" if self.gain >= GAIN else "hardly faster"
         if self.gain <= 1 / GAIN and high < 1:
             return "slower"
-        return "no faster" if high < GAIN else "equal, as far as can be told"
+        return "no faster" if high < GAIN else "not measurably different"
 
 
 def _without(other_cores: float, ratio: float) -> float:
-    """What is left of a ratio if other programs held up the first rival, and it alone, as long as they ran."""
+    """The remaining ratio if other programs only slowed down the first rival, for as long as they ran."""
     return ratio * (1 - min(1.0, other_cores))
 
 
 def compare(ones: Sequence[float], others: Sequence[float], other_cores: float) -> Comparison:
-    """How two rivals compare by their seconds in the same turns, while other programs used so many cores."""
+    """Compares two rivals by their seconds in the same turns, with this load of other programs in cores."""
     ratios = [one / other for one, other in zip(ones, others, strict=True)]
     low, high = median_range(ratios)
-    # The round whose ratio is the median: its times agree with the ratio, which medians of each for itself need not.
+    # The round with the median ratio: its times match the ratio, unlike the medians of each rival.
     rounds = sorted(zip(ones, others, strict=True), key=lambda pair: pair[0] / pair[1])
     before, after = rounds[(len(rounds) - 1) // 2]
     gain, turns = before / after, len(ratios)
@@ -102,16 +102,16 @@ def compare(ones: Sequence[float], others: Sequence[float], other_cores: float) 
 
 
 def is_enough(compared: Sequence[Comparison]) -> bool:
-    """Whether a rival needs no more turns against others: it has lost to one, or after `ROUNDS` beats them all."""
+    """Whether a rival needs no more turns: it has lost to another, or beats them all after `ROUNDS`."""
     is_lost = any(each.is_over and not each.is_gain for each in compared)
     return is_lost or (compared[0].turns % ROUNDS == 0 and all(each.is_gain for each in compared))
 
 
 class OtherPrograms:
-    """Tells how many of the cores that rivals need other programs use, from now on.
+    """Measures how many of the cores that rivals need are used by other programs, from now on.
 
-    With fewer threads, a rival may be faster only as long as another program has a core. Not seen are programs on a
-    GPU. Time that a hypervisor takes away counts, too.
+    With fewer threads, a rival may be faster only as long as another program uses a core. Programs on a GPU are not
+    seen. Time that a hypervisor takes away also counts.
 
     Args:
         threads: how many cores the rivals need.
@@ -121,7 +121,7 @@ class OtherPrograms:
         self._threads, self._before = threads, _clocks()
 
     def cores(self) -> float:
-        """How many of these they used until now, on average; 0 where the system does not tell."""
+        """How many cores they have used until now, on average; 0 if the system does not tell."""
         now, before = _clocks(), self._before
         if not now.idle:
             return 0.0
@@ -130,7 +130,7 @@ class OtherPrograms:
 
 
 class _Clocks(NamedTuple):
-    """Seconds: on the clock, that this process's cores were idle, and that it used them."""
+    """Seconds: on the clock, that this process's cores were idle, and that the process used them."""
 
     wall: float
     idle: float

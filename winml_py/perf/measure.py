@@ -1,4 +1,4 @@
-"""Loading, binding and evaluating with a stopwatch."""
+"""Timing load, bind and evaluate."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Work = Callable[[int], dict[str, Sample]]
 
 
 class Prepared:
-    """A case whose model is loaded and compiled; `profiling` has ONNX Runtime record what it does."""
+    """A case with its model loaded and compiled; with `profiling`, ONNX Runtime records its work."""
 
     def __init__(self, case: Case, profiling: bool = False) -> None:
         self.case, watch = case, Stopwatch()
@@ -34,7 +34,7 @@ class Prepared:
         device, options = case.find_device(), case.options(model)
         options.profiling = profiling
         if profiling and options.graph_capture is None:
-            options.graph_capture = False  # repeated work has no nodes
+            options.graph_capture = False  # replayed graphs have no nodes
         with watch.phase("session"):
             self.session = LearningModelSession(model, device, options)
         memory["session"] = resident()
@@ -52,9 +52,9 @@ class Prepared:
         """Evaluates once, and then a number of times or for a time. Each thread has a separate binding.
 
         Args:
-            iterations: how many evaluations; 100 where neither they nor seconds are given.
+            iterations: how many evaluations; 100 if neither iterations nor seconds are given.
             seconds: how long to evaluate, instead of iterations.
-            threads: how many evaluate at once.
+            threads: how many evaluate concurrently.
             progress: see `Progress`.
 
         Raises:
@@ -65,7 +65,7 @@ class Prepared:
         measured.first |= workers[0](0)
         measured.memory["first evaluation"] = resident()
         for worker in workers[1:]:
-            worker(0)  # a binding's first evaluation takes longer than the rest, also on the other threads
+            worker(0)  # each binding's first evaluation takes longer than the rest
         default = 100 if seconds is None else None
         turns, lock = _turns(iterations or default, seconds, progress), threading.Lock()
 
@@ -78,7 +78,7 @@ class Prepared:
                 return [(index, work(index)) for index in iter(take, 0)]
             except BaseException:
                 with lock:
-                    turns.close()  # the other threads need not go on
+                    turns.close()  # stops the other threads
                 raise
 
         started = time.perf_counter()
@@ -88,7 +88,7 @@ class Prepared:
         measured.items = [self._item(index)[0] for index, _ in laps]
         measured.laps = [phases for _, phases in laps]
         measured.memory["end"] = resident()
-        if any(name in self.session.engine.lower() for name in ("cuda", "tensorrt")):  # other drivers do not say
+        if any(name in self.session.engine.lower() for name in ("cuda", "tensorrt")):  # other drivers do not report it
             measured.device_memory = nvidia.process_memory()
         measured.engine, measured.precision = self.session.engine, self.session.precision.name.lower()
         measured.inputs, measured.threads = [label for label, _ in self.items], threads
@@ -123,7 +123,7 @@ class Prepared:
 
 
 def _turns(iterations: int | None, seconds: float | None, progress: Progress) -> Generator[int]:
-    """The numbers of the evaluations, from 1, until the iterations or the seconds are spent."""
+    """The numbers of the evaluations, from 1, until the iterations or the seconds are used up."""
     started = time.perf_counter()
     for turn in itertools.count():
         done = turn / iterations if iterations else (time.perf_counter() - started) / (seconds or 1)
@@ -139,31 +139,31 @@ def measure(
     """Measures a case.
 
     Args:
-        case: the model, where it runs, and on which inputs.
-        iterations: how many evaluations follow the first; 100 where neither they nor seconds are given.
+        case: the model, its device and its inputs.
+        iterations: how many evaluations follow the first; 100 if neither iterations nor seconds are given.
         seconds: how long to evaluate, instead of iterations.
-        threads: how many evaluate at once, each with a separate binding.
+        threads: how many evaluate concurrently, each with a separate binding.
 
     Raises:
         InvalidArgumentError: both iterations and seconds are given, or one of the three is not positive.
         WinMLError: the model, the device or an input cannot be used, or an evaluation failed.
     """
     if iterations is not None and seconds is not None:
-        raise InvalidArgumentError("Both iterations and seconds are given.", hint="Give one of them.")
+        raise InvalidArgumentError("Expected either iterations or seconds, got both.", hint="Pass one of them.")
     if (iterations is not None and iterations < 1) or (seconds is not None and seconds <= 0) or threads < 1:
-        raise InvalidArgumentError("Nothing is to be measured.", hint="Iterations, seconds and threads are positive.")
+        raise InvalidArgumentError("There is nothing to measure.", hint="Pass positive iterations, seconds, threads.")
     return Prepared(case).run(iterations, seconds, threads)
 
 
 def resident() -> int:
-    """The bytes of memory that the process has now."""
+    """The process's current resident memory, in bytes."""
     import psutil
 
     return int(psutil.Process().memory_info().rss)
 
 
 class Stopwatch:
-    """The time that each phase took since `lap` was called last. For one thread."""
+    """The time of each phase since the last `lap`. For one thread."""
 
     def __init__(self) -> None:
         self._phases: dict[str, Sample] = {}
@@ -176,6 +176,6 @@ class Stopwatch:
         self._phases[name] = Sample(time.perf_counter() - wall, time.process_time() - cpu)
 
     def lap(self) -> dict[str, Sample]:
-        """What the phases took; the next lap begins."""
+        """The times of the phases; begins the next lap."""
         phases, self._phases = self._phases, {}
         return phases

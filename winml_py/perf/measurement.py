@@ -1,4 +1,4 @@
-"""What was measured, and its figures."""
+"""The result of a measurement, and its figures."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .._inputs.model import to_json
 from ..core.base.messages import Facts
 
 PHASES = ("load", "session", "decode", "bind", "evaluate")
-"""In their order: a file's header is read; the model is compiled; a picture file is decoded; values are bound, and
-pictures turned into numbers; the engine runs, and pictures are made of its outputs."""
+"""In order: reading the file's header; compiling the model; decoding a picture file; binding values, which turns
+pictures into numbers; running the engine, and making pictures of its outputs."""
 
 ONCE = ("load", "session")
-"""The phases that happen once, not with each evaluation."""
+"""The phases that happen once, rather than with each evaluation."""
 
 
 class Sample(NamedTuple):
-    """Seconds on the clock, and seconds of all processors together."""
+    """Seconds on the clock, and total seconds of all processors."""
 
     wall: float
     cpu: float
@@ -31,7 +31,7 @@ class Sample(NamedTuple):
 
 @dataclass
 class Measurement:
-    """What one case took. Times are in seconds. Memory is in bytes, resident in the process.
+    """The times and memory of one case: seconds, and bytes resident in the process.
 
     Attributes:
         model: the model's path.
@@ -39,14 +39,14 @@ class Measurement:
         engine: the engine that ran it.
         precision: the arithmetic it computed in.
         inputs: the names of the inputs.
-        threads: how many threads evaluated at once.
+        threads: how many threads evaluated concurrently.
         first: the samples of the first iteration, and of load and session.
-        elapsed: seconds that all iterations but the first took.
+        elapsed: seconds of all iterations but the first.
         memory: bytes resident before, and after each step.
-        device_memory: bytes that the process has on the device; None where the driver does not say.
+        device_memory: the process's bytes on the device; None if the driver does not report them.
         items: the input of each iteration.
         laps: the samples of each iteration, by phase.
-        sizes: the shapes of the inputs, by name; of several items, those of the first.
+        sizes: the shapes of the inputs, by name; for several items, those of the first.
     """
 
     model: str
@@ -65,7 +65,7 @@ class Measurement:
 
     @property
     def samples(self) -> dict[str, list[Sample]]:
-        """Of each phase one sample an iteration, the first apart; of load and session the only one."""
+        """For each phase one sample per iteration, without the first; for load and session their only one."""
         samples = {phase: [self.first[phase]] for phase in ONCE if phase in self.first}
         for lap in self.laps:
             for phase, sample in lap.items():
@@ -74,12 +74,12 @@ class Measurement:
 
     @property
     def iterations(self) -> int:
-        """How many evaluations there were after the first."""
+        """The number of evaluations after the first."""
         return len(self.laps)
 
     @property
     def rate(self) -> float:
-        """Evaluations a second, with decoding and binding."""
+        """Evaluations per second, including decoding and binding."""
         return self.iterations / self.elapsed if self.elapsed else 0.0
 
     @property
@@ -101,7 +101,7 @@ class Measurement:
         }
 
     def _phase(self, samples: Sequence[Sample]) -> dict[str, float | None]:
-        # The processors' time is that of the whole process: with several threads, it belongs to no single one.
+        # The processor time is that of the whole process: with several threads, it belongs to no single one.
         cpu = statistics.median(sample.cpu for sample in samples) * 1e3 if self.threads == 1 else None
         figures = spread([sample.wall * 1e3 for sample in samples])
         return {**{f"{name}_ms": figure for name, figure in figures.items()}, "cpu_p50_ms": cpu}
@@ -118,11 +118,11 @@ def spread(figures: Sequence[float]) -> Mapping[str, float]:
     }
 
 
-# A median, and how far it can be trusted.
+# A median, with its confidence interval.
 
 
 _STUDENT = {5: 2.776, 10: 2.262}
-"""By the number of parts, the quantile of Student's distribution for 95 %."""
+"""The 95 % quantile of Student's distribution, by the number of parts."""
 
 
 class Interval(NamedTuple):
@@ -136,8 +136,8 @@ class Interval(NamedTuple):
 def median_interval(samples: Sequence[float]) -> Interval:
     """The median of samples in the order in which they were taken.
 
-    Times of a machine follow each other. So the interval is that of the medians of ten parts of the run (five of a
-    short one); of fewer than ten samples, it is their range.
+    Successive times are correlated. So the interval is that of the medians of ten parts of the run (five of a
+    short one); for fewer than ten samples, it is their range.
 
     Example:
         >>> median_interval([2.0, 1.0, 4.0])

@@ -1,4 +1,4 @@
-"""Where the time of an evaluation goes, node by node, as ONNX Runtime records it; and the same as a page of HTML."""
+"""The time of an evaluation, node by node, as recorded by ONNX Runtime; also as an HTML page."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ _KERNEL = "_kernel_time"
 _SUBMITTING = frozenset(
     f"{name}ExecutionProvider" for name in ["CUDA", "Tensorrt", "NvTensorRTRTX", "WebGpu", "Dml", "MIGraphX", "ROCM"]
 )
-"""Providers whose nodes are over when their work has been submitted to the device, and not when it is done."""
+"""Providers whose nodes end when their work is submitted to the device, rather than when it is done."""
 
 
 class Node(NamedTuple):
-    """A node of the optimised graph, and its times in microseconds an evaluation.
+    """A node of the optimised graph, and its times in microseconds per evaluation.
 
     Attributes:
         name: its name.
         operator: its operator.
         provider: the provider that runs it.
-        time: on the processor, without that of the nodes inside it; of a GPU's node the time to submit its work.
-        device_time: how long the GPU computed for it; None where the provider does not record that.
+        time: on the processor, without the nodes inside it; for a GPU's node, the time to submit its work.
+        device_time: the GPU's computing time; None if the provider does not record it.
     """
 
     name: str
@@ -51,12 +51,12 @@ class Node(NamedTuple):
 
     @property
     def busy(self) -> float:
-        """The time that the node keeps busy what computes it: the device's, where it is known."""
+        """The time that the node takes on its device if known, else on the processor."""
         return self.time if self.device_time is None else self.device_time
 
 
 class NodeOnCpu(NamedTuple):
-    """A node that the processor runs, and the runtime's words on that; "" where it has none."""
+    """A node that the processor runs, and the runtime's reason; "" if it gives none."""
 
     node: str
     operator: str
@@ -73,7 +73,7 @@ class Profile:
         engine: the engine that ran it.
         evaluations: how many evaluations this is the mean of, without the first.
         total: the time of a whole evaluation.
-        nodes: the slowest first.
+        nodes: slowest first.
         trace: the recording, in Chrome's trace format.
         sizes: the shapes of the inputs, by name.
         on_cpu: the nodes that a GPU leaves to the processor.
@@ -91,36 +91,36 @@ class Profile:
 
     @property
     def has_device_times(self) -> bool:
-        """Whether it is known how long a GPU computed for its nodes."""
+        """Whether the GPU's computing times of its nodes are known."""
         return any(node.device_time is not None for node in self.nodes)
 
     @property
     def caution(self) -> str:
-        """What the times are, where they are not those of the processor."""
+        """The meaning of the times, if they are not those of the processor."""
         if self.has_device_times:
             return "The times of nodes on the GPU are those of its kernels, as the provider recorded them."
         silent = sorted({node.provider for node in self.nodes if node.provider in _SUBMITTING})
         if not silent:
             return ""
         return (
-            f"The times of {', '.join(silent)} are those to submit the work: how long the device computes is not "
-            f"recorded, and the wait for it is in MemcpyToHost, or in {OUTSIDE!r}."
+            f"The times of {', '.join(silent)} are those to submit the work: the device's computing time is not "
+            f"recorded; the wait for it is in MemcpyToHost, or in {OUTSIDE!r}."
         )
 
     @property
     def outside(self) -> float:
-        """The time between the nodes. It is below 0 where nodes ran at the same time."""
+        """The time between the nodes. It is below 0 if nodes ran concurrently."""
         return self.total - sum(node.busy for node in self.nodes)
 
     def sums(self, of: Callable[[Node], str]) -> dict[str, float]:
-        """The sum of the nodes' times for each operator or provider, or what else `of` gives; the largest first."""
+        """The sums of the nodes' times by operator, provider, or another result of `of`; largest first."""
         totals: dict[str, float] = defaultdict(float)
         for node in self.nodes:
             totals[of(node)] += node.busy
         return dict(sorted(totals.items(), key=lambda pair: -pair[1]))
 
     def rows(self, count: int) -> list[tuple[tuple[str, str, str], float]]:
-        """Name, operator, provider and time: of the slowest nodes, of the others together, and outside of the nodes."""
+        """Name, operator, provider and time: of the slowest nodes, of all others together, and outside the nodes."""
         rows = [
             ((node.name, node.operator, node.provider.removesuffix("ExecutionProvider")), node.busy)
             for node in self.nodes
@@ -143,7 +143,7 @@ class Profile:
 
 
 def profile(case: Case, evaluations: int = 20) -> Profile:
-    """Records so many evaluations, after a first one that does not count.
+    """Records this many evaluations, after a first one that does not count.
 
     Raises:
         WinMLError: the model, the device or an input cannot be used, or an evaluation failed.
@@ -159,18 +159,18 @@ def profile(case: Case, evaluations: int = 20) -> Profile:
 
 
 def read(trace: bytes, model: str = "", device: str = "", engine: str = "") -> Profile:
-    """The profile in a trace that ONNX Runtime wrote. Its first evaluation does not count.
+    """The profile in a trace from ONNX Runtime. Its first evaluation does not count.
 
     Raises:
-        InvalidArgumentError: if the file is not a trace of ONNX Runtime.
+        InvalidArgumentError: the file is not a trace of ONNX Runtime.
         IllegalCallError: fewer than two evaluations were recorded.
     """
     try:
         return _read(json.loads(trace), trace, model, device, engine)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidArgumentError(
-            f"{model or 'The file'} is not a trace of ONNX Runtime's.",
-            hint="Pass a file that `winml-py perf --trace FILE` or ONNX Runtime's own profiling wrote.",
+            f"{model or 'The file'} is not an ONNX Runtime trace.",
+            hint="Pass a file from `winml-py perf --trace FILE` or from ONNX Runtime's profiling.",
         ) from error
 
 
@@ -196,9 +196,9 @@ def _read(events: list[Facts], trace: bytes, model: str, device: str, engine: st
 
 
 def _device_times(events: list[Facts], start: float) -> dict[str, float]:
-    """How long the device computed for each node, by its name: CUDA's kernels name the event that they belong to.
+    """The device's computing time for each node, by name: CUDA's kernels name the event that they belong to.
 
-    ONNX Runtime loses some of these names; then the node's time is too small, which nothing in the trace shows.
+    ONNX Runtime loses some of these names; then the node's time is too small, and the trace does not show it.
     """
     times: dict[str, float] = defaultdict(float)
     for event in events:
@@ -208,13 +208,13 @@ def _device_times(events: list[Facts], start: float) -> dict[str, float]:
 
 
 def _own_times(events: Iterable[Facts]) -> list[list[Any]]:
-    """Pairs of an event and its own time, without the events inside it: those of a loop's body lie inside the loop's.
+    """Pairs of an event and its own time, without the events inside it: a loop's event contains those of its body.
 
-    On each thread, the events that have not ended yet form a stack: an event lies inside the one on top of it.
+    On each thread, the unfinished events form a stack: an event is inside the one on top of it.
     """
     timed: list[list[Any]] = []
     stacks: dict[Any, list[list[Any]]] = defaultdict(list)
-    # Of events that begin at the same time, the longest one is around the others.
+    # Of events that begin at the same time, the longest one contains the others.
     for event in sorted(events, key=lambda event: (event["ts"], -event["dur"])):
         outer = stacks[event["tid"]]
         while outer and event["ts"] >= _end(outer[-1][0]):
@@ -230,13 +230,13 @@ def _end(event: Facts) -> float:
     return float(event["ts"] + event["dur"])
 
 
-# Which nodes a GPU leaves to the processor, and why: what ONNX Runtime logs while it makes a session.
+# Which nodes a GPU leaves to the processor, and why: from ONNX Runtime's log of making a session.
 
 
 def nodes_on_cpu(case: Case) -> tuple[NodeOnCpu, ...]:
-    """The nodes that run on the processor, though the session is for another device.
+    """The nodes that run on the processor, although the session is for another device.
 
-    Another process makes the session once more, with a verbose log.
+    Another process makes the session again, with a verbose log.
 
     Raises:
         ProcessEndedError: that process ended.
@@ -250,7 +250,7 @@ def _log_of(case: Case) -> str:
     options = case.options(model)
     options.log_severity, options.isolation = "verbose", None
     if options.graph_capture is None:
-        options.graph_capture = False  # or the session is made twice, where work cannot be recorded
+        options.graph_capture = False  # otherwise a session that cannot record its work is made twice
     return read_stderr(lambda: LearningModelSession(model, case.find_device(), options).close())
 
 
@@ -260,7 +260,7 @@ _REASON = re.compile(
 
 
 def read_log(log: str) -> tuple[NodeOnCpu, ...]:
-    """The nodes that a log places on the processor, in its order; none where all are on one provider."""
+    """The nodes that a log places on the processor, in its order; empty if all are on one provider."""
     reasons: dict[str, str] = {}
     for line in log.splitlines():
         found = _REASON.search(line)
@@ -277,7 +277,7 @@ def read_log(log: str) -> tuple[NodeOnCpu, ...]:
     return tuple(nodes)
 
 
-# A profile as one HTML file that needs nothing else: no script, no server, no network.
+# A profile as one self-contained HTML file: no script, no server, no network.
 
 
 _STYLE = """
@@ -298,20 +298,18 @@ _HEAD = (
 )
 
 SLOWEST = 200
-"""Nodes in the table."""
+"""The number of nodes in the table."""
 
 
 def page(profile: Profile) -> str:
     """The HTML of a profile: the times of its operators, its providers and its slowest nodes."""
-    name = escape(os.path.basename(profile.model))  # all names are a stranger's, and stand in HTML
+    name = escape(os.path.basename(profile.model))  # names are untrusted, so they are escaped
     where = f"{profile.engine} on {profile.device}, " if profile.engine else ""
     about = f"{where}mean of {profile.evaluations} evaluation{'s' * (profile.evaluations > 1)}"
     sums = profile.sums(lambda node: node.operator) | {OUTSIDE: max(profile.outside, 0.0)}
     operators = [((operator,), time) for operator, time in sums.items()]
     providers = [((provider,), time) for provider, time in profile.sums(lambda node: node.provider).items()]
-    overlap = (
-        "Nodes ran at the same time: together they take longer than the evaluation." if profile.outside < 0 else ""
-    )
+    overlap = "Nodes ran concurrently: together they take longer than the evaluation." if profile.outside < 0 else ""
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -322,7 +320,7 @@ def page(profile: Profile) -> str:
 <style>{_STYLE}</style>
 </head>
 <body>
-<h1>{name}: {_format_time(profile.total)} an evaluation</h1>
+<h1>{name}: {_format_time(profile.total)} per evaluation</h1>
 <p>{escape(about)}</p>
 <h2>Operators</h2>
 {_table(operators, profile.total)}

@@ -33,11 +33,11 @@ LATENCY, THROUGHPUT = "latency", "throughput"
 
 BLOCK_SECONDS = 0.05
 REST_SECONDS = 0.02
-"""The pause before a session is timed: the threads of the other one spin a while after their work."""
+"""The pause before a session is timed: the other one's threads spin for a while after their work."""
 
 
 class Subject(NamedTuple):
-    """What is timed, as another process can be told.
+    """The subject of a timing, which can be sent to another process.
 
     Attributes:
         path: of the model.
@@ -45,7 +45,7 @@ class Subject(NamedTuple):
         contract: as for `Case`.
         sizes: as for `Case`.
         device: as for `Case`.
-        goal: whether the time of one evaluation alone counts, or that of evaluations in a stream.
+        goal: whether to time a single evaluation, or evaluations in a stream.
     """
 
     path: str
@@ -57,12 +57,12 @@ class Subject(NamedTuple):
 
 
 class Loaded:
-    """A subject whose model, device and inputs are there.
+    """A subject with its model, device and inputs loaded.
 
     Args:
-        subject: what it is.
-        features: values of the inputs, by name; None for those that the subject states.
-        is_half: whether the model was made a float16 one.
+        subject: the subject.
+        features: values of the inputs, by name; None for the subject's own.
+        is_half: whether the model was converted to float16.
     """
 
     def __init__(self, subject: Subject, features: Facts | None = None, is_half: bool = False) -> None:
@@ -79,10 +79,10 @@ class Loaded:
 
 
 def evaluate_apart(subject: Subject, values: Facts) -> None:
-    """Makes a session and evaluates it once, in a process of its own, which the engine may end.
+    """Makes a session and evaluates it once, in a separate process, which the engine may end.
 
     Raises:
-        ProcessEndedError: it did.
+        ProcessEndedError: the engine ended it.
         WinMLError: the session cannot be made, or evaluated.
     """
     trial.call(_evaluate_once, subject, values)
@@ -99,8 +99,8 @@ class Rival:
 
     Args:
         loaded: the model and its inputs.
-        values: the session's options, as a file has them.
-        batch: how many items are given to one evaluation, for throughput.
+        values: the session's options, as in a file.
+        batch: how many items one evaluation gets, for throughput.
     """
 
     def __init__(self, loaded: Loaded, values: Facts, batch: int) -> None:
@@ -121,7 +121,7 @@ class Rival:
         return self.loaded.is_half or self.session.precision is Precision.HALF
 
     def require_agreement(self, outputs: Facts) -> None:
-        """Raises EvaluationError for outputs that differ by more than its precision explains."""
+        """Raises EvaluationError if outputs differ by more than its precision explains."""
         agreement = compare_outputs(outputs, self.outputs, HALF_TOLERANCE if self.is_half else FLOAT_TOLERANCE)
         if not agreement.is_good:
             raise EvaluationError(str(agreement))
@@ -131,15 +131,15 @@ class Rival:
         return Rival(self.loaded, self.values, self.batch)
 
     def close(self) -> None:
-        """Closes the session. Twice is harmless."""
+        """Closes the session. Calling it twice is harmless."""
         self.session.close()
 
     def _arrays(self) -> Facts:
-        """Copies of the outputs: evaluations that follow may write to the same memory."""
+        """Copies of the outputs: later evaluations may write to the same memory."""
         return copy.deepcopy({name: as_numpy(value) for name, value in self.evaluate(1).items()})
 
     def evaluate(self, count: int) -> Mapping[str, Any]:
-        """Evaluates so often, or for throughput so many batches on every core; gives the last outputs."""
+        """Evaluates this often, or for throughput this many batches on every core; returns the last outputs."""
         if self._goal == LATENCY:
             for _ in range(count):
                 result = self.session.evaluate(self._binding)
@@ -160,12 +160,12 @@ class Rival:
 
 
 def compare_models(paths: Sequence[str], values: Mapping[str, Any], sizes: StatedSizes) -> Comparison:
-    """How many times as fast as the first of two models the second is on the CPU: they take turns.
+    """Times two models on the CPU in turns: how many times as fast the second is as the first.
 
     Args:
         paths: of a model, and of a model with the same inputs, which may be float16.
         values: a value for each input of the first model.
-        sizes: what is stated of sizes that the models leave free.
+        sizes: stated values for sizes that the models leave free.
 
     Raises:
         WinMLError: one of them cannot be evaluated.

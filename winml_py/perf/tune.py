@@ -1,4 +1,4 @@
-"""The search for session options that are faster on a model than the default, and give the same results."""
+"""The search for session options that are faster on a model than the default, with the same results."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from .interleaved import LOOKS, ROUNDS, Comparison, OtherPrograms, compare, is_e
 from .rival import LATENCY, THROUGHPUT, Loaded, Rival, Subject, evaluate_apart
 
 PAIRS = 3
-"""At the end, the best and the default are made anew so often at least: where the memory of a session lies makes it
-some percent faster or slower for its whole life."""
+"""At the end, the best and the default are made again at least this often: the place of a session's memory makes it a
+few percent faster or slower for its whole life."""
 
 
 class ModelStep(NamedTuple):
-    """A way to make another model of one, with the same inputs and outputs.
+    """A way to make a new model from a model, with the same inputs and outputs.
 
     Attributes:
-        words: what it is called.
-        make: is given the path of the old model, the path to write to, and values of the inputs as arrays, by name. It
-            raises a `WinMLError` where that cannot be done.
+        words: its name.
+        make: takes the path of the old model, the path to write to, and values of the inputs as arrays, by name.
+            Raises a `WinMLError` if that is impossible.
         is_half: whether the new model computes in float16.
     """
 
@@ -52,14 +52,14 @@ class ModelStep(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """What was tried: the default first, and then one change after the other.
+    """One trial: the default first, then one change after the other.
 
     Attributes:
-        change: what was changed, in words.
-        milliseconds: the time of an evaluation (of one item) with it; None where it does not work.
-        milliseconds_range: between which ends that lies with 95 %.
-        gain: how many times as fast as the best until then; None where it does not work, and for the default.
-        gain_range: between which ends that lies with 95 %.
+        change: the change, in words.
+        milliseconds: the time of an evaluation (per item) with it; None if it does not work.
+        milliseconds_range: the time's 95 % interval.
+        gain: how many times as fast as the best until then; None if it does not work, and for the default.
+        gain_range: the gain's 95 % interval.
         turns: how many turns it had.
         kept: whether it was kept.
         problem: why it was not kept.
@@ -80,19 +80,19 @@ class Tuned:
     """The result of a search.
 
     Attributes:
-        options: the fastest that gave right results; the default where nothing helped.
+        options: the fastest with right results; the default if nothing helped.
         batch: how many items to give to one evaluation: `evaluate_many(batch=)`.
         gain: how many times as fast as the default, measured against it at the end.
-        gain_range: between which ends that lies with 95 %; see `Comparison`.
-        turns: how many turns the two had at the end; 0 where nothing helped.
-        trials: what was tried, in order, after the default.
-        default_ms: the time of an evaluation (of one item) by default.
+        gain_range: the gain's 95 % interval; see `Comparison`.
+        turns: how many turns the two had at the end; 0 if nothing helped.
+        trials: the trials in order, after the default.
+        default_ms: the time of an evaluation (per item) by default.
         tuned_ms: the same with these options.
         device: the name of the device.
-        model_steps: what was done to the model, where it was written.
+        model_steps: the changes of the model, if it was written.
         sizes: the shapes of the inputs, by name.
-        start_ms: the time that a session takes to make by default, and with these options.
-        other_cores: how many cores other programs used meanwhile.
+        start_ms: the time to make a session by default, and with these options.
+        other_cores: how many cores other programs used during the search.
     """
 
     options: LearningModelSessionOptions
@@ -121,33 +121,33 @@ def tune(
     steps: Sequence[ModelStep] = (),
     output_model: str = "",
 ) -> Tuned:
-    """Changes one setting after the other, and keeps what is faster and right.
+    """Changes one setting after the other, and keeps the changes that are faster and right.
 
-    Every candidate takes turns with the default and the best so far, until they are apart or count as equal. It must be
-    faster than both by 3 % in the median turn, its 95 % interval must lie above 1, and its outputs must agree with the
-    default's to 1e-3, or 2e-2 in half precision. At the end, the best and the default are made again, and run in turns.
-    What other programs use of the processor meanwhile counts against a gain.
+    Every candidate runs in turns with the default and the best so far, until they differ clearly or count as equal. It
+    must be faster than both by 3 % in the median turn, its 95 % interval must be above 1, and its outputs must match
+    the default's to 1e-3, or 2e-2 in half precision. At the end, the best and the default are made again, and run in
+    turns. Processor time of other programs counts against a gain.
 
     Args:
         model: the path of an .onnx file.
         inputs: files, as for `Case`, of which the first is used; none for example inputs.
-        goal: "latency", the time of one evaluation alone; or "throughput", evaluations in a stream
+        goal: "latency", the time of a single evaluation; or "throughput", evaluations in a stream
             (`evaluate_many`).
-        progress: is called with the part that is done, from 0 to 1, and what is being tried.
+        progress: called with the finished share, from 0 to 1, and the current trial.
         contract: as for `Case`.
-        sizes: as for `Case`; the options fix them, too.
+        sizes: as for `Case`; the options also fix them.
         device: as for `Case`.
         steps: ways to change the model itself, which are tried first.
-        output_model: the path of the new model; it is written where one of the steps is kept.
+        output_model: the path of the new model; it is written if one of the steps is kept.
 
     Raises:
         WinMLError: the model, the device or an input cannot be used, it cannot be evaluated by default, or the new
             model cannot be written.
     """
     if bool(steps) != bool(output_model):
-        raise InvalidArgumentError("Steps on the model, and the path to write it to, go together.", hint="Give both.")
-    # Candidates that lose would fill the cache, and push out what is used.
-    # Windows removes no file that a session still maps: the folder stays then, and the search has not failed.
+        raise InvalidArgumentError("steps and output_model require each other.", hint="Pass both.")
+    # Losing candidates would fill the cache, and push out used entries.
+    # Windows cannot remove a file that a session still maps: the folder then stays, and the search has not failed.
     with (
         answers.temporary_cache(),
         tempfile.TemporaryDirectory(prefix="winml-py-", ignore_cleanup_errors=True) as folder,
@@ -157,7 +157,7 @@ def tune(
 
 
 class _Candidate(NamedTuple):
-    """What is tried next. `make` gives the rival, or why it is not tried: "" where it would be the same."""
+    """The next trial. `make` returns the rival, or the reason for none: "" if it would be the same."""
 
     words: str
     make: Callable[[], Rival | str]
@@ -197,7 +197,7 @@ class _Search:
             options.override_input_shape(name, shape)
         return options.to_dict()
 
-    # What is tried
+    # The trials
 
     def _step_candidates(self) -> Iterator[_Candidate]:
         for index, step in enumerate(self._steps):
@@ -209,7 +209,7 @@ class _Search:
             return f"{first.device.name} has no half precision"
         folder = os.path.join(self._folder, str(index))
         os.mkdir(folder)
-        # Weights above 2 GB get a file beside the model, whose name is written into it.
+        # Weights above 2 GB go to a file beside the model, which contains that file's name.
         path = os.path.join(folder, os.path.basename(self._output_model))
         arrays = given_values(first.model, first.subject.inputs) if first.subject.inputs else first.features
         step.make(before.subject.path, path, arrays)
@@ -246,10 +246,10 @@ class _Search:
             for feature in (*model.input_features, *model.output_features)
         )
 
-    # Who is faster
+    # The comparisons
 
     def _try(self, candidate: _Candidate) -> None:
-        """Times a candidate against the default and the best, and makes it the best where it is faster than both."""
+        """Times a candidate against the default and the best, and makes it the best if it is faster than both."""
         rival = self._made(candidate)
         if rival is None:
             return
@@ -270,11 +270,11 @@ class _Search:
         if is_gain:
             self._kept_steps += [words] if candidate.is_step else []
             rival, self._best = self._best, rival
-        if rival is not self._default:  # it is needed in all that follows
+        if rival is not self._default:  # later trials need the default
             rival.close()
 
     def _made(self, candidate: _Candidate) -> Rival | None:
-        """The rival; None, and a row that says why, where there is none."""
+        """The rival; None, with a row that gives the reason, if there is none."""
         try:
             made = candidate.make()
         except trial.ProcessEndedError as ended:
@@ -288,7 +288,7 @@ class _Search:
         return None
 
     def _compare(self, rival: Rival) -> tuple[list[Comparison], list[float]]:
-        """Compares it with the default, and with the best where that is another; returns its seconds, too."""
+        """Compares it with the default, and with the best if that differs; returns its seconds, too."""
         entrants = [self._default, *([self._best] if self._best is not self._default else []), rival]
         others = OtherPrograms(self._threads)
 
@@ -306,7 +306,7 @@ class _Search:
         return comparisons, seconds[-1]
 
     def _confirm(self) -> Tuned:
-        """The best, or the default where no gain is left."""
+        """The best, or the default if no gain remains."""
         starts = self._default.start_ms, self._best.start_ms
         if self._best is not self._default:
             compared, seconds = self._compare_again()
@@ -314,7 +314,7 @@ class _Search:
                 if self._kept_steps:
                     write_model(self._best.loaded.subject.path, self._output_model)
                 return self._tuned(self._best, compared, starts, tuple(self._kept_steps))
-            self._trials.append(_trial("all of it", compared, seconds, False, f"no gain is left: {compared.problem}"))
+            self._trials.append(_trial("all of it", compared, seconds, False, f"no gain remains: {compared.problem}"))
         elif not self._default_seconds:  # nothing else works
             self._default_seconds += [self._default.seconds() for _ in range(ROUNDS)]
         alone = 1e3 * statistics.median(self._default_seconds)
@@ -322,7 +322,7 @@ class _Search:
         return self._tuned(self._default, none, (starts[0], starts[0]))
 
     def _compare_again(self) -> tuple[Comparison, list[float]]:
-        """Compares the best with the default by several new sessions of both, which no search has chosen."""
+        """Compares the best with the default in several new sessions of both, which no search has selected."""
         ones: list[float] = []
         others: list[float] = []
         programs = OtherPrograms(self._threads)
@@ -379,12 +379,12 @@ def _merge(values: Facts, change: Facts) -> Facts:
 
 
 def write_model(source: str, destination: str) -> None:
-    """Copies a model and the weights beside it, if any; each file whole, or not at all.
+    """Copies a model and the weights beside it, if any; each file complete or not at all.
 
     Raises:
-        StorageAccessError: it cannot be written.
+        StorageAccessError: a file cannot be written.
     """
-    for ending in (".data", ""):  # the weights first: a model without them would be seen by other programs
+    for ending in (".data", ""):  # the weights first: other programs could see a model without them
         if os.path.exists(source + ending):
             with (
                 written_to(destination),
@@ -394,7 +394,7 @@ def write_model(source: str, destination: str) -> None:
                 shutil.copyfileobj(old, new)
 
 
-# What is tried on a device, one change of the session options after the other.
+# The changes to try on a device, one session option after the other.
 
 
 BATCHES = (4, 16)
@@ -404,21 +404,21 @@ _RUNTIMES_OWN = ("tuning", "intra_op_thread_spinning")
 
 
 class Change(NamedTuple):
-    """A change of the session options, as a file has them, and of how many items are given to one evaluation."""
+    """A change of the session options, as in a file, and of the number of items per evaluation."""
 
     words: str
     values: Facts
     batch: int = 1
 
     def has_effect_on(self, engine: str) -> bool:
-        """Whether the engine has the options that are changed."""
+        """Whether the engine has the changed options."""
         return not (provider_of(engine).package and any(key in self.values for key in _RUNTIMES_OWN))
 
 
 def changes_for(device: LearningModelDevice, tries_batches: bool) -> Iterator[Change]:
-    """What is worth trying on a device.
+    """The changes worth trying on a device.
 
-    Left out is what makes no difference there: threads on a GPU, where one of them submits the work.
+    Omits those without effect there: threads on a GPU, where one of them submits the work.
     """
     yield from _on_cpu() if device.hardware == "cpu" else _on_gpu(device.provider)
     if tries_batches:
@@ -453,7 +453,7 @@ def _on_gpu(name: str) -> Iterator[Change]:
     for key, value in provider.worth_trying:
         yield Change(f"{key} {value}", {"provider_options": {key: value}})
     if provider.recording_option:
-        # Where it records unasked, to demand it changes nothing; where it does not, neither does forbidding it.
+        # If it records by default, requiring that changes nothing; if it does not, neither does forbidding it.
         is_recorded = not provider.records_unasked
         yield Change("recorded work" if is_recorded else "no recorded work", {"graph_capture": is_recorded})
     if not provider.package:

@@ -1,4 +1,4 @@
-"""From one machine to many: one evaluation as a callable for engines such as Ray, Dask and Spark."""
+"""From one machine to many: an evaluation as a callable for engines such as Ray, Dask and Spark."""
 
 from .evaluator import Evaluator
 

@@ -1,4 +1,4 @@
-"""Answers: an output of a model as a column, with one cell for each row."""
+"""A model's outputs as columns, with one cell for each row."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ from ..errors import EvaluationError, InvalidArgumentError
 
 @dataclass(frozen=True)
 class Answer:
-    """An output as a column. If `is_batched`, its first size is the batch, which a cell does without."""
+    """An output as a column. If `is_batched`, its first size is the batch, which a cell omits."""
 
     feature: FeatureDescriptor
     is_batched: bool
 
     @property
     def dtype(self) -> DType | None:
-        """The type of the numbers or texts in a cell; None where cells are pictures, maps or lists."""
+        """The type of the numbers or texts in a cell; None if cells are pictures, maps or lists."""
         feature = self.feature
         return TENSOR_CLASSES[feature.tensor_kind].dtype if isinstance(feature, TensorFeatureDescriptor) else None
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """The sizes of a cell, -1 where they vary; None where the model does not say, or a cell is no array."""
+        """The sizes of a cell, -1 if they vary; None if the model does not state them, or a cell is not an array."""
         feature = self.feature
         if not isinstance(feature, TensorFeatureDescriptor) or not feature.has_rank:
             return None
         return tuple(feature.shape)[1:] if self.is_batched else tuple(feature.shape)
 
     def cell(self, value: object) -> Any:
-        """What stands in a row for an output of one item: an array, a number, a text, a PNG, a dict or a list.
+        """The cell for an output of one item: an array, a number, a text, a PNG, a dict or a list.
 
         Raises:
-            EvaluationError: the first size is taken for the batch, and is not 1.
+            EvaluationError: the first size counts as the batch, and is not 1.
         """
         if isinstance(value, ImageFeatureValue):
             return _png(value)
@@ -57,9 +57,9 @@ class Answer:
         array = value.to_numpy()
         if self.is_batched and len(array) != 1:
             raise EvaluationError(
-                f"The output {self.feature.name} gave {len(array)} entries for one row, and its first size was taken "
-                "for the batch.",
-                hint="If it counts something else, give that size a name of its own in the model.",
+                f"The output {self.feature.name} has {len(array)} entries for one row, but its first size counts "
+                "as the batch.",
+                hint="If it is not the batch, give that size a different name in the model.",
             )
         cell = array[0] if self.is_batched else array
         return cell[()] if isinstance(cell, np.ndarray) else cell
@@ -69,11 +69,11 @@ Cells = Sequence[Any]
 """The cells of a column, from the first row to the last."""
 
 Answered = Sequence[tuple[Answer, Cells]]
-"""The columns that come out."""
+"""The output columns."""
 
 
 def answers_of(model: LearningModel, names: tuple[str, ...] | None) -> list[Answer]:
-    """The outputs that are wanted, as columns; all of them where no names are given. Refuses unknown names."""
+    """The requested outputs as columns; all of them if no names are given. Refuses unknown names."""
     features = {feature.name: feature for feature in model.output_features}
     for name in names or ():
         if name not in features:
@@ -86,7 +86,7 @@ def answers_of(model: LearningModel, names: tuple[str, ...] | None) -> list[Answ
 
 
 def _batch_dimension(feature: FeatureDescriptor) -> tuple[int, str] | None:
-    """The first size and its name, which are the same in inputs and outputs where they are the batch."""
+    """The first size and its name, which are the same in inputs and outputs if they are the batch."""
     if not isinstance(feature, ShapedDescriptor) or not feature.shape:
         return None
     size = feature.shape[0]

@@ -1,4 +1,4 @@
-"""What Arrow makes of features and their values."""
+"""Arrow types and arrays for features and their values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..errors import MissingPackageError
 
 
 def import_arrow() -> Any:
-    """The package pyarrow; MissingPackageError where it is not installed."""
+    """The package pyarrow; MissingPackageError if it is not installed."""
     try:
         import pyarrow
         import pyarrow.csv
@@ -34,7 +34,7 @@ def import_arrow() -> Any:
 
 
 def cells_of(column: Any) -> Sequence[Any]:
-    """The cells of a column: numbers and lists as arrays, all else as Python has it."""
+    """The cells of a column: numbers and lists as arrays, all others as Python objects."""
     arrow = import_arrow()
     kind = column.type
     if not (arrow.types.is_list(kind) or arrow.types.is_large_list(kind) or arrow.types.is_fixed_size_list(kind)):
@@ -48,13 +48,13 @@ def _array(cell: Any) -> Array:
 
 
 def answer_array(feature: FeatureDescriptor, shape: Sequence[int] | None, cells: Sequence[object]) -> Any:
-    """A column of answers. Its type is the same for every batch, but where the model does not state a rank."""
+    """A column of answers. Its type is the same for every batch, unless the model states no rank."""
     arrow = import_arrow()
     return arrow.array([_to_arrow_value(cell) for cell in cells], _type(feature, None if shape is None else len(shape)))
 
 
 def _to_arrow_value(value: object) -> Any:
-    """What Arrow makes lists and maps of: it takes arrays of one dimension only."""
+    """A list or map in a form that Arrow accepts, which only takes arrays of one dimension."""
     if isinstance(value, dict):
         return [(key, _to_arrow_value(item)) for key, item in value.items()]
     if isinstance(value, list) or (isinstance(value, np.ndarray) and value.ndim > 1):
@@ -63,7 +63,7 @@ def _to_arrow_value(value: object) -> Any:
 
 
 def _type(feature: FeatureDescriptor, rank: int | None) -> Any:
-    """Arrow's type for a feature; None where it depends on the values."""
+    """Arrow's type for a feature; None if it depends on the values."""
     arrow = import_arrow()
     if isinstance(feature, ImageFeatureDescriptor):
         return arrow.binary()

@@ -1,4 +1,4 @@
-"""Batches of columns, as engines hand them out, and their rows as what is bound."""
+"""Batches of columns from engines, and their rows as values to bind."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Batch(Protocol):
     rows: int
 
     def cells(self, name: str) -> Cells:
-        """What stands in a column."""
+        """The cells of a column."""
 
     def with_answers(self, kept_columns: Iterable[str], answers: Answered, errors: Cells) -> Any:
         """A new batch of the same kind: columns of this one, the answers, and the errors."""
 
 
 def batch_of(value: object) -> Batch:
-    """What an engine passed, as a batch; refuses what is none that is known."""
+    """An engine's argument as a batch; refuses unknown types."""
     if isinstance(value, LineTable):
         return value
     if isinstance(value, Mapping):
@@ -51,8 +51,8 @@ def batch_of(value: object) -> Batch:
     if hasattr(value, "columns") and hasattr(value, "iloc"):
         return FrameBatch(value)
     raise InvalidArgumentError(
-        f"A batch is a dict of arrays, a pandas.DataFrame or a pyarrow.Table, and a {type_name(value)} came.",
-        hint='Ray has batch_format="pyarrow".',
+        f"Expected a dict of arrays, a pandas.DataFrame or a pyarrow.Table, got {type_name(value)}.",
+        hint='In Ray, pass batch_format="pyarrow".',
     )
 
 
@@ -68,29 +68,29 @@ class ArrayBatch:
         self.rows = counts.pop() if counts else 0
 
     def cells(self, name: str) -> Cells:
-        """What stands in a column."""
+        """The cells of a column."""
         return list(self._columns[name])
 
     def with_answers(self, kept_columns: Iterable[str], answers: Answered, errors: Cells) -> dict[str, Any]:
-        """A dict of arrays. Rows that failed hold NaN, 0 or "", where cells are arrays of one shape; else None."""
+        """A dict of arrays. Failed rows have NaN, 0 or "" if cells are arrays of one shape; else None."""
         columns = {name: self._columns[name] for name in kept_columns}
         columns |= {answer.feature.name: _stack(answer, cells) for answer, cells in answers}
         return columns | {ERROR: objects(errors)}
 
 
 class FrameBatch:
-    """A DataFrame of pandas."""
+    """A pandas DataFrame."""
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
         self.names, self.rows = list(frame.columns), len(frame)
 
     def cells(self, name: str) -> Cells:
-        """What stands in a column."""
+        """The cells of a column."""
         return list(self._frame[name])
 
     def with_answers(self, kept_columns: Iterable[str], answers: Answered, errors: Cells) -> Any:
-        """A DataFrame with the same index. Numbers and booleans are columns of their type, all else is of objects."""
+        """A DataFrame with the same index. Numbers and booleans are columns of their type, all others are objects."""
         import pandas
 
         columns = {answer.feature.name: _values(answer, cells) for answer, cells in answers} | {ERROR: objects(errors)}
@@ -99,18 +99,18 @@ class FrameBatch:
 
 
 class ArrowBatch:
-    """A Table or a RecordBatch of Arrow."""
+    """An Arrow Table or RecordBatch."""
 
     def __init__(self, table: Any) -> None:
         self._table = table
         self.names, self.rows = list(table.column_names), table.num_rows
 
     def cells(self, name: str) -> Cells:
-        """What stands in a column."""
+        """The cells of a column."""
         return cells_of(self._table.column(name))
 
     def with_answers(self, kept_columns: Iterable[str], answers: Answered, errors: Cells) -> Any:
-        """A Table. Arrays are lists, and rows that failed have nulls."""
+        """A Table. Arrays are lists, and failed rows have nulls."""
         arrow = import_arrow()
         columns = {name: self._table.column(name) for name in kept_columns}
         columns |= {answer.feature.name: answer_array(answer.feature, answer.shape, c) for answer, c in answers}
@@ -118,10 +118,10 @@ class ArrowBatch:
 
 
 def objects(cells: Iterable[object]) -> Array:
-    """An array of the cells themselves, also where they are arrays."""
+    """An array of the cells themselves, even if they are arrays."""
     listed = list(cells)
     array = np.empty(len(listed), object)
-    for index, cell in enumerate(listed):  # numpy would look into arrays and lists
+    for index, cell in enumerate(listed):  # numpy would unpack arrays and lists
         array[index] = cell
     return array
 
@@ -143,7 +143,7 @@ def _stack(answer: Answer, cells: Cells) -> Array:
 
 
 def _values(answer: Answer, cells: Cells) -> Any:
-    """The values of a column of pandas, whose type does not depend on how many rows failed."""
+    """The values of a pandas column, whose type does not depend on the number of failed rows."""
     import pandas
 
     dtype = answer.dtype
@@ -159,18 +159,18 @@ def _values(answer: Answer, cells: Cells) -> Any:
 
 
 Columns = Mapping[str, str | Sequence[str]]
-"""For each input, the column that it comes from, or several columns of numbers that become one row."""
+"""For each input its column, or several columns of numbers that become one row."""
 
 _FORMATS = {2: BitmapPixelFormat.GRAY8, 3: BitmapPixelFormat.RGB8, 4: BitmapPixelFormat.RGBA8}
 
 
 class Reader:
-    """Makes values of cells.
+    """Turns cells into values.
 
     Args:
         features: the model's inputs, by name.
-        columns: where they come from; by default the column of their name, or the only column for the only input.
-        contract: how pictures become the inputs that it fits, or None.
+        columns: the inputs' columns; by default the column of their name, or the only column for the only input.
+        contract: the contract of the inputs that it fits, or None.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class Reader:
         self._features, self._columns, self._contract = features, columns, contract
 
     def items(self, batch: Batch) -> list[Mapping[str, Any] | WinMLError]:
-        """The values of each row by the names of inputs; or why there are none."""
+        """The values of each row by input name; or the reason why there are none."""
         columns = {name: self._cells(batch, self._source(name, batch.names)) for name in self._features}
         return [self._item({name: cells[row] for name, cells in columns.items()}) for row in range(batch.rows)]
 
@@ -197,8 +197,8 @@ class Reader:
         for column in [source] if isinstance(source, str) else source:
             if column not in columns:
                 raise InvalidArgumentError(
-                    f"The input {name} comes from the column {column!r}, and there is none among {', '.join(columns)}.",
-                    hint=f"Say which one: columns={{{name!r}: {columns[0]!r}}}, or --column {name}={columns[0]}."
+                    f"The input {name} needs the column {column!r}, which is not among {', '.join(columns)}.",
+                    hint=f"Name its column: columns={{{name!r}: {columns[0]!r}}}, or --column {name}={columns[0]}."
                     if columns
                     else "",
                 )
@@ -222,7 +222,7 @@ class Reader:
         array = np.asarray(cell)
         is_missing = array.dtype == object and any(each is None for each in array.flat)
         if is_missing or (isinstance(cell, float) and np.isnan(cell) and self._is_picture(feature)):
-            raise InvalidBindingError(f"There is no value for {feature.name} in this row.")
+            raise InvalidBindingError(f"This row has no value for {feature.name}.")
         if self._is_picture(feature) and array.dtype == np.uint8 and array.ndim in (2, 3):
             channels = 2 if array.ndim == 2 else array.shape[2]
             return ImageFeatureValue.from_array(array, _FORMATS.get(channels, BitmapPixelFormat.RGB8))
@@ -234,20 +234,20 @@ class Reader:
 
 
 def _tensor(feature: ShapedDescriptor, array: Array) -> Any:
-    """Numbers as the input has them, with the batch in front where the row is without it."""
+    """Numbers as the input takes them, with the batch added in front if the row lacks it."""
     dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
     try:
         converted = array.astype(dtype)
     except (TypeError, ValueError) as error:
-        raise InvalidBindingError(f"The column of {feature.name} does not hold numbers: {error}.") from error
+        raise InvalidBindingError(f"The column of {feature.name} does not contain numbers: {error}.") from error
     if dtype.kind in "iub" and not np.array_equal(converted, array):
-        raise InvalidBindingError(f"The input {feature.name} takes {feature.expects()}, and a row has {array.dtype}.")
+        raise InvalidBindingError(f"The input {feature.name} takes {feature.expects()}, but a row has {array.dtype}.")
     shape = tuple(feature.shape)
     if converted.ndim >= len(shape):
         return converted
     is_flat = converted.ndim < 2 or _without_ones(converted.shape) == _without_ones(shape[1:])
     if not is_flat or shape[1:].count(-1) > 1:
-        return converted[None]  # in another order of dimensions it would be scrambled: the bind refuses it
+        return converted[None]  # a reshape would scramble another order of dimensions: the bind refuses it
     try:
         return converted.reshape((1, *shape[1:]))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Evaluator: one evaluation as a callable that can be sent to other processes."""
+"""Evaluator: an evaluation as a callable that can be sent to other processes."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ from .batches import Batch, Reader, batch_of
 from .lines import ERROR
 
 THREADS = "OMP_NUM_THREADS"
-"""The variable by which Ray, Dask and Spark tell a worker how many threads are its share."""
+"""The variable in which Ray, Dask and Spark state a worker's share of threads."""
 
 
 class Evaluator(Closeable):
     """Evaluates batches of columns: a class for Ray Data's `map_batches`, a function for Dask's `map_partitions`.
 
-    It pickles, and makes its session where it is called first. All copies of it in a process use one session, and the
+    It pickles, and makes its session in the first call. All its copies in a process share one session, and the
     processes of a machine share the weights of a large model file through its saved graph. A batch is a dict of numpy
-    arrays, a DataFrame of pandas, or a Table of Arrow, and comes back as the same with more columns: one for each
-    output, and `error`, which says why a row has no answers, or is None. A row that fails does not end the others.
+    arrays, a pandas DataFrame, or an Arrow Table, and is returned as the same type with more columns: one for each
+    output, and `error`, the reason why a row has no answers, or None. A failed row does not end the others.
 
-    A cell of an input is what `evaluate_many` takes: the path of a picture or its bytes, an array, a number. A uint8
-    array of height x width x 3 is a picture, red first. Outputs lose the first size where it is the batch; a picture
-    comes as the bytes of a PNG.
+    An input's cell is an argument of `evaluate_many`: the path of a picture or its bytes, an array, a number. A uint8
+    array of height x width x 3 is an RGB picture. Outputs lose the first size if it is the batch; a picture output
+    becomes the bytes of a PNG.
 
     Args:
-        model: a model, or what `LearningModel.load` takes. Give a path that all machines have: bytes are sent along.
-        device: where to run: "cpu", a name that `LearningModelDevice.find` finds on the machine of the worker, or a
+        model: a model, or an argument of `LearningModel.load`. Pass a path that all machines have: bytes are sent.
+        device: where to run: "cpu", a name that `LearningModelDevice.find` finds on the worker's machine, or a
             device.
         options: how to compile. The threads are replaced, and the model is not closed.
-        contract: how pictures become the inputs that it fits, in place of what the model states.
+        contract: the contract of the inputs that it fits, instead of the model's.
         outputs: the outputs that become columns; by default all.
-        columns: for each input the column that it comes from, or a list of columns of numbers; by default the column of
+        columns: for each input its column, or a list of columns of numbers; by default the column of
             its name, or the only column.
-        keep: the columns of a batch that it comes back with; by default all.
+        keep: the columns of a batch to return; by default all.
         batch: how many rows to evaluate together, at most; the model's first sizes must be free.
-        threads: rows that are evaluated at the same time, each on one thread. By default what the engine says in
+        threads: rows that are evaluated concurrently, each on one thread. By default the engine's
             `OMP_NUM_THREADS`, or 1: engines start a worker for each core.
         fast_decode: as for `ImageFeatureValue.load`.
 
@@ -84,14 +84,14 @@ class Evaluator(Closeable):
         threads: int | None = None,
         fast_decode: bool = False,
     ) -> None:
-        # All that can be wrong is found here, in the program that asks, and not in a worker of a cluster an hour later.
+        # Finds all errors here, in the calling program, rather than in a worker of a cluster an hour later.
         self._model = model if isinstance(model, LearningModel) else LearningModel.load(model)
         require_type(device, str | LearningModelDevice, 'Write "cpu", "gpu", or a name.')
         require_type(options, LearningModelSessionOptions | None, "Write options=LearningModelSessionOptions().")
         self._device, self._options, self._contract = device, _single_threaded(options), contract
         inputs = {feature.name: feature for feature in self._model.input_features}
         if contract is not None:
-            require_type(contract, ImageContract, "Write ImageContract.imagenet(), say, or make one.")
+            require_type(contract, ImageContract, "Pass an ImageContract, such as ImageContract.imagenet().")
             fitting_inputs(self._model.input_features, contract)
         self._reader = Reader(inputs, dict(columns or {}), contract)
         self._answers = answers_of(self._model, _names(outputs, "outputs"))
@@ -104,14 +104,14 @@ class Evaluator(Closeable):
 
         Args:
             batch: a dict of arrays, a `pandas.DataFrame` or a `pyarrow.Table`.
-            progress: called with the number of rows that are done, and that of all.
+            progress: called with the number of finished rows, and that of all.
 
         Returns:
-            A batch of the same kind with the columns of `batch`, or those that are kept, the outputs, and `error`. The
-            answers of rows that failed are nulls; in arrays NaN, 0 or "".
+            A batch of the same type with the columns of `batch`, or those to keep, the outputs, and `error`. The
+            answers of failed rows are null; in arrays NaN, 0 or "".
 
         Raises:
-            InvalidArgumentError: no batch, a column that it lacks, or one that is named like an output.
+            InvalidArgumentError: not a batch, a missing column, or a column with the name of an output.
             WinMLError: no session can be made here, or its device is lost.
         """
         (answered,) = self.pieces(batch, math.inf, progress)
@@ -120,7 +120,7 @@ class Evaluator(Closeable):
     def pieces(
         self, table: Any, seconds: float, progress: Callable[[int, int | None], object] | None = None
     ) -> Iterator[Any]:
-        """Evaluates as a call does, and gives the rows that are done every few seconds, in order.
+        """Evaluates like a call, and yields the finished rows every few seconds, in order.
 
         Args:
             table: a batch; if `seconds` is finite, one with the `slice` of an Arrow table.
@@ -154,17 +154,17 @@ class Evaluator(Closeable):
         yield answered(batch_of(table.slice(first, len(rows))) if first else columns)
 
     def require_columns(self, names: Sequence[str]) -> Sequence[str]:
-        """Refuses a batch that lacks a column, or has one named like an output; returns those that are kept."""
+        """Refuses a batch that lacks a column, or has one with the name of an output; returns the columns to keep."""
         self._reader.require(names)
         missing = next((name for name in self._keep or () if name not in names), None)
         if missing is not None:
-            raise InvalidArgumentError(f"The column {missing!r} is to be kept, and there are {', '.join(names)}.")
+            raise InvalidArgumentError(f"The column {missing!r} to keep is not among {', '.join(names)}.")
         kept_columns = names if self._keep is None else self._keep
         twice = next((name for name in (*(a.feature.name for a in self._answers), ERROR) if name in kept_columns), None)
         if twice is not None:
             raise InvalidArgumentError(
-                f"The column {twice!r} of the batch is named like one of the answers.",
-                hint="Rename it, name the columns to keep, or the outputs that are wanted.",
+                f"The column {twice!r} of the batch has the name of an answer.",
+                hint="Rename it, or select the columns to keep or the outputs.",
             )
         return kept_columns
 
@@ -178,7 +178,7 @@ class Evaluator(Closeable):
 
     def _results(self, columns: Batch, progress: Callable[[int, int | None], object] | None) -> Any:
         if not columns.rows:
-            return []  # engines call with empty batches to see the columns that come out
+            return []  # engines pass empty batches to see the output columns
         return SESSIONS.get(self._name, self._session).evaluate_many(
             self._reader.items(columns),
             concurrency=self._threads or _share(),
@@ -186,7 +186,7 @@ class Evaluator(Closeable):
             contract=self._contract,
             fast_decode=self._fast_decode,
             progress=progress,
-            copy=False,  # the whole batch is there
+            copy=False,  # the whole batch is in memory
         )
 
     def _session(self) -> LearningModelSession:
@@ -197,7 +197,7 @@ class Evaluator(Closeable):
 
 
 def _single_threaded(options: LearningModelSessionOptions | None) -> LearningModelSessionOptions:
-    """The options of a worker: rows run side by side, each on one thread, and none spins on another worker's core."""
+    """A worker's options: rows run side by side, each on one thread, and none spins on another worker's core."""
     if options is None:
         worker_options = LearningModelSessionOptions()
         worker_options.batch_size_override = 0
@@ -217,7 +217,7 @@ def _names(names: Sequence[str] | None, what: str) -> tuple[str, ...] | None:
     if names is None:
         return None
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise InvalidArgumentError(f"{what} is {names!r}.", hint=f'Write a list of names: {what}=["name"].')
+        raise InvalidArgumentError(f"{what} is {names!r}.", hint=f'Pass a list of names: {what}=["name"].')
     return tuple(names)
 
 
@@ -225,11 +225,11 @@ def _names(names: Sequence[str] | None, what: str) -> tuple[str, ...] | None:
 
 
 MOST = 4
-"""Sessions that a process keeps. Engines unpickle an evaluator anew for each task, and forget it after the task."""
+"""How many sessions a process keeps. Engines unpickle an evaluator for each task, and drop it after the task."""
 
 
 class SessionStore:
-    """The sessions that were used last, by the evaluators' names."""
+    """The most recently used sessions, by the evaluators' names."""
 
     def __init__(self) -> None:
         self._clear()
@@ -239,21 +239,21 @@ class SessionStore:
         self._lock = threading.Lock()
         self._sessions: OrderedDict[str, LearningModelSession] = OrderedDict()
 
-    in_child = _clear  # the sessions of a parent process are refused
+    in_child = _clear  # the sessions of a parent process are unusable
 
     def get(self, name: str, make: Callable[[], LearningModelSession]) -> LearningModelSession:
-        """The session of a name. Threads that ask for it at once wait until one of them has made it."""
+        """The session with a name. Concurrent threads wait until one of them has made it."""
         with self._lock:
             session = self._sessions.pop(name, None)
             if session is None or session.is_lost:
                 session = make()
             self._sessions[name] = session
-            while len(self._sessions) > MOST:  # it is not closed: another thread may use it
+            while len(self._sessions) > MOST:  # not closed, because another thread may use it
                 self._sessions.popitem(last=False)
             return session
 
     def close(self, name: str) -> None:
-        """Closes the session of a name, if there is one."""
+        """Closes the session with a name, if there is one."""
         with self._lock:
             session = self._sessions.pop(name, None)
         if session is not None:

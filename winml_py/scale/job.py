@@ -21,26 +21,26 @@ from .lines import ERROR, LineTable, write_csv
 from .source import Source
 
 PIECE_SECONDS = 2.0
-"""How often what is done of a part is written."""
+"""The seconds between two writes of a part's finished rows."""
 
 Tell = Callable[[int, int | None], object]
-"""Called with how many rows are done, and how many there are; None where that is not known."""
+"""Called with the number of finished rows, and of all rows; None if that is unknown."""
 
 
 class Done(NamedTuple):
-    """What there is of a part, or of a job: rows, how many of them failed, and why the first did (or "")."""
+    """The finished rows of a part, or of a job, how many of them failed, and the first failure's reason (or "")."""
 
     rows: int = 0
     failed: int = 0
     first: str = ""
 
     def plus(self, other: Done) -> Done:
-        """Both together."""
+        """The sum of both."""
         return Done(self.rows + other.rows, self.failed + other.failed, self.first or other.first)
 
 
 class Job(NamedTuple):
-    """What is to be done: an evaluator on the rows of a source; the answers go into parts of so many rows."""
+    """A job: an evaluator for the rows of a source; the answers go into parts of a fixed number of rows."""
 
     evaluator: Evaluator
     source: Source
@@ -49,11 +49,11 @@ class Job(NamedTuple):
 
 
 class Todo:
-    """What is left of a job: the number of each part, its first row that is left, and the rows from that one on.
+    """The unfinished parts of a job: the number of each part, its first unfinished row, and its rows from there on.
 
     Attributes:
-        count: how many parts there are, once all have been gone through.
-        before: what earlier runs did.
+        count: the number of parts, after the iteration.
+        before: the rows of earlier runs.
     """
 
     def __init__(self, job: Job) -> None:
@@ -71,11 +71,11 @@ class Todo:
 
 
 Way = Callable[[Job, Todo, Tell], Iterator[Done]]
-"""How parts are done: yields what is written of them, and tells how many rows are done since."""
+"""A way to do the parts: yields the written rows, and reports the rows finished since."""
 
 
 class Outcome(NamedTuple):
-    """What a job came to: what is in the file, rows that earlier runs did, and the seconds of this run."""
+    """The result of a job: the rows in the file, the rows of earlier runs, and the seconds of this run."""
 
     done: Done
     resumed: int
@@ -83,7 +83,7 @@ class Outcome(NamedTuple):
 
 
 def run(job: Job, way: Way, tell: Tell) -> Outcome:
-    """Does what is left of a job, and writes its file."""
+    """Finishes a job, and writes its file."""
     started, finished = time.monotonic(), job.parts.finished()
     if finished is not None:
         return Outcome(finished, finished.rows, time.monotonic() - started)
@@ -102,7 +102,7 @@ def run(job: Job, way: Way, tell: Tell) -> Outcome:
 
 
 def here(job: Job, todo: Todo, tell: Tell) -> Iterator[Done]:
-    """Does the parts in this process, one after the other, and writes what is done of them every few seconds."""
+    """Does the parts in this process, one after the other, and writes finished rows every few seconds."""
     for index, first, table in todo:
         yield from _in_pieces(job, index, first, table, tell)
 
@@ -118,51 +118,51 @@ def _in_pieces(job: Job, index: int, first: int, table: Any, tell: Tell) -> Iter
         written += piece.num_rows
 
 
-# Parts: the folder of a job that is not finished. What is done of it lies there in files that are whole or absent.
+# Parts: the folder of an unfinished job. Its files are complete or absent.
 
 
 KIND = "winml-py map"
 _JOB, _LOCK = "job.json", "lock"
 _KEY = b"winml_py.map"
-"""Of a .parquet file's metadata: which job wrote it."""
+"""The metadata key of a .parquet file for the job that wrote it."""
 
 LINES = (".csv", ".jsonl")
-"""Endings of files that are written without pyarrow."""
+"""Extensions of files that are written without pyarrow."""
 
 
 class Parts(ABC):
-    """The parts of a job beside the file that it will become. Parts of a job with other facts are not used.
+    """The parts of a job, beside its output file. Parts of a job with other facts are not used.
 
-    A part lies there in pieces, one after the other: an interrupted job goes on behind the last.
+    A part consists of consecutive pieces: an interrupted job continues after the last one.
     """
 
     ending: str
-    """The ending of the name of a piece."""
+    """The extension of a piece."""
 
     def __init__(self, output: str, facts: Mapping[str, object]) -> None:
         self.output, self.folder = output, f"{output}.parts"
-        # As they come back from a file, with which they are compared: there, tuples are lists.
+        # As read back from a file, for comparison: there, tuples are lists.
         self._facts: dict[str, Any] = json.loads(json.dumps(dict(facts)))
 
     def finished(self) -> Done | None:
-        """What is in the file, where this job has written it; None where there is no file. Refuses another's file."""
-        # Where both are there, a run was killed before it removed the folder: the file is written again.
+        """The rows in the output file, if this job wrote it; None if there is no file. Refuses another's file."""
+        # If both exist, a run was killed before it removed the folder: the file is written again.
         if not os.path.lexists(self.output) or os.path.lexists(self.folder):
             return None
         if not self._wrote_file():
-            raise StorageExistsError(f"{self.output} exists already.", hint="Name another file, or remove this one.")
+            raise StorageExistsError(f"{self.output} already exists.", hint="Name another file, or remove this one.")
         return self._read(self.output)
 
     @abstractmethod
     def _wrote_file(self) -> bool:
-        """Whether the finished file says that this job has written it."""
+        """Whether the output file states that this job wrote it."""
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Makes the folder, or takes the one that an earlier run left, for this process alone.
+        """Makes the folder, or takes over an earlier run's, for this process only.
 
         Raises:
-            WinMLError: the folder is another's, another process works on it, or it cannot be made.
+            WinMLError: the folder is another job's, another process uses it, or it cannot be made.
         """
         import filelock
 
@@ -180,11 +180,11 @@ class Parts(ABC):
                 f"Another process works on the job in {self.folder}.", hint="Wait until it is done."
             ) from error
         finally:
-            if not any(name.startswith("part-") for name in os.listdir(self.folder)):  # nothing to go on with
+            if not any(name.startswith("part-") for name in os.listdir(self.folder)):  # nothing to resume
                 self.remove()
 
     def _require_ours(self) -> None:
-        """Refuses a folder that is another's: it would be removed in the end."""
+        """Refuses the folder of another job: it would be removed in the end."""
         try:
             with open(os.path.join(self.folder, _JOB), encoding="utf-8") as file:
                 contents = json.load(file)
@@ -192,23 +192,23 @@ class Parts(ABC):
             contents = {}
         if contents.get("kind") != KIND:
             raise StorageExistsError(
-                f"{self.folder} exists already, and holds no unfinished job.", hint="Name another file to write."
+                f"{self.folder} already exists, and has no unfinished job.", hint="Name another file to write."
             )
         job = contents["job"]
         differing = sorted(key for key in {*job, *self._facts} if job.get(key) != self._facts.get(key))
         if differing:
             raise InvalidArgumentError(
-                f"{self.folder} holds a job that was begun with another {', '.join(differing)}.",
-                hint="Finish it as it was begun, name another file to write, or remove the folder.",
+                f"{self.folder} has a job that was begun with another {', '.join(differing)}.",
+                hint="Resume it as it was begun, name another file to write, or remove the folder.",
             )
 
     def done(self, index: int) -> Done | None:
-        """What there is of a part, from its first row on; None where it has yet to be begun."""
+        """The finished rows of a part, from its first row on; None if it has not begun."""
         pieces = [piece for _, piece in self._pieces(index)]
         return reduce(Done.plus, pieces) if pieces else None
 
     def _pieces(self, index: int) -> Iterator[tuple[str, Done]]:
-        """The files of a part, each behind the rows of the one before, and what is in them."""
+        """The files of a part's consecutive pieces, and the rows in them."""
         first = 0
         while os.path.lexists(path := self._path(index, first)):
             piece = self._read(path)
@@ -219,11 +219,11 @@ class Parts(ABC):
 
     @abstractmethod
     def _read(self, path: str) -> Done:
-        """What is in the file of a piece."""
+        """The rows in a piece's file."""
 
     @abstractmethod
     def write(self, index: int, first: int, table: Any) -> Done:
-        """Writes a piece of a part, whole or not at all; returns what is in it.
+        """Writes a piece of a part, complete or not at all; returns its rows.
 
         Args:
             index: the number of the part.
@@ -233,7 +233,7 @@ class Parts(ABC):
 
     @abstractmethod
     def join(self, count: int) -> None:
-        """Writes the file from the parts, in their order."""
+        """Writes the output file from the parts, in order."""
 
     def remove(self) -> None:
         """Removes the folder."""
@@ -244,7 +244,7 @@ class Parts(ABC):
 
 
 class ParquetParts(Parts):
-    """Parts in Arrow's .parquet files. The finished one says which job wrote it."""
+    """Parts in Arrow's .parquet files. The output file states which job wrote it."""
 
     ending = ".parquet"
 
@@ -269,7 +269,7 @@ class ParquetParts(Parts):
         """As in Parts."""
         arrow = import_arrow()
         parts = [[path for path, _ in self._pieces(index)] for index in range(count)]
-        # Where the model does not state a type, a piece without answers has a column of nulls. It gets the type of the
+        # If the model states no type, a piece without answers has a column of nulls. It gets the type of the
         # others.
         schemas = [arrow.parquet.read_schema(path).remove_metadata() for paths in parts for path in paths]
         schema = arrow.unify_schemas(schemas, promote_options="permissive")
@@ -291,7 +291,7 @@ def _count_errors(table: Any) -> Done:
 
 
 class LineParts(Parts):
-    """Parts as lines of JSON, which become a .jsonl or a .csv file. The first line of a piece says what is in it."""
+    """Parts as lines of JSON, which become a .jsonl or a .csv file. The first line of a piece describes its rows."""
 
     ending = ".jsonl"
 
@@ -324,7 +324,7 @@ class LineParts(Parts):
                 text = io.TextIOWrapper(file, encoding="utf-8", newline="")
                 write_csv(text, self._head(self._path(0, 0))["columns"], self._lines(count))
                 text.flush()
-                text.detach()  # the file is closed where it was opened
+                text.detach()  # the file's opener closes it
             else:
                 file.writelines(self._lines(count))
 
@@ -341,12 +341,12 @@ class LineParts(Parts):
 
 
 def parts_for(output: str, facts: Mapping[str, object]) -> Parts:
-    """The parts of a job for a file of this name; refuses other endings."""
+    """The parts of a job for an output file with this name; refuses other extensions."""
     if output.endswith(".parquet"):
         return ParquetParts(output, facts)
     if output.endswith(LINES):
         return LineParts(output, facts)
     raise InvalidArgumentError(
-        f"{output}: The name of the file to write ends in {os.path.splitext(output)[1] or 'nothing'}.",
-        hint="It ends in .parquet, .csv or .jsonl.",
+        f"{output}: Unknown file extension {os.path.splitext(output)[1]!r}.",
+        hint="Use .parquet, .csv or .jsonl.",
     )

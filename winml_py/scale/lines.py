@@ -1,4 +1,4 @@
-"""Tables of plain Python values, which need no other library: read from CSV, written as lines of JSON."""
+"""Tables of plain Python values, without other libraries: read from CSV, written as lines of JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .answers import Answered, Cells
 
 ERROR = "error"
-"""The column that says of each row why it has no answers; None where it has."""
+"""The column with the reason why a row has no answers; None if it has."""
 
 
 class LineTable:
@@ -30,30 +30,30 @@ class LineTable:
         self.rows = self.num_rows = len(next(iter(self._columns.values()), ()))
 
     def cells(self, name: str) -> Cells:
-        """What stands in a column."""
+        """The cells of a column."""
         return self._columns[name]
 
     def slice(self, offset: int, length: int | None = None) -> LineTable:
-        """So many rows from a row on, or all of them."""
+        """This many rows from an offset, or all of them."""
         end = None if length is None else offset + length
         return LineTable({name: cells[offset:end] for name, cells in self._columns.items()})
 
     def with_answers(self, kept_columns: Iterable[str], answers: Answered, errors: Cells) -> LineTable:
-        """A table with the answers. Rows that failed have None."""
+        """A table with the answers. Failed rows have None."""
         columns: dict[str, Sequence[Any]] = {name: self._columns[name] for name in kept_columns}
         columns |= {answer.feature.name: cells for answer, cells in answers}
         return LineTable(columns | {ERROR: errors})
 
     def lines(self) -> Iterator[str]:
-        """Each row as an object of JSON, without a line break."""
+        """Each row as a JSON object, without a line break."""
         for row in zip(*self._columns.values(), strict=True):
             yield json.dumps(dict(zip(self.names, map(_in_json, row), strict=True)), ensure_ascii=False)
 
 
 def read_csv(path: str, rows: int) -> Iterator[LineTable]:
-    """Tables of so many rows of a CSV file with a line of names; one without rows, where there are none.
+    """Tables of this many rows from a CSV file with a header line; an empty one if there are no rows.
 
-    Texts that JSON reads as numbers are numbers, and empty cells None.
+    Texts that are JSON numbers become numbers, and empty cells None.
     """
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
@@ -67,14 +67,14 @@ def read_csv(path: str, rows: int) -> Iterator[LineTable]:
                 short = next((row for row in table if len(row) != len(names)), None)
                 if short is not None:
                     raise _unreadable(
-                        path, f"a row near line {reader.line_num} has {len(short)} cells, and {len(names)} have names"
+                        path, f"a row near line {reader.line_num} has {len(short)} cells, expected {len(names)}"
                     )
                 columns = ([_number(cell) if cell else None for cell in cells] for cells in zip(*table, strict=True))
                 yield LineTable(dict(zip(names, columns, strict=True)))
                 is_first = False
             if is_first:
                 yield LineTable(dict.fromkeys(names, ()))
-    except InvalidArgumentError:  # an OSError, too
+    except InvalidArgumentError:  # also an OSError
         raise
     except FileNotFoundError as error:
         raise InvalidArgumentError(f"{path}: There is no such table.", hint="Check the working directory.") from error
@@ -83,10 +83,10 @@ def read_csv(path: str, rows: int) -> Iterator[LineTable]:
 
 
 def require_names(path: str, names: Sequence[str]) -> None:
-    """Refuses a table whose first line holds numbers alone: it is a row, and would be lost."""
+    """Refuses a table whose first line only has numbers: it is a row, and would be lost."""
     if names and not any(isinstance(_number(name), str) for name in names):
         raise InvalidArgumentError(
-            f"{path}: Its first line, {', '.join(names[:4])}, holds numbers, and names of columns are expected.",
+            f"{path}: Expected column names in its first line, got {', '.join(names[:4])}.",
             hint="Write a line of names above the numbers: a,b,c.",
         )
 
@@ -96,7 +96,7 @@ def _unreadable(path: str, why: str) -> InvalidArgumentError:
 
 
 def _number(text: str) -> Any:
-    """The number that a text is in JSON; else the text. A code such as 007 is no number, and keeps its zeros."""
+    """A text's JSON number; else the text. A code such as 007 is not a number, and keeps its zeros."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -106,7 +106,7 @@ def _number(text: str) -> Any:
 
 
 def _in_json(cell: object) -> Any:
-    """A cell as JSON has it: arrays as lists, bytes in base64, and what is not finite as the words of `--json`."""
+    """A cell for JSON: arrays as lists, bytes in base64, and non-finite numbers as the strings of `--json`."""
     if isinstance(cell, (np.ndarray, np.generic)):
         return _in_json(cell.tolist())
     if isinstance(cell, Mapping):
@@ -121,7 +121,7 @@ def _in_json(cell: object) -> Any:
 
 
 def write_csv(file: Any, names: Sequence[str], lines: Iterable[bytes]) -> None:
-    """Writes rows in JSON as CSV: texts as they are, missing values as empty cells, all else as JSON has it."""
+    """Writes JSON rows as CSV: texts as they are, missing values as empty cells, all others as JSON."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(names)
     for line in lines:

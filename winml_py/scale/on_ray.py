@@ -1,4 +1,4 @@
-"""A job on Ray: Ray Data hands the parts to workers, starts those anew that end, and does their parts again."""
+"""A job on Ray: Ray Data hands the parts to workers, restarts workers that end, and repeats their parts."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .evaluator import Evaluator
 from .job import Done, Job, Parts, Tell, Todo, Way
 
 USAGE = "RAY_USAGE_STATS_ENABLED"
-"""The variable without which Ray reports how it is used."""
+"""The variable without which Ray reports usage statistics."""
 
 ADDRESS, NETWORK = "RAY_ADDRESS", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-"""The cluster to connect to; and whether a Ray that is started here listens to the network, on any system."""
+"""The cluster to connect to; and whether a Ray started here listens on the network, on any system."""
 
 
 class PartWorker:
@@ -28,13 +28,13 @@ class PartWorker:
         self._evaluator, self._parts = evaluator, parts
 
     def __call__(self, part: Mapping[str, Any]) -> dict[str, Any]:
-        """Does a part. Done again, it writes the same file."""
+        """Does a part. Repeated, it writes the same file."""
         table = import_arrow().ipc.open_stream(part["table"]).read_all()
         return self._parts.write(part["number"], part["first"], self._evaluator(table))._asdict()
 
 
 def on_ray(workers: int | None) -> Way:
-    """Does the parts on a cluster of Ray, or on one that is started here for as long as it takes.
+    """Does the parts on a Ray cluster, or on one started here for this job.
 
     Args:
         workers: processes of one core each; by default all cores of the cluster but one, which Ray itself needs.
@@ -45,7 +45,7 @@ def on_ray(workers: int | None) -> Way:
 def _run_parts_on_ray(job: Job, todo: Todo, _: Tell, workers: int | None) -> Iterator[Done]:
     ray = import_ray()
     parts = [{"number": number, "first": first, "table": _serialize(table)} for number, first, table in todo]
-    if not parts:  # no cluster is started for nothing
+    if not parts:  # no cluster is needed
         return
     with _connected(ray):
         data = ray.data.from_items(parts, override_num_blocks=len(parts)).map(
@@ -59,15 +59,15 @@ def _run_parts_on_ray(job: Job, todo: Todo, _: Tell, workers: int | None) -> Ite
                 yield Done(**done)
         except ray.exceptions.RayError as error:
             raise EvaluationError(
-                f"Ray could not do the job: {error}", hint="The same command goes on with the parts that are left."
+                f"Ray could not do the job: {error}", hint="Repeat the command to do the remaining parts."
             ) from error
 
 
 def import_ray() -> Any:
-    """The package ray, with Ray Data; MissingPackageError where it is not installed."""
+    """The package ray, with Ray Data; MissingPackageError if it is not installed."""
     os.environ.setdefault(USAGE, "0")
     if ADDRESS not in os.environ:
-        os.environ.setdefault(NETWORK, "0")  # Ray looks when it is imported
+        os.environ.setdefault(NETWORK, "0")  # Ray reads it during import
     try:
         import ray
         import ray.data
@@ -80,12 +80,12 @@ def import_ray() -> Any:
 
 @contextmanager
 def _connected(ray: Any) -> Iterator[None]:
-    """Connects to the cluster that `RAY_ADDRESS` names, or starts one on this machine, which nothing else can reach."""
+    """Connects to the cluster in `RAY_ADDRESS`, or starts one on this machine that nothing else can reach."""
     is_ours = not ray.is_initialized()
     if is_ours:
         _connect(ray)
     ray.data.DataContext.get_current().enable_progress_bars = False
-    logging.getLogger("ray.data").setLevel(logging.ERROR)  # the command has a bar and a summary of its own
+    logging.getLogger("ray.data").setLevel(logging.ERROR)  # the command shows its own bar and summary
     try:
         yield
     finally:
@@ -97,7 +97,7 @@ def _connect(ray: Any) -> None:
     local = {} if ADDRESS in os.environ else {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
     try:
         ray.init(log_to_driver=False, logging_level=logging.ERROR, **local)
-    except Exception as error:  # Ray raises no class of its own where it does not start
+    except Exception as error:  # Ray raises various classes if it does not start
         raise EvaluationError(
             f"Ray could not be started or reached: {error}", hint="Check RAY_ADDRESS, and the log in /tmp/ray."
         ) from error

@@ -1,4 +1,4 @@
-"""Source: what a job goes through, in tables of equal length: pictures by their paths, or the rows of a table."""
+"""Source: the items of a job, in tables of equal length: pictures by their paths, or the rows of a table."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from .arrow import import_arrow
 from .lines import LineTable, read_csv, require_names
 
 PATH = "path"
-"""The column of pictures that are named by their files."""
+"""The column of pictures' file names."""
 
 TABLES = (".csv", ".parquet")
 
 
 class Source(NamedTuple):
-    """What a job goes through.
+    """The items of a job.
 
     Attributes:
         files: the pictures, or one table, by their absolute paths.
         is_table: which of the two.
-        in_lines: whether its tables are plain ones (`LineTable`); otherwise they are Arrow's.
+        in_lines: whether its tables are plain ones (`LineTable`) instead of Arrow's.
     """
 
     files: tuple[str, ...]
@@ -34,24 +34,24 @@ class Source(NamedTuple):
 
     @classmethod
     def of(cls, sources: Sequence[str], *, in_lines: bool = False) -> Source:
-        """Finds the files: folders and patterns stand for the pictures in them."""
+        """Finds the files: folders and patterns mean the pictures in them."""
         is_table = any(source.endswith(TABLES) and not os.path.isdir(source) for source in sources)
         if is_table and len(sources) > 1:
             raise InvalidArgumentError(
-                f"A job goes through one table, or through pictures, and {len(sources)} sources came.",
+                f"Expected one table, or pictures, got {len(sources)} sources.",
                 hint="Join the tables first, or start a job for each.",
             )
         files = sources if is_table else [file for source in sources for file in files_of(source) or [source]]
         for file in files:
             if not is_text(os.path.abspath(file)):
                 raise InvalidArgumentError(
-                    f"{file!r} is a name that UTF-8 cannot write, and a table has no other.", hint="Rename the file."
+                    f"The name {file!r} cannot be encoded in UTF-8, as a table requires.", hint="Rename the file."
                 )
         return cls(tuple(map(os.path.abspath, files)), is_table, in_lines)
 
     @property
     def rows(self) -> int | None:
-        """How many there are; None where the file does not say."""
+        """The number of rows; None if the file does not state it."""
         if not self.is_table:
             return len(self.files)
         return None if self._is_text else int(import_arrow().parquet.read_metadata(self.files[0]).num_rows)
@@ -62,19 +62,19 @@ class Source(NamedTuple):
         return list(next(self.tables(1)).column_names) if self.is_table else [PATH]
 
     def fingerprint(self) -> str:
-        """Tells the source from another: the names of the files, their sizes and times."""
+        """Distinguishes the source from others, by the files' names, sizes and times."""
         digest = hashlib.blake2b(digest_size=20)
         for path in self.files:
             digest.update(path.encode(errors="surrogateescape"))
             try:
                 status = os.stat(path)
                 digest.update(f"\0{status.st_size} {status.st_mtime_ns}\0".encode())
-            except OSError:  # its row says so
+            except OSError:  # its row reports the error
                 digest.update(b"\0missing\0")
         return digest.hexdigest()
 
     def tables(self, rows: int) -> Iterator[Any]:
-        """Tables of so many rows, the last of what is left; one without rows, where there are none."""
+        """Tables of this many rows, the last one with the rest; an empty one if there are no rows."""
         if not self.is_table:
             make = LineTable if self.in_lines else import_arrow().table
             for start in range(0, len(self.files), rows):
@@ -92,7 +92,7 @@ class Source(NamedTuple):
         try:
             with self._reader(rows) as reader:
                 yield from _in_equal_tables(reader, rows)
-        except InvalidArgumentError:  # an OSError, too
+        except InvalidArgumentError:  # also an OSError
             raise
         except FileNotFoundError as error:
             raise InvalidArgumentError(
@@ -116,7 +116,7 @@ class Source(NamedTuple):
 
 
 def _in_equal_tables(batches: Iterable[object], rows: int) -> Iterator[Any]:
-    """The same rows in tables of so many."""
+    """The same rows in tables of equal length."""
     arrow = import_arrow()
     schema = batches.schema  # type: ignore[attr-defined]
     buffered = schema.empty_table()

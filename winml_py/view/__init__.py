@@ -1,4 +1,4 @@
-"""The picture that reached the model: a page on this machine that shows what a model sees, and what it answers.
+"""A local page that shows the picture that reached the model, what the model sees, and its answer.
 
 It needs `pip install 'winml-py[view]'`.
 
@@ -34,14 +34,14 @@ class ShownPage:
     """The page in a notebook: the last line of a cell shows it. It ends with the program, or with `close`.
 
     Attributes:
-        address: for a browser of this machine; who has it may use the page.
+        address: for a browser on this machine; anyone who has it can use the page.
     """
 
     def __init__(self, server: PageServer) -> None:
         self._server, self.address = server, server.address
 
     def close(self) -> None:
-        """Ends the page. Twice is harmless."""
+        """Ends the page. Calling it twice is harmless."""
         self._server.close()
         _shown.discard(self)
 
@@ -56,23 +56,23 @@ class ShownPage:
 
 
 _shown: set[ShownPage] = set()
-"""Pages that are open: a notebook shows them also where no variable has them any more."""
+"""Open pages: a notebook also shows them after their variables are gone."""
 
 
 def show(session_or_model: LearningModelSession | LearningModel, picture: object = None) -> ShownPage:
     """Shows what a model sees, in a notebook.
 
     A server in a thread of this process serves the page on this machine's loopback; its address has a token. A session
-    is used as it is; of a model, the page makes one in a process of its own, where the system has such.
+    is used as it is; for a model, the page makes one, in a separate process if the system supports that.
 
     Args:
-        session_or_model: what is shown.
-        picture: to begin with: a path, the bytes of a file, a Pillow image, or another picture.
+        session_or_model: the session or model to show.
+        picture: the first picture: a path, the bytes of a file, a Pillow image, or another picture.
 
     Raises:
-        MissingPackageError: what serves the page is not installed.
-        InvalidArgumentError: it is neither a session nor a model, or no picture.
-        PictureError: the file is none.
+        MissingPackageError: the server's packages are not installed.
+        InvalidArgumentError: not a session or a model, or not a picture.
+        PictureError: the file is not a picture.
 
     Example:
         >>> from winml_py import LearningModel, view
@@ -81,7 +81,7 @@ def show(session_or_model: LearningModelSession | LearningModel, picture: object
     """
     if not isinstance(session_or_model, (LearningModelSession, LearningModel)):
         raise InvalidArgumentError(
-            f"A session or a model is expected, not {type(session_or_model).__name__}.",
+            f"Expected a session or a model, got {type(session_or_model).__name__}.",
             hint="Load it first: LearningModel.load(path).",
         )
     workbench, serve = import_server()
@@ -106,7 +106,7 @@ def _keep_picture(bench: Workbench, picture: object) -> str:
     value = ImageFeatureValue.load(picture) if isinstance(picture, bytes) else as_picture(picture)
     if value is None:
         raise InvalidArgumentError(
-            f"{type(picture).__name__} is no picture.", hint="Pass a path, a Pillow image, or an ImageFeatureValue."
+            f"Not a picture: {type(picture).__name__}.", hint="Pass a path, a Pillow image, or an ImageFeatureValue."
         )
     path = bench.new_file(".png")
     value.save(path)
@@ -114,7 +114,7 @@ def _keep_picture(bench: Workbench, picture: object) -> str:
 
 
 def import_server() -> tuple[type[Workbench], type[PageServer]]:
-    """What serves the page; MissingPackageError where that is not installed."""
+    """The classes that serve the page; MissingPackageError if their packages are not installed."""
     try:
         from .server import PageServer
         from .workbench import Workbench

@@ -1,4 +1,4 @@
-"""The application: addresses, what they are asked, and what they answer."""
+"""The application: its addresses, their requests and their answers."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _FILES = ("view.css", "view.js", "parts.js", "switches.js", "answer.js", "trials
 
 
 def make_app(workbench: Workbench, token: str, hosts: Iterable[str], in_notebooks: bool = False) -> Guard:
-    """The page over a workbench.
+    """The page for a workbench.
 
     Every address begins with `token`; `hosts` are the names of this server, with its port. With `in_notebooks`, a
-    notebook of this machine may show the page inside.
+    notebook on this machine may embed the page.
     """
     pages = _Pages(workbench)
     own: list[BaseRoute] = [
@@ -75,9 +75,9 @@ async def _read(request: Request) -> Mapping[str, Any]:
     try:
         values = await request.json()
     except (ValueError, RecursionError) as error:
-        raise InvalidArgumentError(f"What was sent is not JSON: {error}.") from error
+        raise InvalidArgumentError(f"The request is not JSON: {error}.") from error
     if not isinstance(values, dict):
-        raise InvalidArgumentError("What was sent is no JSON object.")
+        raise InvalidArgumentError("The request is not a JSON object.")
     return values
 
 
@@ -88,7 +88,7 @@ class _Pages:
         self._workbench = workbench
 
     async def state(self, request: Request) -> Response:
-        """What the page begins with: what its address names, where that is still kept, or else what the program did."""
+        """The page's first state: the model and picture of its address, if still open, or else the program's."""
         asked = request.query_params
         return json_answer(await run_in_threadpool(self._state, asked.get("model", ""), asked.get("picture", "")))
 
@@ -110,19 +110,19 @@ class _Pages:
         }
 
     async def upload_model(self, request: Request) -> Response:
-        """Takes an .onnx file."""
+        """Receives an .onnx file."""
         path, name = await self._receive(request, ".onnx"), request.query_params.get("name", "")
         key = await run_in_threadpool(self._workbench.upload_model, path, name)
         return json_answer(self._workbench.model_facts(key))
 
     async def upload_picture(self, request: Request) -> Response:
-        """Takes the file of a picture."""
+        """Receives a picture file."""
         path, name = await self._receive(request), request.query_params.get("name", "")
         key = await run_in_threadpool(self._workbench.upload_picture, path, name)
         return json_answer(self._workbench.picture_facts(key))
 
     async def _receive(self, request: Request, ending: str = "") -> str:
-        """Writes what a request carries to a file, as it comes; the guard counts it."""
+        """Writes a request's body to a file, as it arrives; the guard counts it."""
         path = self._workbench.new_file(ending)
         with removed_on_error(path), open(path, "xb") as file:
             async for part in request.stream():
@@ -130,7 +130,7 @@ class _Pages:
         return path
 
     async def open_sample(self, request: Request) -> Response:
-        """Opens a model of the repository."""
+        """Opens an example model."""
         asked = await _read(request)
         model, picture = await run_in_threadpool(self._workbench.open_sample, str(asked.get("name")))
         facts: Facts = {"model": self._workbench.model_facts(model)}
@@ -147,7 +147,7 @@ class _Pages:
             waiting.cancel()
 
     async def _stop_for_nobody(self, request: Request, job: str) -> None:
-        """Stops an evaluation whose page was closed, or loaded again."""
+        """Stops an evaluation whose page was closed or reloaded."""
         while (await request.receive())["type"] != "http.disconnect":
             pass
         self._workbench.cancel(job)
@@ -157,15 +157,15 @@ class _Pages:
         return json_answer({"stopped": self._workbench.cancel(str((await _read(request)).get("job")))})
 
     async def read_config(self, request: Request) -> Response:
-        """Reads a config of another library's."""
+        """Reads another library's config."""
         return json_answer(contract_facts(self._workbench.read_config(await _read(request))))
 
     async def save(self, request: Request) -> Response:
-        """Writes a model with the contract, beside it or to be downloaded."""
+        """Writes a model with the contract, beside it or as a download."""
         asked = await _read(request)
         inputs = asked.get("inputs")
         if not isinstance(inputs, list):
-            raise InvalidArgumentError("The inputs that take pictures are a list of names.")
+            raise InvalidArgumentError("Expected the picture inputs as a list of names.")
         key, data = await run_in_threadpool(
             self._workbench.save,
             str(asked.get("model")),
@@ -179,29 +179,29 @@ class _Pages:
         return Response(data, media_type="application/octet-stream")
 
     async def example(self, request: Request) -> Response:
-        """Makes up a value."""
+        """Generates an example value."""
         asked = await _read(request)
         return json_answer(
             await run_in_threadpool(self._workbench.example, str(asked.get("model")), str(asked.get("input")))
         )
 
     async def picture(self, request: Request) -> Response:
-        """A picture, for looking at it."""
+        """A picture, for display."""
         return _picture(await run_in_threadpool(self._workbench.picture_file, request.path_params["key"]))
 
     async def tensor(self, request: Request) -> Response:
-        """What was bound, as a picture."""
+        """A bound tensor, as a picture."""
         asked = request.query_params
         reading, channel = asked.get("read", OWN), asked.get("channel", "-1")
         if reading not in READINGS or channel not in ("-1", "0", "1", "2"):
-            raise InvalidArgumentError("There is no such reading, or no such channel.")
+            raise InvalidArgumentError("Unknown reading or channel.")
         identity, name = request.path_params["identity"], asked.get("input", "")
         return _picture(
             await run_in_threadpool(self._workbench.kept.tensor_file, identity, name, reading, int(channel))
         )
 
     async def array(self, request: Request) -> Response:
-        """What was bound, as an array."""
+        """A bound tensor, as an array."""
         name = request.query_params.get("input", "")
         data = await run_in_threadpool(self._workbench.kept.array_file, request.path_params["identity"], name)
         return Response(data, media_type="application/octet-stream")

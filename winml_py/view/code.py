@@ -1,4 +1,4 @@
-"""The program for what is on the screen: it gives the same answer in a fresh interpreter."""
+"""The Python program for the page's state: it gives the same answer in a fresh interpreter."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .switches import python_of
 from .values import MOST_WRITTEN
 
 _KINDS = {"gpu-high-performance": "DIRECTX_HIGH_PERFORMANCE", "gpu-min-power": "DIRECTX_MIN_POWER"}
-"""Devices that are named by what they are for, and their members of LearningModelDeviceKind."""
+"""Devices that are named by purpose, and their members of LearningModelDeviceKind."""
 
 
 class PictureFile(NamedTuple):
-    """The file of a picture that is bound, and how.
+    """The file of a bound picture, and its contract.
 
-    `path` is its name alone where it was dropped on the page, and not one of this machine (`is_here`).
+    `path` is only its name if it was dropped on the page, rather than a file on this machine (`is_here`).
     """
 
     path: str
@@ -37,16 +37,16 @@ def program(
     labels: Sequence[str] = (),
     output: str = "",
 ) -> str:
-    """The program.
+    """The program as text.
 
     Args:
-        model: the path of the model, or its name where it was dropped on the page.
-        values: what is bound to each input.
-        kind: what is printed: see `Answer`.
-        is_here: whether the model is a path of this machine.
+        model: the path of the model, or its name if it was dropped on the page.
+        values: the value for each input.
+        kind: what to print: see `Answer`.
+        is_here: whether the model is a file on this machine.
         device: its name.
-        labels: names of the classes, where the model has none.
-        output: the output that has the classes.
+        labels: the class names, if the model has none.
+        output: the output with the classes.
     """
     names = {"LearningModel", "LearningModelBinding", "LearningModelSession"}
     lines = [f"model = LearningModel.load({model!r}){_comment(is_here)}"]
@@ -107,7 +107,7 @@ def _printing(kind: str, labels: Sequence[str], output: str) -> list[str]:
 
 
 def _spell(name: str, value: Any) -> tuple[str, bool]:
-    """A value as an expression, and whether that needs numpy."""
+    """A value as an expression, and whether it needs numpy."""
     plain = as_numpy(value)
     if not isinstance(plain, np.ndarray):
         return repr(plain), False

@@ -1,4 +1,4 @@
-"""The page that edits what a model says of itself: as `edit_model` does, into a new file, compared with the old one."""
+"""The page that edits a model's names, sizes and metadata: uses `edit_model` to write a new file, and compares both."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from .workbench import Workbench
 
 SECONDS = 120.0
-"""So long the edit may take, with the evaluations that compare the files."""
+"""The time limit of an edit, including the evaluations that compare the files."""
 
 _ROWS = 300
-"""So many differences are shown."""
+"""The most differences shown."""
 
 _STATIC = Path(__file__).parent / "static" / "graph"
 
 
 def routes(workbench: Workbench) -> list[BaseRoute]:
-    """What is served under `/edit/`."""
+    """The routes under `/edit/`."""
     files = {"": "edit.html", "edit.js": "edit.js", "edit.css": "edit.css", "icon.svg": "icon.svg"}
     editor = _Editor(workbench)
     return [
@@ -60,28 +60,28 @@ class _Editor:
         self._made: dict[str, tuple[str, str]] = {}
 
     def facts(self, request: Request) -> Response:
-        """What the fields of the page begin with."""
+        """The initial values of the page's fields."""
         model = require_model(self._workbench, request)
         proposal = shown(f"{Path(model.path).stem}-edited.onnx") if model.is_here else ""
         return json_answer(described(_read(model.path)) | {"file": shown(model.name), "proposal": proposal})
 
     async def write(self, request: Request) -> Response:
-        """Writes the new file, and tells what differs."""
+        """Writes the new file, and returns the differences."""
         try:
             facts = json.loads(await request.body())
             model = require_model(self._workbench, request)
             return json_answer(await run_in_threadpool(self._write, model, facts))
         except WinMLError:
             raise
-        except (AttributeError, RecursionError, TypeError, ValueError) as error:  # also of `edit_model`
+        except (AttributeError, RecursionError, TypeError, ValueError) as error:  # also from `edit_model`
             raise InvalidArgumentError(f"The changes cannot be made: {error}.", hint="Reload the page.") from error
 
     def _write(self, model: OpenModel, facts: Facts) -> Facts:
         edits, name = edits_of(facts.get("edits", {})), facts.get("name")
         if edits == Edits():
-            raise InvalidArgumentError("Nothing was changed.", hint="Change a field, and write then.")
+            raise InvalidArgumentError("Nothing was changed.", hint="Change a field before you write.")
         if name is not None and not model.is_here:
-            raise InvalidArgumentError("The model was dropped on the page, and lies in no folder.", hint="Download it.")
+            raise InvalidArgumentError("The model was dropped on the page, so it has no folder.", hint="Download it.")
         with self._lock:
             if name is not None:
                 with new_file_beside(model.path, name) as path:
@@ -92,38 +92,38 @@ class _Editor:
             return report | {"file": self._made[key][1], "download": key}
 
     def file(self, request: Request) -> Response:
-        """A file that was made for being downloaded."""
+        """A new file, as a download."""
         path, name = self._made.get(request.path_params["key"], ("", ""))
         if not os.path.isfile(path):
-            raise NotBoundError("The file is gone.", hint="Write it once more.")
+            raise NotBoundError("The file is gone.", hint="Write it again.")
         return FileResponse(path, media_type="application/octet-stream", filename=name)
 
 
 def _edit(model: OpenModel, destination: str, edits: Edits) -> Facts:
-    """Writes the copy, in a process of its own: comparing results evaluates the model."""
+    """Writes the copy, in a separate process, because comparing results evaluates the model."""
     report = call_apart(SECONDS, model.running, edit_model, model.path, destination, edits)
     rows = differences(_read(model.path), _read(destination))
     return asdict(report) | {"report": str(report), "differences": rows[:_ROWS], "more": max(0, len(rows) - _ROWS)}
 
 
 def edits_of(facts: Mapping[str, Any]) -> Edits:
-    """The changes that the page sends; InvalidArgumentError or TypeError where they have another form."""
+    """The page's changes; InvalidArgumentError or TypeError if they have another form."""
     given = dict(facts)
     for name, sizes in facts.get("shapes", {}).items():
         for size in sizes:
             if type(size) is not int or size == 0 or not -1 <= size < 1 << 63:
-                raise InvalidArgumentError(f"A size of {name} is {size!r}.", hint="A size is a whole number from 1 on.")
-    if "version" in given:  # as text: numbers of JavaScript are exact up to 2**53 only
+                raise InvalidArgumentError(f"Invalid size of {name}: {size!r}.", hint="Expected a positive integer.")
+    if "version" in given:  # as text, because JavaScript's numbers are only exact up to 2**53
         word = str(given["version"]).strip()
         if not (word.isascii() and word.isdecimal() and int(word) < 1 << 63):
-            raise InvalidArgumentError(f"The version is {word!r:.80}.", hint="It is a whole number from 0 on.")
+            raise InvalidArgumentError(f"Invalid version: {word!r:.80}.", hint="Expected an integer of at least 0.")
         given["version"] = int(word)
     if given.get("labels") == []:
         given |= {"labels": None, "metadata": given.get("metadata", {}) | {LABELS_KEY: ""}}
     return Edits(**given)
 
 
-# What a file says of itself, and in what two of them differ.
+# A file's editable fields, and the differences of two files.
 
 
 def _read(path: str) -> ModelProto:
@@ -133,7 +133,7 @@ def _read(path: str) -> ModelProto:
 
 
 def described(model: ModelProto) -> Facts:
-    """All that an edit can change, ready for JSON."""
+    """All editable fields, ready for JSON."""
     metadata = {entry.key: entry.value for entry in model.metadata_props}
     labels = list(read_written_labels(metadata))
     if labels:
@@ -172,7 +172,7 @@ def _feature(info: ValueInfoProto) -> Facts:
 
 
 def differences(before: ModelProto, after: ModelProto) -> list[dict[str, str]]:
-    """The rows of a table: what differs, what it was, and what it is; "" for what is not there."""
+    """The rows of a table: the field, its old and its new value; "" for a missing one."""
     old, new = dict(_lines(before)), dict(_lines(after))
     return [
         {"what": what, "before": old.get(what, ""), "after": new.get(what, "")}

@@ -1,4 +1,4 @@
-"""What the page shows of an evaluation: as JSON, and as pictures."""
+"""The page's view of an evaluation: as JSON, and as pictures."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 BINS = 48
-"""Bars of a histogram."""
+"""The number of a histogram's bars."""
 
 _MOST_NUMBERS = 256
-"""So many numbers of an output are in its table, and so many entries of a map or a sequence."""
+"""The most numbers of an output in its table, and the most entries of a map or a sequence."""
 
 _MOST_LETTERS = 1000
-"""So many letters of a text are shown."""
+"""The most characters of a text."""
 
 _MOST_OBJECTS = 100
 
 _EXACT = 1 << 53
-"""The whole numbers that browsers count exactly end here."""
+"""The largest integer that browsers represent exactly."""
 
 _LONGEST = 1600
-"""Pixels of the longer side of a picture that is only looked at."""
+"""The longer side, in pixels, of a picture that is only displayed."""
 
 OWN, MODEL, NUMBERS = "own", "model", "numbers"
 READINGS = (OWN, MODEL, NUMBERS)
-"""How a tensor becomes a picture: its own contract undone; the model's undone; the least number black and the highest
-white, the first channel red."""
+"""How a tensor becomes a picture: its own contract undone; the model's undone; or the lowest number as black, the
+highest as white, the first channel as red."""
 
 
-# JSON: what browsers read has no numbers that are not finite, and no halves of characters.
+# JSON for browsers: without non-finite numbers and lone surrogates.
 
 
 def clean(value: object) -> Any:
-    """Facts as JSON can spell them."""
+    """Facts that JSON can represent."""
     if isinstance(value, Mapping):
         return {_spell(str(key)): clean(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -75,11 +75,11 @@ def _spell(text: str) -> str:
     return text if is_text(text) else text.encode(errors="backslashreplace").decode()
 
 
-# Numbers: range, mean, and how they are spread.
+# Numbers: range, mean, and distribution.
 
 
 def number_facts(array: Array, has_histogram: bool = True) -> Facts:
-    """The range and the mean of numbers that are finite, and how many there are between them."""
+    """The range and mean of finite numbers, and their histogram."""
     finite = array[np.isfinite(array)]
     facts: Facts = {"count": int(array.size), "not_finite": int(array.size - finite.size)}
     if not finite.size:
@@ -92,11 +92,11 @@ def number_facts(array: Array, has_histogram: bool = True) -> Facts:
     return facts
 
 
-# The tensor that was bound: its numbers, and the picture that they stand for.
+# The bound tensor: its numbers, and the picture that they represent.
 
 
 def channel_names(contract: ImageContract) -> tuple[str, ...]:
-    """What the channels of a tensor are, in their order."""
+    """The names of a tensor's channels, in order."""
     if contract.channels == 1:
         return ("gray",)
     names = ("red", "green", "blue")
@@ -116,8 +116,8 @@ def tensor_facts(tensor: Array, contract: ImageContract) -> Facts:
 def placement_facts(placement: PicturePlacement) -> Facts:
     """How a picture became a tensor: widths and heights, and the scale across and down.
 
-    `taken` is the part that is used, `fills` what that fills of the tensor, and `seen` the tensor's edges in pixels of
-    the picture (left, top, right, bottom), beyond which there is padding.
+    `taken` is the used part, `fills` its size in the tensor, and `seen` the tensor's edges in pixels of the picture
+    (left, top, right, bottom), beyond which there is padding.
     """
     picture = (placement.picture_width, placement.picture_height)
     tensor = (placement.tensor_width, placement.tensor_height)
@@ -135,11 +135,11 @@ def placement_facts(placement: PicturePlacement) -> Facts:
 
 
 def share_outside(tensor: Array, contract: ImageContract) -> float:
-    """How many of a tensor's numbers stand for no level from 0 to 255 by a contract: a share of 1."""
+    """The share of a tensor's numbers that a contract maps to no level from 0 to 255."""
     outside = 0
     for plane, (factor, summand) in zip(_planes(tensor, contract), contract.affine(), strict=True):
         levels = (plane.astype(np.float64) - summand) / factor
-        # Half a level is rounding; what is not finite is no level.
+        # Half a level is rounding; non-finite numbers are not levels.
         outside += int(np.count_nonzero(~((levels >= -0.5) & (levels <= 255.5))))
     return outside / max(1, int(tensor[0].size))
 
@@ -153,14 +153,14 @@ def _planes(tensor: Array, contract: ImageContract) -> Array:
 def tensor_as_picture(
     tensor: Array, contract: ImageContract, reading: str = OWN, model: ImageContract | None = None, channel: int = -1
 ) -> SoftwareBitmap:
-    """The numbers that were bound, as a picture.
+    """The bound numbers as a picture.
 
     Args:
-        tensor: what was bound.
-        contract: how it was made.
+        tensor: the bound tensor.
+        contract: the contract it was made with.
         reading: one of `READINGS`.
         model: the model's own contract, for that reading.
-        channel: which one, in levels of gray; -1 for all of them in their colours.
+        channel: the channel to show in gray; -1 for all channels in colour.
     """
     planes = _planes(tensor, contract)
     if reading == NUMBERS:
@@ -169,7 +169,7 @@ def tensor_as_picture(
         order = BitmapPixelFormat.GRAY8 if pixels.ndim == 2 else BitmapPixelFormat.RGB8
         return SoftwareBitmap.from_array(np.ascontiguousarray(pixels), order)
     if reading == MODEL and model is not None and model.channels == contract.channels:
-        contract = replace(model, layout=contract.layout)  # where the numbers lie is no question of reading them
+        contract = replace(model, layout=contract.layout)  # the layout does not change how numbers are read
     height, width = planes.shape[1:]
     if channel >= 0:
         plane = np.empty((height, width), np.uint8)
@@ -192,17 +192,17 @@ def _levels(planes: Array) -> Array:
 
 
 def png_of(bitmap: SoftwareBitmap) -> bytes:
-    """A picture as a file, exactly."""
+    """A picture as a lossless file."""
     file = io.BytesIO()
     bitmap.save(file, kind="PNG")
     return file.getvalue()
 
 
 def small_file(image: Image) -> bytes:
-    """A picture as a file for looking at it, of 1600 pixels at most."""
+    """A picture as a file for display, with at most 1600 pixels a side."""
     if max(image.size) > _LONGEST:
         image.thumbnail((_LONGEST, _LONGEST))
-    file, opaque = io.BytesIO(), image.convert("RGB")  # a tensor has no alpha channel: it is not seen here, either
+    file, opaque = io.BytesIO(), image.convert("RGB")  # a tensor has no alpha channel, so the page shows none
     is_small = image.width * image.height <= 1 << 18
     opaque.save(file, "PNG") if is_small else opaque.save(file, "JPEG", quality=90)
     return file.getvalue()
@@ -212,16 +212,16 @@ def small_file(image: Image) -> bytes:
 
 
 AnswerPicture = SoftwareBitmap | bytes
-"""A picture of an answer: one that the model gave, or a file with what was drawn."""
+"""A picture of an answer: a model's output, or a file with drawn objects."""
 
 
 class Answer(NamedTuple):
-    """What a model answered.
+    """A model's answer.
 
     Attributes:
-        facts: for JSON: `outputs`, and `objects` or `regions` that were found.
+        facts: for JSON: `outputs`, and the found `objects` or `regions`.
         kind: what code prints: "objects", "regions", "classes" or "outputs".
-        pictures: by the numbers that the facts have for them.
+        pictures: the pictures, in the order of their numbers in the facts.
     """
 
     facts: Facts
@@ -236,7 +236,7 @@ def answer_of(
     labels: Sequence[str],
     contracts: Mapping[str, ImageContract],
 ) -> Answer:
-    """What was answered. Without labels, the classes have the model's own."""
+    """The answer. Without labels, classes have the model's own."""
     result = evaluated.result
     labels = labels or model.labels
     finding = Finder(labels=labels).find(result)
@@ -252,7 +252,7 @@ def answer_of(
             pictures.append(small_file(finding.draw(picture)))
     classes = Classes(None, labels, score_outputs(model))
     outputs = [_output_facts(name, value, classes, pictures) for name, value in result.outputs.items()]
-    # As `run` sees it; the order of colours is that of the page's first contract, which the model has not.
+    # As in `run`; the channel order is that of the page's first contract, which the model lacks.
     seen = PictureSeen.of(result, model, values)
     orders = [contract.pixel_format for contract in contracts.values() if contract.channels == 3]
     seen = seen._replace(order=orders[0]) if orders else seen
@@ -281,7 +281,7 @@ def _output_facts(name: str, value: Any, classes: Classes, pictures: list[Answer
     facts |= {"type": array.dtype.name, "shape": list(array.shape)}
     if best := classes.best(name, array):
         facts["classes"] = [{"index": one.index, "label": one.label, "score": one.score} for one in best]
-        # Bars need a length: shares of one are their own.
+        # Bars need a length: shares have their own.
         facts["are_shares"] = bool(array.min() >= 0 and array.max() <= 1)
     if array.dtype.kind in "fiub":
         facts["numbers"] = number_facts(array)
@@ -290,7 +290,7 @@ def _output_facts(name: str, value: Any, classes: Classes, pictures: list[Answer
 
 
 def _shorten(value: Any) -> Any:
-    """What is shown of values of any length."""
+    """A shortened version of values of any length."""
     if isinstance(value, str) and len(value) > _MOST_LETTERS:
         return f"{value[:_MOST_LETTERS]}… and {len(value) - _MOST_LETTERS} more letters"
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The page of the graph: Netron's renderer from its installed package, and what ran where beside it."""
+"""The graph page: the renderer of the installed Netron package, and where each node ran."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ MODULES = (
     *("base", "dagre", "flatbuffers", "grapher", "hdf5", "json", "onnx", "onnx-proto", "onnx-schema", "protobuf"),
     *("python", "tar", "text", "view", "worker", "xml", "zip"),
 )
-"""Netron's modules that showing an ONNX model takes. Its own host, with telemetry and consent, is none of them."""
+"""Netron's modules for showing an ONNX model. Its own host, with telemetry and consent, is not used."""
 
 FILES = frozenset([*(f"{name}.js" for name in MODULES), "grapher.css", "onnx-metadata.json"])
-"""Its files that are served as they are, but for the telemetry in base.js."""
+"""Netron's files that are served unchanged, except for the telemetry in base.js."""
 
 STYLE = "index.css"
-"""The style that Netron's page has inline, as a file: a policy of 'self' allows none inline."""
+"""Netron's inline style, as a file: a policy of 'self' allows no inline styles."""
 
 WHOLE_MODEL = 64 * 2**20
-"""Bytes of a model up to which the page gets its weights, too."""
+"""The largest model, in bytes, whose weights the page gets."""
 
 _SMALL_WEIGHT = 4096
-"""Bytes of a tensor that the page of a large model gets all the same."""
+"""The largest tensor, in bytes, that the page of a large model still gets."""
 
 _STATIC = Path(__file__).parent / "static" / "graph"
 _OWN_NAMES = ("graph.js", "graph.css", "host.js", "icon.svg", "markup.js", "table.js")
@@ -59,7 +59,7 @@ _TRACKERS = ("google", "sendBeacon", "ipinfo")
 
 
 def routes(workbench: Workbench) -> list[BaseRoute]:
-    """What is served under `/graph/`."""
+    """The routes under `/graph/`."""
     pages = [
         Route(f"/graph/{address}", own_file(_STATIC / name), methods=["GET"]) for address, name in _OWN_FILES.items()
     ]
@@ -75,16 +75,16 @@ def routes(workbench: Workbench) -> list[BaseRoute]:
 
 
 class _Graph:
-    """The model's graph, and the last measurement of it."""
+    """The model's graph, and its last measurement."""
 
     def __init__(self, workbench: Workbench) -> None:
         self._workbench = workbench
-        # One measurement at a time: the times of two would be those of a busy processor.
+        # One measurement at a time: two would measure a busy processor.
         self._lock = threading.Lock()
         self._measured: tuple[object, Facts] | None = None
 
     def facts(self, request: Request) -> Response:
-        """What the page says before anything has been measured."""
+        """The page's content before any measurement."""
         model = require_model(self._workbench, request)
         netron = netron_folder()
         is_usable = netron is not None and is_known(netron)
@@ -99,20 +99,20 @@ class _Graph:
         )
 
     def model(self, request: Request) -> Response:
-        """The model's file; of a large one without its large weights."""
+        """The model's file; for a large one, without its large weights."""
         path = require_model(self._workbench, request).path
         if os.path.getsize(path) <= WHOLE_MODEL:
             return FileResponse(path, media_type="application/octet-stream")
         return Response(without_weights(path), media_type="application/octet-stream")
 
     def nodes(self, request: Request) -> Response:
-        """What ran where, as it was measured for this file and case; with POST, measured now."""
+        """Where each node ran, as last measured for this file and case; POST measures now."""
         model = require_model(self._workbench, request)
         case, status = model.case, os.stat(model.path)
         key = case, status.st_mtime_ns, status.st_size
         with self._lock:
             if request.method == "POST" or self._measured is None or self._measured[0] != key:
-                self._measured = None  # should this fail, the one before is not of this file
+                self._measured = None  # if this fails, the last measurement is not this file's
                 self._measured = key, placed_nodes(case, model.running)
             return json_answer(self._measured[1])
 
@@ -122,7 +122,7 @@ class _Graph:
         return json_answer({})
 
 
-# What pages of this kind share: static files, JSON, errors.
+# Shared by such pages: static files, JSON, errors.
 
 
 def own_file(path: Path) -> Callable[[Request], Response]:
@@ -135,7 +135,7 @@ def own_file(path: Path) -> Callable[[Request], Response]:
 
 
 def json_answer(facts: object, status: int = 200) -> Response:
-    """Facts as JSON, whatever numbers and texts they hold."""
+    """Facts as JSON, with any numbers and texts."""
     text = json.dumps(clean(facts), ensure_ascii=False, allow_nan=False)
     return Response(text.encode(), status, media_type="application/json")
 
@@ -145,15 +145,15 @@ def refuse(_: Request, error: Exception) -> Response:
     assert isinstance(error, WinMLError)
     facts = {"error": error.message, "hint": error.hint, "type": type(error).__name__}
     is_missing = isinstance(error, (ModelNotFoundError, NotBoundError))
-    # What is stopped, as newer settings came, is no failure; browsers write each status from 400 on to the console.
+    # Stopping for newer settings is not a failure; browsers write each status from 400 on to the console.
     return json_answer(facts, 404 if is_missing else 200 if type(error) is CanceledError else 422)
 
 
 def require_model(workbench: Workbench, request: Request) -> OpenModel:
-    """The model that a request's address names, for each tab has another; or the one that was opened last.
+    """The model in a request's address, because each tab may have another; or the one that was opened last.
 
     Raises:
-        ModelNotFoundError: there is none yet, or its file is gone.
+        ModelNotFoundError: no model is open yet, or its file is gone.
     """
     model = workbench.find_model(request.query_params.get("model", ""))
     if not os.path.isfile(model.path):
@@ -161,17 +161,17 @@ def require_model(workbench: Workbench, request: Request) -> OpenModel:
     return model
 
 
-# Netron's files, and what is taken out of them.
+# Netron's files, and what is removed from them.
 
 
 def netron_folder() -> Path | None:
-    """Where the `netron` package lies; None where it is not installed."""
+    """The folder of the `netron` package; None if it is not installed."""
     spec = find_spec("netron")
     return None if spec is None or spec.origin is None else Path(spec.origin).parent
 
 
 def is_known(folder: Path) -> bool:
-    """Whether this Netron has what the page takes, and telemetry where it can be taken out."""
+    """Whether this Netron has the page's files, and its telemetry can be removed."""
     try:
         return all((folder / name).is_file() for name in FILES) and bool(_text_of(folder, "base.js"))
     except MissingPackageError:
@@ -179,7 +179,7 @@ def is_known(folder: Path) -> bool:
 
 
 def _netron_file(request: Request) -> Response:
-    """One of the files that are allowed by name; no path of the request's reaches the file system."""
+    """One of the files allowed by name; no path of a request reaches the file system."""
     name, folder = request.path_params["name"], netron_folder()
     if folder is None or name not in FILES | {STYLE}:
         raise NotBoundError("There is no such file.")
@@ -191,21 +191,21 @@ def _netron_file(request: Request) -> Response:
 
 @functools.cache
 def _text_of(folder: Path, name: str) -> str:
-    """The files of Netron that are not served as they are: base.js without telemetry, and the style of its page."""
+    """Netron's modified files: base.js without telemetry, and its page's style."""
     if name == STYLE:
         page = (folder / "index.html").read_text(encoding="utf-8")
         return "\n".join(_INLINE_STYLE.findall(page))
     text = _TELEMETRY.sub("", (folder / name).read_text(encoding="utf-8"))
     if any(tracker in text for tracker in _TRACKERS):
         raise MissingPackageError(
-            "This version of netron has its telemetry elsewhere, and is not shown.",
-            hint="Install the one that winml-py knows: pip install 'winml-py[view]'",
+            "This version of netron has its telemetry elsewhere, so it is not shown.",
+            hint="Install a supported version: pip install 'winml-py[view]'",
         )
     return text
 
 
 def without_weights(path: str) -> bytes:
-    """A model without its large weights: they are said to lie in a file, which the page is not given."""
+    """A model without its large weights: it refers to a file for them, which the page does not get."""
     import onnx
 
     from ..core.onnx_file.nodes import messages

@@ -1,4 +1,4 @@
-"""Who may talk to the page: a token in the address, this host's own names, the page's own origin; and how much."""
+"""Access to the page: a token in the address, this host's names, the page's own origin; and a size limit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BYTES = 64 << 20
-"""What a request may carry."""
+"""The most bytes of a request."""
 
 METHODS = ("GET", "HEAD", "POST")
 
@@ -19,8 +19,8 @@ _POLICY = (
     "form-action 'none'; frame-ancestors {frames}"
 )
 NOTEBOOKS = "'self' http://127.0.0.1:* http://localhost:* https://127.0.0.1:* https://localhost:* vscode-webview:"
-"""Who may show the page inside: notebooks of this machine. The address, with its token, is in their own page; a site of
-the network could not read it, and has no business in showing it."""
+"""Who may embed the page: notebooks on this machine. Their own page contains the address with its token; a site on
+the network could not read it, and has no reason to embed the page."""
 
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -33,19 +33,19 @@ _HEADERS = {
 
 
 class TooLargeError(Exception):
-    """A request carries more than it may: the application answers with `too_large`."""
+    """A request is too large: the application answers with `too_large`."""
 
 
 class Guard:
-    """Lets through what the page itself asks, and nothing else.
+    """Only lets the page's own requests through.
 
-    The token is the first part of every address, `/TOKEN/...`: unlike a cookie, the browser adds it to no request that
-    another page makes, it works inside a notebook's page, and a reload has it. `hosts` are the names that a browser may
-    call this server by, each with its port.
+    The token is the first part of every address, `/TOKEN/...`: unlike a cookie, the browser does not add it to other
+    pages' requests, it works inside a notebook's page, and a reload keeps it. `hosts` are this server's possible names
+    in a browser, each with its port.
 
     Attributes:
-        tickets: words that stand for the token once: the browser that is started gets one on its command line, which
-            other users of the machine can read.
+        tickets: one-time substitutes for the token: the browser gets one on its command line, which other
+            users of the machine can read.
     """
 
     def __init__(self, app: ASGIApp, token: str, hosts: Iterable[str], in_notebooks: bool = False) -> None:
@@ -84,22 +84,22 @@ class Guard:
         await self._app(scope, receiving, sending)
 
     def _refuse(self, scope: Scope, headers: Headers) -> Response | None:
-        """What is wrong with a request, whatever it asks for."""
+        """The refusal of a bad request, for any address."""
         host, origin = headers.get("host", ""), headers.get("origin")
         if host not in self._hosts:
-            return PlainTextResponse("This host is not served here.", 421)
+            return PlainTextResponse("This host name is not allowed.", 421)
         if origin is not None and origin not in {f"http://{name}" for name in self._hosts}:
-            return PlainTextResponse("Pages of another origin are not answered.", 403)
+            return PlainTextResponse("Requests of another origin are not allowed.", 403)
         if scope["method"] not in METHODS:
-            return PlainTextResponse("This method is not served.", 405, {"Allow": ", ".join(METHODS)})
+            return PlainTextResponse("This method is not allowed.", 405, {"Allow": ", ".join(METHODS)})
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > MOST_BYTES:
             return too_large()
         return None
 
     def _enter(self, scope: Scope) -> Response | None:
-        """Takes the token from the address; refuses where it is not there."""
-        _, first, *rest = f"/{scope['path'].removeprefix('/')}".split("/", 2)  # "*" is a path, too
+        """Removes the token from the address; refuses a request without it."""
+        _, first, *rest = f"/{scope['path'].removeprefix('/')}".split("/", 2)  # "*" is also a path
         if first == "open" and rest and rest[0] in self.tickets:
             self.tickets.discard(rest[0])
             return RedirectResponse(f"/{self._token}/", 303)
@@ -113,9 +113,9 @@ class Guard:
 
 
 def too_large() -> Response:
-    """The refusal of a request that carries more than it may."""
+    """The refusal of a request that is too large."""
     return PlainTextResponse(
-        f"A request carries {MOST_BYTES >> 20} MB at most. Open a larger model by its path: winml-py view MODEL.",
+        f"A request can have at most {MOST_BYTES >> 20} MB. Open a larger model by its path: winml-py view MODEL.",
         413,
         {"Connection": "close"},
     )

@@ -1,4 +1,4 @@
-"""The last evaluations, whose tensors and pictures the page may ask for."""
+"""The last evaluations, whose tensors and pictures the page may request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..errors import NotBoundError
 from .facts import MODEL, OWN, AnswerPicture, png_of, tensor_as_picture
 
 _MOST = 16
-"""Evaluations that are kept, the latest ones."""
+"""How many evaluations are cached, the latest ones."""
 
 
 class Kept(NamedTuple):
@@ -29,14 +29,14 @@ class Kept(NamedTuple):
 
 
 class KeptEvaluations:
-    """All of them. Its methods may be called from any thread."""
+    """The cached evaluations. The methods may be called from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: dict[str, Kept] = {}
 
     def keep(self, evaluation: Kept) -> str:
-        """Keeps one, and lets go of the oldest; gives what it is asked for by."""
+        """Caches one, and drops the oldest; returns its identity."""
         identity = secrets.token_hex(8)
         with self._lock:
             self._kept[identity] = evaluation
@@ -45,7 +45,7 @@ class KeptEvaluations:
         return identity
 
     def tensor_file(self, identity: str, name: str, reading: str = OWN, channel: int = -1) -> bytes:
-        """The picture of a tensor that was bound."""
+        """The picture of a bound tensor."""
         kept = self._find(identity)
         if name not in kept.contracts or not -1 <= channel < kept.contracts[name].channels:
             raise NotBoundError(f"There is no such picture of the input {name!r}.")
@@ -54,10 +54,10 @@ class KeptEvaluations:
         return png_of(tensor_as_picture(kept.tensors[name], kept.contracts[name], reading, stated, channel))
 
     def array_file(self, identity: str, name: str) -> bytes:
-        """A tensor that was bound, as a .npy file."""
+        """A bound tensor, as a .npy file."""
         tensors = self._find(identity).tensors
         if name not in tensors:
-            raise NotBoundError(f"The input {name!r} is no tensor.")
+            raise NotBoundError(f"The input {name!r} is not a tensor.")
         file = io.BytesIO()
         np.save(file, tensors[name], allow_pickle=False)
         return file.getvalue()
@@ -73,5 +73,5 @@ class KeptEvaluations:
     def _find(self, identity: str) -> Kept:
         with self._lock:
             if identity not in self._kept:
-                raise NotBoundError("This evaluation is not kept any more.", hint="Evaluate once more.")
+                raise NotBoundError("This evaluation is no longer cached.", hint="Evaluate again.")
             return self._kept[identity]

@@ -1,4 +1,4 @@
-"""What the page has open: models, with what they take, and pictures; and new files beside them."""
+"""The page's open models, with their inputs, and pictures; and new files beside them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from .switches import contract_facts, describe
 from .worker import Worker
 
 _RESERVED = frozenset('<>:"/\\|?*')
-"""Characters that a system has no names of files with."""
+"""Characters that a system does not allow in file names."""
 
 
 class PictureOnDisk(NamedTuple):
-    """A picture that the page was given, and the seconds it took to decode; `is_here` where the file is no copy."""
+    """The file of a picture, and the seconds to decode it; `is_here` if the file is the user's, not a copy."""
 
     path: str
     name: str
@@ -42,17 +42,17 @@ class PictureOnDisk(NamedTuple):
 
 
 class OpenModel:
-    """A model that the page can be asked about.
+    """A model that is open on the page.
 
     Attributes:
-        path: its file; "" where a program's own model has none.
-        is_here: whether the file is the user's own, and not a copy.
+        path: its file; "" if a program's own model has none.
+        is_here: whether the file is the user's own, rather than a copy.
         features: its inputs, by name.
         stated: the contracts that the model or its exporter states, by input.
-        contracts: what pictures are bound by at first, by input: each that can take one is there.
-        turn: held by who evaluates it.
-        case: the model, where it runs, and what it was evaluated on last, for the page of the graph.
-        running: what the pages of the graph and of edits evaluate of it.
+        contracts: the initial contract of each input that can take a picture.
+        turn: the lock of its evaluation.
+        case: the model, its device and its last inputs, for the graph page.
+        running: the evaluations of the graph and edit pages.
     """
 
     def __init__(self, path: str, name: str, model: LearningModel, worker: Worker, is_here: bool) -> None:
@@ -79,7 +79,7 @@ class OpenModel:
         }
 
     def complete(self, name: str, contract: ImageContract) -> ImageContract:
-        """A contract for an input: one of bytes must say so itself."""
+        """A contract for an input: an input of bytes requires contracts of bytes."""
         feature = self.features[name]
         is_bytes = isinstance(feature, ShapedDescriptor) and feature.tensor_kind is TensorKind.UINT8
         return (
@@ -98,7 +98,7 @@ class OpenModel:
 
 
 def _describe(feature: FeatureDescriptor) -> str:
-    """The type in a line, and what the file says of pictures in the words of the page."""
+    """The type in a line, with the file's image metadata in the page's words."""
     if not isinstance(feature, ImageFeatureDescriptor):
         return feature.describe()
     kind = feature.describe().removesuffix(feature.contract.describe()).rstrip(", ")
@@ -106,14 +106,14 @@ def _describe(feature: FeatureDescriptor) -> str:
 
 
 def _fixed(feature: FeatureDescriptor, contract: ImageContract | None, place: int) -> int:
-    """Channels, height or width (0, 1, 2) that the model fixes for a picture; 0 where it does not, or takes none."""
+    """The channels, height or width (0, 1, 2) that the model fixes for a picture; 0 if it does not, or takes none."""
     if contract is None or not isinstance(feature, ShapedDescriptor):
         return 0
     return max(0, feature.shape[contract.axes()[place]])
 
 
 def _assumed_contract(feature: FeatureDescriptor) -> ImageContract | None:
-    """What an input states of pictures, or Windows ML's rule; None where it takes none.
+    """An input's own contract, or Windows ML's rule; None if it takes no pictures.
 
     The page offers a picture for four dimensions, one or three channels, floats or bytes.
     """
@@ -131,7 +131,7 @@ def _assumed_contract(feature: FeatureDescriptor) -> ImageContract | None:
 
 
 def file_of(model: LearningModel) -> str:
-    """The file that a model was loaded from; "" where it has none, or has been disposed of."""
+    """The file that a model was loaded from; "" if it has none, or has been disposed of."""
     try:
         source = private_state(model).open()
     except WinMLError:
@@ -140,32 +140,30 @@ def file_of(model: LearningModel) -> str:
 
 
 def plain_name(name: str, otherwise: str) -> str:
-    """The name of a file without folders, of either system's."""
+    """A file name without folders, for any system's separators."""
     return name.replace("\\", "/").rpartition("/")[2][:200] or otherwise
 
 
 @contextmanager
 def new_file_beside(path: str, name: object) -> Iterator[str]:
-    """The path of a new model file in a model's folder: an empty file takes the name until the block has written it.
+    """The path of a new model file in a model's folder: an empty file reserves the name until the block has written it.
 
     Raises:
-        InvalidArgumentError: it is no name of a model file.
-        StorageExistsError: there is such a file.
-        StorageAccessError: it cannot be written.
+        InvalidArgumentError: not the name of a model file.
+        StorageExistsError: the file exists.
+        StorageAccessError: the file cannot be written.
     """
     is_name = isinstance(name, str) and is_text(name) and name.endswith(".onnx") and not name.startswith(".")
     if not is_name or any(letter in _RESERVED or ord(letter) < 32 for letter in str(name)):
         raise InvalidArgumentError(
-            f"{name!r} is not the name of a model file.", hint="Give a name without folders that ends with .onnx."
+            f"{name!r} is not the name of a model file.", hint="Use a name without folders that ends with .onnx."
         )
     final = Path(path).with_name(str(name))
     with written_to(final):
         try:
             final.open("x").close()
         except FileExistsError:
-            raise StorageExistsError(
-                f"{name}: There is such a file beside the model.", hint="Choose a new name."
-            ) from None
+            raise StorageExistsError(f"{name}: This file exists beside the model.", hint="Choose a new name.") from None
     try:
         yield str(final)
     except BaseException:

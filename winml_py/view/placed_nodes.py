@@ -1,4 +1,4 @@
-"""The kernels of an evaluation beside the nodes of the model's file: where each node runs, and how long it takes."""
+"""An evaluation's kernels and the nodes of the model's file: where each node runs, and how long it takes."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 EVALUATIONS = 10
-"""So many evaluations the times are the mean of; a slow model gets one."""
+"""The number of evaluations for the mean times; one for a slow model."""
 
 SECONDS = 60.0
-"""So long they may take."""
+"""The time limit of the measurement."""
 
 _FUSION = re.compile(r"(?P<node>.+)/\w*Fusion/?")
 _BLOCKED = re.compile(r"(?:InsertedPrecisionFreeCast_)?(?P<value>.+)_nchwc")
 
 _FUSED = 8
-"""So many nodes in a row a kernel of ONNX Runtime's stands for, at most."""
+"""The most consecutive nodes in one ONNX Runtime kernel."""
 
 
 def placed_nodes(case: Case, running: Running) -> Facts:
-    """Evaluates a model in a process of its own, and tells what ran where.
+    """Evaluates a model in a separate process, and reports where its nodes ran.
 
     Returns:
-        The profile as JSON has it. Each of `nodes` has `place`, the provider's short name; `busy_us`; `reason`, the
-        runtime's words on why the processor has it; `covers`, the nodes of the file that it stands for, each by the
-        name of its first output; and `is_optimizers`, whether it has none of their names. `unplaced` are the nodes of
-        the file that no kernel is known for.
+        The profile as JSON facts. Each of `nodes` has `place`, the provider's short name; `busy_us`; `reason`, the
+        runtime's reason for the processor; `covers`, the nodes of the file in this kernel, each by the name of
+        its first output; and `is_optimizers`, whether it has none of their names. `unplaced` are the nodes of
+        the file without a known kernel.
 
     Raises:
         EvaluationError: the evaluation ended its process, took too long or was stopped.
@@ -49,7 +49,7 @@ def placed_nodes(case: Case, running: Running) -> Facts:
 
 
 def call_apart(seconds: float, running: Running, function: Callable[..., T], *arguments: object) -> T:
-    """Calls a function of ours that evaluates a model, in a process of its own: a strange model may end it.
+    """Calls one of our functions that evaluates a model, in a separate process: an untrusted model may end it.
 
     Raises:
         EvaluationError: the process ended, took too long or was stopped.
@@ -58,11 +58,11 @@ def call_apart(seconds: float, running: Running, function: Callable[..., T], *ar
     try:
         return call_foreign(seconds, function, *arguments, running=running)
     except TimeoutError as error:
-        if isinstance(error, EvaluationTimeoutError):  # of the function itself
+        if isinstance(error, EvaluationTimeoutError):  # from the function itself
             raise
         raise EvaluationTimeoutError(
             f"It took longer than {seconds:.0f} seconds, and was stopped.",
-            hint="The command line waits as long as it takes: winml-py perf --profile.",
+            hint="The command line has no time limit: winml-py perf --profile.",
         ) from None
     except ProcessEndedError as error:
         if running.stops != stops:
@@ -73,7 +73,7 @@ def call_apart(seconds: float, running: Running, function: Callable[..., T], *ar
 
 
 def measure(case: Case, evaluations: int) -> Facts:
-    """The same, in this process and for as long as it takes."""
+    """Like `placed_nodes`, in this process and without a time limit."""
     import onnx
 
     graph = onnx.load(case.model, load_external_data=False).graph
@@ -81,7 +81,7 @@ def measure(case: Case, evaluations: int) -> Facts:
 
 
 def place(measured: Profile, graph: GraphProto) -> Facts:
-    """Puts a profile beside the graph that was profiled; see `placed_nodes`."""
+    """Matches a profile with the graph that was profiled; see `placed_nodes`."""
     known = _Names(graph)
     reasons = {node.node: node.reason for node in measured.on_cpu}
     facts = measured.to_json()
@@ -101,12 +101,12 @@ def place(measured: Profile, graph: GraphProto) -> Facts:
 
 
 def key_of(node: NodeProto) -> str:
-    """The name of a node's first output: names of nodes may be empty, or those of others, too."""
+    """The name of a node's first output: names of nodes may be empty, or not unique."""
     return next((name for name in node.output if name), "")
 
 
 class _Names:
-    """The nodes of a graph by the names that ONNX Runtime's kernels have."""
+    """A graph's nodes by the names of their ONNX Runtime kernels."""
 
     def __init__(self, graph: GraphProto) -> None:
         self.named = [*_named(graph)]
@@ -120,7 +120,7 @@ class _Names:
                 self._uses[name] = self._uses.get(name, 0) + 1
 
     def covered(self, kernel: str, operator: str) -> list[str]:
-        """The nodes that a kernel stands for, by their keys: the one of its name, or those that were fused into it."""
+        """The keys of a kernel's nodes: the one of its name, or those that were fused into it."""
         if kernel in self.by_name:
             return [key_of(self.by_name[kernel])]
         blocked, fused = _BLOCKED.fullmatch(kernel), _FUSION.fullmatch(kernel)
@@ -131,7 +131,7 @@ class _Names:
         return []
 
     def _chain(self, last: NodeProto, operator: str) -> Sequence[NodeProto]:
-        """The nodes from that of the kernel's operator to the last; the last one alone where none leads to it."""
+        """The nodes from that of the kernel's operator to the last; only the last one if none leads to it."""
         chain = [last]
         while chain[-1].op_type != operator and len(chain) < _FUSED:
             makers = [self._makers[name] for name in chain[-1].input if self._uses[name] == 1 and name in self._makers]
@@ -142,9 +142,9 @@ class _Names:
 
 
 def _named(graph: GraphProto) -> Iterator[tuple[str, NodeProto]]:
-    """The nodes with the names of their kernels. ONNX Runtime names nodes without one after operator and place.
+    """The nodes with the names of their kernels. ONNX Runtime names unnamed nodes by operator and position.
 
-    Constants are none of its nodes.
+    Constants are not among its nodes.
     """
     from onnx import AttributeProto
 

@@ -1,4 +1,4 @@
-"""The server of the page: on this machine's loopback alone, as long as the terminal or the program lives."""
+"""The page's server: on this machine's loopback only, as long as the terminal or the program lives."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .workbench import Workbench
 HOST = "127.0.0.1"
 
 _END_SECONDS = 3
-"""How long answers that are being sent may take once the server ends."""
+"""The seconds that unfinished answers get when the server ends."""
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's, which stops what is being evaluated before it ends."""
+    """uvicorn's server; stops the current evaluation before it ends."""
 
     def __init__(self, config: uvicorn.Config, stop: Callable[[], None]) -> None:
         super().__init__(config)
@@ -32,12 +32,12 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Called by uvicorn for Ctrl-C and SIGTERM."""
-        threading.Thread(target=self._stop, daemon=True).start()  # a signal must wait for no lock
+        threading.Thread(target=self._stop, daemon=True).start()  # a signal handler must not wait for a lock
         self.should_exit = True
 
 
 class PageServer:
-    """A workbench's page, served at `address`, which has the token; the workbench is closed with it.
+    """Serves a workbench's page at `address`, which contains the token; closes the workbench when it is closed.
 
     Raises:
         InvalidArgumentError: the port is taken.
@@ -46,16 +46,16 @@ class PageServer:
     def __init__(self, workbench: Workbench, port: int = 0, in_notebooks: bool = False) -> None:
         self._workbench = workbench
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        if os.name == "posix":  # a server that has just ended leaves its port to the next; Windows means something else
+        if os.name == "posix":  # lets a new server reuse the port; Windows gives this option another meaning
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self._socket.bind((HOST, port))
-            self._socket.listen(128)  # whoever comes from now on waits, and is not refused
+            self._socket.listen(128)  # from now on, clients wait instead of being refused
         except OSError as error:
             self._socket.close()
             workbench.close()
             raise InvalidArgumentError(
-                f"The port {port} cannot be taken: {error.strerror or error}.", hint="Name another, or none: --port 0."
+                f"The port {port} is not available: {error.strerror or error}.", hint="Use another, or --port 0."
             ) from error
         self.port = int(self._socket.getsockname()[1])
         token = secrets.token_urlsafe(32)
@@ -78,7 +78,7 @@ class PageServer:
         self._thread: threading.Thread | None = None
 
     def address_for_a_browser(self) -> str:
-        """An address that works once: it stands on a command line, which other users of the machine can read."""
+        """A one-time address: other users of the machine can read the browser's command line."""
         ticket = secrets.token_urlsafe(32)
         self._guard.tickets.add(ticket)
         return f"http://{HOST}:{self.port}/open/{ticket}"
@@ -86,7 +86,7 @@ class PageServer:
     def run(self) -> None:
         """Serves until a signal ends the program."""
         if threading.current_thread() is threading.main_thread() and hasattr(signal, "SIGHUP"):
-            signal.signal(signal.SIGHUP, self._server.handle_exit)  # the terminal was closed
+            signal.signal(signal.SIGHUP, self._server.handle_exit)  # when the terminal closes
         try:
             asyncio.run(self._server.serve([self._socket]))
         finally:
@@ -98,7 +98,7 @@ class PageServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Ends the server, the sessions that it made, and their processes. Twice is harmless."""
+        """Ends the server, its sessions, and their processes. Calling it twice is harmless."""
         self._workbench.stop_all()
         self._server.should_exit = True
         if self._thread is not None:

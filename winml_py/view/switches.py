@@ -1,4 +1,4 @@
-"""The switches of the page: every member of an image contract and of a scaling, in the words of the metadata."""
+"""The page's switches: every member of an image contract and of a scaling, with the metadata's names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PRESETS = {
     "YOLO": ImageContract.yolo,
     "CLIP": ImageContract.clip,
 }
-"""The contracts that `ImageContract` has names for."""
+"""The named contracts of `ImageContract`."""
 
 _LABELS = {
     "Image.BitmapPixelFormat": "Order",
@@ -56,7 +56,7 @@ _WORDS = {
     "True": "yes",
     "False": "no",
 }
-"""Words of the metadata as the page shows them, where they are not clear."""
+"""Clearer words for the metadata's values."""
 
 _SCALING = {
     "height": "pixels; with width, the picture is stretched to both",
@@ -64,27 +64,27 @@ _SCALING = {
     "keeps_aspect": "with height and width: as large as fits into both",
     "shortest_side": "pixels of the shorter side; the other one follows",
     "longest_side": "pixels of the longer side; with a shortest side, the most that it may have",
-    "crop_ratio": "the shorter side becomes the model's divided by this; 0.875 is 256 for 224",
-    "crops_first": "with a crop ratio: the middle is cropped first, and then scaled",
-    "changes_least": "with both sides: whichever of them changes the picture less",
+    "crop_ratio": "the shorter side becomes the model's divided by this; 0.875 gives 256 for 224",
+    "crops_first": "with a crop ratio: the middle is cropped before scaling",
+    "changes_least": "with both sides: the one that changes the picture less",
     "limits_rounded": "with both sides: the longest side limits the rounded one",
     "enlarges": "no: a small picture keeps its size",
     "shrinks": "no: a large picture keeps its size",
     "rounding": "of the side that follows",
     "multiple": "both sides become multiples of this",
     "multiple_rounding": "to which multiple",
-    "crop_rounding": "of the place where the crop begins",
+    "crop_rounding": "of the crop's position",
     "pad_multiple": "a free side is padded to a multiple of this",
-    "anchor": "where the picture lies in the padding; a crop is always the middle",
+    "anchor": "the picture's place in the padding; a crop is always the middle",
 }
-"""What each member of a scaling does."""
+"""The meaning of each member of a scaling."""
 
 _NUMBERS = {"Image.Mean": "channels", "Image.Std": "channels", "Image.Pad": "3", "Image.Size": "2"}
-"""How many numbers these take."""
+"""How many numbers these members have."""
 
 
 def controls() -> list[Facts]:
-    """Each member of a contract: its key in the metadata, its label, its choices or how many numbers, its default."""
+    """Each member of a contract: its metadata key, its label, its choices or count of numbers, its default."""
     return [
         {"key": key, "label": label, "default": _word(key, getattr(ImageContract(), METADATA_FIELDS[key][0]))}
         | _kind(key)
@@ -109,7 +109,7 @@ def _spell(word: str) -> str:
 
 
 def _word(key: str, value: object) -> str:
-    """A value as the metadata write it; "" where they leave it out."""
+    """A value as written in the metadata; "" if they omit it."""
     words = METADATA_FIELDS[key][1]
     return (
         next((word for word, meaning in words.items() if meaning == value), "") if words and value is not None else ""
@@ -117,7 +117,7 @@ def _word(key: str, value: object) -> str:
 
 
 def _scaling_fields() -> list[Facts]:
-    """Each member of a scaling: its name, what it takes, its default."""
+    """Each member of a scaling: its name, its type, its default."""
     found = []
     for field in fields(ImageScaling):
         default = getattr(ImageScaling(), field.name)
@@ -135,29 +135,29 @@ def _scaling_word(value: object) -> str:
 
 
 def contract_of(words: object) -> ImageContract:
-    """The contract that the page's switches state."""
+    """The contract of the page's switches."""
     if not isinstance(words, Mapping) or not all(isinstance(word, str) for pair in words.items() for word in pair):
-        raise InvalidArgumentError("A contract is an object of texts.", hint='Such as {"Image.Mean": "0.5"}.')
+        raise InvalidArgumentError("Expected an object of texts as contract.", hint='Such as {"Image.Mean": "0.5"}.')
     if unknown := sorted(set(words) - {*METADATA_KEYS}):
         raise InvalidArgumentError(
-            f"There is no {unknown[0]} in a contract.", hint=f"Known: {', '.join(sorted(METADATA_KEYS))}."
+            f"Unknown contract key {unknown[0]}.", hint=f"Known: {', '.join(sorted(METADATA_KEYS))}."
         )
     try:
         return ImageContract.from_metadata({key: word for key, word in words.items() if word})
     except InvalidArgumentError as error:
-        for key, label in _LABELS.items():  # it speaks of a model's metadata; here somebody wrote it into a field
+        for key, label in _LABELS.items():  # the message names a metadata key, but here the user filled in a field
             if f"{key} is " in error.message:
                 raise InvalidArgumentError(f"The setting {label} is {words[key]!r}.", hint=error.hint) from error
         raise
 
 
 def contract_facts(contract: ImageContract) -> Facts:
-    """A contract as the page keeps it, and in one line."""
+    """A contract in the page's form, and in one line."""
     return {"words": contract.to_metadata(), "text": describe(contract), "channels": contract.channels}
 
 
 def describe(contract: ImageContract) -> str:
-    """A contract in one line, in the words of the switches, without the members that have their default."""
+    """A contract in one line, in the switches' words, without members that have their default."""
     words, parts = contract.to_metadata(), []
     for key, label in _LABELS.items():
         if key not in words:
@@ -172,12 +172,12 @@ def describe(contract: ImageContract) -> str:
 
 
 def presets() -> list[Facts]:
-    """The contracts that have names."""
+    """The named contracts."""
     return [{"name": name} | contract_facts(make()) for name, make in PRESETS.items()]
 
 
 def python_of(contract: ImageContract) -> tuple[str, set[str]]:
-    """A contract as an expression of Python, and the names that it needs of `winml_py`."""
+    """A contract as a Python expression, and the names that it needs from `winml_py`."""
     for make in PRESETS.values():
         if contract == make():
             return f"ImageContract.{make.__name__}()", {"ImageContract"}

@@ -1,4 +1,4 @@
-"""What is written in a field for an input that takes no picture: numbers, text, JSON; and values that are made up."""
+"""Field values for inputs that take no picture (numbers, text, JSON), and example values."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 
 MOST_WRITTEN = 1024
-"""So many numbers a field shows, and code spells."""
+"""The most numbers in a field, and in code."""
 
 
 def read_value(feature: FeatureDescriptor, text: str) -> Any:
-    """The value for an input that a field holds: JSON, or numbers with spaces or commas between them; also bare words.
+    """An input's value from its field: JSON, or numbers separated by spaces or commas; also plain texts.
 
     Raises:
-        InvalidArgumentError: it cannot be one.
+        InvalidArgumentError: the text does not fit the input.
     """
     if isinstance(feature, MapFeatureDescriptor):
         return _read_map(feature, _json(feature, text))
     if isinstance(feature, SequenceFeatureDescriptor):
         items = _json(feature, text)
         if not isinstance(items, list):
-            raise _unlike(feature, text, "a list in JSON is expected")
+            raise _unlike(feature, text, "expected a JSON list")
         element = feature.element_descriptor
         if isinstance(element, MapFeatureDescriptor):
             return [_read_map(element, item) for item in items]
@@ -62,13 +62,13 @@ def _json(feature: FeatureDescriptor, text: str) -> Any:
 
 def _unlike(feature: FeatureDescriptor, text: str, why: str) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"{text[:60]!r} is no value of the input {feature.name}, which takes {feature.expects()}: {why}."
+        f"{text[:60]!r} does not fit the input {feature.name}, which takes {feature.expects()}: {why}."
     )
 
 
 def _read_map(feature: MapFeatureDescriptor, items: object) -> dict[Any, Any]:
     if not isinstance(items, Mapping):
-        raise _unlike(feature, str(items), 'an object in JSON is expected, such as {"1": 0.5}')
+        raise _unlike(feature, str(items), 'expected a JSON object, such as {"1": 0.5}')
     values = feature.value_descriptor
     kind = values.tensor_kind if isinstance(values, TensorFeatureDescriptor) else TensorKind.UNDEFINED
     convert = {TensorKind.STRING: str, TensorKind.INT64: int}.get(kind, float)
@@ -85,10 +85,10 @@ def _read_words(feature: TensorFeatureDescriptor, text: str) -> Any:
     except (ValueError, RecursionError):
         words = text
     if not isinstance(words, (str, list)):
-        words = text  # a number, say, is a word here
+        words = text  # for example, a number is a text here
     array = np.array(words, object)
     if not all(isinstance(word, str) for word in array.reshape(-1)):
-        raise _unlike(feature, text, "a text, or a list of texts of one length in JSON, is expected")
+        raise _unlike(feature, text, "expected a text, or a JSON list of texts of one length")
     shape = [1 if size < 0 else size for size in feature.shape]
     if not isinstance(words, list) and feature.has_rank and np.prod(shape) == 1:
         array = array.reshape(shape)
@@ -97,10 +97,10 @@ def _read_words(feature: TensorFeatureDescriptor, text: str) -> Any:
 
 def _read_array(feature: FeatureDescriptor, numbers: object, text: str) -> Any:
     if not isinstance(feature, ShapedDescriptor) or feature.tensor_kind not in TENSOR_CLASSES:
-        raise _unlike(feature, text, "no text stands for such a value")
+        raise _unlike(feature, text, "no text can give such a value")
     dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
     if "null" in text:  # numpy would make it NaN
-        raise _unlike(feature, text, "null is no number")
+        raise _unlike(feature, text, "null is not a number")
     try:
         array = np.array(numbers, np.float64 if dtype.kind == "f" else None)
         if dtype.kind != "f" and array.dtype.kind not in "iub":
@@ -110,9 +110,9 @@ def _read_array(feature: FeatureDescriptor, numbers: object, text: str) -> Any:
     if dtype.kind in "iu" and array.size:
         limits = np.iinfo(dtype)
         is_whole = bool(np.isfinite(array).all()) and np.array_equal(array, np.rint(array))
-        # As Python's integers: 2**63 as a float is not above the largest int64 as a float.
+        # As Python integers: as a float, 2**63 is not above the largest int64.
         if not (is_whole and int(array.min()) >= limits.min and int(array.max()) <= limits.max):
-            raise _unlike(feature, text, f"whole numbers from {limits.min} to {limits.max} are expected")
+            raise _unlike(feature, text, f"expected integers from {limits.min} to {limits.max}")
     has_rank = not isinstance(feature, TensorFeatureDescriptor) or feature.has_rank
     if has_rank and array.ndim != len(feature.shape):
         return as_feature(feature, array.reshape(-1), feature.name)
@@ -120,14 +120,14 @@ def _read_array(feature: FeatureDescriptor, numbers: object, text: str) -> Any:
 
 
 def make_up(feature: FeatureDescriptor) -> Any:
-    """A value that is made up, always the same."""
+    """An example value, always the same."""
     if isinstance(feature, ShapedDescriptor) and feature.tensor_kind not in {TensorKind.STRING, *TENSOR_CLASSES}:
-        raise InvalidArgumentError(f"There is no way to give the input {feature.name}, {feature.expects()}, a value.")
+        raise InvalidArgumentError(f"The page cannot give the input {feature.name}, {feature.expects()}, a value.")
     return make_example(feature, np.random.default_rng(0))
 
 
 def format_value(value: Any) -> Facts:
-    """A value as the page shows it: what a field can hold, or what it is."""
+    """A value for the page: text for a field, or its description."""
     array = np.asarray(as_numpy(value))
     if array.size <= MOST_WRITTEN and array.size < MAX_NUMBERS:
         return {"text": json.dumps(array.tolist())}

@@ -1,4 +1,4 @@
-"""What the page works on: models, pictures, and the evaluations that were asked for, of each model one at a time."""
+"""The page's models, pictures and evaluations; each model runs one evaluation at a time."""
 
 from __future__ import annotations
 
@@ -40,28 +40,28 @@ from .worker import Evaluated, Job, Worker
 T = TypeVar("T")
 
 MOST_PIXELS = 50_000_000
-"""Of a picture that the page is given: 200 MB once it is decoded."""
+"""The most pixels of a picture: 200 MB once decoded."""
 
 MOST_JOBS = 20
-"""Evaluations that are there at once. Each holds a thread, and the page needs some of its forty for the rest."""
+"""The most concurrent evaluations. Each holds a thread, and the page needs some of its forty for the rest."""
 
 _MOST_OPEN = 48
-"""So many models the page can be asked for again, and so many pictures: the latest ones."""
+"""How many models, and how many pictures, stay available: the latest ones."""
 
 _SESSIONS = 2
-"""Models whose session stays open when they are not evaluated."""
+"""How many idle models keep their session open."""
 
 _SAMPLES = {"digits.onnx": "seven.png", "shapes.onnx": "shapes.png", "edges.onnx": "cat.jpg"}
-"""Models of the examples, each with a picture to begin with."""
+"""Example models, each with a first picture."""
 
 
 class Workbench:
-    """All of it. Its methods may be called from any thread.
+    """The page's state. The methods may be called from any thread.
 
     Args:
-        device: where models run, as `winml-py run --device` has it.
-        labels: names of the classes, for models that have none.
-        seconds: how long an evaluation may take.
+        device: where models run, as in `winml-py run --device`.
+        labels: class names, for models that have none.
+        seconds: the time limit of an evaluation.
     """
 
     def __init__(self, device: str = "cpu", labels: Sequence[str] = (), seconds: float = 60.0) -> None:
@@ -78,13 +78,13 @@ class Workbench:
     # Models.
 
     def find_model(self, key: str = "") -> OpenModel:
-        """A model that is open; by default the one that was opened last."""
+        """An open model; by default the one that was opened last."""
         if not key and not self._latest:
             raise ModelNotFoundError("There is no model file to show.", hint="Open a model first.")
         return self._find(self._models, key or self._latest, "model")
 
     def open_model(self, path: str, name: str = "", *, is_here: bool = True) -> str:
-        """Loads a model; gives what it is asked for by."""
+        """Loads a model; returns its key."""
         model = LearningModel.load(path)
         worker = Worker(model, Case(path, device=self.device))
         return self._keep_model(
@@ -92,7 +92,7 @@ class Workbench:
         )
 
     def take_session(self, session: LearningModelSession | LearningModel) -> str:
-        """The same for what a program has: a session, which stays its own, or a model."""
+        """The same for a program's object: a session, which the page never closes, or a model."""
         model = session.model if isinstance(session, LearningModelSession) else session
         path, own, device = file_of(model), None, self.device
         if isinstance(session, LearningModelSession):
@@ -114,16 +114,16 @@ class Workbench:
         return key
 
     def model_facts(self, key: str) -> Facts:
-        """What the page shows of a model."""
+        """The page's facts about a model."""
         return {"id": key} | self.find_model(key).facts()
 
     def upload_model(self, path: str, name: str) -> str:
-        """Loads a file that somebody dropped, and keeps it."""
+        """Loads a dropped file, and keeps it."""
         with removed_on_error(path):
             return self.open_model(path, plain_name(name, "model.onnx"), is_here=False)
 
     def save(self, key: str, words: object, name: object, inputs: Sequence[str], is_beside: bool) -> tuple[str, bytes]:
-        """Writes the contract into a copy of a model: beside it, and opens that; or gives the bytes of the file.
+        """Writes the contract into a copy of a model: beside it, and opens it; or returns the bytes of the file.
 
         Returns:
             The new model's key, and no bytes; or "", and the bytes of the file.
@@ -143,27 +143,27 @@ class Workbench:
             _remove(path)
 
     def read_config(self, values: object) -> ImageContract:
-        """The contract that a config of another library's states."""
+        """The contract in another library's config."""
         if not isinstance(values, Mapping):
-            raise InvalidArgumentError("A config is a JSON object.", hint="Such as a preprocessor_config.json.")
+            raise InvalidArgumentError("Expected a JSON object.", hint="Such as a preprocessor_config.json.")
         return read_contract(values)
 
     def example(self, key: str, name: str) -> Facts:
-        """A value that is made up for an input, as a field shows it."""
+        """An example value for an input, as text for a field."""
         feature = self.find_model(key).features.get(name)
         if feature is None:
             raise NotBoundError(f"The model has no input {name!r}.")
         return format_value(make_up(feature))
 
     def samples(self) -> list[Facts]:
-        """The models of the examples, where the installation has them."""
+        """The example models, if the installation has them."""
         with suppress(StorageNotFoundError):
             folder = find_examples() / "models"
             return [{"name": name} for name in _SAMPLES if (folder / name).is_file()]
         return []
 
     def open_sample(self, name: str) -> tuple[str, str]:
-        """Opens a model of the examples, and its picture."""
+        """Opens an example model, and its picture."""
         if name not in {sample["name"] for sample in self.samples()}:
             raise NotBoundError(f"There is no sample {name!r}.")
         root = find_examples()
@@ -174,7 +174,7 @@ class Workbench:
     # Pictures.
 
     def open_picture(self, path: str, name: str = "", *, is_here: bool = True) -> str:
-        """Keeps a picture of at most 50 megapixels; gives what it is asked for by."""
+        """Keeps a picture of at most 50 megapixels; returns its key."""
         with self._decoding:
             started = time.perf_counter()
             value = ImageFeatureValue.load(path, max_pixels=MOST_PIXELS)
@@ -191,26 +191,26 @@ class Workbench:
         return key
 
     def upload_picture(self, path: str, name: str) -> str:
-        """Keeps the file that somebody dropped."""
+        """Keeps a dropped picture file."""
         name = plain_name(name, "picture.png")
         with removed_on_error(path):
             try:
                 return self.open_picture(path, name, is_here=False)
-            except PictureError as error:  # its name here says nothing to anybody
+            except PictureError as error:  # its temporary name would tell the user nothing
                 hint = "The page takes 50 megapixels at most." if "max_pixels" in error.hint else error.hint
                 raise PictureError(error.message.replace(path, name), hint=hint) from error
 
     def picture_facts(self, key: str) -> Facts:
-        """What the page shows of a picture."""
+        """The page's facts about a picture."""
         picture = self._find(self._pictures, key, "picture")
         return {"id": key, "name": picture.name, "width": picture.width, "height": picture.height}
 
     def picture_file(self, key: str) -> bytes:
-        """The picture, upright, for looking at it."""
+        """The picture, upright, for display."""
         return small_file(self._decode(key).to_pil())
 
     def _decode(self, key: str) -> ImageFeatureValue:
-        """A picture's pixels; only the last one's are kept."""
+        """A picture's pixels; only the last picture's are cached."""
         picture = self._find(self._pictures, key, "picture")
         with self._decoding:  # one at a time: the largest need 200 MB each
             if self._decoded is None or self._decoded[0] != key:
@@ -220,21 +220,21 @@ class Workbench:
     # Evaluations.
 
     def evaluate(self, asked: Mapping[str, Any]) -> Facts:
-        """Evaluates what the page asks for.
+        """Evaluates a request of the page.
 
         Args:
-            asked: the `model`; for each of `inputs` a `picture` with the words of its `contract`, a `text`, or nothing,
-                which is made up; a `job` to stop it by. A `substitute` is evaluated in place of all pictures. A
-                trial (`is_trial`) gives the answer alone and leaves nothing behind.
+            asked: the `model`; for each of `inputs` a `picture` with its `contract` as words, a `text`, or nothing
+                for an example value; a `job` to stop it by. A `substitute` replaces all pictures. A
+                trial (`is_trial`) returns only the answer and stores nothing.
         """
         key, job = str(asked.get("model", "")), Job(self.seconds)
         opened = self._find(self._models, key, "model")
         name = str(asked.get("job", "")) or secrets.token_hex(8)
         with self._lock:
             if name in self._jobs:
-                raise InvalidArgumentError("There is such a job already.")
+                raise InvalidArgumentError("This job already exists.")
             if len(self._jobs) >= MOST_JOBS:
-                raise InvalidArgumentError(f"{MOST_JOBS} evaluations wait already.", hint="Try again later.")
+                raise InvalidArgumentError(f"{MOST_JOBS} evaluations are already waiting.", hint="Try again later.")
             self._jobs[name] = job
         try:
             while not opened.turn.acquire(timeout=0.1):
@@ -245,7 +245,7 @@ class Workbench:
                 inputs, is_trial = asked.get("inputs", {}), asked.get("is_trial") is True
                 if not isinstance(inputs, Mapping) or not all(isinstance(each, Mapping) for each in inputs.values()):
                     raise InvalidArgumentError(
-                        "The inputs are an object of objects.", hint='Such as {"x": {"text": "1 2 3"}}.'
+                        "Expected the inputs as an object of objects.", hint='Such as {"x": {"text": "1 2 3"}}.'
                     )
                 return self._evaluate(opened, inputs, job, str(asked.get("substitute", "")), is_trial)
             finally:
@@ -255,7 +255,7 @@ class Workbench:
                 del self._jobs[name]
 
     def cancel(self, name: str) -> bool:
-        """Stops a job; says whether there is one."""
+        """Stops a job; returns whether there is one."""
         with self._lock:
             job = self._jobs.get(name)
         if job is not None:
@@ -316,13 +316,13 @@ class Workbench:
     def _case_of(
         self, opened: OpenModel, files: Mapping[str, PictureOnDisk], contracts: Mapping[str, ImageContract]
     ) -> Case:
-        """For the page of the graph: with the pictures, where all inputs are some of one contract; else examples."""
+        """The case for the graph page: with the pictures, if all inputs are pictures of one contract; else examples."""
         is_one = len(set(contracts.values())) == 1 and len(contracts) == len(opened.features)
         words = tuple(f"{name}={picture.path}" for name, picture in files.items()) if is_one else ()
         return Case(opened.path, words, opened.case.device, contract=next(iter(contracts.values())) if is_one else None)
 
     def _close_others(self, key: str) -> None:
-        """Ends the sessions of models that have not been evaluated for long, and are not now."""
+        """Ends the sessions of models that have been idle for long."""
         with self._lock:
             if key in self._models:
                 self._models[key] = self._models.pop(key)
@@ -339,21 +339,21 @@ class Workbench:
     def _find(self, among: Mapping[str, T], key: str, what: str) -> T:
         with self._lock:
             if key not in among:
-                raise NotBoundError(f"This {what} is not kept any more.", hint="Open it again.")
+                raise NotBoundError(f"This {what} is no longer open.", hint="Open it again.")
             return among[key]
 
     @staticmethod
     def _shorten(kept: dict[str, T], first: str) -> list[T]:
-        """Lets go of the oldest, but not of what the page begins with."""
+        """Drops the oldest, except for the page's first."""
         oldest = [key for key in kept if key != first][: max(0, len(kept) - _MOST_OPEN)]
         return [kept.pop(key) for key in oldest]
 
     def new_file(self, ending: str = "") -> str:
-        """The path of a file that is not there yet, and goes with the workbench."""
+        """The path of a new file, which is removed with the workbench."""
         return os.path.join(self.folder, secrets.token_hex(8) + ending)
 
     def stop_all(self) -> None:
-        """Stops whatever is evaluated."""
+        """Stops all evaluations."""
         with self._lock:
             jobs, models = list(self._jobs.values()), list(self._models.values())
         for job in jobs:
@@ -362,7 +362,7 @@ class Workbench:
             each.running.stop()
 
     def close(self) -> None:
-        """Ends all sessions, with their processes, and removes what was dropped here. Twice is harmless."""
+        """Ends all sessions, with their processes, and removes dropped files. Calling it twice is harmless."""
         self.stop_all()
         with self._lock:
             models, self._models = list(self._models.values()), {}
@@ -391,14 +391,14 @@ def _input_facts(name: str, evaluated: Evaluated, contract: ImageContract | None
 
 
 def _times(evaluated: Evaluated, decoding: float) -> dict[str, float]:
-    """Milliseconds of each phase."""
+    """The milliseconds of each phase."""
     all_phases = {"decode": decoding} | evaluated.seconds
     return {name: round(seconds * 1e3, 3) for name, seconds in all_phases.items() if math.isfinite(seconds)}
 
 
 @contextmanager
 def removed_on_error(path: str) -> Iterator[None]:
-    """Removes a file where the block fails."""
+    """Removes a file if the block fails."""
     try:
         yield
     except BaseException:
@@ -410,7 +410,7 @@ def _remove(path: str) -> None:
     Path(path).unlink(missing_ok=True)
 
 
-# Pictures that stand in for the one that was given: an answer that is the same for all of them says nothing of it.
+# Substitutes for the given picture: an answer that is the same for all of them does not depend on the picture.
 
 
 _STAND_INS: dict[str, Callable[[Array], Array]] = {
@@ -419,12 +419,12 @@ _STAND_INS: dict[str, Callable[[Array], Array]] = {
     "white": lambda pixels: np.full_like(pixels, 255),
     "noise": lambda pixels: np.random.default_rng(0).integers(0, 256, pixels.shape, np.uint8),
 }
-"""From the pixels of a picture to those of its substitute. Turned is by 180 degrees."""
+"""From a picture's pixels to its substitute's. "turned" is by 180 degrees."""
 
 
 def _stand_in(picture: ImageFeatureValue, name: str) -> ImageFeatureValue:
     """A picture of the same size, by a key of `_STAND_INS`."""
     if name not in _STAND_INS:
-        raise InvalidArgumentError(f"There is no substitute {name!r}.", hint=f"Known: {', '.join(_STAND_INS)}.")
+        raise InvalidArgumentError(f"Unknown substitute {name!r}.", hint=f"Known: {', '.join(_STAND_INS)}.")
     image = picture.to_pil().convert("RGB")
     return ImageFeatureValue.from_pil(Image.fromarray(np.ascontiguousarray(_STAND_INS[name](np.asarray(image)))))

@@ -1,4 +1,4 @@
-"""One model's session: in a process of its own, made anew where that has ended; an evaluation that can be stopped."""
+"""A model's session, in a separate process that is restarted after it ends; evaluations that can be stopped."""
 
 from __future__ import annotations
 
@@ -33,44 +33,44 @@ from ..perf.measure import Stopwatch
 T = TypeVar("T")
 
 GRACE_SECONDS = 5.0
-"""So long what was stopped may take to end. In a process of its own it is killed half a second after."""
+"""The seconds that a stopped evaluation gets to end. A separate process is killed half a second later."""
 
 POLL_SECONDS = 0.05
-"""How often somebody who waits looks whether the evaluation was stopped."""
+"""The seconds between two checks whether an evaluation was stopped."""
 
 AGAIN_SECONDS = 0.5
-"""What is done in less is done a second time, which is shown: the first time also loads libraries and makes room."""
+"""A faster evaluation is repeated, and the second one is shown: the first also loads libraries and allocates."""
 
 MEMORY_SHARE = 0.75
-"""Of this machine's memory, for a model on its processor in a process of its own."""
+"""The share of this machine's memory for a model on the processor in a separate process."""
 
 
 class Job:
-    """One evaluation that somebody waits for. Its time, in seconds, counts from its turn on."""
+    """An evaluation that somebody waits for. Its time limit, in seconds, counts from its turn on."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds, self._until, self._is_cancelled = seconds, 0.0, False
 
     def begin(self) -> None:
-        """Its turn has come: from now on its time counts."""
+        """Starts the time limit, when the job's turn has come."""
         self._until = time.monotonic() + self._seconds
         self.require_wanted()
 
     def require_wanted(self) -> None:
-        """Refuses to go on for nobody: CanceledError where it was stopped."""
+        """Raises CanceledError if the job was stopped."""
         if self._is_cancelled:
             raise CanceledError("The evaluation was stopped.")
 
     def cancel(self) -> None:
-        """Stops it; also one that has not begun."""
+        """Stops the job, even if it has not begun."""
         self._is_cancelled = True
 
     def wait_for(self, operation: AsyncOperation[T]) -> T:
-        """What an operation gives.
+        """The result of an operation.
 
         Raises:
             CanceledError: the job was stopped.
-            EvaluationTimeoutError: its time was up.
+            EvaluationTimeoutError: the time limit was reached.
         """
         while not self._is_cancelled and time.monotonic() < self._until:
             if operation.wait(POLL_SECONDS) is not AsyncStatus.STARTED:
@@ -80,18 +80,18 @@ class Job:
             operation.wait(GRACE_SECONDS)
         self.require_wanted()
         raise EvaluationTimeoutError(
-            f"The model was not done within {self._seconds:g} s, and was stopped.",
-            hint="Allow more: winml-py view --time-limit SECONDS.",
+            f"The model did not finish within {self._seconds:g} s, and was stopped.",
+            hint="Allow more time: winml-py view --time-limit SECONDS.",
         )
 
 
 class Evaluated(NamedTuple):
-    """What came of an evaluation.
+    """The result of an evaluation.
 
     Attributes:
         result: the outputs.
-        tensors: copies of what was bound to each input that is a tensor or a picture.
-        placements: where each picture lies in its tensor.
+        tensors: copies of the bound values of each input that is a tensor or a picture.
+        placements: each picture's place in its tensor.
         seconds: of each phase: bind, evaluate.
         is_first: whether these are the seconds of the first evaluation.
     """
@@ -104,9 +104,9 @@ class Evaluated(NamedTuple):
 
 
 class Worker:
-    """The session of a model, made when it is needed: in a process of its own, unless a program gave one.
+    """A model's session, made when it is needed: in a separate process, unless a program passed one.
 
-    `is_isolated` says whether a model that ends its process ends another than this one.
+    `is_isolated` is whether a model that ends its process leaves this one alive.
     """
 
     def __init__(self, model: LearningModel, case: Case, session: LearningModelSession | None = None) -> None:
@@ -120,7 +120,7 @@ class Worker:
         """Binds values, and evaluates; a quick model twice, for the times, unless `needs_times` is False.
 
         Raises:
-            EngineLostError: the process of the model ended.
+            EngineLostError: the model's process ended.
             WinMLError: the session cannot be made, a value not bound, or the model not evaluated.
         """
         for name, contract in contracts.items():
@@ -133,7 +133,7 @@ class Worker:
                 with watch.phase("bind"):
                     for name, value in values.items():
                         binding.bind(name, value, {"ImageContract": contracts[name]} if name in contracts else {})
-                # Before it is evaluated: what was bound, and not what an operator in place may leave of it.
+                # Before the evaluation: the values as bound, which an in-place operator may change.
                 tensors = {name: _bound(binding, name, value) for name, value in values.items()}
                 with watch.phase("evaluate"):
                     result = job.wait_for(session.evaluate_async(binding))
@@ -150,7 +150,7 @@ class Worker:
         return Evaluated(result, bound, placements, seconds, is_first)
 
     def _require_room(self, name: str, contract: ImageContract) -> None:
-        """Refuses a tensor that the page would need gigabytes for, before there is one."""
+        """Refuses a tensor for which the page would need gigabytes, before it is made."""
         feature = next(feature for feature in self._model.input_features if feature.name == name)
         assert isinstance(feature, ShapedDescriptor)
         stated = [feature.shape[axis] for axis in contract.axes()[1:]]
@@ -175,18 +175,18 @@ class Worker:
 
     @property
     def engine(self) -> str:
-        """What runs it; "" where nothing does."""
+        """The name of the engine; "" if there is none."""
         return "" if self._session is None else self._session.engine
 
     def close(self) -> None:
-        """Ends the session and its process; a program's own stays. Twice is harmless."""
+        """Ends the session and its process, but not a program's own session. Calling it twice is harmless."""
         session, self._session = self._session, self._given
         if session is not None and session is not self._given:
             session.close()
 
 
 def _bound(binding: LearningModelBinding, name: str, value: object) -> Array | None:
-    """A copy of the numbers that an input has; None of words, lists and maps."""
+    """A copy of an input's numbers; None for strings, lists and maps."""
     if isinstance(value, ImageFeatureValue):
         tensor = private_state(binding).picture_tensors[name]
         return np.array(tensor if isinstance(tensor, np.ndarray) else tensor.to_numpy())
@@ -194,5 +194,5 @@ def _bound(binding: LearningModelBinding, name: str, value: object) -> Array | N
 
 
 def _can_isolate(model: LearningModel) -> bool:
-    """Whether there is a Python to start, and all that the model needs can be there: no functions of this one."""
+    """Whether Python can start a process that has all the model needs, which excludes this one's functions."""
     return is_available() and not private_state(model).operators.functions

@@ -235,7 +235,7 @@ def test_the_doctor_reports(monkeypatch: pytest.MonkeyPatch) -> None:
         "by affinity",
         "Vulkan loader" if sys.platform == "linux" else "",
         "works; a small model took",
-        "No problem was found.",
+        "No problems found.",
     ):
         assert words in out
     facts["problems"] = ["two of them"]
@@ -244,7 +244,7 @@ def test_the_doctor_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     assert code == 1
     assert "two of them" in out
     assert "card: it is gone" in out
-    assert "No problem was found." not in out
+    assert "No problems found." not in out
     facts["cache"]["folder"] = str(Path.home() / "a")
     assert "in ~/a" in call("doctor")[1]
 
@@ -255,7 +255,7 @@ def test_the_doctor_finds_packages_that_clash(site: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(diagnosis, "tried", lambda number: {"device": str(number)})
     problems = diagnosis.diagnose()["problems"]
     assert len(problems) == 2
-    assert problems[0].startswith("onnxruntime and onnxruntime-gpu are installed side by side")
+    assert problems[0].startswith("onnxruntime and onnxruntime-gpu are both installed")
     assert "opencv-python and opencv-python-headless" in problems[1]
 
 
@@ -298,7 +298,7 @@ def test_the_command_shows_and_clears_the_cache() -> None:
     assert place is not None
     (place / f"{'b' * 40}.winml-py.json").write_text("{")
     assert json.loads(call("doctor", "--json")[1])["cache"]["choices"] == 2
-    assert call("doctor", "--clear-cache") == (0, "2 remembered choices and 0 saved models removed\n")
+    assert call("doctor", "--clear-cache") == (0, "removed 2 cached choices and 0 saved models\n")
     assert json.loads(call("doctor", "--clear-cache", "--json")[1])["cleared"] == {"choices": 0, "models": 0}
 
 

@@ -47,9 +47,7 @@ def reported(command: str, *arguments: str) -> tuple[dict[str, Any], str]:
 def test_sizes_are_stated_or_told(command: str, folder: Path) -> None:
     sizes, told = reported(command)
     assert sizes == {"shape": [1, 3, 64, 64], "assumed": ["height", "width"]}
-    assert (
-        "free.onnx: Nothing states the size of height and width of the input x; 64 was taken. State it: --size" in told
-    )
+    assert "free.onnx: The size of height and width of the input x is not stated; used 64. State it: --size" in told
     for arguments, shape in (
         (("--size", "16,24"), [1, 3, 16, 24]),
         (("--dim", "batch=2", "--dim", "height=8", "--dim", "width=9"), [2, 3, 8, 9]),
@@ -82,9 +80,9 @@ def test_sizes_of_given_inputs_are_theirs(folder: Path, seven: Path) -> None:
     [
         (["--dim", "widht=3"], "free.onnx: No input of the model has a dimension 'widht'. Did you mean 'width'?"),
         (["--dim", "width"], "width: write NAME=N"),
-        (["--dim", "width=0"], "--dim width=0: Write a dimension and its size"),
-        (["--size", "224"], "--size 224: Write height and width"),
-        (["--size", "a,b"], "--size a,b: Write height and width"),
+        (["--dim", "width=0"], "--dim width=0: Expected a name and a size"),
+        (["--size", "224"], "--size 224: Expected height and width"),
+        (["--size", "a,b"], "--size a,b: Expected height and width"),
     ],
 )
 def test_mistakes(arguments: list[str], words: str, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which of the contracts that fit the ramps the function keeps to: texture shows the kernel, and odd sizes the rule."""
+"""Which of the contracts that fit the ramps the function follows: texture shows the kernel, and odd sizes the rule."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from .probe_images import SIZES, Numbers, texture
 from .rules import Rule
 
 TEXTURES: tuple[Size, ...] = ((97, 131), (300, 400), (701, 350))
-"""Height and width of the pictures by which a kernel is known, the smallest first: it rules out most. Antialiasing
-shows where a picture shrinks: where none of these does, a larger one is asked for."""
+"""Height and width of the pictures that determine a kernel, smallest first: it rules out most. Antialiasing shows when
+a picture shrinks: if it shrinks in none of these, a larger one is tried."""
 
 LONGEST = 4096
-"""Pixels of the longer side of a picture that decides between two rules, at most."""
+"""The longest side, in pixels, of a picture that decides between two rules."""
 
 ENOUGH = 300
-"""Sizes that are tried for the most telling one. More are where none of these tells two rules apart."""
+"""How many sizes are tried to find the most distinctive one. More are tried if none of these tells two rules apart."""
 
 CLOSE = 0.05
-"""Gray levels: candidates that are so close to the best one are kept until a picture tells them apart."""
+"""Gray levels: candidates this close to the best one are kept until a picture tells them apart."""
 
 
 class Candidate(NamedTuple):
-    """A contract, and the rule by which it places pictures."""
+    """A contract, and its rule for placing pictures."""
 
     contract: ImageContract
     rule: Rule
 
     def numbers(self, pixels: Pixels) -> Array | None:
-        """The tensor of a picture, as a bind makes it: channels x height x width, of float32; None where it is none."""
+        """The tensor of a picture, as in a bind: float32 of channels x height x width; None if there is none."""
         try:
             placement = self.rule.place((pixels.shape[0], pixels.shape[1]))
         except WinMLError:
@@ -54,7 +54,7 @@ class Candidate(NamedTuple):
         return out
 
     def differences(self, pixels: Pixels, answer: Answer, numbers: Numbers) -> Array | None:
-        """How far the tensor is from what the function gave, in gray levels; None where their sizes differ."""
+        """The differences from the function's tensor, in gray levels; None if their sizes differ."""
         made = self.numbers(pixels)
         if made is None or made.shape != answer.numbers.shape:
             return None
@@ -66,17 +66,17 @@ class Candidate(NamedTuple):
 def choose(
     asked: AskedFunction, contract: ImageContract, rules: Sequence[Rule], numbers: Numbers, seed: int
 ) -> list[Candidate]:
-    """The candidates that are closest to the function, the plainest first: several where all pictures become the same.
+    """The candidates closest to the function, plainest first: several if all pictures become the same.
 
     Args:
         asked: the function.
-        contract: order, range, mean, std, padding and size, which colours have shown.
-        rules: how pictures may be placed, the plainest first.
+        contract: order, range, mean, std, padding and size, as determined from colours.
+        rules: how pictures may be placed, plainest first.
         numbers: how levels become numbers.
-        seed: of the pictures.
+        seed: the seed of the pictures.
     """
     rng = np.random.default_rng(seed)
-    # Rules that place all pictures of the probes alike are tried as one.
+    # Rules that place all probe pictures alike are tried as one.
     alike: dict[tuple[Placement, ...], list[Rule]] = {}
     for rule in rules:
         alike.setdefault(tuple(rule.place(size) for size in (*SIZES, *TEXTURES)), []).append(rule)
@@ -108,7 +108,7 @@ def _made(contract: ImageContract, rule: Rule, kernel: ImageKernel) -> Candidate
 def _tell_apart(
     asked: AskedFunction, candidates: list[Candidate], numbers: Numbers, rng: np.random.Generator
 ) -> list[Candidate]:
-    """Asks for pictures that two candidates place differently, until one candidate is left, or none differ."""
+    """Tries pictures that two candidates place differently, until one candidate is left, or none differ."""
     while len(candidates) > 1:
         size = _telling_size(candidates, rng)
         if size is None:
@@ -120,18 +120,18 @@ def _tell_apart(
         found = {way: _mean(each.differences(pixels, answer, numbers)) for way, each in each_once.items()}
         means = [found[way] for way in ways]
         left = [each for each, mean in zip(candidates, means, strict=True) if mean <= min(means) + CLOSE]
-        if len(left) == len(candidates):  # they place it differently, and texture does not show it
+        if len(left) == len(candidates):  # they place it differently, but texture does not show it
             break
         candidates = left
     return candidates
 
 
 def _telling_size(candidates: Iterable[Candidate], rng: np.random.Generator) -> Size | None:
-    """A size of picture that the rules place most differently; None where all that were tried are placed alike."""
+    """The picture size that the rules place most differently; None if they place all tried sizes alike."""
     rules = list({candidate.rule: None for candidate in candidates})
     if len(rules) == 1:
         return None
-    # Ties come last: there a function that computes in floating point may round a size by the rule of another.
+    # Ties come last: a function that computes in floating point may round them by another rule.
     for sizes in (_random_sizes(rng), _ties(rules)):
         best, size = 1, None
         for index, tried in enumerate(sizes):
@@ -153,9 +153,9 @@ def _random_sizes(rng: np.random.Generator) -> Iterator[Size]:
 
 
 def _ties(rules: Sequence[Rule]) -> Iterator[Size]:
-    """Sizes of which a side becomes a whole number and a half, where rounding up and rounding to even differ.
+    """Sizes with a side that scales to a whole number and a half, where rounding up and rounding to even differ.
 
-    One side is twice what it is scaled to, and the other one odd.
+    One side is twice its scaled length, and the other is odd.
     """
     placed = [_placed(rule, size) for rule in rules for size in ((300, 400), (400, 300))]
     sides = {side for placement in placed if placement is not None for side in placement.scaled}
@@ -174,7 +174,7 @@ def _placed(rule: Rule, picture: Size) -> Placement | None:
 
 
 def find_undetermined(areas: Sequence[Area], candidates: Sequence[Candidate]) -> list[str]:
-    """The fields of the first contract that other values would fit: no picture that was asked shows them."""
+    """The fields of the first contract that could have other values: no picture shows them."""
     chosen = candidates[0]
     placements = [chosen.rule.place(area.picture) for area in areas]
     unseen = []
@@ -185,6 +185,6 @@ def find_undetermined(areas: Sequence[Area], candidates: Sequence[Candidate]) ->
     names, own = [field.name for field in fields(ImageScaling)], chosen.rule.scaling
     for other in (each.rule.scaling for each in candidates):
         differing = [name for name in names if own and other and getattr(own, name) != getattr(other, name)]
-        if len(differing) == 1:  # more are another way to say the same
+        if len(differing) == 1:  # more differences are another way to express the same
             unseen.append(f"scaling.{differing[0]}")
     return list(dict.fromkeys(unseen))

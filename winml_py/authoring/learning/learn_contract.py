@@ -1,4 +1,4 @@
-"""An image contract from the code that a model was trained with: asked with pictures, solved, and proven."""
+"""Learning an image contract from a model's training code: call it with pictures, solve, and prove the result."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ _RANGES = {
     LearningModelPixelRange.ZERO_TO_ONE: (1 / 255, 0.0),
     LearningModelPixelRange.MINUS_ONE_TO_ONE: (1 / 127.5, -1.0),
 }
-"""Factor and summand of the ranges that need no mean and no std."""
+"""The factors and summands of the ranges that need no mean and no std."""
 
 
 @dataclass(frozen=True)
 class LearnedContract:
-    """What `learn_contract` has found out, and how far it is from the function.
+    """The result of `learn_contract`, and its differences from the function.
 
     Attributes:
-        contract: what the function does. Mean and std are stated where it is none of the three ranges, for 0 to 1.
+        contract: the function's contract. Mean and std are given, for 0 to 1, if it has none of the three ranges.
         function: its full name.
-        pictures: what it was given: "pillow", "path", "rgb", "bgr" or "gray".
+        pictures: its argument: "pillow", "path", "rgb", "bgr" or "gray".
         calls: how often it was called.
-        proven_on: the number of fresh pictures that it was compared on.
-        mean_difference: gray levels between the function's tensor and the one that a bind makes, over all pictures.
-        largest_difference: the same, of the number that is farthest.
-        evidence: chosen numbers of what the function gave, which `write_contract` writes into the model, too.
-        undetermined: fields of the contract that other values would fit: no picture that was asked shows them.
-        notes: what else a program should know, as that the function scales in floating point.
+        proven_on: the number of fresh pictures in the comparison.
+        mean_difference: gray levels between the function's tensor and that of a bind, over all pictures.
+        largest_difference: the same, for a single number.
+        evidence: selected numbers of the function's tensors, which `write_contract` also writes into the model.
+        undetermined: fields of the contract that could have other values: no picture shows them.
+        notes: other facts for a program, for example that the function scales in floating point.
     """
 
     contract: ImageContract
@@ -71,28 +71,28 @@ def learn_contract(
     inputs: Iterable[str] = (),
     seed: int = 0,
 ) -> LearnedContract:
-    """Finds the contract that a function keeps to, which turns a picture into a model's tensor.
+    """Finds the contract of a function that turns a picture into a model's tensor.
 
-    The function is called up to 400 times, with pictures that are made for it: of one colour (order, range, mean, std),
-    ramps that carry coordinates (scaling, cropping, padding), texture (the kernel), and of the sizes in which two rules
-    differ that are left. Then the contract is compared with it on 50 fresh pictures, and on some 50 that decide: below,
-    at and above each limit, up to 4032x3024 and 9000x700 pixels, dark, bright and flat. What a contract cannot say is
-    refused, with the reason. The function runs here, with all that it may do.
+    The function is called up to 400 times, with generated pictures: single colours (order, range, mean, std), ramps
+    that carry coordinates (scaling, cropping, padding), texture (the kernel), and sizes in which two remaining rules
+    differ. Then the contract is compared with it on 50 fresh pictures, and on about 50 decisive ones: below,
+    at and above each limit, up to 4032x3024 and 9000x700 pixels, dark, bright and flat. What a contract cannot express
+    is refused, with the reason. The function runs in this process, without restrictions.
 
     Args:
-        function: takes a picture, as its argument or as `image=` or `images=`. It gives an array, or something with
-            `numpy()` or DLPack, of two to five dimensions; also in a dict, tuple or list. It is copied at once.
-        pictures: what it takes: "pillow" for images of Pillow's, "path" for the path of a file, "rgb", "bgr" or "gray"
-            for an array of uint8. None tries images of Pillow's, then paths. The order of an array has to be said: it
-            cannot be seen in what comes out.
-        model: a model, or its path: what the function gives must fit its input.
+        function: takes a picture, as its argument or as `image=` or `images=`. It returns an array, or something with
+            `numpy()` or DLPack, of two to five dimensions, alone or in a dict, tuple or list. It is copied at once.
+        pictures: its argument: "pillow" for Pillow images, "path" for the path of a file, "rgb", "bgr" or "gray" for an
+            array of uint8. None tries Pillow images, then paths. The channel order of an array must be stated: the
+            result does not show it.
+        model: a model, or its path: the function's tensor must fit its input.
         inputs: the model's inputs that are pictures; by default those whose shape fits.
-        seed: of the pictures.
+        seed: the seed of the pictures.
 
     Raises:
-        InvalidArgumentError: the function raises, gives no tensor of a picture, or one that does not fit the model.
-        NotSupportedError: no contract says what it does: the message says why, which contract is closest, and how far
-            it is.
+        InvalidArgumentError: the function raises, returns no tensor of a picture, or one that does not fit the model.
+        NotSupportedError: no contract matches the function: the message states the reason, the closest contract, and
+            its difference.
 
     Example:
         >>> import numpy as np
@@ -118,8 +118,8 @@ def learn_contract(
     if not rules:
         _require_same(asked, first, asked(probe))
         raise NotSupportedError(
-            f"{asked.name} places pictures by a rule that was not found: {_describe(areas)}.",
-            hint="Scale and crop in the program, and learn what is left; or bind the function's tensor.",
+            f"{asked.name} places pictures by an unknown rule: {_describe(areas)}.",
+            hint="Scale and crop in the program, and learn the rest; or bind the function's tensor.",
         )
     candidates = choose(asked, colours, rules, numbers, seed + 1)
     candidate = candidates[0]
@@ -127,17 +127,17 @@ def learn_contract(
     evidence = ContractEvidence.take(
         lambda pixels: asked(pixels).numbers, asked.name, candidate.contract, seed, asked.pictures, LARGEST
     )
-    _require_same(asked, first, asked(probe))  # also after all that it has seen
+    _require_same(asked, first, asked(probe))  # even after all the other pictures
     notes = list(find_quirks(asked, seed + 3))
     if proof.tiny_differ is not None:
         height, width = proof.tiny_differ
-        notes.append(f"it places tiny pictures otherwise: {width}x{height}, say")
+        notes.append(f"it places tiny pictures differently, for example {width}x{height}")
     reason = "" if proof.is_close else explain(asked, candidate, numbers, proof)
     if not proof.holds:
         raise NotSupportedError(
-            f"No contract was found that does what {asked.name} does{f': {reason}' if reason else ''}. Closest is "
+            f"No contract matches {asked.name}{f': {reason}' if reason else ''}. The closest is "
             f"{candidate.contract.describe()}: {proof.mean:.2f} gray levels away on average, {proof.most:.0f} at most.",
-            hint="Bind the tensor that the function makes.",
+            hint="Bind the function's tensor.",
         )
     return LearnedContract(
         candidate.contract,
@@ -156,9 +156,8 @@ def learn_contract(
 def _require_same(asked: AskedFunction, first: Answer, again: Answer) -> None:
     if first.numbers.shape != again.numbers.shape or not np.array_equal(first.numbers, again.numbers):
         raise NotSupportedError(
-            f"{asked.name} gives other numbers when it is asked again with the same picture: it has a random part, or "
-            "keeps a state.",
-            hint="Learn the function of the evaluation, not of the training.",
+            f"{asked.name} returns other numbers when called again with the same picture: it is random, or has state.",
+            hint="Learn the function for evaluation, not for training.",
         )
 
 
@@ -169,11 +168,11 @@ def _fit_model(
     colours: ImageContract,
     areas: Sequence[Area],
 ) -> ImageContract:
-    """The colours in the layout that the model takes: programs transpose what such functions give.
+    """The colours in the layout that the model takes, because programs transpose such tensors.
 
     Raises:
-        InvalidArgumentError: no input takes such tensors, or one takes other sizes: a bind would make other tensors
-            than the function.
+        InvalidArgumentError: no input takes such tensors, or the input takes other sizes, so that a bind would make
+            other tensors than the function.
     """
     model = source if isinstance(source, LearningModel) else LearningModel.load(source)
     tensor = tensor_of(areas)
@@ -188,7 +187,7 @@ def _fit_model(
         if any(wanted not in (-1, given) for wanted, given in zip(sides, tensor, strict=True)):
             given = "x".join(str(side or "any") for side in tensor)
             raise InvalidArgumentError(
-                f"{asked.name} gives tensors of {given} (height x width), and {feature.name} takes "
+                f"{asked.name} returns tensors of {given} (height x width), but {feature.name} takes "
                 f"{sides[0]}x{sides[1]}.",
                 hint="Learn the function with the settings that this model was trained with.",
             )
@@ -201,7 +200,7 @@ def _sides_of(feature: ShapedDescriptor, contract: ImageContract) -> tuple[int, 
 
 
 def _describe(areas: Sequence[Area]) -> str:
-    """Some pictures, and what becomes of them."""
+    """Some pictures, and their sizes in the tensor."""
     return "; ".join(
         f"{area.picture[1]}x{area.picture[0]} becomes {area.target.width}x{area.target.height} in a tensor of "
         f"{area.tensor[1]}x{area.tensor[0]}"
@@ -213,7 +212,7 @@ def _describe(areas: Sequence[Area]) -> str:
 
 
 def _colours(answer: Answer, numbers: Numbers, areas: Sequence[Area]) -> ImageContract:
-    """What a contract says of colours: order, range, mean, std and padding; and the size."""
+    """A contract's order, range, mean, std, padding and size."""
     order = BitmapPixelFormat.GRAY8
     if numbers.order:
         order = BitmapPixelFormat.RGB8 if numbers.order == (0, 1, 2) else BitmapPixelFormat.BGR8
@@ -225,7 +224,7 @@ def _colours(answer: Answer, numbers: Numbers, areas: Sequence[Area]) -> ImageCo
 
 
 def _range_of(numbers: Numbers) -> tuple[LearningModelPixelRange, tuple[float, ...], tuple[float, ...]]:
-    """Range, mean and std: they cannot be told apart, so this is the one form that is written."""
+    """Range, mean and std: the numbers allow several forms, and this is the canonical one."""
     for pixel_range, (factor, summand) in _RANGES.items():
         if np.allclose(numbers.factors, factor, rtol=1e-5) and np.allclose(numbers.summands, summand, atol=2e-6):
             return pixel_range, (), ()
@@ -235,7 +234,7 @@ def _range_of(numbers: Numbers) -> tuple[LearningModelPixelRange, tuple[float, .
 
 
 def _shorten(value: float) -> float:
-    """The shortest decimal number that float32 does not tell from the value: it is what somebody wrote."""
+    """The shortest decimal number with the same float32: the one that a person wrote."""
     for digits in range(1, 9):
         short = float(f"{value:.{digits}g}")
         if abs(short - value) <= 2e-7 * max(abs(value), 0.1):
@@ -244,14 +243,15 @@ def _shorten(value: float) -> float:
 
 
 def _pad(numbers: Numbers, areas: Sequence[Area]) -> tuple[int, int, int]:
-    """Red, green and blue of the padding. A number between two levels is rounded: half a level away at most."""
+    """The padding's RGB. A number between two levels is rounded, by at most half a level."""
     padding = next((area.padding for area in areas if area.padding is not None), None)
     if padding is None:
         return 0, 0, 0
     levels = np.rint((padding - numbers.summands) / numbers.factors)
     if levels.min() < 0 or levels.max() > 255:
         raise NotSupportedError(
-            f"The padding is {padding.tolist()}, which no colour becomes.", hint="A contract pads with a colour."
+            f"The padding is {padding.tolist()}, which is not the tensor of any colour.",
+            hint="A contract pads with a colour.",
         )
     if not numbers.order:
         return int(levels[0]), int(levels[0]), int(levels[0])
@@ -259,25 +259,25 @@ def _pad(numbers: Numbers, areas: Sequence[Area]) -> tuple[int, int, int]:
     return red, green, blue
 
 
-# What a function does with the files that people have: turned by EXIF, gray, partly transparent.
+# The function's treatment of ordinary files: turned by EXIF, gray, partly transparent.
 #
-# A bind turns a picture as its EXIF data say, takes gray for three equal colours, and never looks at transparency. No
-# contract changes that, so where the function does something else, a note says so.
+# A bind applies EXIF orientation, takes gray for three equal colours, and ignores transparency. No contract changes
+# that, so if the function differs, a note says so.
 
 
 _TURNED_SIZE = (90, 120)
-"""Height and width: not square, so that a picture that lies on its side shows."""
+"""Height and width: not square, so that a picture turned on its side shows."""
 
 _CLOSE = 0.1
-"""The share of what two different pictures are apart: below it, two answers are of the same picture."""
+"""The share of the difference between two different pictures: two tensors closer than this are of one picture."""
 
 
 def find_quirks(asked: AskedFunction, seed: int) -> Iterator[str]:
-    """Where the function treats files otherwise than a bind, in words.
+    """Where the function treats files differently from a bind, as sentences.
 
     Args:
         asked: the function; one that takes arrays sees no files.
-        seed: of the pictures.
+        seed: the seed of the pictures.
     """
     if asked.pictures not in ("pillow", "path"):
         return
@@ -286,10 +286,10 @@ def find_quirks(asked: AskedFunction, seed: int) -> Iterator[str]:
     upright = _ask(asked, plain)
     turned = _ask(asked, plain.transpose(Image.Transpose.ROTATE_270))
     if _nearest(_ask(asked, _with_orientation(plain)), turned, upright) == 1:
-        yield "it leaves pictures on their side that EXIF data turn, and a bind turns them"
+        yield "it ignores EXIF orientation, but a bind applies it"
     gray = plain.convert("L")
     if not _is_same(_ask(asked, gray), _ask(asked, gray.convert("RGB")), upright):
-        yield "it raises for gray pictures, or makes other numbers of them than of three equal colours, as a bind does"
+        yield "it raises for gray pictures, or treats them unlike three equal colours, as a bind does"
     alpha = Image.fromarray(texture(_TURNED_SIZE, np.random.default_rng(seed + 1), 0, 255)[..., 0])
     see_through = plain.copy()
     see_through.putalpha(alpha)
@@ -300,12 +300,12 @@ def find_quirks(asked: AskedFunction, seed: int) -> Iterator[str]:
         nearest = None if given is None else _nearest(given, *laid, upright)
         words = "refuses pictures with transparency" if given is None else "does something with transparency"
         if nearest in (0, 1):
-            words = f"lays transparent pictures {ways[nearest][0]}"
-        yield f"it {words}, and a bind takes their colours as they are"
+            words = f"composites transparent pictures {ways[nearest][0]}"
+        yield f"it {words}, but a bind uses their colours unchanged"
 
 
 def _with_orientation(image: Image.Image) -> Image.Image:
-    """The picture as a camera writes it that was held upright: a file whose EXIF data turn it clockwise."""
+    """The picture as a camera held upright writes it: a file whose EXIF data turn it clockwise."""
     exif = Image.Exif()
     exif[ExifTags.Base.Orientation] = 6
     file = io.BytesIO()
@@ -314,7 +314,7 @@ def _with_orientation(image: Image.Image) -> Image.Image:
 
 
 def _ask(asked: AskedFunction, image: Image.Image) -> Array | None:
-    """The tensor of an image; None where the function raises."""
+    """The tensor of an image; None if the function raises."""
     answer = asked.ask_image(image)
     return None if answer is None else answer.numbers
 
@@ -326,14 +326,14 @@ def _apart(one: Array | None, other: Array | None) -> float:
 
 
 def _is_same(one: Array | None, other: Array | None, different: Array | None) -> bool:
-    """Whether two answers are of one picture, for an answer that is of another one."""
+    """Whether two tensors are of one picture, judged by the distance of a different picture's tensor."""
     scale = _apart(other, different)
-    if np.isinf(scale):  # of another size: how far apart the numbers of one picture are tells as much
+    if np.isinf(scale):  # another size: the spread of one picture's numbers serves as well
         scale = 0.0 if other is None else float(np.abs(other - other.mean()).mean())
     return _apart(one, other) <= _CLOSE * scale
 
 
 def _nearest(given: Array | None, *others: Array | None) -> int | None:
-    """Which of several answers is closest; None where none has its size."""
+    """The closest of several tensors; None if none has its size."""
     distances = [_apart(given, other) for other in others]
     return None if np.isinf(min(distances)) else int(np.argmin(distances))

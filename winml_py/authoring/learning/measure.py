@@ -1,4 +1,4 @@
-"""What probes show of a function: its numbers, and for a size of picture where the picture goes in the tensor."""
+"""Measuring a function with probe pictures: its numbers, and where it places a picture in the tensor."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from ..asked import AskedFunction
 from .probe_images import COLOURS, GRAYS, SIZES, Numbers, plain, ramp
 
 EXACT = 0.02
-"""Gray levels: how far numbers of one colour may be from a straight line. Functions compute in float32."""
+"""Gray levels: the largest deviation of a colour's numbers from a straight line. Functions compute in float32."""
 
 FEWEST = 20
-"""Levels of a ramp that must be seen for a scale: of a long picture's middle too few are. A turned one shows none."""
+"""The least levels of a ramp that determine a scale: a long picture's middle has too few, and a turned one none."""
 
 
 class Area(NamedTuple):
-    """For a size of picture: where it goes, and at which scale.
+    """For a picture size: its place and its scale.
 
     Attributes:
         picture: height and width of the picture.
         tensor: height and width of the tensor.
-        target: the rectangle of the tensor that the picture is in; the rest is padding.
-        scaled: height and width that the whole picture would have at this scale; NaN where too little is seen.
+        target: the rectangle of the tensor with the picture; the rest is padding.
+        scaled: height and width of the whole picture at this scale; NaN if too little is visible.
         offset: where the tensor's rectangle begins in that, down and across.
-        padding: numbers of the padding, one a channel; None where there is none.
+        padding: numbers of the padding, one per channel; None if there is none.
     """
 
     picture: Size
@@ -44,15 +44,15 @@ def measure_numbers(function: AskedFunction) -> Numbers:
     """How the levels of a colour become numbers, from pictures of one colour.
 
     Raises:
-        NotSupportedError: not by a factor and a summand a channel.
+        NotSupportedError: not by one factor and summand per channel.
     """
     size = SIZES[0]
     middle = _find_middle(function, size)
     if middle is None:
         raise NotSupportedError(
-            f"{function.name} gives pictures of one colour the same numbers, whatever the colour: it subtracts "
-            "something of the picture itself, such as its own mean, or equalises it.",
-            hint="A contract's numbers depend on the pixel alone. Bind a tensor, which the function makes.",
+            f"{function.name} gives all pictures of one colour the same numbers, in any colour: it subtracts "
+            "a value of the picture itself, such as its mean, or equalises it.",
+            hint="A contract's numbers depend on the pixel only. Bind the function's tensor.",
         )
     grays = np.array([_colour_of(function, size, (level,) * 3, middle) for level in GRAYS])
     black, white = grays[0], grays[1]
@@ -64,7 +64,7 @@ def measure_numbers(function: AskedFunction) -> Numbers:
     if np.abs(off).max() > EXACT + _rounding_of(grays):
         raise NotSupportedError(
             f"{function.name} {_curve(levels / 255, (grays - black) / span)}.",
-            hint="A contract's numbers are level * factor + summand. Bind a tensor, which the function makes.",
+            hint="A contract's numbers are level * factor + summand. Bind the function's tensor.",
         )
     factors, summands = span / 255, black
     _require_same_everywhere(function, size, middle, factors, summands)
@@ -75,7 +75,7 @@ def measure_numbers(function: AskedFunction) -> Numbers:
     weights = mix.T
     if np.abs(np.array(COLOURS) @ mix - as_levels).max() > 1.01:
         raise NotSupportedError(
-            f"{function.name} mixes the colours in a way that is no sum of red, green and blue: JPEG, or a curve.",
+            f"{function.name} mixes the colours other than as a sum of red, green and blue: JPEG, or a curve.",
             hint="A contract takes red, green and blue as they are, or gray. Convert the picture first.",
         )
     if len(weights) == 3 and np.abs(weights - np.round(weights)).max() < 0.004:
@@ -96,7 +96,7 @@ Middle = tuple[slice, slice, slice]
 
 
 def _find_middle(function: AskedFunction, size: Size) -> Middle | None:
-    """Where the middle of the picture is in the tensor, away from padding; None where no number shows the colour."""
+    """The middle of the picture in the tensor, away from padding; None if no number shows the colour."""
     answers = [function(plain(size, (level,) * 3)).numbers for level in (0, 255, 128)]
     if len({answer.shape for answer in answers}) > 1:
         raise NotSupportedError(f"{function.name} gives pictures of other colours tensors of other shapes.")
@@ -115,7 +115,7 @@ def _find_middle(function: AskedFunction, size: Size) -> Middle | None:
 def _require_same_everywhere(
     function: AskedFunction, size: Size, where: Middle, factors: Array, summands: Array
 ) -> None:
-    """Refuses a function that gives a level another number where the picture has other levels, too."""
+    """Refuses a function that gives a level another number if the picture also has other levels."""
     pixels = plain(size, (100, 100, 100))
     pixels[:, size[1] // 2 :] = 150
     numbers = function(pixels).numbers
@@ -125,35 +125,35 @@ def _require_same_everywhere(
         raise NotSupportedError(
             f"{function.name} gives a level other numbers in another picture: levels 100 and 150, side by side, become "
             f"{middle.min():.0f} and {middle.max():.0f}. It corrects the contrast of each picture, or equalises it.",
-            hint="A contract's numbers depend on the pixel alone. Bind a tensor, which the function makes.",
+            hint="A contract's numbers depend on the pixel only. Bind the function's tensor.",
         )
 
 
 def _colour_of(function: AskedFunction, size: Size, colour: tuple[int, int, int], where: Middle) -> Array:
-    """The numbers of a colour, one a channel."""
+    """The numbers of a colour, one per channel."""
     found: Array = np.median(function(plain(size, colour)).numbers[where], axis=(1, 2))
     return found
 
 
 def _rounding_of(numbers: Array) -> float:
-    """Half a level where the numbers are whole: they are rounded."""
+    """Half a level if the numbers are whole, because they are rounded."""
     is_whole = np.abs(np.ptp(numbers, axis=0)).max() > 2 and not np.any(numbers % 1)
     return 0.51 if is_whole else 0.0
 
 
 def _curve(levels: Array, numbers: Array) -> str:
-    """What a curve is, in words."""
+    """A description of a curve."""
     first = numbers[:, 0]
     if np.ptp(first[levels > 0]) < 1e-4:
-        return "gives all grays but black the same numbers: it divides each picture by its own largest number"
+        return "gives all grays except black the same numbers: it divides each picture by its largest number"
     if len(np.unique(np.round(first, 6))) == 2:
-        return "makes two numbers of all levels: a threshold"
-    inside = (levels > 0.2) & (levels < 0.9) & (first > 0)  # dark levels are coarse where they are bytes again
+        return "gives only two numbers for all levels: a threshold"
+    inside = (levels > 0.2) & (levels < 0.9) & (first > 0)  # dark levels are coarse if they are rounded to bytes
     if inside.sum() > 2:
         gammas = np.log(first[inside]) / np.log(levels[inside])
         if np.ptp(gammas) < 0.08 * abs(gammas.mean()):
             return f"applies a gamma of {gammas.mean():.3g}"
-    return "gives levels numbers that do not lie on a straight line: a curve, or a correction of contrast"
+    return "gives levels numbers that are not on a straight line: a curve, or a contrast correction"
 
 
 def measure_area(function: AskedFunction, size: Size, numbers: Numbers) -> Area:
@@ -174,19 +174,19 @@ def measure_area(function: AskedFunction, size: Size, numbers: Numbers) -> Area:
     target = BitmapBounds(int(columns[0]), int(rows[0]), int(columns[-1] - columns[0] + 1), int(rows[-1] - rows[0] + 1))
     inside = (slice(target.y, target.y + target.height), slice(target.x, target.x + target.width))
     if not shows[inside].all():
-        raise NotSupportedError(f"{name} shows it in something that is no rectangle.")
+        raise NotSupportedError(f"{name} does not place it in a rectangle.")
     for level, answer in ((0, black), (255, white)):
         off = np.abs(numbers.levels(answer.numbers)[(slice(None), *inside)] - level)
         edge = min(off.shape[1:]) // 6
         if edge and off.max() > 1.01 >= off[:, edge:-edge, edge:-edge].max():
             raise NotSupportedError(
-                f"{name} mixes the edge of the picture with the padding: it pads first, and scales then.",
-                hint="A contract scales, and pads then. Bind the tensor that the function makes.",
+                f"{name} mixes the edge of the picture with the padding: it pads before it scales.",
+                hint="A contract scales before it pads. Bind the function's tensor.",
             )
         if off.max() > 1.01:
             raise NotSupportedError(
                 f"{name} gives one colour different numbers in different places.",
-                hint="A contract's numbers depend on the pixel alone. Functions with a random part cannot be learned.",
+                hint="A contract's numbers depend on the pixel only. Random functions cannot be learned.",
             )
     outside = ~shows
     padding = None
@@ -206,7 +206,7 @@ def measure_area(function: AskedFunction, size: Size, numbers: Numbers) -> Area:
 
 def _fit(levels: Array, pixels: int, name: str) -> tuple[float, float]:
     """From the levels along a ramp: the scaled side of the whole picture, and where the rectangle begins in it."""
-    # The ends of a scaled picture are flatter than the rest, because there is nothing beyond.
+    # The ends of a scaled picture are flatter than the rest, because there is nothing beyond them.
     inner = np.flatnonzero((levels > 3) & (levels < 252))
     if inner.size < 6 or 1 < np.ptp(levels[inner]) < FEWEST:
         return np.nan, np.nan
@@ -215,7 +215,7 @@ def _fit(levels: Array, pixels: int, name: str) -> tuple[float, float]:
     coordinates = levels[inner] * (pixels - 1) / 255 + 0.5
     step, first = np.polyfit(inner + 0.5, coordinates, 1)
     if step <= 0:
-        raise NotSupportedError(f"{name} mirrors it, or turns it.", hint="Turn pictures before they are bound.")
+        raise NotSupportedError(f"{name} mirrors it, or turns it.", hint="Turn pictures before you bind them.")
     if np.abs(np.polyval((step, first), inner + 0.5) - coordinates).max() > max(3.0, 3 * step, 0.02 * pixels):
-        raise NotSupportedError(f"{name} bends it: coordinates are not scaled evenly.")
+        raise NotSupportedError(f"{name} distorts it: coordinates are not scaled evenly.")
     return pixels / step, first / step

@@ -1,4 +1,4 @@
-"""Pictures made for the purpose: colours, ramps that carry coordinates, texture, and scenes to prove a contract on."""
+"""Generated pictures: colours, ramps that carry coordinates, texture, and scenes to prove a contract on."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ SIZES: tuple[Size, ...] = (
     (33, 47), (1500, 2100), (224, 224), (256, 257), (300, 9000), (3024, 4032),
 )  # fmt: skip
 """Height and width: landscape, portrait, square, tiny, long, odd, large. Rules for sizes differ in at least one of
-them. The last two are above the limits that functions have, of the longer side and of the shorter one."""
+them. The last two exceed the limits of typical functions, for the longer side and for the shorter one."""
 
 LONGEST = 3000
-"""Pixels of the longest side of most pictures that a contract is proven on."""
+"""The longest side, in pixels, of most pictures that a contract is proven on."""
 
 LARGEST: tuple[Size, ...] = ((3024, 4032), (4032, 3024), (700, 9000), (9000, 700))
 """Height and width of the largest pictures that a contract is proven on: a camera's, and long ones."""
 
 LARGE = 2_000_000
-"""Pixels: a larger picture repeats its texture, which takes long to make."""
+"""Pixels: a larger picture repeats its texture, which is slow to generate."""
 
 GRAYS = (0, 255, 128, 5, 31, 64, 100, 200, 254)
-"""Some functions take a picture without a level above 1 for one whose numbers are from 0 to 1: none of these is."""
+"""Some functions take a picture without a level above 1 for one with numbers from 0 to 1: none of these is."""
 COLOURS = ((255, 0, 0), (0, 255, 0), (0, 0, 255), (10, 200, 90), (230, 40, 120))
 
 
 def plain(size: Size, colour: tuple[int, int, int]) -> Pixels:
-    """A picture of one colour: height x width x red, green, blue."""
+    """A picture of one colour: height x width x RGB."""
     return np.full((*size, 3), colour, np.uint8)
 
 
@@ -45,8 +45,8 @@ def ramp(size: Size, axis: int) -> Pixels:
 
 
 def texture(size: Size, rng: np.random.Generator, low: int = 48, high: int = 208) -> Pixels:
-    """Noise of several scales, whose kernel shows in what becomes of it. Its levels stay off both ends, where a kernel
-    that overshoots would be cut off.
+    """Noise of several scales, which shows the kernel. Its levels avoid both ends, where a kernel that overshoots would
+    be cut off.
     """
     height, width = size
     if height * width > LARGE:
@@ -60,7 +60,7 @@ def texture(size: Size, rng: np.random.Generator, low: int = 48, high: int = 208
 
 
 def scene(size: Size, rng: np.random.Generator) -> Pixels:
-    """A drawn scene in all levels: a sky, bodies with sharp edges, fine lines, grain as of a camera."""
+    """A drawn scene in all levels: a sky, bodies with sharp edges, fine lines, camera grain."""
     from PIL import Image, ImageDraw
 
     height, width = size
@@ -84,16 +84,16 @@ def scene(size: Size, rng: np.random.Generator) -> Pixels:
 
 
 def fresh(count: int, seed: int, scaled: int) -> Iterator[Pixels]:
-    """Pictures to prove a contract on: textures and scenes in turns, of sizes that no probe had.
+    """Pictures to prove a contract on: alternating textures and scenes, of sizes that no probe had.
 
     Args:
         count: how many.
-        seed: of sizes and pictures.
+        seed: the seed of sizes and pictures.
         scaled: pixels of the longer side that pictures are scaled to: some are larger, and shrink.
     """
     rng = np.random.default_rng(seed)
     for index in range(count):
-        # Most pictures are hundreds of pixels large; every seventh is tiny, every fifth is long, every eighth shrinks.
+        # Most pictures have hundreds of pixels; every seventh is tiny, every fifth is long, every eighth shrinks.
         longest = int(rng.integers(12, 60)) if index % 7 == 3 else int(rng.integers(120, 900))
         if index % 8 == 4:
             longest = min(LONGEST, int(scaled * rng.uniform(1.1, 2.5)))
@@ -103,12 +103,12 @@ def fresh(count: int, seed: int, scaled: int) -> Iterator[Pixels]:
 
 
 def deciding(sides: Iterable[int], named: Iterable[int], seed: int) -> Iterator[Pixels]:
-    """Pictures on which functions do something else that have a limit, or look at what is in a picture.
+    """Pictures that reveal a function with a limit, or one that depends on a picture's content.
 
     Args:
-        sides: those that rules name: pictures are below, at and above each, with their longer and their shorter side.
-        named: those of the rule that is proven: `int(side * scale)` cuts off a pixel at some sizes.
-        seed: of the pictures.
+        sides: the rules' sides: pictures are below, at and above each, with their longer and their shorter side.
+        named: the sides of the rule to prove: `int(side * scale)` loses a pixel at some sizes.
+        seed: the seed of the pictures.
     """
     rng = np.random.default_rng(seed)
     for size in ((300, 400), (1250, 1000)):
@@ -151,8 +151,8 @@ class Numbers(NamedTuple):
     """How levels become numbers: number = level * factor + summand, for each channel.
 
     Attributes:
-        order: which of red, green and blue each channel is; empty where the channel is a gray.
-        weights: of red, green and blue in the gray; empty where it is none.
+        order: which of red, green and blue each channel is; empty if the channel is a gray.
+        weights: of red, green and blue in the gray; empty if there is no gray.
         factors: one for each channel.
         summands: one for each channel.
     """
@@ -164,10 +164,10 @@ class Numbers(NamedTuple):
 
     @property
     def is_luma(self) -> bool:
-        """Whether gray is mixed as Pillow and OpenCV mix it."""
+        """Whether gray is mixed as in Pillow and OpenCV."""
         return bool(self.weights) and abs(self.weights[0] - LUMA_WEIGHTS[0]) < abs(self.weights[0] - GRAY_WEIGHTS[0])
 
     def levels(self, numbers: Array) -> Array:
-        """Back from numbers to levels, channels x height x width."""
+        """The levels of numbers, channels x height x width."""
         levels: Array = (numbers - self.summands[:, None, None]) / self.factors[:, None, None]
         return levels

@@ -1,4 +1,4 @@
-"""The proof of a learned contract: fresh pictures; and where it fails, what the function does that no contract says."""
+"""Proving a learned contract on fresh pictures; and if it fails, explaining how the function differs."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ from .probe_images import Numbers, deciding, fresh
 from .rules import Rule
 
 PICTURES = 50
-"""So many pictures of random sizes prove a contract, beside those that decide whether there is a limit."""
+"""How many pictures of random sizes prove a contract, besides those that decide whether there is a limit."""
 
 SIDES = 4
-"""So many sides that rules name are tried as limits."""
+"""How many sides of the rules are tried as limits."""
 
 CLOSE_MEAN, CLOSE_MOST = 0.15, 2.0
-"""Gray levels: the way that pictures are scaled is the same."""
+"""Gray levels: below this, pictures are scaled in the same way."""
 
 MEAN, MOST = 0.3, 3.0
-"""Gray levels: as far as another way of rounding leads. What is farther is another function."""
+"""Gray levels: the largest effect of another way of rounding. A larger difference means another function."""
 
 
 TINY = 64
-"""Pixels: text detectors place smaller pictures by a rule of their own, and hardly anybody has any."""
+"""Pixels: text detectors place smaller pictures by a special rule, and such pictures are rare."""
 
 MIDDLES = (112, 128, 224, 232, 248, 256, 320, 384, 400, 448, 480, 512, 518, 600, 640, 768, 800, 1024)
-"""Pixels: the sizes that functions scale to first, where they scale twice."""
+"""Pixels: the sizes that functions first scale to, if they scale twice."""
 
 
 class Proof(NamedTuple):
-    """How far the contract is from the function, on pictures that it was not learned from; in gray levels.
+    """The differences of a contract from the function, on pictures that it was not learned from; in gray levels.
 
     Attributes:
         pictures: how many.
         mean: over all numbers of all pictures, each picture counting the same.
         most: of all numbers.
-        worst: the picture where it is farthest, and what the function gave for it.
-        sizes_differ: a size of picture whose tensor has another size; None where there is none.
-        tiny_differ: the same among pictures whose longer side is below `TINY`: they are counted nowhere else.
+        worst: the picture with the largest difference, and the function's tensor for it.
+        sizes_differ: a picture size whose tensor has another size; None if there is none.
+        tiny_differ: the same among pictures whose longer side is below `TINY`, which count nowhere else.
     """
 
     pictures: int
@@ -59,7 +59,7 @@ class Proof(NamedTuple):
 
     @property
     def is_close(self) -> bool:
-        """Whether the function is the contract, to a rounding here and there."""
+        """Whether the function matches the contract, apart from rounding."""
         return self.sizes_differ is None and self.mean <= CLOSE_MEAN and self.most <= CLOSE_MOST
 
     @property
@@ -74,9 +74,9 @@ def prove(asked: AskedFunction, candidate: Candidate, rivals: Iterable[Rule], nu
     Args:
         asked: the function.
         candidate: the contract.
-        rivals: the rules that the ramps left: a side that one of them names may be the function's.
+        rivals: the rules that also fit the ramps: a side that one of them names may be the function's.
         numbers: how levels become numbers.
-        seed: of the pictures.
+        seed: the seed of the pictures.
     """
     means, most, farthest, count = [], -1.0, -1.0, 0
     differing: dict[bool, Size] = {}
@@ -85,7 +85,7 @@ def prove(asked: AskedFunction, candidate: Candidate, rivals: Iterable[Rule], nu
     scaled = max(*candidate.rule.place((300, 400)).scaled, *candidate.rule.sides)
     for pixels in itertools.chain(fresh(PICTURES, seed, scaled), deciding(sides, candidate.rule.sides, seed + 1)):
         if count >= PICTURES and (most > MOST or False in differing):
-            break  # it is refused, and the large pictures take the longest
+            break  # it is refused, and the large pictures take longest
         answer, count = asked(pixels), count + 1
         differences = candidate.differences(pixels, answer, numbers)
         if differences is None:
@@ -94,7 +94,7 @@ def prove(asked: AskedFunction, candidate: Candidate, rivals: Iterable[Rule], nu
             continue
         means.append(float(differences.mean()))
         most = max(most, float(differences.max()))
-        # Of pictures that are too far away one of some 300x400 is explained: tiny ones show little, and large ones
+        # Of the pictures that differ too much, explains one of about 300x400: tiny ones show little, and large ones
         # take long.
         rank = min(float(differences.max()), MOST + 1) - 0.01 * abs(float(np.log(pixels.size / 360_000)))
         if rank > farthest:
@@ -106,7 +106,7 @@ def prove(asked: AskedFunction, candidate: Candidate, rivals: Iterable[Rule], nu
 
 
 def _apart(rules: Iterable[Rule]) -> list[int]:
-    """The sides that rules name, without those that are all but the same."""
+    """The sides of the rules, without nearly equal ones."""
     kept: list[int] = []
     for side in (side for rule in rules for side in sorted(rule.sides)):
         if len(kept) < SIDES and all(abs(side - other) > 0.02 * other for other in kept):
@@ -118,12 +118,12 @@ def _apart(rules: Iterable[Rule]) -> list[int]:
 
 
 def explain(asked: AskedFunction, candidate: Candidate, numbers: Numbers, proof: Proof) -> str:
-    """Why a contract is not the function, in words: what was tried, and explains what is left."""
+    """Why a contract does not match the function, in words: tries known causes, and names the one that fits."""
     if proof.sizes_differ is not None:
         height, width = proof.sizes_differ
         return (
-            f"it gives the tensor of a picture of {width}x{height} another size: by what is in the picture, or by a "
-            "rule for sizes that was not found"
+            f"it gives the tensor of a picture of {width}x{height} another size: by the picture's content, or by an "
+            "unknown rule for sizes"
         )
     pixels, answer = proof.worst
     placement = candidate.rule.place((pixels.shape[0], pixels.shape[1]))
@@ -145,19 +145,19 @@ def explain(asked: AskedFunction, candidate: Candidate, numbers: Numbers, proof:
     words = words or _name_other_size(candidate, pixels, answer, numbers, placement)
     if words:
         return words
-    # The same picture in the middle levels: a blur or another kernel is off in proportion there, and what looks at the
-    # levels of a picture is not off at all.
+    # Repeats the picture in the middle levels: a blur or another kernel then differs in proportion, and a function that
+    # depends on a picture's levels does not differ at all.
     low, spread = float(pixels.min()), 160 / max(1.0, float(np.ptp(pixels)))
     middle = (48 + (pixels - low) * spread).astype(np.uint8)
     differences = candidate.differences(middle, asked(middle), numbers)
     size = (pixels.shape[0], pixels.shape[1])
     if differences is not None and differences.max() <= 0.5 * min(1.0, spread) * np.abs(own - wanted).max():
-        return f"it treats pictures of {size[1]}x{size[0]} by what is in them: it changes dark ones, say, or flat ones"
-    return f"it makes other pixels of a picture of {size[1]}x{size[0]}, in a way that is not known here"
+        return f"it treats pictures of {size[1]}x{size[0]} by their content: for example, it changes dark or flat ones"
+    return f"it makes other pixels from a picture of {size[1]}x{size[0]}, in an unknown way"
 
 
 def _name_padding(answer: Answer, numbers: Numbers, placement: Placement, differences: Array) -> str:
-    """Whether all that is wrong is the padding, whose number lies between those of two levels."""
+    """Whether only the padding differs, with a number between those of two levels."""
     if not placement.has_padding or np.abs(differences).max() > CLOSE_MOST:
         return ""
     levels = numbers.levels(answer.numbers)
@@ -167,13 +167,13 @@ def _name_padding(answer: Answer, numbers: Numbers, placement: Placement, differ
     if level.size == 0 or np.ptp(level) > 0.01 or abs(level[0] - np.rint(level[0])) < 0.05:
         return ""
     number = answer.numbers[is_padding][0]
-    return f"it pads with the number {number:.3g}, which is the level {level[0]:.4g}; a contract pads with whole levels"
+    return f"it pads with the number {number:.3g}, the level {level[0]:.4g}, but a contract pads with whole levels"
 
 
 def _name_other_size(
     candidate: Candidate, pixels: Pixels, answer: Answer, numbers: Numbers, placement: Placement
 ) -> str:
-    """Whether the picture was scaled to a pixel more or less than the rule says: `int(width * scale)` does that."""
+    """Whether the picture was scaled to a pixel more or less than the rule says, as with `int(width * scale)`."""
     scaling, (height, width) = candidate.rule.scaling, placement.scaled
     if scaling is None or not numbers.order:
         return ""
@@ -188,9 +188,9 @@ def _name_other_size(
         inside = given[:, max(0, -top) :, max(0, -left) :][:, : made.shape[1], : made.shape[2]]
         if made.shape == inside.shape and np.abs(made.astype(np.float64) - inside).mean() < 0.3:
             return (
-                f"it scales a picture of {pixels.shape[1]}x{pixels.shape[0]} to {wide}x{high}, and by the rule of the "
-                f"others it would be {width}x{height}"
-                + "; int(side * scale) does that, where the product is just below"
+                f"it scales a picture of {pixels.shape[1]}x{pixels.shape[0]} to {wide}x{high}, but by the others' rule "
+                f"it would be {width}x{height}"
+                + "; int(side * scale) does that if the product is just below"
                 * (max(down, across) == 0)
             )
     return ""
@@ -227,7 +227,7 @@ def _ways(placement: Placement, known: ImageKernel) -> Iterator[tuple[str, Calla
 
     for kernel in (kernel for kernel in KERNELS if KERNELS[kernel].fast):
         yield (
-            "cykooz-resizer scales here, within a level or two of Pillow; with exact=True Pillow does",
+            "cykooz-resizer scales here, within a level or two of Pillow; exact=True uses Pillow",
             partial(resize, width=width, height=height, kernel=kernel, is_exact=True),
         )
     for kernel in (kernel for kernel in KERNELS if kernel is not known):
@@ -238,10 +238,10 @@ def _ways(placement: Placement, known: ImageKernel) -> Iterator[tuple[str, Calla
     for flag in ("INTER_NEAREST", "INTER_LANCZOS4", "INTER_LINEAR_EXACT"):
         yield f"it scales with OpenCV's {flag}, which no contract has", opencv(getattr(cv2, flag))
     for index, side in enumerate((height, width)):
-        words = "it scales by a factor, as OpenCV's fx and fy do, and a contract scales to a size"
+        words = "it scales by a factor, like OpenCV's fx and fy, but a contract scales to a size"
         yield words, partial(_scale_by_factor, index=index, side=side, height=height, width=width)
     for kernel in KERNELS:
-        words = f"it scales numbers of floating point ({kernel.name}), and rounds no levels"
+        words = f"it scales floating-point numbers ({kernel.name}) without rounding levels"
         yield words, _float_way(kernel, height, width)
     for kernel in (ImageKernel.ANTIALIASED_LINEAR, ImageKernel.ANTIALIASED_CUBIC, ImageKernel.LINEAR, ImageKernel.AREA):
         for side in MIDDLES:
@@ -250,15 +250,15 @@ def _ways(placement: Placement, known: ImageKernel) -> Iterator[tuple[str, Calla
 
 
 def _ways_to_gray(placement: Placement) -> Iterator[tuple[str, Callable[[Pixels], Array]]]:
-    """Ways to make a scaled gray of a picture with colours, which is mixed from what these give."""
+    """Ways to make a scaled gray from a picture with colours."""
     height, width = placement.scaled
     for kernel in KERNELS:
-        words = f"it scales the colours ({kernel.name}), and mixes them to gray then"
+        words = f"it scales the colours ({kernel.name}) before it mixes them to gray"
         yield words, partial(resize, width=width, height=height, kernel=kernel, is_exact=True)
 
 
 def _scale_by_factor(pixels: Pixels, index: int, side: int, height: int, width: int) -> Pixels:
-    """By the factor that makes one side so long; to the size, where the other side becomes another one."""
+    """Scales by the factor that makes one side this long; then to the size, if the other side differs."""
     import cv2
 
     factor, source = side / pixels.shape[index], np.ascontiguousarray(pixels)

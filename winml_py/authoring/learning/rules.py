@@ -1,4 +1,4 @@
-"""The rules of contracts that put pictures where a function put them, the plainest first."""
+"""The contract rules that place pictures where a function places them, plainest first."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ STRIDES = (1, 8, 14, 16, 28, 32, 64, 128)
 
 
 class Rule(NamedTuple):
-    """What of a contract decides where a picture goes.
+    """The part of a contract that decides where a picture goes.
 
     Attributes:
         mode: the crop mode.
-        scaling: the scaling, in place of the mode.
-        tensor: height and width of the tensor; None for a side that the picture decides.
+        scaling: the scaling, instead of the mode.
+        tensor: height and width of the tensor; None for a side that depends on the picture.
     """
 
     mode: ImageCropMode
@@ -33,7 +33,7 @@ class Rule(NamedTuple):
 
     @property
     def sides(self) -> set[int]:
-        """The sides that it names: where a picture is larger, something else may happen to it."""
+        """The sides that it names: larger pictures may be treated differently."""
         named = self.scaling and (getattr(self.scaling, f"{name}_side") for name in ("shortest", "longest"))
         fitted = self.scaling and (self.scaling.height, self.scaling.width)
         return {side for side in (*self.tensor, *(named or ()), *(fitted or ())) if side is not None}
@@ -51,13 +51,13 @@ def tensor_of(areas: Sequence[Area]) -> tuple[int | None, int | None]:
 
 
 def find_rules(areas: Sequence[Area]) -> list[Rule]:
-    """The rules that put all pictures where the function did, to the pixel where it shows, the plainest first.
+    """The rules that place all pictures where the function does, to the visible pixel, plainest first.
 
-    What a ramp cannot show (half a pixel of an offset, a pixel of a scaled size) texture decides afterwards.
+    Texture decides later what a ramp cannot show: half a pixel of an offset, a pixel of a scaled size.
     """
     tensor = tensor_of(areas)
     rules = dict.fromkeys(_candidates(areas, tensor))  # each once, in their order
-    # A limit as long as the longest picture is none that shows.
+    # A limit as long as the longest picture cannot show.
     shortest, longest = (max(pick(area.picture) for area in areas) for pick in (min, max))
     shown = [
         rule
@@ -75,7 +75,7 @@ def _agrees(rule: Rule, area: Area) -> bool:
         return False
     if placement.tensor != area.tensor or placement.target != area.target:
         return False
-    # Where each axis begins in the picture, how much of it is used, and where that is cut once it is scaled.
+    # Where each axis begins in the picture, how much of it is used, and where that is cut after scaling.
     part, cut = placement.part, placement.cut
     axes = ((part.y, part.height, cut.y), (part.x, part.width, cut.x))
     for axis, (first, length, start) in enumerate(axes):
@@ -83,7 +83,7 @@ def _agrees(rule: Rule, area: Area) -> bool:
         if math.isnan(measured):
             continue
         scale = placement.scaled[axis] / length
-        # A ramp of 256 levels says where a pixel is to a fraction of one level, which a long picture has few of.
+        # A ramp of 256 levels locates a pixel to a fraction of one level, of which a long picture has few.
         unsure = 1.0 + 0.01 * measured + scale * picture / 256
         if abs(picture * scale - measured) > unsure or abs(first * scale + start - begin) > unsure:
             return False
@@ -91,7 +91,7 @@ def _agrees(rule: Rule, area: Area) -> bool:
 
 
 def _candidates(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> Iterator[Rule]:
-    """Rules whose numbers are what the areas show, the plainest first."""
+    """Rules whose numbers match the areas, plainest first."""
     is_fixed = None not in tensor
     if is_fixed:
         for mode in (ImageCropMode.STRETCH, ImageCropMode.CENTER, ImageCropMode.LETTERBOX):
@@ -103,7 +103,7 @@ def _candidates(areas: Sequence[Area], tensor: tuple[int | None, int | None]) ->
 
 
 def _scalings(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> Iterator[ImageScaling]:
-    """Scalings whose numbers are what the areas show."""
+    """Scalings whose numbers match the areas."""
     seen = [area for area in areas if not any(map(math.isnan, area.scaled))]
     # A side that is not cropped is known to the pixel.
     heights = [a.target.height if a.offset[0] < 0.75 and not _is_cropped(a, 0) else a.scaled[0] for a in seen]
@@ -147,7 +147,7 @@ def _scalings(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> I
 
 
 def _is_cropped(area: Area, axis: int) -> bool:
-    """Whether the picture is larger along the axis, once it is scaled, than what is seen of it."""
+    """Whether the scaled picture is larger along the axis than its visible part."""
     seen = area.target.height if axis == 0 else area.target.width
     return area.scaled[axis] - seen > 1.5 + 0.01 * seen
 
@@ -159,12 +159,12 @@ def _sided(
     widths: Sequence[float],
     way: dict[str, Any],
 ) -> Iterator[ImageScaling]:
-    """The ways to say a shorter or a longer side."""
+    """The ways to state a shorter or a longer side."""
     for side in _around(_near(short), way):
         yield ImageScaling(shortest_side=side, **way)
     for side in _around(_near(long), way):
         yield ImageScaling(longest_side=side, **way)
-    # Sides that only limit: the largest that any has, or the least.
+    # Sides that only limit: the largest of all pictures, or the smallest.
     for side in _around(_near(long, largest=True), way):
         yield ImageScaling(longest_side=side, enlarges=False, **way)
     for side in _around(_near(short, largest=True), way):
@@ -177,11 +177,11 @@ def _sided(
                 yield ImageScaling(shortest_side=shortest, longest_side=longest, **way)
                 for rule in ("limits_rounded", "changes_least"):
                     yield ImageScaling(shortest_side=shortest, longest_side=longest, **way | {rule: True})
-    # A side that most pictures have, as the shorter or as the longer one (Depth Anything).
+    # A side of most pictures, as the shorter or as the longer one (Depth Anything).
     for most, _ in Counter(round(each) for each in (*short, *long)).most_common(2):
         yield ImageScaling(shortest_side=most, longest_side=most, changes_least=True, **way)
-    # keeps_aspect multiplies in floating point, as `int(side * scale)` does: where the product is just below a whole
-    # number, longest_side, which is exact, gives a pixel more.
+    # keeps_aspect multiplies in floating point, like `int(side * scale)`: if the product is just below a whole number,
+    # longest_side, which is exact, gives a pixel more.
     squares = [(side, side) for side in _near(long, largest=True)]
     boxes = [(height, width) for height in _near(heights, largest=True) for width in _near(widths, largest=True)]
     for height, width in dict.fromkeys([*squares, *boxes]):
@@ -190,14 +190,14 @@ def _sided(
 
 
 def _around(sides: Sequence[int], way: dict[str, Any]) -> list[int]:
-    """The sides, and those which people write that become the same multiples."""
+    """The sides, and typical sides that become the same multiples."""
     multiple = way["multiple"]
     near = (other for side in sides for other in range(max(1, side - multiple + 1), side + multiple))
     return list(dict.fromkeys([*sides, *(side for side in near if side % 8 == 0 or side % 10 == 0)]))
 
 
 def _near(measured: Iterable[float], largest: bool = False, least: bool = False) -> list[int]:
-    """Whole numbers that the side may be which all pictures have, or the largest or the least that any has."""
+    """Whole numbers for the side of all pictures, or for the largest or the smallest of them."""
     values = sorted(measured)
     if not values:
         return []
@@ -209,5 +209,5 @@ def _near(measured: Iterable[float], largest: bool = False, least: bool = False)
     reach = max(1, round(0.004 * most))
     nearest = round(most)
     around = range(max(1, nearest - reach), nearest + reach + 1)
-    # Sides that people write come first.
+    # Typical sides come first.
     return sorted(around, key=lambda side: (side % 32 != 0, side % 8 != 0, abs(side - most)))

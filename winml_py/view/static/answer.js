@@ -124,17 +124,17 @@ export function placementInWords({ picture, taken, scale: [across, down], fills,
   return steps.join(" → ");
 }
 
-/** What a picture of a tensor can say, and what it cannot. */
+/** What a picture of a tensor shows, and what it cannot show. */
 function readingInWords(input, read) {
   const { is_as_stated: isAsStated, outside } = input, isOther = isAsStated === false;
-  const share = outside === undefined ? "" : `${percent(outside)} of the numbers lie outside of the range of the file’s contract`;
-  if (read === "own") return "Made and read by these settings: this picture looks right even where they are wrong.";
+  const share = outside === undefined ? "" : `${percent(outside)} of the numbers are outside the range of the file’s contract`;
+  if (read === "own") return "Made and read with these settings: this picture looks right even if they are wrong.";
   if (read === "numbers") {
-    const order = input.tensor.channels.length > 1 ? "The first channel is red here: a picture with blue skin is in the order BGR. " : "";
+    const order = input.tensor.channels.length > 1 ? "The first channel is red here: a picture with blue skin has the order BGR. " : "";
     return order + (isOther && outside ? `${share}.` : "");
   }
-  if (!isOther) return "Made and read by the file’s contract: this picture looks right even where the file is wrong. To look at the numbers alone, choose “lowest black”.";
-  return `Read by the file’s contract, which these settings are not${outside ? `: ${share}, and are cut off here` : ""}. If the file is wrong, so is this picture.`;
+  if (!isOther) return "Made and read with the file’s contract: this picture looks right even if the file is wrong. To see the numbers alone, choose “lowest black”.";
+  return `Read with the file’s contract, which differs from these settings${outside ? `: ${share}, and are clipped here` : ""}. If the file is wrong, so is this picture.`;
 }
 
 /** The tensor of an input as a picture; `look` is {read, channel}, which it changes: "" reads it as `automatic` says. */
@@ -166,7 +166,7 @@ export function tensorOf(facts, input, look, automatic) {
   return part;
 }
 
-/** What went into an input that is no picture. */
+/** The value of an input that is not a picture. */
 export const arrayOf = (input) => make("div", {}, pairs([["type", input.array.type], ["shape", input.array.shape.join(" × ") || "one number"]]),
   rangeOf(input.array), histogram(input.array, `The numbers of ${shown(input.name)}`) || "");
 
@@ -182,6 +182,6 @@ export function timesOf(facts) {
     legend.append(make("li", {}, make("i", { class: `time-${at}` }), `${name} ${number(facts.times[name])} ms`));
   });
   legend.append(make("li", {}, `${facts.engine} on ${shown(facts.device)}`));
-  const which = facts.is_first ? "Of the first evaluation, with what it loads." : "Of a second evaluation: the first one loads, and makes room.";
+  const which = facts.is_first ? "Of the first evaluation, which includes loading." : "Of a second evaluation: the first one loads and allocates.";
   return make("div", {}, bar, legend, make("p", { class: "soft" }, which));
 }

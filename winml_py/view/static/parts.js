@@ -45,7 +45,7 @@ export class Refused extends Error {
   }
 }
 
-/** An error in words: what is wrong, and what to do about it. */
+/** An error as text: the problem, and what to do about it. */
 export const inFull = (error) => [error.message, error.hint].filter(Boolean).join(" ");
 
 async function ask(address, options = {}) {

@@ -52,7 +52,7 @@ export class Switches {
         make("button", { type: "button", onclick: () => this.tell(imagenet(this.words)) }, "ImageNet’s mean and std"),
         make("button", { type: "button", onclick: () => this.tell({ ...this.words, [MEAN]: "", [STD]: "" }) }, "No mean and std")),
       make("details", {}, make("summary", {}, "Scaling before the crop"),
-        make("p", { class: "soft" }, "The size a picture is scaled to first. It takes the place of the crop mode: without a height and width, a side, or a crop ratio, the picture keeps its size, and what is too large is cropped."),
+        make("p", { class: "soft" }, "The size a picture is scaled to first. It replaces the crop mode: without a height and width, a side, or a crop ratio, the picture keeps its size, and is cropped if it is too large."),
         make("div", { class: "switches explained" }, ...scaling.fields.map((field) => this.scalingField(field)))),
       make("details", {}, make("summary", {}, "Padding, type, layout"), row(rest)));
   }

@@ -4,7 +4,7 @@ import { nameOf, scoresOf } from "./answer.js";
 import { variants } from "./switches.js";
 
 const STAND_INS = [["", "this picture"], ["turned", "turned by 180°"], ["black", "black"], ["white", "white"], ["noise", "noise"]];
-const QUICK = 1500; // milliseconds that all rows may take together for the table to come by itself
+const QUICK = 1500; // milliseconds that all rows may take together for the table to appear automatically
 const MOST_ROWS = 16;
 
 /** A share with as many digits as it takes to tell it from 100 %, and from 0. */
@@ -14,7 +14,7 @@ export function exactly(share) {
   return rest > 0 && rest < 0.05 ? `${(share * 100).toFixed(Math.min(12, 1 - Math.floor(Math.log10(rest))))} %` : percent(share);
 }
 
-/** The score of a class, or of the best one; of one below those that are told, what it is below. */
+/** The score of a class, or of the best one; for a class that is not listed, the score it is below. */
 function scoreOf(answer, wished) {
   const { scores, areShares } = scoresOf(answer), spelled = areShares ? exactly : number;
   if (!scores.length) return "";
@@ -23,7 +23,7 @@ function scoreOf(answer, wished) {
   return one ? spelled(one.score) : answer.objects ? "" : `below ${spelled(scores.at(-1).score)}`;
 }
 
-/** The rows of a table, as they come; `words` names each, and those of another answer than the first stand out. */
+/** The rows of a table, as they arrive; `words` names each, and rows whose answer differs from the first are marked. */
 class Rows {
   constructor(table) {
     [this.table, this.rows, this.body] = [find(table), [], make("tbody")];
@@ -56,7 +56,7 @@ export class Trials {
     find("wished").addEventListener("change", () => this.showScores());
   }
 
-  /** A has changed: what is in the tables is of what it was. */
+  /** A has changed: the tables show its earlier settings. */
   age() {
     this.number += 1;
     for (const name of ["tried", "moved"]) find(name).classList.add("old");
@@ -72,7 +72,7 @@ export class Trials {
     find("wished").closest("label").hidden = true;
   }
 
-  /** A was evaluated; of a quick model, the table comes by itself. */
+  /** A was evaluated; for a quick model, the table appears automatically. */
   begin(side, input) {
     const { decode, ...times } = side.facts.times; // it is decoded already
     const all = Object.values(times).reduce((sum, one) => sum + one, 0) * MOST_ROWS;
@@ -104,7 +104,7 @@ export class Trials {
     find("try-old").hidden = true;
     this.showClasses();
     this.showTies();
-    find("untried").textContent = `Not in this table: ${untried.join(", ")}, and two changes at once. None is right? Change these in the settings.`;
+    find("untried").textContent = `Not in this table: ${untried.join(", ")}, and two changes at once. If none is right, change these in the settings.`;
   }
 
   showClasses() {
@@ -128,7 +128,7 @@ export class Trials {
     }
     const ties = [...groups].filter(([, rows]) => rows.length > 1);
     find("ties").replaceChildren(...ties.map(([name, rows]) =>
-      make("p", {}, `${rows.length} rows give “${shown(name)}”: ${rows.join("; ")}. Another picture may tell them apart.`)));
+      make("p", {}, `${rows.length} rows give “${shown(name)}”: ${rows.join("; ")}. Another picture may distinguish them.`)));
   }
 
   /** The same settings on other pictures: an answer that does not move says nothing of the picture. */
@@ -143,7 +143,7 @@ export class Trials {
     }
     const answers = new Set(rows.rows.map(({ answer }) => (answer ? nameOf(answer) : "")));
     find("moves").textContent = answers.size === 1
-      ? "The same answer for all of them: as A has it, the model sees next to nothing of the picture. Mostly the range is wrong, or mean and std are."
-      : "The answer moves with the picture.";
+      ? "The same answer for all of them: with A’s settings, the model sees almost nothing of the picture. Usually the range, or the mean and std, are wrong."
+      : "The answer depends on the picture.";
   }
 }

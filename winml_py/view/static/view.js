@@ -82,7 +82,7 @@ class Side {
     this.configText = text;
     return make("details", {}, make("summary", {}, "From a config of Hugging Face or timm"),
       make("p", { class: "soft" }, "Paste a preprocessor_config.json, or timm’s config.json, or drop the file anywhere."), text,
-      make("div", { class: "tools" }, make("button", { type: "button", onclick: take }, "Take it"),
+      make("div", { class: "tools" }, make("button", { type: "button", onclick: take }, "Use it"),
         make("label", { class: "button", for: file.id }, "Choose the file"), file));
   }
 
@@ -101,7 +101,7 @@ class Side {
     return this.contracts[bench.chosen];
   }
 
-  /** What is asked of the server for these settings, of which the chosen input's may be others. */
+  /** The server request for these settings; the chosen input's may differ. */
   asked(words = this.words) {
     const inputs = {};
     for (const { name } of bench.model.inputs) {
@@ -182,7 +182,7 @@ const stop = () => Promise.all([...bench.running].map((job) => post("api/cancel"
 
 let loop = null;
 
-/** Evaluates what is on the screen; called again meanwhile, what runs is stopped, and it begins anew. */
+/** Evaluates the current page; a call during an evaluation stops it, and starts again. */
 function evaluate() {
   bench.isWaiting = true;
   if (loop) return stop().then(() => loop);
@@ -266,16 +266,16 @@ function showFields() {
     if (!isText) {
       return make("p", { class: "soft" }, `${shown(input.name)}: ${shown(input.words)}`);
     }
-    const text = make("textarea", { id, rows: 3, spellcheck: "false", placeholder: "empty: made-up values. Numbers, a text, or JSON", onchange: () => { bench.texts[input.name] = text.value; doing(evaluate); } });
+    const text = make("textarea", { id, rows: 3, spellcheck: "false", placeholder: "empty: example values. Numbers, a text, or JSON", onchange: () => { bench.texts[input.name] = text.value; doing(evaluate); } });
     text.value = bench.texts[input.name] || "";
     const note = make("span", { class: "soft", role: "status" });
     const fill = () => doing(async () => {
       const made = await post("api/example", { model: bench.model.id, input: input.name });
       bench.texts[input.name] = text.value = made.text ?? "";
-      note.textContent = made.made_up ? `made up: ${made.made_up}` : "";
+      note.textContent = made.made_up ? `example: ${made.made_up}` : "";
       await evaluate();
     });
-    field.append(text, make("div", { class: "tools" }, make("button", { type: "button", onclick: fill }, "Make up values"), note));
+    field.append(text, make("div", { class: "tools" }, make("button", { type: "button", onclick: fill }, "Example values"), note));
     return field;
   }));
 }
@@ -399,7 +399,7 @@ async function save(where) {
   const [{ contracts }] = sides, inputs = pictureInputs().filter((input) => bench.pictures[input]);
   const contract = contracts[inputs[0]], name = find("save-name").value.trim();
   if (inputs.some((input) => isOther(contracts[input], contract))) {
-    throw new Refused("The inputs have settings of their own, and the metadata of a model hold one contract.", "Give them the same settings; the Python below binds each by its own.");
+    throw new Refused("The inputs have different settings, but a model’s metadata hold one contract.", "Give them the same settings, or use the Python below, which binds each with its own.");
   }
   const came = await post("api/save", { model: bench.model.id, contract, inputs, name, where });
   if (where === "beside") {

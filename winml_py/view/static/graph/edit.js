@@ -141,7 +141,7 @@ function showLabels() {
   const control = find("labels");
   if (facts.labels.some((one) => /[\r\n]/.test(one))) {
     control.disabled = true;
-    control.value = "Some of the labels are of several lines, which this page cannot edit.";
+    control.value = "Some labels have several lines, which this page cannot edit.";
     return;
   }
   field(control, facts.labels.join("\n"), (edits) => {
@@ -185,10 +185,10 @@ function tell(text, isError = false) {
 function done(answer) {
   const compared =
     answer.error === null
-      ? "It was loaded, and not run: its inputs cannot be made up, and only words have changed."
+      ? "It was loaded but not run: its inputs have no example values, and only texts have changed."
       : answer.error === 0
         ? "Both give the same results on example inputs."
-        : `On example inputs their results differ by ${answer.error.toExponential(1)} at most.`;
+        : `On example inputs, their results differ by at most ${answer.error.toExponential(1)}.`;
   const where = "download" in answer ? "" : `${answer.file} was written beside the model. `;
   tell(`${where}${compared}`);
   if ("download" in answer) {
@@ -210,7 +210,7 @@ async function open() {
     find("file").textContent = facts.file;
     document.title = `${facts.file}: edit`;
     find("name").value = facts.proposal;
-    find("beside").hidden = !facts.proposal; // what was dropped on the page lies in no folder
+    find("beside").hidden = !facts.proposal; // a dropped model has no folder
     showWords();
     find("inputs").replaceChildren(...facts.inputs.map((feature) => showFeature(feature, true)));
     find("outputs").replaceChildren(...facts.outputs.map((feature) => showFeature(feature, false)));

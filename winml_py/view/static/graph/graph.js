@@ -9,7 +9,7 @@ const COLORS = 6; // graph.css has so many for places
 let view = null; // Netron's, once it is there
 let listened = null; // the drawing whose selection is followed
 let measured = null; // the answer of "nodes"
-let byKey = new Map(); // its rows, by the nodes of the file that they stand for
+let byKey = new Map(); // its rows, by the nodes of the file in their kernel
 
 const table = new NodeTable(find("nodes"), pick);
 
@@ -45,7 +45,7 @@ function dress(name) {
   link.href = `netron/${name}`;
   return new Promise((resolve, reject) => {
     link.addEventListener("load", resolve);
-    link.addEventListener("error", () => reject(new Error(`${name} did not come.`)));
+    link.addEventListener("error", () => reject(new Error(`${name} did not load.`)));
     find("style").before(link);
   });
 }
@@ -88,7 +88,7 @@ function paint() {
       title(label.element, row);
     }
   } catch (error) {
-    say(`This version of netron cannot be coloured; the table has it all. (${error.message})`);
+    say(`This version of netron cannot be coloured; see the table instead. (${error.message})`);
   }
 }
 
@@ -100,10 +100,10 @@ function title(group, row) {
   }
   words.textContent = row
     ? `${row.place}, ${microseconds(row.busy_us)}${row.covers.length > 1 ? ` with ${row.covers.length - 1} more` : ""}`
-    : "no kernel of its name: folded away, fused into another node, or a function that was taken apart";
+    : "no kernel of its name: folded away, fused into another node, or an expanded function";
 }
 
-/** Marks in the table what is chosen in the drawing. */
+/** Marks the drawing's selected node in the table. */
 function follow(target) {
   if (listened !== target) {
     listened = target;
@@ -122,7 +122,7 @@ function pick(row) {
   const found = Array.from(drawnNodes()).filter(({ key }) => covered.has(key));
   if (!found.length) {
     const isThere = !view?.target || row.covers.length === 0;
-    say(isThere ? "" : "The node is in another graph than the one on the screen.", false);
+    say(isThere ? "" : "The node is in another graph, not the one shown.", false);
     return;
   }
   say("", false);
@@ -167,7 +167,7 @@ function take(facts) {
   }
   table.show(facts.nodes);
   legend(places, largest);
-  const count = `${facts.nodes.length} kernels on ${facts.device}, ${microseconds(facts.total_us)} an evaluation`;
+  const count = `${facts.nodes.length} kernels on ${facts.device}, ${microseconds(facts.total_us)} per evaluation`;
   find("about").textContent = `${count}, the mean of ${facts.evaluations}. ${facts.caution}`;
   const names = facts.unplaced.map((node) => `${node.name} (${node.operator})`);
   find("unplaced").hidden = names.length === 0;

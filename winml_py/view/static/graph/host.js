@@ -1,4 +1,4 @@
-// What Netron's `view.View` asks of the program around it, in the place of its own browser.js: no telemetry, no consent,
+// The program that Netron's `view.View` expects around it, in place of its own browser.js: no telemetry, no consent,
 // no menu, nothing stored, and no address but those of this page.
 
 import { get } from "../static/parts.js";
@@ -10,7 +10,7 @@ const MODEL = "model.onnx"; // the file's own name decides nothing
 export class Host {
   /**
    * @param {{say: function, ask: function, hush: function, drawn: function}} page says something, asks whether to
-   * cancel, takes that back, and is told that something was drawn.
+   * cancel, takes that back, and is notified of a drawing.
    */
   constructor(page) {
     this._page = page;
@@ -60,7 +60,7 @@ export class Host {
 
   async require(id) {
     if (!MODULES.has(id)) {
-      throw new Error("The renderer does not read this file as an ONNX model.");
+      throw new Error("The renderer cannot read this file as an ONNX model.");
     }
     return import(`./netron/${id.slice(2)}.js`);
   }
@@ -80,7 +80,7 @@ export class Host {
   }
 
   async fetch() {
-    throw new Error("Weights that lie in files beside the model are not shown.");
+    throw new Error("Weights in files beside the model are not shown.");
   }
 
   async message(text, isAlert, action) {
