@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from helpers import sentences
 from helpers.paths import MODELS, PICTURES
 from winml_py import LearningModel, LearningModelDevice, LearningModelSession
+from winml_py.core.base import timing
 from winml_py.core.imaging import resize
 from winml_py.core.runtime.providers import plugins
 from winml_py.core.runtime.providers.openvino import OPENVINO, OPENVINO_PACKAGE
 from winml_py.core.runtime.providers.provider import ProviderDevice
-from winml_py.perf import interleaved, rival, tune
+from winml_py.perf import interleaved, tune
 
 ALL_CORES = os.sched_getaffinity(0) if hasattr(os, "sched_setaffinity") else set[int]()
 
@@ -100,8 +101,8 @@ def all_cores() -> Iterator[None]:
 @pytest.fixture
 def short_tune(monkeypatch: pytest.MonkeyPatch) -> None:
     """What `tune` measures takes no time, and says nothing about times."""
-    monkeypatch.setattr(rival, "BLOCK_SECONDS", 0.002)
-    monkeypatch.setattr(rival, "REST_SECONDS", 0)
+    monkeypatch.setattr(timing, "BLOCK_SECONDS", 0.002)
+    monkeypatch.setattr(timing, "REST_SECONDS", 0)
     for module in (interleaved, tune):
         monkeypatch.setattr(module, "ROUNDS", 1)
 

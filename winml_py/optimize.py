@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from ._inputs import trial
+from ._inputs.copies import require_same_results
 from ._inputs.examples import NOTHING_STATED, ExampleShape, StatedSizes, example_inputs
-from ._inputs.model import evaluate_all_outputs, evaluate_apart, input_sizes, load_model, require_same_results, to_json
+from ._inputs.model import evaluate_all_outputs, evaluate_apart, input_sizes, load_model, to_json
 from .core.base.agreement import FLOAT_TOLERANCE
 from .core.base.atomic_files import require_another_file, require_folder, write_whole
 from .core.base.messages import Facts

@@ -34,7 +34,7 @@ def test_run_prints_the_top_classes(seven: Path) -> None:
 
 def test_run_writes_json(seven: Path) -> None:
     facts = json.loads(call("run", DIGITS, seven, "--json").stdout)
-    assert (facts["schema"], facts["kind"]) == (2, "run")
+    assert (facts["schema"], facts["kind"]) == (1, "run")
     top = facts["results"][0]["outputs"]["probabilities"]["top"]
     assert (len(top), top[0]["index"], "label" in top[0]) == (5, 7, False)
     assert [entry["value"] for entry in top] == sorted((entry["value"] for entry in top), reverse=True)

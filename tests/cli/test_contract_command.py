@@ -96,7 +96,7 @@ def test_the_command_line_builds_a_contract_in(tmp_path: Path) -> None:
         assert done.exit_code == 0, done.output
         pictures = "BGR8" if "bgr" in options else "RGB8"
         report = {"model": str(model), "output": str(target), "contract": words, "pictures": pictures}
-        assert json.loads(done.output) == {"schema": 2, "kind": "contract", **report}
+        assert json.loads(done.output) == {"schema": 1, "kind": "contract", **report}
         np.testing.assert_allclose(ort.InferenceSession(target).run(None, {"x": pixels})[0][0], wanted, rtol=1e-6)
     assert "takes RGB8 bytes" in call("contract", model, "--build-in", "--output", target).output
 

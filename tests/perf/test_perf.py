@@ -82,7 +82,7 @@ def test_the_table_is_for_people(seven: Path) -> None:
 
 
 def saved(path: Path, *cases: dict[str, Any]) -> Path:
-    path.write_text(json.dumps({"schema": 2, "kind": "perf", "cases": cases}))
+    path.write_text(json.dumps({"schema": 1, "kind": "perf", "cases": cases}))
     return path
 
 
@@ -266,9 +266,9 @@ def test_more_numbers_than_memory_holds(tmp_path: Path) -> None:
     "text",
     [
         "[" * 100_000,
-        '{"schema": 2, "kind": "perf", "cases": [{"phases": {"load": {"p50_ms": 1}}}]}',
-        '{"schema": 2, "kind": "perf", "cases": 3}',
-        '{"schema": 2, "kind": "perf", "cases": [{"model": "m", "device": "d", "engine": "e", '
+        '{"schema": 1, "kind": "perf", "cases": [{"phases": {"load": {"p50_ms": 1}}}]}',
+        '{"schema": 1, "kind": "perf", "cases": 3}',
+        '{"schema": 1, "kind": "perf", "cases": [{"model": "m", "device": "d", "engine": "e", '
         '"precision": "p", "threads": 1, "evaluation": {"p50_ms": 1, "low_ms": 1, "high_ms": "x"}, "phases": {}}]}',
     ],
 )

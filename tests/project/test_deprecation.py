@@ -45,7 +45,7 @@ def test_the_list_names_what_programs_use() -> None:
     assert Names.parsed(released.written()) == released
 
 
-def names(*lines: str, schema: int = 2) -> Names:
+def names(*lines: str, schema: int = 1) -> Names:
     return Names("0.1.0", schema, frozenset(lines))
 
 
@@ -56,7 +56,7 @@ def names(*lines: str, schema: int = 2) -> Names:
         (names("winml_py.old", "winml_py.old.part(x)"), names(), []),
         (names("winml-py run --old"), names("winml-py run"), ["winml-py run --old"]),
         (names("json run.old"), names(), ["json run.old"]),
-        (names("json run.old"), names(schema=3), []),
+        (names("json run.old"), names(schema=2), []),
     ],
 )
 def test_a_name_that_goes_too_early_is_found(released: Names, now: Names, gone: list[str]) -> None:

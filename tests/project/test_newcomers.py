@@ -151,7 +151,8 @@ def test_a_tensor_is_one_item_of_a_stream() -> None:
 
 def test_a_learned_contract_is_shown_without_its_evidence() -> None:
     contract = ImageContract(size=(32, 32))
-    evidence = ContractEvidence.take(lambda pixels: np.zeros((3, 32, 32), np.float32), "prepare", contract, 0)
+    numbers = np.zeros((3, 32, 32), np.float32)
+    evidence = ContractEvidence.take(lambda pixels: numbers, "prepare", contract, 0, "rgb", ())
     learned = LearnedContract(contract, "prepare", "rgb", 400, 50, 0.1, 1.0, evidence)
     assert len(str(learned)) < 500 < len(str(evidence))
     assert "size 32 32" in str(learned)

@@ -133,7 +133,7 @@ class TestPictures:
         )
         answer = page.post("api/pictures?name=large.file", file.getvalue(), 422)
         assert answer["error"] == "large.file claims 10000x10000 pixels, and 50,000,000 are allowed."
-        assert answer["hint"] == "The page takes 50 megapixels at most."
+        assert answer["hint"] == "The page takes pictures of 50 megapixels at most."
 
     def test_a_tensor_that_is_too_large(self, page: Page, cat: Path) -> None:
         model, picture = opened(page, MODELS / "edges.onnx"), picture_of(page, cat)

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 from onnx import ModelProto, ValueInfoProto, compose, helper
 
+from .._inputs.copies import has_external_weights, read_for_copy, require_same_results
 from .._inputs.examples import example_inputs, has_example
-from .._inputs.model import evaluate_all_outputs, has_external_weights, read_for_copy, require_same_results
+from .._inputs.model import evaluate_all_outputs
 from ..core.base.agreement import FLOAT_TOLERANCE
 from ..core.base.arguments import is_text
 from ..core.base.atomic_files import require_folder, write_whole

@@ -18,7 +18,7 @@ from onnx import (
     inliner,
 )
 
-from .._inputs.model import convert_opset
+from .._inputs.copies import convert_opset
 from ..core.base.arguments import is_text, truth
 from ..core.base.messages import did_you_mean
 from ..core.base.winrt_object import Object

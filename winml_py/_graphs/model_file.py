@@ -9,7 +9,7 @@ import onnx
 from onnx import GraphProto, ModelProto, TensorProto, numpy_helper
 from onnx.external_data_helper import set_external_data, write_external_data_tensors
 
-from .._inputs.model import PROTOBUF_LIMIT
+from .._inputs.copies import PROTOBUF_LIMIT
 from ..core.base.atomic_files import require_folder, write_whole, written_to
 from ..core.base.winrt_object import private_state
 from ..core.model.model import LearningModel

@@ -1,15 +1,16 @@
-"""Models in commands: evaluating them, loading them with a contract, cases to evaluate, and files to copy."""
+"""Models in commands: evaluating them, loading them with a contract, and cases to evaluate."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ..core.base.agreement import as_numpy, compare_outputs
+from ..core.base.agreement import as_numpy
+from ..core.contracts.exporters import UltralyticsFacts
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.features.descriptors import (
     FeatureDescriptor,
@@ -21,18 +22,14 @@ from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.contract import ImageContract
 from ..core.model.contracts import fitting_inputs
 from ..core.model.model import LearningModel
-from ..core.onnx_file.nodes import messages
 from ..core.runtime.custom.operator import ModelOperators, Operators
 from ..core.runtime.device import LearningModelDevice
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..enums import LearningModelDeviceKind, Precision
-from ..errors import ConversionError, InvalidArgumentError
+from ..errors import InvalidArgumentError
 from . import trial
 from .examples import NOTHING_STATED, ExampleShape, StatedSizes, example_shape
-
-if TYPE_CHECKING:
-    import onnx
 
 
 def evaluate_all_outputs(model: LearningModel, inputs: Mapping[str, object]) -> dict[str, Any]:
@@ -78,27 +75,6 @@ def _evaluated_source(source: bytes | str, operators: Operators, inputs: Mapping
     return evaluate_all_outputs(LearningModel.load(source, operators=operators), inputs)
 
 
-def require_same_results(
-    expected: Mapping[str, object], came: Mapping[str, object], tolerance: float, what: str, hint: str
-) -> float:
-    """Refuses a model whose results differ from those of its original models. Returns the largest difference.
-
-    Args:
-        expected: the originals' results.
-        came: the model's results, by the same names.
-        tolerance: the largest difference in an output, over its largest magnitude.
-        what: the models, as subject and object: "The joined model does not give what the two models give".
-        hint: what the user can try.
-
-    Raises:
-        ConversionError: they differ by more than the tolerance.
-    """
-    agreement = compare_outputs(expected, came, tolerance)
-    if not agreement.is_good:
-        raise ConversionError(f"{what}: {agreement}; nothing was written.", hint=hint)
-    return agreement.error
-
-
 # Loading a model for a command, with the user's contract for its pictures.
 
 
@@ -142,17 +118,6 @@ EXAMPLE = "example inputs"
 """What reports name instead of an input file, for example inputs."""
 
 
-def _require_multiples(size: tuple[int, int], stride: str) -> None:
-    """Refuses a size that is not a multiple of the stride in a detector's metadata, as its exporter does."""
-    step = int(stride) if stride.isdecimal() and len(stride) < 5 else 0
-    if step and any(side % step for side in size):
-        height, width = (-(-side // step) * step for side in size)
-        raise InvalidArgumentError(
-            f"Expected a size in multiples of {step}, the stride in the model's metadata, got {size[0]},{size[1]}.",
-            hint=f"Write --size {height},{width}.",
-        )
-
-
 _KINDS = {
     "cpu": LearningModelDeviceKind.CPU,
     "gpu-high-performance": LearningModelDeviceKind.DIRECTX_HIGH_PERFORMANCE,
@@ -194,8 +159,15 @@ class Case:
             WinMLError: the model cannot be loaded, the contract fits no input, or the model does not have the size.
         """
         model = load_model(self.model, self.contract)
-        if self.sizes.picture is not None:
-            _require_multiples(self.sizes.picture, model.metadata.get("stride", ""))
+        if size := self.sizes.picture:
+            stride = UltralyticsFacts.from_metadata(model.metadata).stride
+            if stride and any(side % stride for side in size):  # which the exporter refuses, too
+                height, width = (-(-side // stride) * stride for side in size)
+                raise InvalidArgumentError(
+                    f"Expected a size in multiples of {stride}, the stride in the model's metadata, got "
+                    f"{size[0]},{size[1]}.",
+                    hint=f"Write --size {height},{width}.",
+                )
             for feature in model.input_features:
                 if isinstance(feature, ImageFeatureDescriptor) and feature.contract.size is not None:
                     model.contracts[feature.name] = replace(feature.contract, size=None)
@@ -221,64 +193,3 @@ class Case:
         """The device; InvalidDeviceError if there is none of that name."""
         kind = _KINDS.get(self.device.casefold())
         return LearningModelDevice.find(self.device) if kind is None else LearningModelDevice(kind)
-
-
-# Model files, to be changed and copied.
-
-
-PROTOBUF_LIMIT = 1_900_000_000
-"""From this many bytes on, weights go to a file beside the model: protobuf's own limit is 2 GiB."""
-
-
-def read_for_copy(source: str | os.PathLike[str], destination: str | os.PathLike[str]) -> onnx.ModelProto:
-    """Reads a model without its external weights, for a copy in the same folder that refers to the same files."""
-    import onnx
-
-    model = onnx.load(source, load_external_data=False)
-    folders = {os.path.dirname(os.path.abspath(path)) for path in (source, destination)}
-    if len(folders) > 1 and has_external_weights(model):
-        raise InvalidArgumentError(
-            f"The weights of {os.fspath(source)} are in files beside it, but the copy would be in another folder.",
-            hint="Write the copy into the same folder.",
-        )
-    return model
-
-
-def has_external_weights(model: onnx.ModelProto) -> bool:
-    """Whether a weight of any graph is in another file."""
-    from onnx import TensorProto
-
-    tensors = (part for part in messages(model) if isinstance(part, TensorProto))
-    return any(tensor.data_location == TensorProto.EXTERNAL for tensor in tensors)
-
-
-def convert_opset(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
-    """A copy of a model converted to a version of ONNX's operator set, by onnx's converter.
-
-    The converter loses denotations, functions and metadata, and makes inferred types invalid. So only its nodes and
-    weights are taken, and the rest is the model's.
-
-    Raises:
-        ValueError: the converter cannot convert the model, or its result is invalid; in the converter's words.
-    """
-    import onnx
-    from onnx import shape_inference, version_converter
-
-    result = onnx.ModelProto()
-    result.CopyFrom(model)
-    # Before version 4 of the format all weights are also inputs. Runtimes accept models where they are not; the
-    # converter does not.
-    result.ir_version = max(result.ir_version, 4)
-    try:
-        converted = version_converter.convert_version(result, version)
-        onnx.checker.check_model(converted)
-        shape_inference.infer_shapes(converted, strict_mode=True)
-    except Exception as error:  # of many classes, including RuntimeError and IndexError
-        raise ValueError((str(error).strip().splitlines() or ["no reason given"])[0]) from error
-    for field in ("node", "initializer"):
-        result.graph.ClearField(field)
-        getattr(result.graph, field).extend(getattr(converted.graph, field))
-    result.graph.ClearField("value_info")
-    del result.opset_import[:]
-    result.opset_import.extend(converted.opset_import)
-    return result

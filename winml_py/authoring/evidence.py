@@ -58,9 +58,9 @@ class ContractEvidence:
         shapes: the shapes of the function's tensors, as channels, height and width.
         positions: for each picture, positions in its flattened tensor, channels first.
         numbers: the values there.
-        pictures: the function's argument, as in `learn_contract`; "" if not recorded.
-        largest: height and width of the largest pictures that the contract was proven on; empty if not recorded.
-            Binding a picture that fits in none of them warns.
+        pictures: the function's argument, as in `learn_contract`.
+        largest: height and width of the largest pictures that the contract was proven on. Binding a picture that fits
+            in none of them warns.
     """
 
     function: str
@@ -70,8 +70,8 @@ class ContractEvidence:
     shapes: tuple[tuple[int, int, int], ...]
     positions: tuple[tuple[int, ...], ...]
     numbers: tuple[tuple[float, ...], ...]
-    pictures: str = ""
-    largest: tuple[Size, ...] = ()
+    pictures: str
+    largest: tuple[Size, ...]
 
     @classmethod
     def take(
@@ -80,8 +80,8 @@ class ContractEvidence:
         function: str,
         contract: ImageContract,
         seed: int,
-        pictures: str = "",
-        largest: tuple[Size, ...] = (),
+        pictures: str,
+        largest: tuple[Size, ...],
     ) -> ContractEvidence:
         """Records the numbers of a function that turns height x width x RGB into channels x height x width."""
         rng = np.random.RandomState(seed)  # its numbers are the same in every version of numpy
@@ -125,8 +125,8 @@ class ContractEvidence:
                 tuple((int(c), int(h), int(w)) for c, h, w in facts["shapes"]),
                 tuple(tuple(map(int, each)) for each in facts["positions"]),
                 tuple(tuple(map(float, each)) for each in facts["numbers"]),
-                str(facts.get("pictures", "")),
-                tuple((int(height), int(width)) for height, width in facts.get("largest", ())),
+                str(facts["pictures"]),
+                tuple((int(height), int(width)) for height, width in facts["largest"]),
             )
             evidence._require_sense()
         except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError, WinMLError) as error:
@@ -212,7 +212,7 @@ def check_contract(
         differences, told = _compare(evidence, _tensors_of(feature, evidence, device), "A bind")
         problems += told
         if function is not None:
-            asked = AskedFunction(function, pictures or evidence.pictures or None)  # type: ignore[arg-type]
+            asked = AskedFunction(function, pictures or evidence.pictures)  # type: ignore[arg-type]
             given = (asked(pixels).numbers for pixels in evidence_pictures(evidence.seed))
             problems += _compare(evidence, given, asked.name)[1]
     mean, largest = (differences.mean(), differences.max()) if differences.size else (np.nan, np.nan)
@@ -261,7 +261,7 @@ def _change_of_sample(answer: KnownAnswer, model: LearningModel) -> str:
     if names != answer.inputs.keys():
         return f"The inputs were {', '.join(answer.inputs)}, now {', '.join(sorted(names))}."
     has_pictures = any(value.png is not None or value.dtype == "picture" for value in answer.inputs.values())
-    if answer.contract is None or not has_pictures:
+    if not has_pictures:
         return ""
     contract = stated_contract(private_state(model).inputs)
     now = {} if contract is None else contract.to_metadata()

@@ -11,7 +11,7 @@ import json
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -179,11 +179,11 @@ class KnownOutput:
             (float(facts["mean"][0]), float(facts["mean"][1])),
             float(facts["tolerance"]),
             int(facts["best"]),
-            float(facts.get("lead", 2 * float(facts["tolerance"]))),  # older files name a class that leads by more
+            float(facts["lead"]),
         )
         size = math.prod(known.shape)
         if known.kind == "float":
-            known = cls(**{**vars(known), "values": tuple(map(float, known.values))})
+            known = replace(known, values=tuple(map(float, known.values)))
         counts = {len(known.positions), len(known.values)} | ({len(known.scales)} if known.kind == "float" else set())
         if known.kind not in ("float", "byte", "exact") or len(counts) > 1:
             raise ValueError("no output")
@@ -277,13 +277,13 @@ class KnownAnswer:
         inputs: a value for each input.
         outputs: the stored numbers of each output.
         answer: the answer as text: the best classes, or the objects found.
-        contract: the metadata of the contract that pictures were bound by; None if not recorded.
+        contract: the metadata of the contract that pictures were bound by; empty without one.
     """
 
     inputs: Mapping[str, KnownInput]
     outputs: tuple[KnownOutput, ...]
-    answer: str = ""
-    contract: Mapping[str, str] | None = None
+    answer: str
+    contract: Mapping[str, str]
 
     def __str__(self) -> str:
         inputs = " and ".join(f"{name}: {value}" for name, value in self.inputs.items())
@@ -317,9 +317,8 @@ def _read_answer(facts: Facts) -> KnownAnswer:
     outputs = tuple(map(KnownOutput.from_json, facts["outputs"]))
     if not outputs:
         raise ValueError("a sample without an answer")
-    contract = facts.get("contract")
-    stated = None if contract is None else {str(key): str(value) for key, value in contract.items()}
-    return KnownAnswer(inputs, outputs, str(facts["answer"]), stated)
+    contract = {str(key): str(value) for key, value in facts["contract"].items()}
+    return KnownAnswer(inputs, outputs, str(facts["answer"]), contract)
 
 
 def answers_to_metadata(answers: Sequence[KnownAnswer]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .._inputs.model import convert_opset, read_for_copy
+from .._inputs.copies import convert_opset, read_for_copy
 from ..core.base.atomic_files import require_another_file, require_folder, write_whole
 from ..core.features.descriptors import ImageFeatureDescriptor
 from ..core.features.pictures import fixed_sides

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._inputs.copies import read_for_copy
 from .._inputs.examples import example_shape
 from .._inputs.files import jobs, read
-from .._inputs.model import read_for_copy
 from ..core.base.agreement import ENOUGH, FLOAT_TOLERANCE, SMALLEST_SCALE, channel_axis
 from ..core.base.arrays import Array
 from ..core.base.atomic_files import require_folder, write_whole

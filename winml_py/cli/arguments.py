@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from .._inputs.examples import StatedSizes
+from .._inputs.model import Case
 from ..core.base.atomic_files import is_same_file
 from ..core.base.messages import did_you_mean
 from ..core.contracts.files import read_contract
@@ -53,14 +54,6 @@ labels_option = click.option(
     help="Class names, one per line, or a config.json.",
 )
 device_option = click.option("--device", default="cpu", metavar="NAME", help="cpu (default), gpu, or a device name.")
-engine_option = click.option("--engine", metavar="NAME", help="onnxruntime (default), auto or openvino.")
-precision_option = click.option(
-    "--precision",
-    type=click.Choice(Precision, case_sensitive=False),
-    default=Precision.AUTO,
-    metavar="KIND",
-    help="auto (default), float32 or half.",
-)
 settings_option = click.option(
     "--settings", type=click.Path(), default="", metavar="FILE", help="A file from `winml-py tune --output`."
 )
@@ -133,16 +126,6 @@ def _paths_in(value: object, endings: tuple[str, ...]) -> Iterator[str]:
                 yield from files_in(word, "file", endings) if os.path.isdir(word) else files_of(word) or ()
 
 
-def require_one_engine(settings: str, engine: object, precision: Precision) -> None:
-    """Refuses an engine or a precision together with a settings file, which states both.
-
-    Raises:
-        click.UsageError: both were given.
-    """
-    if settings and (engine or precision is not Precision.AUTO):
-        raise click.UsageError("--settings states the engine and the precision: omit --engine and --precision.")
-
-
 def pairs_option(option: str, field: str, **settings: Any) -> Decorator:
     """A repeatable option NAME=VALUE; the command receives a dictionary."""
 
@@ -206,3 +189,37 @@ def size_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(*args, sizes=sizes, **options)
 
     return with_sizes
+
+
+def case_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Where and how a model runs; the command is given a `case`, whose model and inputs it sets itself."""
+
+    @device_option
+    @click.option("--engine", metavar="NAME", help="onnxruntime (default), auto or openvino.")
+    @click.option(
+        "--precision",
+        type=click.Choice(Precision, case_sensitive=False),
+        default=Precision.AUTO,
+        metavar="KIND",
+        help="auto (default), float32 or half.",
+    )
+    @settings_option
+    @size_options
+    @contract_option
+    @wraps(command)
+    def with_case(
+        *args: object,
+        device: str,
+        engine: str | None,
+        precision: Precision,
+        settings: str,
+        contract: ImageContract | None,
+        sizes: StatedSizes,
+        **options: object,
+    ) -> Any:
+        if settings and (engine or precision is not Precision.AUTO):
+            raise click.UsageError("--settings names engine and precision; leave --engine and --precision out.")
+        case = Case("", (), device, engine, precision, settings, contract, sizes)
+        return command(*args, case=case, **options)
+
+    return with_case

@@ -108,7 +108,7 @@ def contract(
         made = _stated(model, source, fields)
     if made:
         facts["contract"] = made.describe()
-    with prefix_errors(model):
+    with prefix_errors(model, labels or "", *samples):
         if is_built_in:
             order = _PICTURES[pictures or "rgb"]  # the byte order of Pillow and most programs
             facts["pictures"] = order.name

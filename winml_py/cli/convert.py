@@ -77,7 +77,7 @@ def convert(
         raise click.UsageError("Give --float16 or --optimize LEVEL.")
     if level and (keep_io_types or keep_float32):
         raise click.UsageError("--keep-io-types and --keep-float32 require --float16.")
-    with progress("converting") as advance, prefix_errors(model):
+    with progress("converting") as advance, prefix_errors(model, *inputs):
         loaded = load_model(model, contract)
         values = given_values(loaded, inputs)
         options: dict[str, Any] = {"inputs": values, "contract": contract, "sizes": sizes}

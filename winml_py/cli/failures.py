@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -59,7 +58,7 @@ def error_facts(error: click.ClickException) -> Facts:
 
 @contextmanager
 def prefix_errors(*paths: str) -> Iterator[None]:
-    """Prefixes an error with the first path, unless it begins with the name of a file.
+    """Prefixes an error with the first path, unless it begins with one of the paths.
 
     Raises:
         Failure: replaces the error.
@@ -68,19 +67,12 @@ def prefix_errors(*paths: str) -> Iterator[None]:
         yield
     except errors.WinMLError as error:
         text, whole = str(error), os.path.abspath(paths[0])
+        known = tuple(spelling for path in paths if path for spelling in (path, os.path.abspath(path)))
         if text.startswith(f"{whole}: "):
             text = paths[0] + text.removeprefix(whole)  # as the user wrote it
-        elif not (isinstance(error, _ABOUT_NO_FILE) or _begins_with_a_file(text, paths)):
+        elif not (isinstance(error, _ABOUT_NO_FILE) or text.startswith(known)):
             text = f"{paths[0]}: {text}"
         raise Failure(text, status_of(error)) from error
-
-
-def _begins_with_a_file(text: str, paths: Iterable[str]) -> bool:
-    known = (path for path in paths if path)
-    if text.startswith(tuple(spelling for path in known for spelling in (path, os.path.abspath(path)))):
-        return True
-    name = re.split(r": (?=[A-Z])| is not a picture| cannot be ", text)[0]
-    return name != text and (os.path.lexists(name) or os.path.splitext(name)[1] != "")
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from ..authoring.known_answers import KEY as SAMPLES_KEY
 from ..authoring.known_answers import read_answers
 from ..core.base.messages import Facts
 from ..core.features.descriptors import (
-    FREE,
     FeatureDescriptor,
     ImageFeatureDescriptor,
     MapFeatureDescriptor,
@@ -92,7 +91,7 @@ def _feature(feature: FeatureDescriptor) -> Facts:
         case ImageFeatureDescriptor():
             facts |= {"pixel_format": feature.bitmap_pixel_format.name, "pixel_range": feature.pixel_range.name}
             sides = {"width": feature.width, "height": feature.height}
-            facts |= {side: None if size == FREE else size for side, size in sides.items()}
+            facts |= {side: size if size in feature.shape else None for side, size in sides.items()}
             facts["contract"] = feature.contract.describe()
         case MapFeatureDescriptor():
             facts |= {"key": format_kind(feature.key_kind), "value": _feature(feature.value_descriptor)}

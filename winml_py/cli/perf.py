@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from typing import Any
+from dataclasses import replace
 
 import click
 
@@ -20,15 +20,9 @@ from ..perf.measure import Prepared
 from ..perf.measurement import ONCE
 from ..perf.profile import Profile, page, profile
 from .arguments import (
-    contract_option,
-    device_option,
-    engine_option,
+    case_options,
     json_option,
     output_option,
-    precision_option,
-    require_one_engine,
-    settings_option,
-    size_options,
 )
 from .failures import prefix_errors
 from .style import emit, number, print_sizes, progress, say, show, warn_assumed
@@ -43,12 +37,7 @@ from .style import emit, number, print_sizes, progress, say, show, warn_assumed
 @click.option("--profile", "is_profile", is_flag=True, help="Show each node's time instead.  [-n 20]")
 @output_option("Write the profile as a page.", "--html", "FILE")
 @output_option("Write the trace, for Perfetto.", "--trace", "FILE")
-@device_option
-@engine_option
-@precision_option
-@settings_option
-@size_options
-@contract_option
+@case_options
 @json_option
 def perf(
     models: tuple[str, ...],
@@ -59,8 +48,8 @@ def perf(
     is_profile: bool,
     html: str | None,
     trace: str | None,
+    case: Case,
     as_json: bool,
-    **case_options: Any,
 ) -> None:
     """Measure each MODEL (or folder of them) on INPUT, or on example inputs."""
     if compare:
@@ -70,11 +59,10 @@ def perf(
         raise click.UsageError("Name a MODEL, or two saved runs with --compare OLD NEW.")
     if iterations is not None and seconds is not None:
         raise click.UsageError("Give either --iterations or --seconds.")
-    require_one_engine(case_options["settings"], case_options["engine"], case_options["precision"])
     # The first word is a model or a folder of models, and so are the words after it that end in .onnx.
     is_input = (index for index, word in enumerate(models) if index and not word.lower().endswith(".onnx"))
     first = next(is_input, len(models))
-    cases = [Case(path, models[first:], **case_options) for model in models[:first] for path in models_of(model)]
+    cases = [replace(case, model=path, inputs=models[first:]) for model in models[:first] for path in models_of(model)]
     if is_profile or html or trace:
         if len(cases) > 1 or seconds is not None or threads > 1:
             raise click.UsageError("--profile takes one model, without --seconds and --threads.")
@@ -82,7 +70,8 @@ def perf(
         return
     measured = []
     for case in cases:
-        with progress(f"{os.path.basename(case.model)} on {case.device}") as advance, prefix_errors(case.model):
+        files = case.model, *case.inputs, case.settings
+        with progress(f"{os.path.basename(case.model)} on {case.device}") as advance, prefix_errors(*files):
             ready = Prepared(case)
             with ready.session:
                 measured.append(ready.run(iterations, seconds, threads, advance))
@@ -128,7 +117,7 @@ def _print_case(case: Facts) -> None:
 def _profile(case: Case, iterations: int, html: str | None, trace: str | None, as_json: bool) -> None:
     for path in filter(None, (html, trace)):
         require_folder(path)
-    with progress("profiling"), prefix_errors(case.model):
+    with progress("profiling"), prefix_errors(case.model, *case.inputs, case.settings):
         profiled = profile(case, iterations)
     if html:
         write_whole(html, page(profiled).encode())

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import click
 
@@ -22,19 +22,13 @@ from ..core.features.tensor import Tensor
 from ..core.model.model import LearningModel
 from ..core.session.session import LearningModelSession
 from .arguments import (
-    contract_option,
-    device_option,
-    engine_option,
+    case_options,
     force_option,
     inputs_argument,
     json_option,
     labels_option,
     model_argument,
     output_option,
-    precision_option,
-    require_one_engine,
-    settings_option,
-    size_options,
 )
 from .failures import Failure, error_facts, prefix_errors
 from .style import emit, number, progress, say, show
@@ -57,13 +51,8 @@ from .videos import targets_of, video_of, write, write_video
 @click.option("--check", is_flag=True, help="Check MODEL against the answers stored in it.")
 @output_option("The file or folder to write; see above.")
 @force_option
-@device_option
-@engine_option
-@precision_option
-@settings_option
+@case_options
 @click.option("--isolated", is_flag=True, help="Evaluate in a separate process, safe from crashes.")
-@size_options
-@contract_option
 @json_option
 def run(
     model: str,
@@ -74,8 +63,9 @@ def run(
     threshold: float | None,
     check: bool,
     output: str | None,
+    case: Case,
+    isolated: bool,
     as_json: bool,
-    **options: Any,
 ) -> None:
     """Evaluate MODEL on every INPUT.
 
@@ -88,8 +78,7 @@ def run(
     --output FILE.npz    all outputs as arrays
     --output FOLDER/     one file per input, with the input's name
     """  # noqa: D301 - click wants the backspace itself
-    require_one_engine(options["settings"], options["engine"], options["precision"])
-    case = Case(model, inputs, **options)
+    case = replace(case, model=model, inputs=inputs, isolated=isolated)
     if check:
         if inputs or output or labels or top_k or threshold is not None or layout != AUTO:
             raise click.UsageError("--check evaluates the model's samples: omit INPUT, --output and --labels.")
@@ -101,7 +90,7 @@ def run(
             "winml-py perf evaluates on example inputs."
         )
     with progress("evaluating") as advance:
-        with prefix_errors(model):
+        with prefix_errors(model, *inputs, labels or "", case.settings):
             loaded, code = case.load(), 0
             warn_outdated(model, loaded)
             todo = list(jobs(loaded, inputs))

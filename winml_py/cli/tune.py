@@ -62,7 +62,7 @@ def tune(
     if output_model:
         require_converter()  # fail now, not after minutes of trials
     steps = _model_steps(options["contract"], options["sizes"]) if output_model else ()
-    with progress("tuning") as advance, prefix_errors(model):
+    with progress("tuning") as advance, prefix_errors(model, *inputs):
         tuned = search(model, inputs, progress=advance, steps=steps, output_model=output_model or "", **options)
     written = output_model if tuned.model_steps else None
     if output:

@@ -14,7 +14,8 @@ import onnx_ir as ir
 from onnx import ModelProto, TypeProto, ValueInfoProto, helper, inliner
 from onnx_ir.passes import common
 
-from .._inputs.model import PROTOBUF_LIMIT, evaluate_apart
+from .._inputs.copies import PROTOBUF_LIMIT
+from .._inputs.model import evaluate_apart
 from ..core.base.atomic_files import write_whole
 from ..core.onnx_file.nodes import messages
 from ..core.onnx_file.source import Skeleton

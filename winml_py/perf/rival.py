@@ -15,10 +15,10 @@ from .._inputs import trial
 from .._inputs.examples import StatedSizes
 from .._inputs.files import generated, jobs, read
 from .._inputs.model import Case, load_model
+from ..core.base import timing
 from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, as_numpy, compare_outputs
 from ..core.base.machine import usable_cores
 from ..core.base.messages import Facts
-from ..core.base.timing import take_turns
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.features.descriptors import ShapedDescriptor
 from ..core.features.tensor_classes import TENSOR_CLASSES
@@ -30,10 +30,6 @@ from ..errors import EvaluationError
 from .interleaved import ROUNDS, Comparison, OtherPrograms, compare, is_enough
 
 LATENCY, THROUGHPUT = "latency", "throughput"
-
-BLOCK_SECONDS = 0.05
-REST_SECONDS = 0.02
-"""The pause before a session is timed: the other one's threads spin for a while after their work."""
 
 
 class Subject(NamedTuple):
@@ -113,7 +109,8 @@ class Rival:
             self._binding.bind(name, value)
         self._items = 1 if self._goal == LATENCY else self.batch * usable_cores()
         self.outputs = self._arrays()
-        self._count = max(1, int(BLOCK_SECONDS / max(self._time(1), 1e-6)))
+        if self._goal == THROUGHPUT:  # one long stream, whose beginning and end count little
+            self._items *= max(1, int(timing.BLOCK_SECONDS / max(timeit(self.evaluate, number=1), 1e-6)))
 
     @property
     def is_half(self) -> bool:
@@ -136,27 +133,20 @@ class Rival:
 
     def _arrays(self) -> Facts:
         """Copies of the outputs: later evaluations may write to the same memory."""
-        return copy.deepcopy({name: as_numpy(value) for name, value in self.evaluate(1).items()})
+        return copy.deepcopy({name: as_numpy(value) for name, value in self.evaluate().items()})
 
-    def evaluate(self, count: int) -> Mapping[str, Any]:
-        """Evaluates this often, or for throughput this many batches on every core; returns the last outputs."""
+    def evaluate(self) -> Mapping[str, Any]:
+        """Evaluates once, or for throughput a stream of batches on every core; returns the last outputs."""
         if self._goal == LATENCY:
-            for _ in range(count):
-                result = self.session.evaluate(self._binding)
-            return result.outputs
-        for result in self.session.evaluate_many([self.loaded.features] * (count * self._items), batch=self.batch):
+            return self.session.evaluate(self._binding).outputs
+        for result in self.session.evaluate_many([self.loaded.features] * self._items, batch=self.batch):
             if result.error is not None:
                 raise result.error
         return result.outputs
 
     def seconds(self) -> float:
         """An item's share of a block of evaluations."""
-        time.sleep(REST_SECONDS)
-        self.evaluate(1)
-        return self._time(self._count) / (self._count * self._items)
-
-    def _time(self, count: int) -> float:
-        return timeit(lambda: self.evaluate(count), number=1)
+        return timing.time_block(self.evaluate) / self._items
 
 
 def compare_models(paths: Sequence[str], values: Mapping[str, Any], sizes: StatedSizes) -> Comparison:
@@ -187,4 +177,4 @@ def compare_models(paths: Sequence[str], values: Mapping[str, Any], sizes: State
             return compare(seconds[0], seconds[1], others.cores())
 
         blocks = [rival.seconds for rival in rivals]
-        return compared(take_turns(blocks, 2 * ROUNDS, lambda seconds: is_enough([compared(seconds)])))
+        return compared(timing.take_turns(blocks, 2 * ROUNDS, lambda seconds: is_enough([compared(seconds)])))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import re
@@ -17,7 +16,7 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from ..core.base.messages import Facts, shown
-from ..errors import CanceledError, MissingPackageError, ModelNotFoundError, NotBoundError, WinMLError
+from ..errors import CanceledError, ModelNotFoundError, NotBoundError, WinMLError
 from .facts import clean
 from .placed_nodes import placed_nodes
 
@@ -29,10 +28,10 @@ MODULES = (
     *("base", "dagre", "flatbuffers", "grapher", "hdf5", "json", "onnx", "onnx-proto", "onnx-schema", "protobuf"),
     *("python", "tar", "text", "view", "worker", "xml", "zip"),
 )
-"""Netron's modules for showing an ONNX model. Its own host, with telemetry and consent, is not used."""
+"""Netron's modules for showing an ONNX model. Its own host, which starts its telemetry, is not used."""
 
 FILES = frozenset([*(f"{name}.js" for name in MODULES), "grapher.css", "onnx-metadata.json"])
-"""Netron's files that are served unchanged, except for the telemetry in base.js."""
+"""Netron's files that are served unchanged."""
 
 STYLE = "index.css"
 """Netron's inline style, as a file: a policy of 'self' allows no inline styles."""
@@ -53,9 +52,7 @@ _TYPES = {
     ".json": "application/json",
     ".svg": "image/svg+xml",
 }
-_TELEMETRY = re.compile(r"^base\.Telemetry = class \{\n.*?^\};\n", re.MULTILINE | re.DOTALL)
 _INLINE_STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
-_TRACKERS = ("google", "sendBeacon", "ipinfo")
 
 
 def routes(workbench: Workbench) -> list[BaseRoute]:
@@ -87,7 +84,7 @@ class _Graph:
         """The page's content before any measurement."""
         model = require_model(self._workbench, request)
         netron = netron_folder()
-        is_usable = netron is not None and is_known(netron)
+        is_usable = netron is not None and all((netron / name).is_file() for name in FILES)
         return json_answer(
             {
                 "name": shown(model.name),
@@ -161,7 +158,7 @@ def require_model(workbench: Workbench, request: Request) -> OpenModel:
     return model
 
 
-# Netron's files, and what is removed from them.
+# Netron's files.
 
 
 def netron_folder() -> Path | None:
@@ -170,38 +167,15 @@ def netron_folder() -> Path | None:
     return None if spec is None or spec.origin is None else Path(spec.origin).parent
 
 
-def is_known(folder: Path) -> bool:
-    """Whether this Netron has the page's files, and its telemetry can be removed."""
-    try:
-        return all((folder / name).is_file() for name in FILES) and bool(_text_of(folder, "base.js"))
-    except MissingPackageError:
-        return False
-
-
 def _netron_file(request: Request) -> Response:
     """One of the files allowed by name; no path of a request reaches the file system."""
     name, folder = request.path_params["name"], netron_folder()
     if folder is None or name not in FILES | {STYLE}:
         raise NotBoundError("There is no such file.")
-    kind = _TYPES[os.path.splitext(name)[1]]
-    if name in ("base.js", STYLE):
-        return Response(_text_of(folder, name), media_type=kind)
-    return FileResponse(folder / name, media_type=kind)
-
-
-@functools.cache
-def _text_of(folder: Path, name: str) -> str:
-    """Netron's modified files: base.js without telemetry, and its page's style."""
     if name == STYLE:
         page = (folder / "index.html").read_text(encoding="utf-8")
-        return "\n".join(_INLINE_STYLE.findall(page))
-    text = _TELEMETRY.sub("", (folder / name).read_text(encoding="utf-8"))
-    if any(tracker in text for tracker in _TRACKERS):
-        raise MissingPackageError(
-            "This version of netron has its telemetry elsewhere, so it is not shown.",
-            hint="Install a supported version: pip install 'winml-py[view]'",
-        )
-    return text
+        return Response("\n".join(_INLINE_STYLE.findall(page)), media_type=_TYPES[".css"])
+    return FileResponse(folder / name, media_type=_TYPES[os.path.splitext(name)[1]])
 
 
 def without_weights(path: str) -> bytes:

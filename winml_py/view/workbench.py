@@ -197,7 +197,7 @@ class Workbench:
             try:
                 return self.open_picture(path, name, is_here=False)
             except PictureError as error:  # its temporary name would tell the user nothing
-                hint = "The page takes 50 megapixels at most." if "max_pixels" in error.hint else error.hint
+                hint = "The page takes pictures of 50 megapixels at most."
                 raise PictureError(error.message.replace(path, name), hint=hint) from error
 
     def picture_facts(self, key: str) -> Facts:

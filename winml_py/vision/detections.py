@@ -12,6 +12,7 @@ import numpy as np
 
 from ..core.base.arguments import whole_number
 from ..core.base.arrays import Array
+from ..core.contracts.exporters import UltralyticsFacts
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import InvalidArgumentError, MissingPackageError
@@ -231,7 +232,7 @@ def detections(
         NotSupportedError: the model finds oriented boxes.
     """
     place = placement_of(result, picture, placement)
-    facts = DetectorFacts(arrays(result), place, names_of(result, labels), result.metadata)
+    facts = _facts_of(result, place, labels)
     layout = recognise_layout(facts) if layout is None else layout
     decoded = decode(layout, facts, picture, _share(threshold, "threshold", _THRESHOLDS.get(layout, 0.25)))
     share = _share(overlap, "overlap", _OVERLAPS.get(layout, 1.0))
@@ -263,7 +264,12 @@ def detections(
 def may_be_detections(result: LearningModelEvaluationResult, labels: Labels = ()) -> bool:
     """Whether the outputs are in a layout of detections, or in one of several, as far as their shapes tell."""
     place = placement_of(result, 0, None)
-    return bool(candidates(DetectorFacts(arrays(result), place, names_of(result, labels), result.metadata)))
+    return bool(candidates(_facts_of(result, place, labels)))
+
+
+def _facts_of(result: LearningModelEvaluationResult, place: PicturePlacement, labels: Labels) -> DetectorFacts:
+    exporter = UltralyticsFacts.from_metadata(result.metadata)
+    return DetectorFacts(arrays(result), place, names_of(result, labels), exporter)
 
 
 def _suppress(candidates: DecodedBoxes, overlap: float) -> Array:

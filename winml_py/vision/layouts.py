@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import math
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.base.arrays import Array
+from ..core.contracts.exporters import UltralyticsFacts
 from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import EvaluationError, InvalidArgumentError, NotSupportedError
 from . import grids
@@ -53,27 +54,12 @@ class DetectionLayout(Enum):
 
 
 class DetectorFacts(NamedTuple):
-    """What is known of a detector: its arrays by name, the placement of the picture, its labels and metadata."""
+    """What is known of a detector: its arrays by name, the placement of the picture, its labels and exporter."""
 
     outputs: Mapping[str, Array]
     placement: PicturePlacement
     labels: Sequence[str]
-    metadata: Mapping[str, str]
-
-    @property
-    def task(self) -> str:
-        """What Ultralytics' exporter calls the task, or ""."""
-        return self.metadata.get("task", "")
-
-    @property
-    def point_shape(self) -> tuple[int, int] | None:
-        """How many points an object has, and how many numbers each has, according to Ultralytics' exporter."""
-        try:
-            # The text is untrusted: it is parsed only up to the length of such a pair.
-            count, numbers = ast.literal_eval(self.metadata.get("kpt_shape", "")[:100])
-        except (ValueError, SyntaxError, TypeError):
-            return None
-        return (count, numbers) if type(count) is int and count > 0 and numbers in (2, 3) else None
+    exporter: UltralyticsFacts
 
     def of_rank(self, rank: int) -> list[Array]:
         """The outputs of floats with this many dimensions."""
@@ -160,9 +146,8 @@ def _fitting_table(facts: DetectorFacts, table: Array) -> list[DetectionLayout]:
         return _fitting_grid(facts, table)
     if rows > 1000:
         return []
-    if facts.task and facts.metadata.get("author") == "Ultralytics":
-        has_suppression = facts.metadata.get("end2end") == "True" or "'nms': True" in facts.metadata.get("args", "")
-        is_rtdetr = columns == 4 + len(facts.labels) and not has_suppression
+    if facts.exporter.task:
+        is_rtdetr = columns == 4 + len(facts.labels) and not facts.exporter.has_suppression
         return [DetectionLayout.RT_DETR_ULTRALYTICS if is_rtdetr else DetectionLayout.YOLO_END_TO_END]
     layouts = [DetectionLayout.YOLO_END_TO_END] if columns == 6 or facts.prototypes is not None else []
     if columns == 4 + (len(facts.labels) or 2):  # without labels, any table could be one: only 6 columns count
@@ -224,7 +209,7 @@ def decode(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshol
 
 
 def _decode_layout(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
-    if facts.task == "obb":
+    if facts.exporter.task == "obb":
         raise NotSupportedError("The model finds oriented boxes, which are not read here.", hint="Read result.outputs.")
     if layout in (DetectionLayout.TORCHVISION, DetectionLayout.SSD):
         return _triples(layout, facts, picture, threshold)
@@ -262,12 +247,12 @@ def _extra_numbers(facts: DetectorFacts, width: int) -> int:
     """How many numbers of a row, after box and objectness, are not scores."""
     if facts.prototypes is not None:
         numbers = PROTOTYPES
-    elif facts.task == "pose" and facts.point_shape is not None:
-        numbers = facts.point_shape[0] * facts.point_shape[1]
+    elif facts.exporter.task == "pose" and facts.exporter.points is not None:
+        numbers = math.prod(facts.exporter.points)
     else:
         numbers = width - len(facts.labels) if facts.labels else 0
     label_count = len(facts.labels)
-    is_known = numbers in (0, PROTOTYPES * (facts.prototypes is not None)) or facts.task == "pose"
+    is_known = numbers in (0, PROTOTYPES * (facts.prototypes is not None)) or facts.exporter.task == "pose"
     if not is_known or numbers >= width or (label_count and width - numbers != label_count):
         raise InvalidArgumentError(
             f"A row has {width} numbers after its box, but there are {label_count} labels.",
@@ -291,7 +276,7 @@ def _with_extra(facts: DetectorFacts, boxes: DecodedBoxes, extra: Array) -> Deco
         return boxes
     if facts.prototypes is not None and numbers == PROTOTYPES:
         return boxes._replace(mask_coefficients=extra)
-    shape = facts.point_shape
+    shape = facts.exporter.points
     if shape is None or shape[0] * shape[1] != numbers:
         raise InvalidArgumentError(
             f"Each box has {numbers} more numbers, but the model does not state what they are.",

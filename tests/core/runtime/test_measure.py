@@ -29,8 +29,7 @@ class Machine:
 def timed(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, require_not_stopped: Callable[[], None] = lambda: None
 ) -> dict[str, float]:
-    monkeypatch.setattr(measure, "_block", machine.block)
-    monkeypatch.setattr(measure, "REST_SECONDS", 0)
+    monkeypatch.setattr(measure, "time_block", machine.block)
     bindings: Any = {name: name for name in machine.milliseconds}
     found: Any = measure._times(bindings, require_not_stopped)
     return dict(found)

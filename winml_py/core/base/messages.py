@@ -150,5 +150,5 @@ step."""
 Facts = dict[str, Any]
 """Facts ready for JSON."""
 
-REPORT_SCHEMA = 2
+REPORT_SCHEMA = 1
 """The version of the JSON documents that commands print; it increases when a key is removed or changes its meaning."""

@@ -10,6 +10,7 @@ import ast
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from ...enums import BitmapPixelFormat, ImageCropMode, ImageKernel, ImageRounding, LearningModelPixelRange
 from ..base.arguments import is_text
@@ -31,11 +32,46 @@ def exporters_contract(metadata: Mapping[str, str]) -> ImageContract | None:
     try:
         return _ultralytics_contract(metadata)
     except (ValueError, RecursionError) as error:
-        logger.info("the metadata of Ultralytics' exporter are not used: %s", error)
+        logger.info("the metadata that Ultralytics wrote are not used: %s", error)
         return None
 
 
-# Ultralytics: `task`, `imgsz`, `channels`, `names`. The values are Python literals.
+# Ultralytics: `task`, `imgsz`, `channels`, `names`, `stride`, `kpt_shape`. The values are Python literals.
+
+
+class UltralyticsFacts(NamedTuple):
+    """What the exporter states of a model, besides its contract and labels.
+
+    Attributes:
+        task: "detect", "pose", ...; "" if not stated.
+        stride: the sides of pictures are multiples of it; 0 if not stated.
+        points: how many points an object has, and how many numbers each has; None if not stated.
+        has_suppression: whether the model suppresses overlapping boxes.
+    """
+
+    task: str
+    stride: int
+    points: tuple[int, int] | None
+    has_suppression: bool
+
+    @classmethod
+    def from_metadata(cls, metadata: Mapping[str, str]) -> UltralyticsFacts:
+        """Reads them; values that the exporter would not write count as not stated."""
+        task = metadata.get("task", "") if metadata.get("author") == "Ultralytics" else ""
+        stride = metadata.get("stride", "")  # YOLOv5's exporter states it, too, but no author
+        has_suppression = metadata.get("end2end") == "True" or "'nms': True" in metadata.get("args", "")
+        points = None
+        match _literal(metadata.get("kpt_shape", ""), 100):
+            case [int(count), int(numbers)] if count > 0 and numbers in (2, 3):
+                points = count, numbers
+        return cls(task, int(stride) if stride.isdecimal() and len(stride) < 5 else 0, points, has_suppression)
+
+
+def _literal(text: str, longest: int) -> object:
+    try:  # the text is untrusted: a longer one is not parsed
+        return ast.literal_eval(text.strip()) if len(text) <= longest else None
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
 
 
 _DETECTORS = ("detect", "segment", "pose", "obb")
@@ -56,13 +92,19 @@ def _ultralytics_contract(metadata: Mapping[str, str]) -> ImageContract | None:
     task, channels = metadata.get("task", ""), metadata.get("channels", "3")
     if channels != "3":  # OpenCV makes gray differently from Windows ML
         raise ValueError(f"the model has {channels!r} channels")
-    size = _size(metadata.get("imgsz", ""))
+    sides = json.loads(text := metadata.get("imgsz", ""))
+    if not isinstance(sides, list) or len(sides) != 2 or any(type(side) is not int for side in sides):
+        raise ValueError(f"imgsz is {text[:80]!r}")
+    size = sides[0], sides[1]
     if task == "classify":
         return _classifier(size)
     if task not in _DETECTORS:
         raise ValueError(f"the task is {task!r}")
     contract = replace(ImageContract.yolo(), size=size)
-    return replace(contract, crop_mode=ImageCropMode.STRETCH) if _is_rtdetr(metadata) else contract
+    # The newer exporter names the head; the older one the model: `Ultralytics rtdetr-l model`.
+    description = metadata.get("description", "").lower().replace("-", "")
+    is_rtdetr = metadata.get("head") == "RTDETRDecoder" or "ultralytics rtdetr" in description
+    return replace(contract, crop_mode=ImageCropMode.STRETCH) if is_rtdetr else contract
 
 
 def _classifier(size: tuple[int, int]) -> ImageContract:
@@ -78,33 +120,16 @@ def _classifier(size: tuple[int, int]) -> ImageContract:
     return replace(contract, scaling=ImageScaling(crop_ratio=1.0, crop_rounding=ImageRounding.HALF_EVEN))
 
 
-def _is_rtdetr(metadata: Mapping[str, str]) -> bool:
-    """The newer exporter names the head; the older one the model, in the description: `Ultralytics rtdetr-l model`."""
-    description = metadata.get("description", "").lower().replace("-", "")
-    return metadata.get("head") == "RTDETRDecoder" or "ultralytics rtdetr" in description
-
-
-def _size(text: str) -> tuple[int, int]:
-    size = json.loads(text)
-    if not isinstance(size, list) or len(size) != 2 or any(type(side) is not int for side in size):
-        raise ValueError(f"imgsz is {text[:80]!r}")
-    return ImageContract(size=(size[0], size[1])).size or (0, 0)  # its InvalidArgumentError is a ValueError
-
-
 def _ultralytics_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
     """The names of the classes, by their index; none where the metadata do not name each."""
     names = metadata.get("names", "")
     if metadata.get("author") != "Ultralytics" or not names:
         return ()
-    try:
-        labels = ast.literal_eval(names.strip()) if len(names) <= _LONGEST else None
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        labels = None
-    is_numbered = isinstance(labels, dict) and [*labels] == list(range(len(labels)))
-    if not labels or not is_numbered or not all(map(is_text, labels.values())):
-        logger.info("the names of Ultralytics' exporter are not {0: 'name', 1: ...}, and are not used")
-        return ()
-    return tuple(labels.values())
+    labels = _literal(names, _LONGEST)
+    if isinstance(labels, dict) and [*labels] == list(range(len(labels))) and all(map(is_text, labels.values())):
+        return tuple(labels.values())
+    logger.info("the names of Ultralytics' exporter are not {0: 'name', 1: ...}, and are not used")
+    return ()
 
 
 # PaddleOCR: `character`, one per line. Its text readers state no contract.

@@ -319,7 +319,7 @@ class PreprocessPlan:
     @cached_property  # only for inputs: an output is stretched over the bitmaps bound to it
     def placements(self) -> list[Placement]:
         """Where each picture goes in the tensor."""
-        return placements(self.descriptor, self.contract, self._properties, self.sizes)
+        return place_pictures(self.descriptor, self.contract, self._properties, self.sizes)
 
     @cached_property
     def shrink(self) -> float:
@@ -347,7 +347,7 @@ class PreprocessPlan:
             raise InvalidArgumentError(f"A tensor of shape {self.shape} does not fit into memory: {error}.") from error
 
 
-def placements(
+def place_pictures(
     descriptor: ShapedDescriptor,
     contract: ImageContract,
     properties: BindProperties,

@@ -50,7 +50,7 @@ from .pictures import (
     PreprocessPlan,
     bitmaps_of,
     contract_for_bind,
-    placements,
+    place_pictures,
     states_contract,
     tensor_shape,
 )
@@ -215,7 +215,7 @@ def _resolve_cuda(array: DeviceArray, descriptor: FeatureDescriptor, properties:
         pixel_format = _pixel_format_of(array.shape, descriptor, properties)
         is_stated = states_contract(descriptor, properties)
         contract = contract_for_bind(descriptor, properties._replace(pixel_format=None))
-        placement = placements(descriptor, contract, properties, [(array.shape[1], array.shape[0])])[0]
+        placement = place_pictures(descriptor, contract, properties, [(array.shape[1], array.shape[0])])[0]
         shape = tensor_shape(contract, 1, placement.tensor)
         return DevicePixels(array, pixel_format, descriptor, contract, shape, placement, is_stated)
     if array.dtype not in CLASSES_BY_DTYPE:

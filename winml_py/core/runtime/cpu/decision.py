@@ -133,7 +133,7 @@ class CpuChoice:
             tuple(rival.candidate for rival in rivals),
             number_type=best.target.half_type,
         )
-        answers.write(key, _to_facts(explanation, request, inputs))
+        answers.write(key, _to_facts(explanation))
         if best.target is self._targets[0] or best.engine is None:
             return Decision(None, explanation)
         if is_profiled:
@@ -180,15 +180,8 @@ def refusal(request: CompileRequest, target: Target) -> str:
 
 def _remember_refusal(request: CompileRequest, target: Target, problem: str) -> None:
     """Records it for the model, for all shapes of its inputs."""
-    engine, precision = target.spelling
-    facts = {
-        "engine": engine,
-        "precision": precision.name,
-        "number_type": target.half_type,
-        "reason": f"{_describe_target(target)} gave another answer in an earlier session: {problem}",
-        "model": _model_name(request),
-    }
-    answers.write(_refusal_key(request, target), facts)
+    reason = f"{_describe_target(target)} gave another answer in an earlier session: {problem}"
+    answers.write(_refusal_key(request, target), {"reason": reason})
 
 
 def _question(request: CompileRequest, *parts: object) -> str:
@@ -209,11 +202,7 @@ def _describe_target(target: Target) -> str:
     return f"{engine} in {target.half_type or precision.name.lower()}"
 
 
-def _model_name(request: CompileRequest) -> str:
-    return request.origin.path or f"{request.origin.size} bytes in memory"
-
-
-def _to_facts(explanation: Explanation, request: CompileRequest, inputs: Inputs) -> Facts:
+def _to_facts(explanation: Explanation) -> Facts:
     return {
         "engine": explanation.engine,
         "precision": explanation.precision.name,
@@ -224,13 +213,11 @@ def _to_facts(explanation: Explanation, request: CompileRequest, inputs: Inputs)
             candidate._replace(error=candidate.error if np.isfinite(candidate.error or 0) else None)._asdict()
             for candidate in explanation.candidates
         ],
-        "model": _model_name(request),
-        "shapes": {name: list(array.shape) for name, array in inputs.items()},
     }
 
 
 def _from_facts(facts: Facts) -> Explanation:
-    candidates = (Candidate(**facts | {"precision": Precision(facts["precision"])}) for facts in facts["candidates"])
+    candidates = (Candidate(**one | {"precision": Precision(one["precision"])}) for one in facts["candidates"])
     precision = Precision[facts["precision"]]
     return Explanation(facts["engine"], precision, facts["reason"], tuple(candidates), True, facts["number_type"])
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ....errors import CanceledError, WinMLError
 from ...base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outputs
-from ...base.timing import take_turns
+from ...base.timing import take_turns, time_block
 from ..engine import Candidate, Engine
 from ..ort import compile as ort
 from ..ort import saved_graph
@@ -30,10 +30,6 @@ ROUND_SECONDS = 8.0
 LEAD = 6
 """The lead in rounds, won or lost, after which more rounds would change little: if the better engine wins 7 rounds in
 10, the decision is wrong in 1 of 100 cases."""
-
-BLOCK_SECONDS = 0.03
-REST_SECONDS = 0.02
-"""The pause before the next engine is timed, because the threads of the previous one spin for a while."""
 
 
 def compile_cached(request: CompileRequest, target: Target) -> Engine:
@@ -152,8 +148,7 @@ def _times(runs: Mapping[Rival, Callable[[], object]], require_not_stopped: Call
 
     def block(rival: Rival) -> float:
         require_not_stopped()
-        time.sleep(REST_SECONDS)  # the previous engine's threads spin for a while, and would disturb this one
-        return _block(runs[rival])
+        return time_block(runs[rival])
 
     def is_enough(seconds: Sequence[Sequence[float]]) -> bool:
         first, *others = seconds
@@ -165,16 +160,6 @@ def _times(runs: Mapping[Rival, Callable[[], object]], require_not_stopped: Call
     base = statistics.median(first) * 1e3
     shares = [statistics.median(map(truediv, rival_seconds, first)) for rival_seconds in others]
     return {rivals[0]: base} | {rival: base * share for rival, share in zip(rivals[1:], shares, strict=True)}
-
-
-def _block(run: Callable[[], object]) -> float:
-    """Seconds per evaluation, after one that wakes the engine's threads."""
-    run()
-    count, started = 0, time.perf_counter()
-    while count == 0 or time.perf_counter() - started < BLOCK_SECONDS:
-        run()
-        count += 1
-    return (time.perf_counter() - started) / count
 
 
 def _settle(milliseconds: Mapping[Rival, float]) -> None:

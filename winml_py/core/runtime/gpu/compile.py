@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -10,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from ....enums import Precision, Weights
-from ....errors import InvalidDeviceError, NotSupportedError, WinMLError
+from ....errors import InvalidDeviceError, NotSupportedError
 from ...cache import answers, folders
 from ...onnx_file.source import Skeleton
 from ..engine import ONNXRUNTIME, Engine, EngineOptions, Explanation
 from ..ort.compile import compile_model, require_options
 from ..ort.device_memory import Recording
 from ..ort.engine import RECORDED, OrtDeviceEngine, OrtEngine
+from ..ort.errors import NodesLeftError
 from ..providers import plugins
 from ..providers.catalogue import native_options, provider_of, require_option_keys, session_lock
 from ..providers.provider import Provider, ProviderDevice, Target, short
@@ -92,10 +92,8 @@ class DeviceCompiler:
         mode = Recording.DEMANDED if must_record else Recording.POSSIBLE
         try:
             engine = compile_kept(request, target, mode)
-        except WinMLError as error:
-            if is_refused(error):
-                return None, "all-nodes-on-provider"
-            raise
+        except NodesLeftError:
+            return None, "all-nodes-on-provider"
         if isinstance(engine, OrtDeviceEngine) and engine.is_recordable:
             return engine, ""
         engine.close()
@@ -166,13 +164,6 @@ def unmet_constraint(name: str) -> NotSupportedError:
     return NotSupportedError(
         f"The work of this model cannot be recorded (constraint {name}): recording requires that {CONSTRAINTS[name]}.",
         hint="Set options.graph_capture = None to record only if that is possible.",
-    )
-
-
-def is_refused(error: WinMLError) -> bool:
-    """Whether the runtime refuses to record because the CPU would run some of the nodes."""
-    return bool(
-        re.search(r"have not been partitioned|CPU is not allowed to help|graph capture|cuda.?graph", str(error), re.I)
     )
 
 

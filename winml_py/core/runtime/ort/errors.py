@@ -19,6 +19,11 @@ from ....errors import (
 )
 from ..runs import wrong_output_shape
 
+
+class NodesLeftError(NotSupportedError):
+    """The provider does not take, or does not record, every node, and the CPU may not run the others."""
+
+
 _CLASSES: dict[str, type[WinMLError]] = {
     "InvalidArgument": InvalidArgumentError,
     "NoSuchFile": ModelNotFoundError,
@@ -75,10 +80,11 @@ _RULES: tuple[tuple[str, type[WinMLError], str, str], ...] = (
     ),
     (
         r"(?i)CPU EP fallback|fallback to CPU EP|explicitly disabled by the user",
-        NotSupportedError,
+        NodesLeftError,
         "The provider does not support every node of the model, and the options forbid running nodes on the CPU.",
         "Set options.allow_cpu_fallback = True, and see session.placement for the nodes.",
     ),
+    (r"(?i)have not been partitioned|graph capture|cuda.?graph", NodesLeftError, "The runtime says: {text}", ""),
     (
         r"Conflicting free dimension overrides",
         InvalidArgumentError,
