@@ -10,6 +10,7 @@ import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import onnx
@@ -34,7 +35,7 @@ from winml_py import (
     operators,
 )
 from winml_py.core.base.winrt_object import private_state
-from winml_py.errors import MissingInputError
+from winml_py.errors import DeviceLostError, MissingInputError
 from winml_py.operators import call
 from winml_py.operators.call import OperatorCache
 from winml_py.testing import FakeDevice
@@ -362,9 +363,14 @@ def test_options_of_the_session() -> None:
 
 
 def test_another_device() -> None:
-    device = FakeDevice(lambda inputs: {"Y": inputs["X"] * 10})
-    np.testing.assert_array_equal(operators.Relu(X, device=device), X * 10)
-    np.testing.assert_array_equal(operators.Relu(X), np.maximum(X, 0))
+    fake = FakeDevice(lambda inputs: {"Y": inputs["X"] * 10})
+    np.testing.assert_array_equal(operators.Relu(X, device=fake), X * 10)
+    for device in (None, LearningModelDevice(), LearningModelDevice()):
+        np.testing.assert_array_equal(operators.Relu(X, device=device), np.maximum(X, 0))
+    assert len(call._cache) == 3  # equal devices share what is compiled
+    with pytest.raises(DeviceLostError):
+        operators.Relu(X, device=FakeDevice(Mock(side_effect=DeviceLostError("Gone."))))
+    assert len(call._cache) == 0  # a device that is found again compiles anew
 
 
 def test_on_a_gpu(gpu: LearningModelDevice) -> None:

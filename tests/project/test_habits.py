@@ -19,7 +19,6 @@ from winml_py import (
     EvaluationTimeoutError,
     ImageContract,
     ImageFeatureValue,
-    ImageScaling,
     InvalidArgumentError,
     InvalidBindingError,
     LearningModel,
@@ -381,13 +380,10 @@ MISTAKES = {
     "returns None where it cannot read the file: check the path.",
     "LearningModelBinding(model)": "Expected a LearningModelSession, got LearningModel. Write "
     "LearningModelBinding(session), where session = LearningModelSession(model).",
-    "LearningModelBinding('digits.onnx')": "Expected a LearningModelSession, got str. Write "
-    "LearningModelBinding(session), where session = LearningModelSession(model).",
     "LearningModelSession(model, 'cpu')": "Expected a LearningModelDevice, got str. Write "
     'LearningModelDevice.find("cpu").',
     "Tuning(graph_optimisation='all')": "Tuning has no 'graph_optimisation'. Did you mean 'graph_optimization'?",
     "ImageContract(pixel_fromat=1)": "ImageContract has no 'pixel_fromat'. Did you mean 'pixel_format'?",
-    "ImageScaling(shortest=256)": "ImageScaling has no 'shortest'. Did you mean 'shortest_side'?",
     "binding.bind('image', str(SEVEN), ImageContract())": "Expected a mapping of bind properties, got ImageContract. "
     'Write {"ImageContract": contract} or {"BitmapBounds": [0, 0, 224, 224]}, for example.',
     "binding.bind('image', np.zeros((28, 28), np.float32))": "Model variable image, expects Image[28x28], but binding "
@@ -414,7 +410,6 @@ def test_a_mistake_in_a_program_has_its_sentence(call: str) -> None:
     binding = LearningModelBinding(LearningModelSession(model))
     names = globals() | {
         "Tuning": Tuning,
-        "ImageScaling": ImageScaling,
         "LearningModelDeviceKind": LearningModelDeviceKind,
         "model": model,
         "binding": binding,

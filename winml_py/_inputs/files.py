@@ -248,6 +248,6 @@ def _array(feature: FeatureDescriptor, value: object) -> Any:
     """A picture as bind's tensor, with bind's warnings; other values as they are."""
     if not isinstance(value, ImageFeatureValue):
         return value
-    pictures = Pictures(value, PreprocessPlan(value, feature))
-    MissingContracts(is_silent=False).warn(pictures)
-    return pictures.tensor()
+    plan = PreprocessPlan(value.sizes, feature)
+    MissingContracts(is_silent=False).warn(plan)
+    return Pictures(value, plan).tensor()

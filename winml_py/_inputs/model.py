@@ -105,7 +105,7 @@ def input_sizes(features: Iterable[FeatureDescriptor], given: Mapping[str, objec
 
 def _shape(feature: FeatureDescriptor, value: Any) -> tuple[int, ...]:
     if isinstance(value, ImageFeatureValue):
-        return PreprocessPlan(value, feature).shape
+        return PreprocessPlan(value.sizes, feature).shape
     return tuple(np.shape(value))
 
 

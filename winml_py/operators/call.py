@@ -13,7 +13,7 @@ from ..core.base import child_process
 from ..core.features.tensor import Tensor
 from ..core.runtime.device import LearningModelDevice
 from ..core.session.options import LearningModelSessionOptions
-from ..errors import InvalidArgumentError
+from ..errors import DeviceLostError, InvalidArgumentError
 from .arguments import are_plain, arrange
 from .compiled_operator import CompiledOperator
 from .node_model import OutputSpec
@@ -108,7 +108,11 @@ class Operator:
             exact = list(map(type_of, values))
             return CompiledOperator(signature, exact, output_spec, attributes, device, _options(values))
 
-        return _cache.get(key, compile_operator).run(values)
+        try:
+            return _cache.get(key, compile_operator).run(values)
+        except DeviceLostError:  # a new device equals the lost one, whose operators are useless
+            _cache.clear()
+            raise
 
     def __repr__(self) -> str:
         return f"<operator {self.__name__}>"

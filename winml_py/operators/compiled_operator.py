@@ -71,7 +71,7 @@ class CompiledOperator(Closeable):
         self._names = input_names(signature, len(kinds))
         self._sequences = _sequences(self._model.output_features)
         self._binding: LearningModelBinding | None = None
-        self._compiled = private_state(self._session)
+        self._session_state = private_state(self._session)
         # On other devices the session watches for a lost device.
         self._is_on_cpu = self._session.device.hardware == "cpu"
 
@@ -158,7 +158,7 @@ class CompiledOperator(Closeable):
         Returns:
             Arrays; or tensors, if an input is one, which stay on the device if an input is there.
         """
-        engine = self._compiled.require_open()  # a forked process must not use its parent's engine
+        engine = self._session_state.require_open()  # a forked process must not use its parent's engine
         pairs = dict(zip(self._names, values, strict=False))
         if None in self._kinds:
             pairs = {name: value for name, value in pairs.items() if value is not None}
@@ -166,7 +166,7 @@ class CompiledOperator(Closeable):
         if not self._is_on_cpu or any(private_state(tensor).device_array is not None for tensor in tensors):
             return self._result(self._evaluate(pairs, tensors))
         arrays = {name: value.to_numpy() if isinstance(value, Tensor) else value for name, value in pairs.items()}
-        outputs = engine.run(Bound(arrays, lock=self._compiled.lock))
+        outputs = engine.run(Bound(arrays, lock=self._session_state.lock))
         return self._result({name: _as_tensor(value) for name, value in outputs.items()} if tensors else outputs)
 
     def _evaluate(self, pairs: Mapping[str, Any], tensors: Sequence[Tensor]) -> dict[str, Any]:

@@ -369,10 +369,10 @@ def test_batches_of_frames() -> None:
 def test_the_memory_of_pictures_is_reused(picture: LearningModelBinding) -> None:
     frame = SoftwareBitmap(BitmapPixelFormat.BGRA8, 6, 4)
     numbers(picture, frame)
-    memory = private_state(picture).picture_tensors["x"]
+    memory = private_state(picture).pictures["x"].tensor
     frame.to_numpy()[:] = 50
     assert numbers(picture, frame).to_numpy()[0, 0, 0] == 50
-    assert private_state(picture).picture_tensors["x"] is memory
+    assert private_state(picture).pictures["x"].tensor is memory
     numbers(picture, np.zeros((1, 3, 4, 6), np.float32))
     assert numbers(picture, frame).to_numpy()[0, 0, 0] == 50
 

@@ -19,7 +19,6 @@ from winml_py import (
     InvalidArgumentError,
     LearningModel,
     LearningModelBinding,
-    LearningModelDeviceKind,
     LearningModelSession,
     LearningModelSessionOptions,
     SoftwareBitmap,
@@ -156,10 +155,11 @@ def test_arguments_in_the_wrong_place_are_told() -> None:
     session = LearningModelSession(loaded)
     for use, words in (
         (lambda: LearningModelSession("model.onnx"), "Expected a LearningModel, got str. Load it first"),
-        (lambda: LearningModelSession(loaded, LearningModelDeviceKind.CPU), "Expected a LearningModelDevice"),
         (lambda: LearningModelSession(loaded, LearningModelSessionOptions()), "Expected a LearningModelDevice"),
         (lambda: LearningModelSession(loaded, None, {}), "Expected a LearningModelSessionOptions"),
         (lambda: session.evaluate(None), "Expected a LearningModelBinding"),
+        (lambda: session.evaluate_async(LearningModelBinding(session), 5), "The correlation id is 5"),
+        (lambda: session.evaluate_features_async({}, 5), "The correlation id is 5"),
         (lambda: session.evaluate_features([1]), "Expected a dict of input names and values"),
     ):
         with pytest.raises(InvalidArgumentError, match=words):

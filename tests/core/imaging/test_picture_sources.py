@@ -232,7 +232,7 @@ def identity() -> LearningModelBinding:
 def bound(binding: LearningModelBinding, value: Any, properties: Any = None) -> np.ndarray:
     binding.bind("x", value, properties)
     binding._session.evaluate(binding)
-    return private_state(binding).picture_tensors["x"][0].copy()
+    return private_state(binding).pictures["x"].tensor[0].copy()
 
 
 @pytest.mark.parametrize("factor", [2, 4, 8, 12, 20])
@@ -285,7 +285,7 @@ def test_fast_decode_of_what_is_no_picture(tmp_path: Path, identity: LearningMod
     with pytest.raises(PictureError, match="truncated"):
         identity.bind("x", value)
     identity._session.evaluate(identity)
-    np.testing.assert_array_equal(private_state(identity).picture_tensors["x"][0], good)
+    np.testing.assert_array_equal(private_state(identity).pictures["x"].tensor[0], good)
 
 
 def test_one_value_bound_by_many_threads_at_once() -> None:

@@ -12,7 +12,6 @@ import numpy as np
 
 from ...enums import BitmapPixelFormat, ImageGray, ImageKernel, TensorKind, TensorLayout
 from ..base.arrays import Array, DeviceArray, ScalarType
-from ..features.descriptors import ShapedDescriptor
 from ..features.pictures import PreprocessPlan
 from ..features.resolve import DevicePixels
 from ..imaging.bitmap import SoftwareBitmap
@@ -79,12 +78,12 @@ class DeviceTensorizer:
         self._bound: dict[GraphKey, Bound] = {}
 
     def write(
-        self, fit: PreprocessPlan, bitmaps: Sequence[SoftwareBitmap], placements: Sequence[Placement], before: object
+        self, plan: PreprocessPlan, bitmaps: Sequence[SoftwareBitmap], placements: Sequence[Placement], before: object
     ) -> DeviceArray | None:
         """Tensorizes pictures on the device.
 
         Args:
-            fit: how they become the tensor.
+            plan: how they become the tensor.
             bitmaps: a batch.
             placements: which part of each goes where in the tensor.
             before: the tensor of an earlier call, whose memory is reused.
@@ -95,38 +94,35 @@ class DeviceTensorizer:
         """
         source, placement = bitmaps[0].bitmap_pixel_format, placements[0]
         are_alike = all(bitmap.bitmap_pixel_format == source for bitmap in bitmaps) and len(set(placements)) == 1
-        if not are_alike or source not in INTERLEAVED_FORMATS or fit.descriptor.tensor_kind is TensorKind.UINT8:
+        if not are_alike or source not in INTERLEAVED_FORMATS or plan.descriptor.tensor_kind is TensorKind.UINT8:
             return None
         across, down = placement.shrink
-        if fit.contract.kernel is ImageKernel.AREA and (across < 1) != (down < 1):
+        if plan.contract.kernel is ImageKernel.AREA and (across < 1) != (down < 1):
             return None  # OpenCV's kernel for one side depends on the other, but the matrices are made separately
         arrays = [bitmap.to_numpy() for bitmap in bitmaps]
         pixels = np.ascontiguousarray(arrays[0])[None] if len(arrays) == 1 else np.stack(arrays)
         if pixels.ndim == 3:
             pixels = pixels[..., None]
-        return self._run(pixels, source, fit.descriptor, fit.contract, fit.shape, placement, before)
+        return self._run(pixels, source, plan, placement, before)
 
     def write_pixels(self, value: DevicePixels, before: object) -> DeviceArray:
         """Tensorizes a picture whose pixels are on the device; see `write`."""
         value.array.wait()
         shape = value.array.shape
         pixels = value.array.reshape((1, *shape, *(() if len(shape) == 3 else (1,))))
-        return self._run(
-            pixels, value.pixel_format, value.descriptor, value.contract, value.shape, value.placement, before
-        )
+        return self._run(pixels, value.pixel_format, value.plan, value.plan.placements[0], before)
 
     def _run(
         self,
         pixels: Array | DeviceArray,
         source: BitmapPixelFormat,
-        descriptor: ShapedDescriptor,
-        contract: ImageContract,
-        shape: tuple[int, ...],
+        plan: PreprocessPlan,
         placement: Placement,
         before: object,
     ) -> DeviceArray:
         """Tensorizes pixels, pictures x height x width x channels, on the host or the device."""
-        is_half = descriptor.tensor_kind is TensorKind.FLOAT16 and not self._has_float32
+        contract = plan.contract
+        is_half = plan.descriptor.tensor_kind is TensorKind.FLOAT16 and not self._has_float32
         key = GraphKey.of(contract, source, placement, is_half)
         bound = self._bound.setdefault(key, Bound(lock=self._lock))
         bound.set_input("pixels", pixels)
@@ -136,7 +132,7 @@ class DeviceTensorizer:
         if key.has_padding:
             bound.set_input("padding", padding(placement, contract))
         dtype = np.dtype(np.float16 if is_half else np.float32)
-        is_written_again = isinstance(before, DeviceArray) and (before.shape, before.dtype) == (shape, dtype)
+        is_written_again = isinstance(before, DeviceArray) and (before.shape, before.dtype) == (plan.shape, dtype)
         bound.set_output("tensor", before if is_written_again else Kept())  # type: ignore[arg-type]
         fresh = self._pictures.run(key, bound)
         tensor: DeviceArray = fresh.get("tensor", before)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import numpy as np
@@ -38,10 +38,9 @@ from ..features.resolve import (
     is_pil_image,
     resolve,
 )
-from ..features.tensor import Tensor, TensorStorage
+from ..features.tensor import Tensor
 from ..features.tensor_classes import TensorString, as_half
 from ..imaging.formats import BufferCache
-from ..imaging.geometry import Placement
 from ..imaging.picture_placement import PicturePlacement
 from ..imaging.tensorize import tensorize_batch
 from ..runtime.runs import Bound, Kept
@@ -155,14 +154,23 @@ class LearningModelBinding(Object, MapView[Any]):
         return f"<LearningModelBinding {self._private_state.bound!r}>"
 
 
+Checks = tuple[Callable[[], object], ...]  # what is called before a run that reads or writes something
+
+
+class WrittenPictures(NamedTuple):
+    """Pictures in the tensor of their input."""
+
+    plan: PreprocessPlan
+    tensor: Array | DeviceArray
+
+
 class BindingState:
     """The private state of a binding. Its lock makes threads that use one binding take turns.
 
     Attributes:
         session_state: what it runs on.
         bound: the caller's objects, by the names of features.
-        picture_tensors: the tensors of pictures, by the names of inputs. A picture of the same size overwrites the
-            previous one.
+        pictures: by the names of inputs. A picture of the same size overwrites the previous one.
     """
 
     def __init__(self, session_state: SessionState) -> None:
@@ -172,17 +180,12 @@ class BindingState:
 
     def _reset(self) -> None:
         self._values = Bound(lock=self.session_state.lock)
-        self.picture_tensors: dict[str, Array | DeviceArray] = {}
-        self._placements: dict[str, list[Placement]] = {}
-        self._fits: dict[str, PreprocessPlan] = {}
+        self.pictures: dict[str, WrittenPictures] = {}
         self._buffer_caches: list[BufferCache] = []
         device_pictures = self.session_state.pictures
         self._device_tensorizer = device_pictures.tensorizer() if device_pictures is not None else None
-        # The tensors among the inputs, because another evaluation may write them.
-        self._bound_tensors: dict[str, TensorStorage] = {}
-        # Arrays of other libraries on the device; the libraries may still be working on them.
-        self._shared_arrays: dict[str, DeviceArray] = {}
         self.bound: dict[str, Any] = {}
+        self._checks: dict[str, Checks] = {}
         self._is_checked = True
         self._slots: dict[str, OutputSlot] = {**self.session_state.unbound_outputs}
 
@@ -202,7 +205,7 @@ class BindingState:
                 self._values.set_output(name, None)
             for name in self.bound.keys() & self._slots.keys():
                 self._slots[name] = self.session_state.unbound_outputs[name]
-            self._bound_tensors, self.bound, self._shared_arrays = {}, {}, {}
+            self.bound, self._checks = {}, {}
 
     def bind(self, name: str, value: object, properties: BindProperties = NO_PROPERTIES) -> None:
         """Binds a value to a feature; raises as `SessionState.find`, `bind_input` and `bind_output` do."""
@@ -221,7 +224,8 @@ class BindingState:
     def bind_input(self, descriptor: FeatureDescriptor, value: object, properties: BindProperties) -> None:
         """Binds a value to an input; raises as `check_input` does, and if the session is closed."""
         self.session_state.require_open()  # before a picture is decoded, and before the lock, as in `clear`
-        bindable = check_input(value, descriptor, properties, self.session_state, self._fits.get(descriptor.name))
+        before = self.pictures.get(descriptor.name)
+        bindable = check_input(value, descriptor, properties, self.session_state, before.plan if before else None)
         self.set_input(descriptor, value, bindable)
 
     def set_input(self, descriptor: FeatureDescriptor, value: object, bindable: Bindable) -> None:
@@ -230,9 +234,7 @@ class BindingState:
         with self._lock:
             if isinstance(bindable, (Pictures, DevicePixels)):
                 self._write_pictures(bindable)
-                self._bound_tensors.pop(name, None)
-                self._shared_arrays.pop(name, None)
-                self.bound[name] = value
+                self._note(name, value)
                 return
             if isinstance(bindable, Container):
                 read: Any = bindable.converted
@@ -243,54 +245,49 @@ class BindingState:
                 read = (as_half(tensor, descriptor) if bindable.is_cast else tensor).to_numpy()
                 if isinstance(tensor, TensorString):  # strings share no memory that a later write could reach
                     read = read.copy()
-            self._set_array(name, value, read)
-            if isinstance(value, Tensor):
-                self._bound_tensors[name] = private_state(value)
+            checks = _waits_for(read)
+            if isinstance(value, Tensor):  # which another evaluation may write
+                checks = (private_state(value).require_valid, *checks)
+            self._set_array(name, value, read, checks)
 
-    def _set_array(self, name: str, value: object, read: Any) -> None:
+    def _set_array(self, name: str, value: object, read: Any, checks: Checks = ()) -> None:
         self._values.set_input(name, read)
-        self.bound[name] = value
-        if self._bound_tensors:
-            self._bound_tensors.pop(name, None)
-        if self._shared_arrays or isinstance(read, DeviceArray):
-            self._note_array(name, read)
+        self._note(name, value, checks)
         # The engine no longer reads the previous picture's tensor. If it were kept, the next picture would be written
         # there, and not bound.
-        if self.picture_tensors.pop(name, None) is not None:
-            del self._placements[name]
+        self.pictures.pop(name, None)
+
+    def _note(self, name: str, value: object, checks: Checks = ()) -> None:
+        self.bound[name] = value
+        self._checks.pop(name, None)
+        if checks:
+            self._checks[name] = checks
 
     def _write_pictures(self, pictures: Pictures | DevicePixels) -> None:
         """Writes pictures into their tensor: on the device if it can, else on the CPU."""
-        name = pictures.descriptor.name
-        before, device = self.picture_tensors.get(name), self._device_tensorizer
+        plan = pictures.plan
+        name = plan.descriptor.name
+        written, device = self.pictures.get(name), self._device_tensorizer
+        before = written.tensor if written else None
         tensor: Array | DeviceArray | None = None
         try:
             if isinstance(pictures, DevicePixels):
                 assert device is not None  # without it, `check_input` refuses pixels on a device
                 tensor = device.write_pixels(pictures, before)
             else:
-                fit = self._fits[name] = pictures.fit
                 bitmaps, placements = pictures.decode()
                 if device is not None:
-                    tensor = device.write(fit, bitmaps, placements, before)
+                    tensor = device.write(plan, bitmaps, placements, before)
                 if tensor is None:
-                    tensor = memory = fit.memory(before)
-                    tensorize_batch(bitmaps, fit.contract, placements, memory, self._buffer_caches)
+                    tensor = memory = plan.memory(before)
+                    tensorize_batch(bitmaps, plan.contract, placements, memory, self._buffer_caches)
         except DeviceLostError as error:  # raised by tensorizing on the device
             self.session_state.lose(error)
             raise
-        self._placements[name] = pictures.placements
+        self.pictures[name] = WrittenPictures(plan, tensor)
         # A picture of the same size overwrites the previous one, in memory that the engine already reads.
         if tensor is not before:
             self._values.set_input(name, tensor)
-            self.picture_tensors[name] = tensor
-
-    def _note_array(self, name: str, array: object) -> None:
-        """Notes a bound array on the device if it is another library's."""
-        if isinstance(array, DeviceArray) and array.handle is None:
-            self._shared_arrays[name] = array
-        else:
-            self._shared_arrays.pop(name, None)
 
     def bind_output(self, descriptor: FeatureDescriptor, bound: object, properties: BindProperties) -> None:
         """Binds an object to an output; raises as `check_output` does, and if the session is closed."""
@@ -302,9 +299,8 @@ class BindingState:
         name = descriptor.name
         with self._lock:
             self._values.set_output(name, checked.memory)
-            self._note_array(name, checked.memory)
             self._slots[name] = checked.slot
-            self.bound[name] = bound
+            self._note(name, bound, _waits_for(checked.memory))
             self._is_checked = False
 
     def run(self, stop: Stop | None = None) -> dict[str, Any]:
@@ -321,13 +317,12 @@ class BindingState:
                 missing = [feature for name, feature in self.session_state.inputs.items() if name not in self.bound]
                 expected = ", ".join(f"{feature.name} ({feature.expects()})" for feature in missing)
                 raise MissingInputError(f"Missing Input: {expected}.", hint="Bind every input before evaluate().")
-            for storage in self._bound_tensors.values():
-                storage.require_valid()
+            for checks in self._checks.values():
+                for check in checks:
+                    check()
             if not self._is_checked:  # not at bind, where two outputs may just be swapping their arrays
                 require_no_overlap(self._slots)
                 self._is_checked = True
-            for array in self._shared_arrays.values():
-                array.wait()
             has_begun = True
             try:
                 try:
@@ -355,11 +350,10 @@ class BindingState:
 
     def _explain(self, error: EvaluationError) -> None:
         """If a picture kept its own size, which is often the cause, raises the error with a hint to state a size."""
-        fits = [(name, fit) for name, fit in self._fits.items() if name in self.bound and name in self._placements]
         kept_sizes = ", ".join(
-            f"the picture for {name} kept its own size, {fit.sizes[0][0]}x{fit.sizes[0][1]}"
-            for name, fit in fits
-            if fit.keeps_own_size
+            f"the picture for {name} kept its own size, {plan.sizes[0][0]}x{plan.sizes[0][1]}"
+            for name, plan in self._plans().items()
+            if plan.keeps_own_size
         )
         if not kept_sizes or error.__cause__ is not None:  # a custom operator raised it
             return
@@ -372,9 +366,15 @@ class BindingState:
     @property
     def placements(self) -> dict[str, tuple[PicturePlacement, ...]]:
         """Where the bound pictures lie in their tensors, by the names of inputs."""
-        return {
-            name: tuple(map(PicturePlacement, batch)) for name, batch in self._placements.items() if name in self.bound
-        }
+        return {name: tuple(map(PicturePlacement, plan.placements)) for name, plan in self._plans().items()}
+
+    def _plans(self) -> dict[str, PreprocessPlan]:
+        return {name: written.plan for name, written in self.pictures.items() if name in self.bound}
+
+
+def _waits_for(memory: object) -> Checks:
+    # Another library may still be working on its arrays on the device.
+    return (memory.wait,) if isinstance(memory, DeviceArray) and memory.handle is None else ()
 
 
 def bind_features(session_state: SessionState, features: Mapping[str, object]) -> BindingState:
@@ -383,14 +383,27 @@ def bind_features(session_state: SessionState, features: Mapping[str, object]) -
     Raises:
         WinMLError: as `BindingState.bind` does.
     """
-    evaluation = BindingState(session_state)
+    binding_state = BindingState(session_state)
     for name, value in features.items():
         if type(value) is not np.ndarray and isinstance(value, (str, bytes, os.PathLike)):
             descriptor, is_input = session_state.find(name)
             if is_input and is_picture_file(value, descriptor):
                 value = ImageFeatureValue.load(value)
-        evaluation.bind(name, value)
-    return evaluation
+        binding_state.bind(name, value)
+    if len(binding_state.bound) < len(features):
+        require_distinct(features, session_state)
+    return binding_state
+
+
+def require_distinct(names: Iterable[str], session_state: SessionState) -> None:
+    """Refuses two names of one feature: one of their values would be dropped in silence."""
+    spellings: dict[str, str] = {}
+    for name in names:
+        descriptor, is_input = session_state.find(name)
+        before = spellings.setdefault(descriptor.name, name)
+        if before != name:
+            what = "input" if is_input else "output"
+            raise InvalidArgumentError(f"{before!r} and {name!r} name the same {what}.", hint="Leave one of them out.")
 
 
 def is_picture_file(value: object, descriptor: FeatureDescriptor) -> TypeGuard[str | os.PathLike[str] | bytes]:
@@ -425,10 +438,12 @@ def check_input(
         if isinstance(value, Tensor):
             private_state(value).require_valid()
         _require_here(bindable.array, descriptor.name, session_state.location)
-    if isinstance(bindable, (Pictures, DevicePixels)) and bindable.placements:  # here, so that bind raises the errors
+    if (
+        isinstance(bindable, (Pictures, DevicePixels)) and bindable.plan.placements
+    ):  # here, so that bind raises the errors
         contracts = session_state.missing_contracts
-        if not bindable.is_stated or contracts.proven is not None:
-            contracts.warn(bindable, properties)
+        if not bindable.plan.is_stated or contracts.proven is not None:
+            contracts.warn(bindable.plan, properties)
     return bindable
 
 
@@ -484,7 +499,7 @@ def check_output(
         slot = TensorOutput(bound, value.tensor, array, value.is_cast)
         return CheckedOutput(slot, None if value.is_cast else array)
     if isinstance(value, Pictures) and not is_pil_image(bound):
-        return CheckedOutput(ImageOutput(bound, value.value, value.contract, descriptor))
+        return CheckedOutput(ImageOutput(bound, value.value, value.plan.contract, descriptor))
     what = "a Pillow image" if is_pil_image(bound) else type_name(bound)
     raise InvalidBindingError(
         f"The model variable {descriptor.name} is an output, but {what} cannot be written in place.",

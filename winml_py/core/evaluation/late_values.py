@@ -13,7 +13,7 @@ from ..base.machine import usable_cores
 from ..features.descriptors import FeatureDescriptor
 from ..features.pictures import NO_PROPERTIES, ImageFeatureValue
 from ..features.resolve import Bindable, as_picture, is_pil_image
-from .evaluation import BindingState, CheckedOutput, check_input, check_output, is_picture_file
+from .evaluation import BindingState, CheckedOutput, check_input, check_output, is_picture_file, require_distinct
 from .session_state import SessionState
 
 
@@ -38,6 +38,7 @@ def check_features(session_state: SessionState, features: Mapping[str, object]) 
         WinMLError: as a bind does, except for pictures that must be decoded first.
     """
     session_state.require_open()
+    require_distinct(features, session_state)
     values = []
     for name, value in features.items():
         descriptor, is_input = session_state.find(name)
@@ -62,19 +63,19 @@ def bind_later(session_state: SessionState, values: Iterable[LateValue], stop: S
         CanceledError: the stop was requested.
         WinMLError: as a bind does.
     """
-    evaluation = BindingState(session_state)
+    binding_state = BindingState(session_state)
     with held(_core_slots(os.getpid()), stop):
         for descriptor, value, checked in values:
             stop.require_not_requested()
             if isinstance(checked, CheckedOutput):
-                evaluation.set_output(descriptor, value, checked)
+                binding_state.set_output(descriptor, value, checked)
             elif checked is not None:
-                evaluation.set_input(descriptor, value, checked)
+                binding_state.set_input(descriptor, value, checked)
             else:
                 is_file = is_picture_file(value, descriptor)
                 picture = ImageFeatureValue.load(value) if is_file else _convert_picture(value)  # type: ignore[arg-type]
-                evaluation.bind_input(descriptor, picture, NO_PROPERTIES)
-    return evaluation
+                binding_state.bind_input(descriptor, picture, NO_PROPERTIES)
+    return binding_state
 
 
 def _convert_picture(value: object) -> Any:

@@ -51,12 +51,11 @@ class SessionState:
         is_silent: whether probable mistakes of the program are ignored, as in Windows ML.
         missing_contracts: warns of pictures without a contract.
         lock: the session's, which the engine holds while it uses a GPU.
-        location: the device's memory, which can be bound; None for engines on the host.
-        loss: the error of the run in which the device or the engine process was lost; no run can succeed after it.
-        is_inherited: whether this process got it by a fork.
-        has_compared_batch: whether a batch of `evaluate_many` gave the same results as its items one by one.
-        plain: the arrays that go to an input unchanged, by the names of inputs.
-        pictures: the models that tensorize pictures on the device; None if the host does it.
+        location: where the device's memory is, which can be bound; None for engines on the host.
+        loss: why no run can succeed any more: the error of the run in which the device went, or the engine's process.
+        is_inherited: whether a fork brought it into this process.
+        plain: what an array must be to go to an input as it is, by the names of inputs.
+        pictures: the models that tensorize pictures on the device; None where the host does it.
     """
 
     def __init__(
@@ -78,7 +77,7 @@ class SessionState:
         self.unbound_outputs = {name: UnboundOutput(feature) for name, feature in self.outputs.items()}
         self.lock, self.device_name = lock, device_name
         self.loss: DeviceLostError | None = None
-        self.is_inherited = self.has_compared_batch = False
+        self.is_inherited = False
         self._process = os.getpid()
         child_process.watch_forks(self)
         self.location = lease.engine.location
@@ -231,8 +230,9 @@ class PlainArray(NamedTuple):
             return False
         if shape == self.shape:
             return True
-        sizes = zip(shape, self.shape, strict=False)
-        return len(shape) == len(self.shape) and all(size in (-1, actual) for actual, size in sizes)
+        return len(shape) == len(self.shape) and all(
+            size in (-1, actual) for actual, size in zip(shape, self.shape, strict=True)
+        )
 
 
 def plain_array(feature: FeatureDescriptor) -> PlainArray | None:

@@ -306,15 +306,20 @@ class PreprocessPlan:
     """
 
     def __init__(
-        self, value: ImageFeatureValue, descriptor: FeatureDescriptor, properties: BindProperties = NO_PROPERTIES
+        self,
+        sizes: Sequence[tuple[int, int]],
+        descriptor: FeatureDescriptor,
+        properties: BindProperties = NO_PROPERTIES,
     ) -> None:
-        self.descriptor, self.contract = _require_fit(value, descriptor, properties)
+        self.descriptor, self.contract = _require_fit(sizes, descriptor, properties)
         self.is_stated = states_contract(self.descriptor, properties)
-        self.sizes, self._properties = value.sizes, properties
+        self.sizes, self._properties = sizes, properties
 
-    def is_for(self, value: ImageFeatureValue, descriptor: FeatureDescriptor, properties: BindProperties) -> bool:
-        """Whether this plan can be reused for `value`."""
-        return descriptor is self.descriptor and properties == self._properties and value.sizes == self.sizes
+    def is_for(
+        self, sizes: Sequence[tuple[int, int]], descriptor: FeatureDescriptor, properties: BindProperties
+    ) -> bool:
+        """Whether this plan can be reused for pictures of these sizes."""
+        return descriptor is self.descriptor and properties == self._properties and sizes == self.sizes
 
     @cached_property  # only for inputs: an output is stretched over the bitmaps bound to it
     def placements(self) -> list[Placement]:
@@ -410,12 +415,12 @@ def fixed_sides(
 
 
 def _require_fit(
-    value: ImageFeatureValue, descriptor: FeatureDescriptor, properties: BindProperties
+    sizes: Sequence[tuple[int, int]], descriptor: FeatureDescriptor, properties: BindProperties
 ) -> tuple[ShapedDescriptor, ImageContract]:
     """The feature, checked to take these pictures, and how they become its tensor; raises as `PreprocessPlan` does."""
 
     def misfit(kind: type[WinMLError], hint: str) -> WinMLError:
-        width, height = value.sizes[0]
+        width, height = sizes[0]
         return incompatible(kind, descriptor, f"Image[{width}x{height}]", hint)
 
     if not isinstance(descriptor, ShapedDescriptor):
@@ -436,7 +441,7 @@ def _require_fit(
     if descriptor.tensor_kind not in (TensorKind.FLOAT, TensorKind.FLOAT16) and not is_stated:
         hint = "Model image inputs must have tensor type of Float or Float16; UInt8 where an ImageContract says so."
         raise misfit(InvalidBindingError, hint)
-    batch, frames = descriptor.shape[0], len(value.sizes)
+    batch, frames = descriptor.shape[0], len(sizes)
     if batch not in (-1, frames):
         hint = f"Expected a batch of {batch}, got {frames}."
         if batch == 1:

@@ -20,7 +20,6 @@ from ..base.buffers import ByteArray
 from ..base.messages import type_name
 from ..base.winrt_object import private_state
 from ..imaging.bitmap import SoftwareBitmap, VideoFrame
-from ..imaging.contract import ImageContract
 from ..imaging.geometry import Placement
 from ..imaging.tensorize import tensorize_batch
 from .containers import (
@@ -49,10 +48,6 @@ from .pictures import (
     ImageFeatureValue,
     PreprocessPlan,
     bitmaps_of,
-    contract_for_bind,
-    place_pictures,
-    states_contract,
-    tensor_shape,
 )
 from .tensor import Tensor, on_device
 from .tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES, TensorFloat16Bit, is_cast
@@ -103,27 +98,7 @@ class Pictures(NamedTuple):
     """Pictures, and how they become the feature's tensor."""
 
     value: ImageFeatureValue
-    fit: PreprocessPlan
-
-    @property
-    def descriptor(self) -> ShapedDescriptor:
-        """The feature."""
-        return self.fit.descriptor
-
-    @property
-    def contract(self) -> ImageContract:
-        """How each picture becomes numbers."""
-        return self.fit.contract
-
-    @property
-    def placements(self) -> list[Placement]:
-        """Where each goes in the tensor."""
-        return self.fit.placements
-
-    @property
-    def is_stated(self) -> bool:
-        """Whether the model or the bind states the contract."""
-        return self.fit.is_stated
+    plan: PreprocessPlan
 
     def decode(self) -> tuple[list[SoftwareBitmap], list[Placement]]:
         """The pictures, and where each goes in the tensor. One not decoded yet may be decoded smaller.
@@ -131,9 +106,9 @@ class Pictures(NamedTuple):
         Raises:
             IllegalCallError: one has been closed.
         """
-        bitmaps, placements = bitmaps_of(self.value, self.fit.shrink), self.fit.placements
+        bitmaps, placements = bitmaps_of(self.value, self.plan.shrink), self.plan.placements
         size = bitmaps[0].pixel_width, bitmaps[0].pixel_height
-        if size != self.fit.sizes[0]:
+        if size != self.plan.sizes[0]:
             placements = [placements[0].reduced_to(*size)]
         for bitmap in bitmaps:  # raises before the first one overwrites what was bound
             bitmap.to_numpy()
@@ -142,8 +117,8 @@ class Pictures(NamedTuple):
     def tensor(self) -> Array:
         """A new tensor of the pictures, in the host's memory."""
         bitmaps, placements = self.decode()
-        tensor = self.fit.memory()
-        tensorize_batch(bitmaps, self.contract, placements, tensor)
+        tensor = self.plan.memory()
+        tensorize_batch(bitmaps, self.plan.contract, placements, tensor)
         return tensor
 
 
@@ -152,16 +127,7 @@ class DevicePixels(NamedTuple):
 
     array: DeviceArray
     pixel_format: BitmapPixelFormat
-    descriptor: ShapedDescriptor
-    contract: ImageContract
-    shape: tuple[int, ...]
-    placement: Placement
-    is_stated: bool
-
-    @property
-    def placements(self) -> list[Placement]:
-        """Where it goes in the tensor."""
-        return [self.placement]
+    plan: PreprocessPlan
 
 
 class Container(NamedTuple):
@@ -191,8 +157,8 @@ def resolve(
     """
     feature, properties = _feature_value(value, descriptor, properties)
     if isinstance(feature, ImageFeatureValue):
-        if before is None or not before.is_for(feature, descriptor, properties):
-            before = PreprocessPlan(feature, descriptor, properties)
+        if before is None or not before.is_for(feature.sizes, descriptor, properties):
+            before = PreprocessPlan(feature.sizes, descriptor, properties)
         return Pictures(feature, before)
     if isinstance(feature, DeviceArray):
         return _resolve_cuda(feature, descriptor, properties)
@@ -213,11 +179,10 @@ def resolve(
 def _resolve_cuda(array: DeviceArray, descriptor: FeatureDescriptor, properties: BindProperties) -> Bindable:
     if array.dtype == np.uint8 and len(array.shape) in (2, 3) and _takes_picture(descriptor):
         pixel_format = _pixel_format_of(array.shape, descriptor, properties)
-        is_stated = states_contract(descriptor, properties)
-        contract = contract_for_bind(descriptor, properties._replace(pixel_format=None))
-        placement = place_pictures(descriptor, contract, properties, [(array.shape[1], array.shape[0])])[0]
-        shape = tensor_shape(contract, 1, placement.tensor)
-        return DevicePixels(array, pixel_format, descriptor, contract, shape, placement, is_stated)
+        sizes = [(array.shape[1], array.shape[0])]
+        return DevicePixels(
+            array, pixel_format, PreprocessPlan(sizes, descriptor, properties._replace(pixel_format=None))
+        )
     if array.dtype not in CLASSES_BY_DTYPE:
         raise InvalidBindingError(f"There is no tensor class for {array.dtype}.", hint="Cast the array on the device.")
     tensor = on_device(CLASSES_BY_DTYPE[array.dtype], array)
@@ -349,6 +314,31 @@ def _hint(value: object, descriptor: FeatureDescriptor) -> str:
     return "Bind a dict."
 
 
+def _kind_hint(value: Tensor, descriptor: ShapedDescriptor) -> str:
+    tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
+    if tensor_class is None:
+        return f"Windows ML has no tensor class for {format_kind(descriptor.tensor_kind)}."
+    dtype = tensor_class.dtype
+    cast = f"array.astype({dtype.name if dtype.kind == 'O' else f'np.{dtype.name}'})"
+    if value.tensor_kind == TensorKind.INT16 and dtype.kind == "f":
+        return f"Bind {dtype.name}. For 16-bit sound: {cast} / 32768; otherwise: {cast}."
+    # Cast alone, levels stay 0 to 255, and the model would answer wrongly without an error.
+    if value.tensor_kind == TensorKind.UINT8 and isinstance(descriptor, ImageFeatureDescriptor):
+        levels = descriptor.contract.pixel_range.name.lower().replace("_", " ")
+        return (
+            "Bind a picture, height x width x channels: ImageFeatureValue.from_array(array, pixel_format). Or "
+            f"scale the numbers to {levels} yourself, as {dtype.name}: a tensor is bound as it is."
+        )
+    if value.tensor_kind == TensorKind.UINT8 and _takes_picture(descriptor):
+        return (
+            "If this is a picture, first state how the model was trained: "
+            f"model.contracts[{descriptor.name!r}] = ImageContract.imagenet(), or another preset, or "
+            "ImageContract(...). Then bind the array, height x width x channels, as "
+            "ImageFeatureValue.from_array(array, BitmapPixelFormat.RGB8), or BGR8 from OpenCV."
+        )
+    return f"Bind a {tensor_class.__name__}, or an array of {dtype.name}: {cast}."
+
+
 def _takes_picture(descriptor: FeatureDescriptor) -> TypeGuard[ShapedDescriptor]:
     """Whether a feature has the rank of a picture, and float elements."""
     if not isinstance(descriptor, ShapedDescriptor):
@@ -365,31 +355,7 @@ def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
     if not isinstance(descriptor, ShapedDescriptor):
         raise mismatch(InvalidBindingError, "")
     if value.tensor_kind != descriptor.tensor_kind:
-        tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
-        if tensor_class is None:
-            hint = f"Windows ML has no tensor class for {format_kind(descriptor.tensor_kind)}."
-        else:
-            kind = tensor_class.dtype.name if tensor_class.dtype == object else f"np.{tensor_class.dtype.name}"
-            hint = f"Bind a {tensor_class.__name__}, or an array of {tensor_class.dtype.name}: array.astype({kind})."
-            is_float = tensor_class.dtype.kind == "f"
-            if value.tensor_kind == TensorKind.INT16 and is_float:
-                cast = f"array.astype({kind})"
-                hint = f"Bind {tensor_class.dtype.name}. For 16-bit sound: {cast} / 32768; otherwise: {cast}."
-            # After a plain cast, levels stay 0 to 255, and the model would answer wrongly without an error.
-            elif value.tensor_kind == TensorKind.UINT8 and isinstance(descriptor, ImageFeatureDescriptor):
-                levels = descriptor.contract.pixel_range.name.lower().replace("_", " ")
-                hint = (
-                    "Bind a picture, height x width x channels: ImageFeatureValue.from_array(array, pixel_format). Or "
-                    f"scale the numbers to {levels} yourself, as {tensor_class.dtype.name}: a tensor is bound as it is."
-                )
-            elif value.tensor_kind == TensorKind.UINT8 and _takes_picture(descriptor):
-                hint = (
-                    "If this is a picture, first state how the model was trained: "
-                    f"model.contracts[{descriptor.name!r}] = ImageContract.imagenet(), or another preset, or "
-                    "ImageContract(...). Then bind the array, height x width x channels, as "
-                    "ImageFeatureValue.from_array(array, BitmapPixelFormat.RGB8), or BGR8 from OpenCV."
-                )
-        raise mismatch(InvalidBindingError, hint)
+        raise mismatch(InvalidBindingError, _kind_hint(value, descriptor))
     # A placeholder takes any shape, and some features have none.
     if not value.is_placeholder and not (isinstance(descriptor, TensorFeatureDescriptor) and not descriptor.has_rank):
         sizes, wanted_sizes = private_state(value).shape or (), descriptor.shape

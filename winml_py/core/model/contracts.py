@@ -23,8 +23,7 @@ from ..features.descriptors import (
     format_kind,
     format_tensor,
 )
-from ..features.pictures import NO_PROPERTIES, BindProperties
-from ..features.resolve import DevicePixels, Pictures
+from ..features.pictures import NO_PROPERTIES, BindProperties, PreprocessPlan
 from ..imaging.contract import METADATA_KEYS, ImageContract
 
 
@@ -134,14 +133,14 @@ class MissingContracts:
         self._warned: dict[str, object] = {}
         self.proven = None if is_silent else _read_proof(metadata)
 
-    def warn(self, value: Pictures | DevicePixels, properties: BindProperties = NO_PROPERTIES) -> None:
+    def warn(self, plan: PreprocessPlan, properties: BindProperties = NO_PROPERTIES) -> None:
         """Warns of a picture bound to an input without a contract, the first time only."""
-        name = value.descriptor.name
+        name = plan.descriptor.name
         if self._is_silent:
             return
-        if not value.is_stated:
-            text = _message(name, value.contract, properties)
-        elif (large := self._find_unproven(value)) is not None:
+        if not plan.is_stated:
+            text = _message(name, plan.contract, properties)
+        elif (large := self._find_unproven(plan)) is not None:
             proven = ", ".join(f"{width}x{height}" for height, width in self.proven[1]) if self.proven else ""
             text = (
                 f"The contract of the input {name!r} was learned from a function, and a picture of "
@@ -154,11 +153,11 @@ class MissingContracts:
         if self._warned.setdefault(name, mine) is mine:  # only one thread warns
             warn_caller(MissingContractWarning(text))
 
-    def _find_unproven(self, value: Pictures | DevicePixels) -> Size | None:
+    def _find_unproven(self, plan: PreprocessPlan) -> Size | None:
         """Height and width of a picture larger than those that the model's contract was proven on."""
-        if self.proven is None or replace(value.contract, tensor_kind=None) != self.proven[0]:
+        if self.proven is None or replace(plan.contract, tensor_kind=None) != self.proven[0]:
             return None
-        for placement in value.placements:
+        for placement in plan.placements:
             height, width = placement.part.height, placement.part.width
             if not any(height <= high and width <= wide for high, wide in self.proven[1]):
                 return height, width

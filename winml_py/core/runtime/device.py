@@ -167,6 +167,15 @@ class LearningModelDevice(Object):
 
     direct3_d11_device = direct3d11_device  # pywinrt 2's name
 
+    def __eq__(self, other: object) -> bool:
+        # A device of a derived class equals only itself.
+        if type(self) is type(other) is LearningModelDevice:
+            return self._device == other._device
+        return self is other
+
+    def __hash__(self) -> int:
+        return hash(self._device)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the kind of the CPU, or the name of a device that was found, for the other process to find again."""
         device = self._device
@@ -189,13 +198,6 @@ def _find_again(name: str, provider: str) -> LearningModelDevice:
     )
 
 
-def are_same(one: LearningModelDevice, other: LearningModelDevice) -> bool:
-    """Whether two objects represent the same device of the same provider."""
-    if one is other:
-        return True
-    return type(one) is type(other) is LearningModelDevice and one._device == other._device  # noqa: SLF001 - the same class
-
-
 def require_different(devices: Sequence[LearningModelDevice]) -> None:
     """Refuses anything but a list of different devices."""
     if not isinstance(devices, Sequence) or not devices or not all(isinstance(d, LearningModelDevice) for d in devices):
@@ -204,7 +206,7 @@ def require_different(devices: Sequence[LearningModelDevice]) -> None:
             hint="Write a list: [session.device, LearningModelDevice.find('gpu')].",
         )
     for one, other in combinations(devices, 2):
-        if are_same(one, other):
+        if one == other:
             raise InvalidArgumentError(f"{one.name} is in the list twice.", hint="List each device once.")
 
 

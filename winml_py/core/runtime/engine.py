@@ -283,10 +283,11 @@ class Explanation(NamedTuple):
         reason: the reason, as text.
         candidates: all engines that were considered, with figures.
         is_remembered: whether the figures are from an earlier session's measurement.
-        number_type: as for a `Candidate`.
-        memory: about how many bytes the session takes for the model at most, if its engine copies the weights several
-            times, as OpenVINO does; else 0.
+        number_type: as that of a `Candidate`.
+        memory: about how many bytes the session takes for the model at most, where its engine takes the weights several
+            times, as OpenVINO does; 0 elsewhere.
         threads: how many calls run concurrently on how many threads, if compiling fixes that; else "".
+        recording: whether a GPU's work is recorded and repeated, as text; else "".
     """
 
     engine: str
@@ -297,11 +298,11 @@ class Explanation(NamedTuple):
     number_type: str = ""
     memory: int = 0
     threads: str = ""
+    recording: str = ""
 
     def __str__(self) -> str:
         head = f"{self.engine} in {self.number_type or self.precision.name.lower()}: {self.reason}"
-        if self.threads:
-            head += f"; {self.threads}"
+        head = "; ".join(filter(None, (head, self.recording, self.threads)))
         if self.memory:
             head += f"; it takes up to about {in_megabytes(self.memory)}"
         return "\n".join([head, *(f"  {candidate}" for candidate in self.candidates)])

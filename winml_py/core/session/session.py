@@ -79,13 +79,10 @@ class LearningModelSession(Closeable, CompiledModel):
         _stop: Stop | None = None,
     ) -> None:
         require_type(model, LearningModel, "Load it first: LearningModel.load(path).")
-        is_options = isinstance(device, LearningModelSessionOptions)
-        right = "LearningModelSession(model, options=options)" if is_options else 'LearningModelDevice.find("gpu")'
-        if isinstance(device, str):
-            right = f'LearningModelDevice.find("{device}")'
-        elif isinstance(device, LearningModelDeviceKind):
-            right = f"LearningModelDevice(LearningModelDeviceKind.{device.name})"
-        require_type(device, LearningModelDevice | None, f"Write {right}.")
+        if not isinstance(device, LearningModelDevice | None):
+            raise InvalidArgumentError(
+                f"Expected a LearningModelDevice, got {type_name(device)}.", hint=_device_hint(device)
+            )
         require_type(options, LearningModelSessionOptions | None, "Make them: options = LearningModelSessionOptions().")
         self._model, self._device = model, device if device is not None else LearningModelDevice()
         self._properties, self._facts = PropertySet(), ModelFacts(model.labels, model.metadata)
@@ -267,7 +264,7 @@ class LearningModelSession(Closeable, CompiledModel):
             EngineLostError: the engine process of an isolated session has ended; the session is unusable.
         """
         _require_text(correlation_id)
-        return self._run_limited(self._evaluation_of(binding), correlation_id, timeout)
+        return self._run_limited(self._binding_state_of(binding), correlation_id, timeout)
 
     def evaluate_async(
         self, binding: LearningModelBinding, correlation_id: str = "", /
@@ -280,9 +277,10 @@ class LearningModelSession(Closeable, CompiledModel):
         Raises:
             ClosedError: the session has been closed. The operation raises all other errors.
         """
-        evaluation = self._evaluation_of(binding)
+        _require_text(correlation_id)
+        binding_state = self._binding_state_of(binding)
         self._private_state.require_open()
-        return AsyncOperation(lambda stop: self._run(evaluation, correlation_id, stop))
+        return AsyncOperation(lambda stop: self._run(binding_state, correlation_id, stop))
 
     def evaluate_features(
         self, features: Mapping[str, object], correlation_id: str = "", /, *, timeout: float | None = None
@@ -298,8 +296,9 @@ class LearningModelSession(Closeable, CompiledModel):
             timeout: as for `evaluate`; it starts after the bind.
 
         Raises:
-            InvalidArgumentError: the features are not a mapping, or the timeout is not a number of seconds.
-            EvaluationTimeoutError: the time limit was exceeded.
+            InvalidArgumentError: the features are not a mapping, two keys name one feature, or the timeout is no number
+                of seconds.
+            EvaluationTimeoutError: the time was up.
             WinMLError: as `LearningModelBinding.bind` and `evaluate` do.
         """
         _require_text(correlation_id)
@@ -329,6 +328,7 @@ class LearningModelSession(Closeable, CompiledModel):
             >>> int(operation.get().outputs["probabilities"].to_numpy().argmax())
             7
         """
+        _require_text(correlation_id)
         self._require_mapping(features)
         values = check_features(self._private_state, features)
         return AsyncOperation(
@@ -425,10 +425,10 @@ class LearningModelSession(Closeable, CompiledModel):
 
     @property
     def _state(self) -> str:
-        compiled = self._private_state
-        if compiled.is_inherited:
+        session_state = self._private_state
+        if session_state.is_inherited:
             return "of another process"
-        return "closed" if compiled.is_closed else "lost" if compiled.is_lost else ""
+        return "closed" if session_state.is_closed else "lost" if session_state.is_lost else ""
 
     def _require_mapping(self, features: object) -> None:
         if not isinstance(features, (dict, Mapping)):  # the check for dict is faster
@@ -438,33 +438,44 @@ class LearningModelSession(Closeable, CompiledModel):
                 hint=f"Write {{{name!r}: value}}.",
             )
 
-    def _evaluation_of(self, binding: LearningModelBinding) -> BindingState:
-        evaluation = getattr(binding, "_private_state", None)
-        if not isinstance(evaluation, BindingState) or evaluation.session_state is not self._private_state:
+    def _binding_state_of(self, binding: LearningModelBinding) -> BindingState:
+        binding_state = getattr(binding, "_private_state", None)
+        if not isinstance(binding_state, BindingState) or binding_state.session_state is not self._private_state:
             raise InvalidArgumentError(
                 f"Expected a LearningModelBinding that was made for this session, got {type_name(binding)}.",
                 hint="Make one: LearningModelBinding(session). For a dict, call session.evaluate_features(dict).",
             )
-        return evaluation
+        return binding_state
 
     def _run_limited(
-        self, evaluation: BindingState, correlation_id: str, timeout: float | None
+        self, binding_state: BindingState, correlation_id: str, timeout: float | None
     ) -> LearningModelEvaluationResult:
         if timeout is None:
-            return self._run(evaluation, correlation_id, None)
+            return self._run(binding_state, correlation_id, None)
         stop = Stop(seconds_above_zero(timeout, "The timeout"))
         with stop.limited():
-            return self._run(evaluation, correlation_id, stop)
+            return self._run(binding_state, correlation_id, stop)
 
-    def _run(self, evaluation: BindingState, correlation_id: str, stop: Stop | None) -> LearningModelEvaluationResult:
-        outputs = evaluation.run(stop)
+    def _run(
+        self, binding_state: BindingState, correlation_id: str, stop: Stop | None
+    ) -> LearningModelEvaluationResult:
+        outputs = binding_state.run(stop)
         if "EnableDebugOutput" in self._properties:
             from ..base.messages import logger
 
-            logger.debug("evaluated %s %r: %r gave %r", self, correlation_id, evaluation.bound, outputs)
+            logger.debug("evaluated %s %r: %r gave %r", self, correlation_id, binding_state.bound, outputs)
         return LearningModelEvaluationResult(
-            correlation_id, outputs, placements=evaluation.placements, facts=self._facts
+            correlation_id, outputs, placements=binding_state.placements, facts=self._facts
         )
+
+
+def _device_hint(device: object) -> str:
+    match device:
+        case LearningModelSessionOptions():
+            return "Write LearningModelSession(model, options=options)."
+        case LearningModelDeviceKind():
+            return f"Write LearningModelDevice(LearningModelDeviceKind.{device.name})."
+    return f'Write LearningModelDevice.find("{device if isinstance(device, str) else "gpu"}").'
 
 
 def _require_text(correlation_id: object) -> None:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Protocol
+from weakref import WeakSet
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from ..base.arrays import Array
 from ..base.collections import NameMap
 from ..base.messages import type_name
 from ..base.winrt_object import private_state
-from ..evaluation.evaluation import LearningModelBinding
+from ..evaluation.evaluation import LearningModelBinding, require_distinct
 from ..evaluation.result import LearningModelEvaluationResult, ModelFacts, for_stream_item
 from ..evaluation.session_state import SessionState
 from ..features.containers import as_tensor
@@ -90,6 +91,10 @@ def spelling(names: Iterable[str]) -> NameMap[str]:
     return NameMap({name: name for name in names})
 
 
+_compared: WeakSet[SessionState] = WeakSet()
+"""Sessions in which a batch gave the results of its items."""
+
+
 class Jobs:
     """Evaluates items, at most `batch` at a time; refuses more than one for a model whose batch is not free."""
 
@@ -136,7 +141,7 @@ class Jobs:
             result = self.runner.run({name: concatenate([features[name] for features in items]) for name in items[0]})
             counts = [count(next(iter(features.values()))) for features in items]
             parts = {name: split_value(name, value, counts) for name, value in result.outputs.items()}
-            mixed = None if self._session_state.has_compared_batch else self._mixed_output(items, parts)
+            mixed = None if self._session_state in _compared else self._mixed_output(items, parts)
         # Arrays whose shapes do not match raise numpy's ValueError. One by one, only the faulty items fail.
         except (WinMLError, KeyError, ValueError):
             return [self._run_one(features) for features in items]
@@ -146,7 +151,7 @@ class Jobs:
                 "give one by one.",
                 hint="Leave batch out: the model mixes the items of a batch, or its results are random.",
             )
-        self._session_state.has_compared_batch = True
+        _compared.add(self._session_state)
         return [
             LearningModelEvaluationResult(
                 "",
@@ -280,6 +285,8 @@ class SessionRunner:
         private_state(binding).forget()  # or an item would get what an earlier one bound
         for name, value in features.items():
             binding.bind(name, value, self._properties.get(name) if self._properties else None)
+        if len(binding) < len(features):
+            require_distinct(features, private_state(self._session))
         result = self._session.evaluate(binding)
         self._bindings.append(binding)  # not after a failure: it may be half bound
         return result

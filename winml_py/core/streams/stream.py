@@ -26,7 +26,7 @@ from ..features.resolve import Pictures, resolve
 from ..imaging.contract import ImageContract
 from ..imaging.picture_placement import PicturePlacement
 from ..model.contracts import fitting_inputs
-from ..runtime.device import LearningModelDevice, are_same, require_different
+from ..runtime.device import LearningModelDevice, require_different
 from .jobs import Evaluates, Features, Jobs, Loading, Properties, Runner, SessionRunner, spelling
 from .sources import Item, Sources
 
@@ -110,7 +110,7 @@ def _sessions(
     require_different(devices)
     sessions = []
     for device in devices:
-        is_own = are_same(device, session.device)
+        is_own = device == session.device
         sessions.append(session if is_own else new_session(device))
         if not is_own:
             cleanup.callback(sessions[-1].close)
@@ -301,8 +301,8 @@ class DevicesRunner:
         bindable = resolve(value, feature, properties)
         if not isinstance(bindable, Pictures):
             return value
-        self._session_state.missing_contracts.warn(bindable, properties)
-        placements[feature.name] = tuple(map(PicturePlacement, bindable.placements))
+        self._session_state.missing_contracts.warn(bindable.plan, properties)
+        placements[feature.name] = tuple(map(PicturePlacement, bindable.plan.placements))
         return bindable.tensor()
 
     def clear(self) -> None:

@@ -15,7 +15,7 @@ from ...onnx_file.source import Skeleton
 from ..engine import ONNXRUNTIME, Engine, EngineOptions, Explanation
 from ..ort.compile import compile_model, require_options
 from ..ort.device_memory import Recording
-from ..ort.engine import RECORDED, OrtDeviceEngine, OrtEngine
+from ..ort.engine import OrtDeviceEngine, OrtEngine
 from ..ort.errors import NodesLeftError
 from ..providers import plugins
 from ..providers.catalogue import native_options, provider_of, require_option_keys, session_lock
@@ -55,8 +55,8 @@ class DeviceCompiler:
             features = replace(request.features, has_float16=False)
             request = replace(request, model=as_float32(request.model), features=features)
         target = Target(device, half=request.features.has_float16)
-        engine, recorded = self._compile_engine(request, target)
-        engine.explanation = Explanation(*target.spelling, "; ".join(filter(None, (reason, recorded))))
+        engine, recording = self._compile_engine(request, target)
+        engine.explanation = Explanation(*target.spelling, reason, recording=recording)
         if not is_float32:
             return engine
         return Float32Engine(engine, request.features.float16_features)
@@ -79,7 +79,7 @@ class DeviceCompiler:
             return compile_kept(request, target), ""
         engine, problem = self._recording(request, target, must_record)
         if engine is not None:
-            return engine, RECORDED
+            return engine, "its work is recorded once and repeated"
         if must_record:
             raise unmet_constraint(problem)
         return compile_kept(request, target), f"its work is not recorded ({problem})"

@@ -98,7 +98,7 @@ class DeviceBinding:
                     used.append(self._inputs)
                     destinations = {name: output.destination for name, output in self._outputs.items()}
                 if self._waits_unlocked:
-                    running[1].synchronize_outputs()
+                    call(running[1].synchronize_outputs, translate)
             with self._lock:
                 return call(self._receive, translate, *running, destinations)
         finally:

@@ -27,8 +27,6 @@ from .session_options import RunConfig, stoppable
 if TYPE_CHECKING:
     import onnxruntime
 
-NEVER_RUN = object()
-
 
 class HostBinding:
     """The native I/O binding of a `Bound` whose values are tensors of numbers in the host's memory."""
@@ -127,35 +125,35 @@ class OrtEngine(HostEngine):
     def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Any]:
         """Runs the model; see `Engine`."""
         try:
-            return call(self._run, translate, bound, stop)
+            return self._run(bound, stop)
         finally:
             if self._session is None:  # closed meanwhile: this was the last run in flight
                 trim_heap()
 
     def _run(self, bound: Bound, stop: Stop | None) -> Mapping[str, Any]:
         if bound.lock is UNLOCKED and stop is None and not self._config:
-            return self._run_on_host(bound, None)
+            return call(self._run_on_host, translate, bound, None)
         with stoppable(stop or Stop(), self._config) as run_options, held(bound.lock, stop):
             return call(self._run_on_host, translate, bound, run_options)
 
     def _run_on_host(self, bound: Bound, run_options: onnxruntime.RunOptions | None) -> dict[str, Any]:
-        binding = bound.natives.get(self, NEVER_RUN)
-        if isinstance(binding, HostBinding):
-            fresh = binding.run(bound, run_options)
-        elif not self._are_numeric:  # strings, maps and sequences have no address to bind
-            values = require_open(self._session).run(self._outputs, bound.inputs, run_options)
+        session = require_open(self._session)
+        bound.runs += 1
+        if not self._are_numeric:  # strings, maps and sequences have no address to bind
+            values = session.run(self._outputs, bound.inputs, run_options)
             fresh = fill(bound.outputs, dict(zip(self._outputs, values, strict=True)))
-        elif binding is NEVER_RUN and not bound.outputs:  # feeding the values once costs less than binding them
-            session, bound.natives[self] = require_open(self._session), None
+        elif bound.runs == 1 and not bound.outputs:  # feeding the values once costs less than binding them
             try:
                 values = session.run(self._outputs, bound.inputs, run_options)
             except Exception as error:  # of other classes than a bound run's, with the same text
                 raise RuntimeError(str(error)) from None
             fresh = dict(zip(self._outputs, values, strict=True))
         else:
-            made = bound.natives[self] = HostBinding(require_open(self._session))
-            self._close_with_this(made)
-            fresh = made.run(bound, run_options)
+            binding: HostBinding | None = bound.natives.get(self)
+            if binding is None:
+                binding = bound.natives[self] = HostBinding(session)
+                self._close_with_this(binding)
+            fresh = binding.run(bound, run_options)
         for name in self._passed_through:  # such an output is in the input's memory, which is the caller's
             if isinstance(fresh.get(name), np.ndarray):
                 fresh[name] = fresh[name].copy()
@@ -204,10 +202,6 @@ class OrtEngine(HostEngine):
         """After a fork, keeps everything: freeing would wait for the runtime's threads, which are the parent's."""
         for thing in (self, *self._bindings):
             child_process.keep_forever(thing)
-
-
-RECORDED = "its work is recorded once and repeated"
-"""The reason in `explain()` for an engine that records."""
 
 
 class OrtDeviceEngine(OrtEngine):
@@ -266,8 +260,7 @@ class OrtDeviceEngine(OrtEngine):
 
     def _tell_unrecorded(self, constraint: str) -> None:
         """Notes in the explanation that recordings were tried, but are not used."""
-        reason = self.explanation.reason.replace(RECORDED, f"its work is not recorded ({constraint})")
-        self.explanation = self.explanation._replace(reason=reason)
+        self.explanation = self.explanation._replace(recording=f"its work is not recorded ({constraint})")
 
     @property
     def is_recordable(self) -> bool:
