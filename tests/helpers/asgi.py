@@ -17,7 +17,7 @@ from winml_py.view.graph import refuse
 
 
 @dataclass
-class Answer:
+class AskedTensor:
     """What came back."""
 
     status_code: int = 0
@@ -38,15 +38,15 @@ class Client:
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
         self._app = Starlette(routes=list(routes), exception_handlers={WinMLError: refuse})
 
-    def get(self, path: str) -> Answer:
+    def get(self, path: str) -> AskedTensor:
         return asyncio.run(self._ask("GET", path, b""))
 
-    def post(self, path: str, json_body: object = None, content: bytes | None = None) -> Answer:
+    def post(self, path: str, json_body: object = None, content: bytes | None = None) -> AskedTensor:
         body = json.dumps(json_body).encode() if content is None else content
         return asyncio.run(self._ask("POST", path, body))
 
-    async def _ask(self, method: str, path: str, body: bytes) -> Answer:
-        answer, requests = Answer(), [{"type": "http.request", "body": body, "more_body": False}]
+    async def _ask(self, method: str, path: str, body: bytes) -> AskedTensor:
+        answer, requests = AskedTensor(), [{"type": "http.request", "body": body, "more_body": False}]
 
         async def receive() -> MutableMapping[str, Any]:
             if not requests:

@@ -15,7 +15,7 @@ from winml_py.core.runtime.engine import EngineOptions, Explanation, PlacedNode
 from winml_py.core.runtime.providers import cuda
 from winml_py.core.runtime.providers.provider import ProviderDevice
 from winml_py.core.runtime.request import CompileRequest
-from winml_py.core.runtime.runs import UNLOCKED, Bound, Kept
+from winml_py.core.runtime.runs import UNLOCKED, Bound, StaysOnDevice
 
 CUDA = cuda.CUDA.name
 CARD = MemoryLocation("cuda")
@@ -82,7 +82,7 @@ class _Engine:
         names = [output.name for output in self.session.get_outputs()]
         fresh: dict[str, Any] = dict(zip(names, self.session.run(names, feed), strict=True))
         for name, array in bound.outputs.items():
-            if isinstance(array, Kept):
+            if isinstance(array, StaysOnDevice):
                 card = OnCard(fresh[name])
                 memory = card.memory
                 pointer = memory.ctypes.data

@@ -24,7 +24,7 @@ from helpers.maps import linear, pictures, require_right
 from helpers.models import data, tensor
 from helpers.paths import MODELS, PICTURES
 from winml_py.scale import arrow as arrows
-from winml_py.scale.answers import Answer
+from winml_py.scale.output_columns import OutputColumn
 
 arrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -169,11 +169,11 @@ def test_interrupted_within_a_part_a_job_goes_on_behind_the_rows_that_were_done(
     tmp_path: Path, model: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is done is written after each row here, and every few seconds otherwise; the part has room for 1,000."""
-    folder, seen, cell = pictures(tmp_path / "in", 50, {3, 11, 40}), [0], Answer.cell
+    folder, seen, cell = pictures(tmp_path / "in", 50, {3, 11, 40}), [0], OutputColumn.cell
     whole, output = tmp_path / f"whole.{kind}", tmp_path / f"out.{kind}"
     run_map(model, folder, "--output", whole)
 
-    def interrupted(self: Answer, value: object) -> Any:
+    def interrupted(self: OutputColumn, value: object) -> Any:
         seen[0] += 1
         if seen[0] == 30:  # of the row 31: two before it are broken
             raise KeyboardInterrupt
@@ -181,7 +181,7 @@ def test_interrupted_within_a_part_a_job_goes_on_behind_the_rows_that_were_done(
 
     with monkeypatch.context() as patch:
         patch.setattr("winml_py.scale.job.PIECE_SECONDS", 0.0)
-        patch.setattr(Answer, "cell", interrupted)
+        patch.setattr(OutputColumn, "cell", interrupted)
         run_map(model, folder, "--output", output, code=1)
     result = run_map(model, folder, "--output", output, "--json")
     assert json.loads(result.stdout)["resumed"] == 31

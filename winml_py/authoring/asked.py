@@ -32,7 +32,7 @@ _NAMES = ("pixel_values", "image", "images", "input", "inputs", "data", "x")
 """The names of the tensor, in dicts that also contain other values."""
 
 
-class Answer(NamedTuple):
+class AskedTensor(NamedTuple):
     """A copy of a function's tensor, as float32 of channels x height x width, and the tensor's own layout."""
 
     numbers: Array
@@ -79,7 +79,7 @@ class AskedFunction:
             "channel order its result does not show; 'pillow' or 'path'.",
         )
 
-    def ask_image(self, image: Image) -> Answer | None:
+    def ask_image(self, image: Image) -> AskedTensor | None:
         """The result of a function of images or paths for any image, with its EXIF data; None if it raises."""
         try:
             array = next(_arrays(self._give(image, self.pictures)), None)
@@ -106,7 +106,7 @@ class AskedFunction:
             image.save(path, exif=image.getexif())
             return self._call(self._function, path)
 
-    def __call__(self, pixels: Pixels) -> Answer:
+    def __call__(self, pixels: Pixels) -> AskedTensor:
         """The function's result for a picture of height x width x RGB.
 
         Raises:
@@ -130,7 +130,7 @@ class AskedFunction:
             )
         return self._answer(array)
 
-    def _answer(self, array: Array) -> Answer:
+    def _answer(self, array: Array) -> AskedTensor:
         shape = array.shape
         while array.ndim > 3 and array.shape[0] == 1:
             array = array[0]
@@ -140,7 +140,7 @@ class AskedFunction:
                 hint="A contract makes one tensor of one picture. For tiles, use the bounds of a bind.",
             )
         if array.ndim == 2:
-            return Answer(array[None].astype(np.float32), TensorLayout.NCHW)
+            return AskedTensor(array[None].astype(np.float32), TensorLayout.NCHW)
         is_last = array.shape[2] in (1, 3) and array.shape[0] not in (1, 3)
         if array.shape[2] in (1, 3) and array.shape[0] in (1, 3):  # for example a picture of three rows
             is_last = bool(self._channels_last)
@@ -151,7 +151,7 @@ class AskedFunction:
             )
         self._channels_last = is_last
         layout = TensorLayout.NHWC if is_last else TensorLayout.NCHW
-        return Answer((array.transpose(2, 0, 1) if is_last else array).astype(np.float32), layout)
+        return AskedTensor((array.transpose(2, 0, 1) if is_last else array).astype(np.float32), layout)
 
 
 def _arrays(given: Any, depth: int = 0) -> Iterator[Array]:

@@ -21,9 +21,9 @@ from ..core.onnx_file.nodes import messages
 from ..enums import BitmapPixelFormat, TensorKind
 from ..errors import InvalidArgumentError, NotSupportedError
 from . import evidence, known_answers
-from .answers import add_boxes, add_labels, put_before
 from .kernels import Preprocessing, require_kernel
 from .learning.learn_contract import LearnedContract
+from .output_nodes import add_boxes, add_labels, put_before
 
 if TYPE_CHECKING:
     import onnx

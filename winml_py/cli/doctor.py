@@ -25,7 +25,7 @@ from ..core.base.agreement import FLOAT_TOLERANCE, relative_error
 from ..core.base.child_process import answer_of_main, start_main
 from ..core.base.machine import affinity, cgroup_quota, usable_cores
 from ..core.base.messages import Facts
-from ..core.cache.folders import clear_all, kept
+from ..core.cache.folders import clear_all, contents
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.imaging.resize import fast_resizer
 from ..core.model.model import LearningModel
@@ -258,7 +258,7 @@ def diagnose() -> Facts:
     """
     plugins = probe()
     packages = _versions((*PACKAGES, *(plugin.package for plugin in plugins)))
-    installed, cached = {*packages, *(plugin.package for plugin in plugins)}, kept()
+    installed, cached = {*packages, *(plugin.package for plugin in plugins)}, contents()
     return {
         "winml_py": __version__,
         "python": platform.python_version(),

@@ -22,9 +22,9 @@ from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.contract import ImageContract
 from ..enums import BitmapPixelFormat, TensorKind
 from ..errors import InvalidArgumentError, InvalidBindingError, SizeMismatchError, WinMLError
-from .answers import Answer, Answered, Cells
 from .arrow import answer_array, cells_of, import_arrow
 from .lines import ERROR, LineTable
+from .output_columns import Answered, Cells, OutputColumn
 
 
 class Batch(Protocol):
@@ -126,7 +126,7 @@ def objects(cells: Iterable[object]) -> Array:
     return array
 
 
-def _stack(answer: Answer, cells: Cells) -> Array:
+def _stack(answer: OutputColumn, cells: Cells) -> Array:
     dtype, shape = answer.dtype, answer.shape
     if dtype is None or shape is None:
         return objects(cells)
@@ -142,7 +142,7 @@ def _stack(answer: Answer, cells: Cells) -> Array:
     return array
 
 
-def _values(answer: Answer, cells: Cells) -> Any:
+def _values(answer: OutputColumn, cells: Cells) -> Any:
     """The values of a pandas column, whose type does not depend on the number of failed rows."""
     import pandas
 

@@ -23,9 +23,9 @@ from ..core.runtime.device import LearningModelDevice
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError, WinMLError
-from .answers import answers_of
 from .batches import Batch, Reader, batch_of
 from .lines import ERROR
+from .output_columns import answers_of
 
 THREADS = "OMP_NUM_THREADS"
 """The variable in which Ray, Dask and Spark state a worker's share of threads."""

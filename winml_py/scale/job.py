@@ -23,7 +23,7 @@ from .source import Source
 PIECE_SECONDS = 2.0
 """The seconds between two writes of a part's finished rows."""
 
-Tell = Callable[[int, int | None], object]
+Progress = Callable[[int, int | None], object]
 """Called with the number of finished rows, and of all rows; None if that is unknown."""
 
 
@@ -70,7 +70,7 @@ class Todo:
                 yield index, first, table.slice(first)
 
 
-Way = Callable[[Job, Todo, Tell], Iterator[Done]]
+Executor = Callable[[Job, Todo, Progress], Iterator[Done]]
 """A way to do the parts: yields the written rows, and reports the rows finished since."""
 
 
@@ -82,7 +82,7 @@ class Outcome(NamedTuple):
     seconds: float
 
 
-def run(job: Job, way: Way, tell: Tell) -> Outcome:
+def run(job: Job, way: Executor, tell: Progress) -> Outcome:
     """Finishes a job, and writes its file."""
     started, finished = time.monotonic(), job.parts.finished()
     if finished is not None:
@@ -101,13 +101,13 @@ def run(job: Job, way: Way, tell: Tell) -> Outcome:
     return Outcome(todo.before.plus(done), todo.before.rows, time.monotonic() - started)
 
 
-def here(job: Job, todo: Todo, tell: Tell) -> Iterator[Done]:
+def here(job: Job, todo: Todo, tell: Progress) -> Iterator[Done]:
     """Does the parts in this process, one after the other, and writes finished rows every few seconds."""
     for index, first, table in todo:
         yield from _in_pieces(job, index, first, table, tell)
 
 
-def _in_pieces(job: Job, index: int, first: int, table: Any, tell: Tell) -> Iterator[Done]:
+def _in_pieces(job: Job, index: int, first: int, table: Any, tell: Progress) -> Iterator[Done]:
     written = 0
 
     def tell_since(done: int, total: int | None) -> None:

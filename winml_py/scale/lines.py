@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from .answers import Answered, Cells
+    from .output_columns import Answered, Cells
 
 ERROR = "error"
 """The column with the reason why a row has no answers; None if it has."""

@@ -12,7 +12,7 @@ from typing import Any
 from ..errors import EvaluationError, MissingPackageError
 from .arrow import import_arrow
 from .evaluator import Evaluator
-from .job import Done, Job, Parts, Tell, Todo, Way
+from .job import Done, Executor, Job, Parts, Progress, Todo
 
 USAGE = "RAY_USAGE_STATS_ENABLED"
 """The variable without which Ray reports usage statistics."""
@@ -33,7 +33,7 @@ class PartWorker:
         return self._parts.write(part["number"], part["first"], self._evaluator(table))._asdict()
 
 
-def on_ray(workers: int | None) -> Way:
+def on_ray(workers: int | None) -> Executor:
     """Does the parts on a Ray cluster, or on one started here for this job.
 
     Args:
@@ -42,7 +42,7 @@ def on_ray(workers: int | None) -> Way:
     return partial(_run_parts_on_ray, workers=workers)
 
 
-def _run_parts_on_ray(job: Job, todo: Todo, _: Tell, workers: int | None) -> Iterator[Done]:
+def _run_parts_on_ray(job: Job, todo: Todo, _: Progress, workers: int | None) -> Iterator[Done]:
     ray = import_ray()
     parts = [{"number": number, "first": first, "table": _serialize(table)} for number, first, table in todo]
     if not parts:  # no cluster is needed

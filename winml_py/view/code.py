@@ -42,7 +42,7 @@ def program(
     Args:
         model: the path of the model, or its name if it was dropped on the page.
         values: the value for each input.
-        kind: what to print: see `Answer`.
+        kind: what to print: see `AnswerFacts`.
         is_here: whether the model is a file on this machine.
         device: its name.
         labels: the class names, if the model has none.

@@ -215,7 +215,7 @@ AnswerPicture = SoftwareBitmap | bytes
 """A picture of an answer: a model's output, or a file with drawn objects."""
 
 
-class Answer(NamedTuple):
+class AnswerFacts(NamedTuple):
     """A model's answer.
 
     Attributes:
@@ -235,7 +235,7 @@ def answer_of(
     values: Mapping[str, object],
     labels: Sequence[str],
     contracts: Mapping[str, ImageContract],
-) -> Answer:
+) -> AnswerFacts:
     """The answer. Without labels, classes have the model's own."""
     result = evaluated.result
     labels = labels or model.labels
@@ -263,7 +263,7 @@ def answer_of(
     facts["outputs"] = outputs
     has_classes = any("classes" in output for output in outputs)
     kind = next((name for name in ("objects", "regions") if name in facts), "classes" if has_classes else "outputs")
-    return Answer(facts, kind, pictures)
+    return AnswerFacts(facts, kind, pictures)
 
 
 def _output_facts(name: str, value: Any, classes: Classes, pictures: list[AnswerPicture]) -> Facts:

@@ -30,12 +30,12 @@ from ..core.model.model import LearningModel
 from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError, ModelNotFoundError, NotBoundError, PictureError, StorageNotFoundError
 from .code import PictureFile, program
+from .evaluation_cache import CachedEvaluation, EvaluationCache
 from .facts import answer_of, number_facts, placement_facts, share_outside, small_file, tensor_facts
-from .kept import Kept, KeptEvaluations
 from .opened import OpenModel, PictureOnDisk, file_of, new_file_beside, plain_name
 from .switches import contract_facts, contract_of
 from .values import format_value, make_up, read_value
-from .worker import Evaluated, Job, Worker
+from .worker import Evaluated, EvaluationJob, Worker
 
 T = TypeVar("T")
 
@@ -71,8 +71,8 @@ class Workbench:
         self._models: dict[str, OpenModel] = {}
         self._pictures: dict[str, PictureOnDisk] = {}
         self._decoded: tuple[str, ImageFeatureValue] | None = None
-        self._jobs: dict[str, Job] = {}
-        self.kept = KeptEvaluations()
+        self._jobs: dict[str, EvaluationJob] = {}
+        self.kept = EvaluationCache()
         self.first_model = self.first_picture = self._latest = ""
 
     # Models.
@@ -227,7 +227,7 @@ class Workbench:
                 for an example value; a `job` to stop it by. A `substitute` replaces all pictures. A
                 trial (`is_trial`) returns only the answer and stores nothing.
         """
-        key, job = str(asked.get("model", "")), Job(self.seconds)
+        key, job = str(asked.get("model", "")), EvaluationJob(self.seconds)
         opened = self._find(self._models, key, "model")
         name = str(asked.get("job", "")) or secrets.token_hex(8)
         with self._lock:
@@ -263,7 +263,7 @@ class Workbench:
         return job is not None
 
     def _evaluate(
-        self, opened: OpenModel, inputs: Mapping[str, Mapping[str, Any]], job: Job, other: str, is_trial: bool
+        self, opened: OpenModel, inputs: Mapping[str, Mapping[str, Any]], job: EvaluationJob, other: str, is_trial: bool
     ) -> Facts:
         decoding, values, files, contracts = 0.0, dict[str, Any](), {}, {}
         for name, feature in opened.features.items():
@@ -295,7 +295,7 @@ class Workbench:
         }
         scores = [output["name"] for output in answer.facts["outputs"] if "classes" in output]
         return {
-            "id": self.kept.keep(Kept(evaluated.tensors, contracts, opened.stated, answer.pictures)),
+            "id": self.kept.keep(CachedEvaluation(evaluated.tensors, contracts, opened.stated, answer.pictures)),
             "inputs": [_input_facts(name, evaluated, contracts.get(name), opened) for name in opened.features],
             "answer": answer.facts,
             "times": _times(evaluated, decoding),

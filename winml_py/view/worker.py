@@ -45,7 +45,7 @@ MEMORY_SHARE = 0.75
 """The share of this machine's memory for a model on the processor in a separate process."""
 
 
-class Job:
+class EvaluationJob:
     """An evaluation that somebody waits for. Its time limit, in seconds, counts from its turn on."""
 
     def __init__(self, seconds: float) -> None:
@@ -115,7 +115,11 @@ class Worker:
         self.is_isolated = session is None and _can_isolate(model)
 
     def evaluate(
-        self, job: Job, values: Mapping[str, Any], contracts: Mapping[str, ImageContract], needs_times: bool = True
+        self,
+        job: EvaluationJob,
+        values: Mapping[str, Any],
+        contracts: Mapping[str, ImageContract],
+        needs_times: bool = True,
     ) -> Evaluated:
         """Binds values, and evaluates; a quick model twice, for the times, unless `needs_times` is False.
 
@@ -162,7 +166,7 @@ class Worker:
                 hint="Choose a smaller size, or bind it from Python.",
             )
 
-    def _open(self, job: Job) -> LearningModelSession:
+    def _open(self, job: EvaluationJob) -> LearningModelSession:
         if self._session is None:
             device = self.case.find_device()
             options = LearningModelSessionOptions()

@@ -28,7 +28,7 @@ with LearningModelSession(LearningModel.load(sys.argv[1])) as session:
     found["many"] = [result.top_k(1)[0].index for result in session.evaluate_many([sys.argv[2]] * 3)]
 
 answers.write("a" * 40, {"said": "it"})  # the cache
-with answers.asking("b" * 40) as is_alone:
+with answers.locked("b" * 40) as is_alone:
     found["alone"] = is_alone
 found["said"] = answers.read("a" * 40)["said"]
 

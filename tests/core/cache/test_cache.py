@@ -60,7 +60,7 @@ def umask(request: pytest.FixtureRequest) -> Iterator[int]:
 
 def keep() -> None:
     """An answer, a lock, and a saved model."""
-    with answers.asking(KEY) as is_alone:
+    with answers.locked(KEY) as is_alone:
         answers.write(KEY, ANSWER)
         folder = folders.folder_for(KEY, 1)
         if is_alone and folder is not None:
@@ -260,7 +260,7 @@ def test_no_room_and_no_locks_are_no_errors(
         raise NotImplementedError("FileSystem does not appear to support flock")
 
     monkeypatch.setattr("filelock.FileLock._acquire", unlockable)
-    with answers.asking(KEY) as is_alone:
+    with answers.locked(KEY) as is_alone:
         assert not is_alone
     assert "does not appear to support flock" in caplog.text
     monkeypatch.undo()

@@ -273,7 +273,7 @@ folders.opened_or_made(folders.folder_for("{KEY}", 1), "m.onnx", make, make, lam
 def test_who_has_waited_too_long_neither_makes_nor_removes(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "WAIT_SECONDS", 0.2)
     model = Model()
-    with answers.asking(KEY):
+    with answers.locked(KEY):
         folders.start(place / KEY)
         assert (model.get(), model.made) == (None, 0)
         assert answers.clear() == 0
@@ -287,7 +287,7 @@ def test_waiting_for_another_process_can_be_cancelled() -> None:
 
     model = Model()
     model.wait = stop
-    with answers.asking(KEY), pytest.raises(CanceledError):
+    with answers.locked(KEY), pytest.raises(CanceledError):
         model.get()  # and not after two minutes
 
 

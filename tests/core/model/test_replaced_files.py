@@ -74,15 +74,15 @@ class Files:
 
 @pytest.mark.kept
 def test_while_a_session_waits_for_the_lock_of_the_saved_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files, real = Files(tmp_path, LARGE, has_data_file=False), answers.asking
+    files, real = Files(tmp_path, LARGE, has_data_file=False), answers.locked
     old = files.raw()
 
-    def asking(key: str, check: Callable[[], None]) -> Any:
+    def locked(key: str, check: Callable[[], None]) -> Any:
         files.replace()
         return real(key, check)
 
     with monkeypatch.context() as patch:
-        patch.setattr(answers, "asking", asking)
+        patch.setattr(answers, "asking", locked)
         with pytest.raises(CorruptModelError, match="has changed since the model was loaded"):
             files.ours()
     assert folders.entries() == []

@@ -18,7 +18,7 @@ from winml_py.core.base.arrays import DeviceArray, MemoryLocation
 from winml_py.core.runtime.ort import device_binding
 from winml_py.core.runtime.ort.device_binding import DeviceBinding
 from winml_py.core.runtime.ort.device_memory import DeviceMemory, RecordedGraph, Recording
-from winml_py.core.runtime.runs import Bound, Kept
+from winml_py.core.runtime.runs import Bound, StaysOnDevice
 
 HERE = MemoryLocation("cpu", 0)
 
@@ -88,7 +88,7 @@ def test_what_stays_there_is_written_again_while_it_is_bound_and_no_longer(monke
     a = A.copy()
     bound.set_input("a", a)
     bound.set_input("b", B)
-    bound.set_output("y", Kept())
+    bound.set_output("y", StaysOnDevice())
     kept = binding.run(bound)["y"]
     assert isinstance(kept, DeviceArray)
     assert (kept.location, kept.shape, kept.dtype) == (HERE, (2,), np.float32)
@@ -96,7 +96,7 @@ def test_what_stays_there_is_written_again_while_it_is_bound_and_no_longer(monke
     a[:] = 7
     assert binding.run(bound)["y"] is kept
     assert kept.to_numpy().tolist() == [-7, -7]
-    bound.set_output("y", Kept())  # bound anew: other memory
+    bound.set_output("y", StaysOnDevice())  # bound anew: other memory
     other = binding.run(bound)["y"]
     assert other.pointer != kept.pointer
     bound.set_output("y", None)
@@ -131,7 +131,7 @@ def test_memory_there_is_bound_where_it_is(monkeypatch: pytest.MonkeyPatch) -> N
 def test_an_output_of_free_size_gets_new_memory_in_each_run(monkeypatch: pytest.MonkeyPatch) -> None:
     binding, bound, _ = made(monkeypatch, unary("Neg", ["n"]))
     bound.set_input("x", A)
-    bound.set_output("y", Kept())
+    bound.set_output("y", StaysOnDevice())
     first, second = binding.run(bound)["y"], binding.run(bound)["y"]
     assert first.pointer != second.pointer
     bound.set_input("x", np.float32([1, 2, 3]))

@@ -66,7 +66,7 @@ def decided(model: bytes | Path, **settings: Any) -> LearningModelSession:
 def favour(monkeypatch: pytest.MonkeyPatch, index: int) -> None:
     """Makes the timing say that one of the rivals is ten times as fast as the others; everything else is real."""
 
-    def timed(rivals: Any, _: Any) -> dict[measure.Rival, float]:
+    def timed(rivals: Any, _: Any) -> dict[measure.EngineRival, float]:
         return {rival: 0.1 if place == index else 1.0 for place, rival in enumerate(rivals)}
 
     monkeypatch.setattr(measure, "_times", timed)
@@ -373,11 +373,11 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv(answers.ENVIRONMENT, str(tmp_path / "file"))
     question = answers.key_of("what is the answer?")
-    with answers.asking(question):
+    with answers.locked(question):
         answers.write(question, {"answer": 42})
     assert answers.read(question) is None
     monkeypatch.setenv(answers.ENVIRONMENT, str(tmp_path / "folder"))
-    with answers.asking(question):
+    with answers.locked(question):
         answers.write(question, {"answer": 42})
     assert answers.read(question) == {"schema_version": 1, "answer": 42}
     kept = {"package-lock.json", "uv.lock", ".x.json.1f"}  # somebody else's

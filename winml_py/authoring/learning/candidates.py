@@ -16,7 +16,7 @@ from ...core.imaging.geometry import ImageScaling, Placement
 from ...core.imaging.tensorize import tensorize
 from ...enums import BitmapPixelFormat, ImageCropMode, ImageKernel, TensorKind, TensorLayout
 from ...errors import WinMLError
-from ..asked import Answer, AskedFunction
+from ..asked import AskedFunction, AskedTensor
 from .measure import Area
 from .probe_images import SIZES, Numbers, texture
 from .rules import Rule
@@ -35,7 +35,7 @@ CLOSE = 0.05
 """Gray levels: candidates this close to the best one are kept until a picture tells them apart."""
 
 
-class Candidate(NamedTuple):
+class ContractCandidate(NamedTuple):
     """A contract, and its rule for placing pictures."""
 
     contract: ImageContract
@@ -53,7 +53,7 @@ class Candidate(NamedTuple):
         tensorize(bitmap, plain, out, placement)
         return out
 
-    def differences(self, pixels: Pixels, answer: Answer, numbers: Numbers) -> Array | None:
+    def differences(self, pixels: Pixels, answer: AskedTensor, numbers: Numbers) -> Array | None:
         """The differences from the function's tensor, in gray levels; None if their sizes differ."""
         made = self.numbers(pixels)
         if made is None or made.shape != answer.numbers.shape:
@@ -65,7 +65,7 @@ class Candidate(NamedTuple):
 
 def choose(
     asked: AskedFunction, contract: ImageContract, rules: Sequence[Rule], numbers: Numbers, seed: int
-) -> list[Candidate]:
+) -> list[ContractCandidate]:
     """The candidates closest to the function, plainest first: several if all pictures become the same.
 
     Args:
@@ -100,14 +100,14 @@ def _mean(differences: Array | None) -> float:
     return 1e3 if differences is None else float(differences.mean())
 
 
-def _made(contract: ImageContract, rule: Rule, kernel: ImageKernel) -> Candidate:
+def _made(contract: ImageContract, rule: Rule, kernel: ImageKernel) -> ContractCandidate:
     mode = ImageCropMode.CENTER if rule.scaling else rule.mode
-    return Candidate(replace(contract, kernel=kernel, crop_mode=mode, scaling=rule.scaling), rule)
+    return ContractCandidate(replace(contract, kernel=kernel, crop_mode=mode, scaling=rule.scaling), rule)
 
 
 def _tell_apart(
-    asked: AskedFunction, candidates: list[Candidate], numbers: Numbers, rng: np.random.Generator
-) -> list[Candidate]:
+    asked: AskedFunction, candidates: list[ContractCandidate], numbers: Numbers, rng: np.random.Generator
+) -> list[ContractCandidate]:
     """Tries pictures that two candidates place differently, until one candidate is left, or none differ."""
     while len(candidates) > 1:
         size = _telling_size(candidates, rng)
@@ -126,7 +126,7 @@ def _tell_apart(
     return candidates
 
 
-def _telling_size(candidates: Iterable[Candidate], rng: np.random.Generator) -> Size | None:
+def _telling_size(candidates: Iterable[ContractCandidate], rng: np.random.Generator) -> Size | None:
     """The picture size that the rules place most differently; None if they place all tried sizes alike."""
     rules = list({candidate.rule: None for candidate in candidates})
     if len(rules) == 1:
@@ -173,7 +173,7 @@ def _placed(rule: Rule, picture: Size) -> Placement | None:
         return None
 
 
-def find_undetermined(areas: Sequence[Area], candidates: Sequence[Candidate]) -> list[str]:
+def find_undetermined(areas: Sequence[Area], candidates: Sequence[ContractCandidate]) -> list[str]:
     """The fields of the first contract that could have other values: no picture shows them."""
     chosen = candidates[0]
     placements = [chosen.rule.place(area.picture) for area in areas]

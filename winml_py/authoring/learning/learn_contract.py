@@ -18,7 +18,7 @@ from ...core.model.contracts import fitting_inputs
 from ...core.model.model import LearningModel
 from ...enums import BitmapPixelFormat, ImageGray, LearningModelPixelRange, TensorLayout
 from ...errors import InvalidArgumentError, NotSupportedError
-from ..asked import Answer, AskedFunction, Pictures
+from ..asked import AskedFunction, AskedTensor, Pictures
 from ..evidence import ContractEvidence
 from .candidates import choose, find_undetermined
 from .measure import Area, measure_area, measure_numbers
@@ -153,7 +153,7 @@ def learn_contract(
     )
 
 
-def _require_same(asked: AskedFunction, first: Answer, again: Answer) -> None:
+def _require_same(asked: AskedFunction, first: AskedTensor, again: AskedTensor) -> None:
     if first.numbers.shape != again.numbers.shape or not np.array_equal(first.numbers, again.numbers):
         raise NotSupportedError(
             f"{asked.name} returns other numbers when called again with the same picture: it is random, or has state.",
@@ -211,7 +211,7 @@ def _describe(areas: Sequence[Area]) -> str:
 # Colours.
 
 
-def _colours(answer: Answer, numbers: Numbers, areas: Sequence[Area]) -> ImageContract:
+def _colours(answer: AskedTensor, numbers: Numbers, areas: Sequence[Area]) -> ImageContract:
     """A contract's order, range, mean, std, padding and size."""
     order = BitmapPixelFormat.GRAY8
     if numbers.order:

@@ -13,8 +13,8 @@ from ...core.base.arrays import Array, Pixels, Size
 from ...core.imaging.geometry import Placement
 from ...core.imaging.resize import KERNELS, crop, resize
 from ...enums import ImageKernel
-from ..asked import Answer, AskedFunction
-from .candidates import Candidate
+from ..asked import AskedFunction, AskedTensor
+from .candidates import ContractCandidate
 from .probe_images import Numbers, deciding, fresh
 from .rules import Rule
 
@@ -53,7 +53,7 @@ class Proof(NamedTuple):
     pictures: int
     mean: float
     most: float
-    worst: tuple[Pixels, Answer]
+    worst: tuple[Pixels, AskedTensor]
     sizes_differ: Size | None
     tiny_differ: Size | None
 
@@ -68,7 +68,9 @@ class Proof(NamedTuple):
         return self.sizes_differ is None and self.mean <= MEAN and self.most <= MOST
 
 
-def prove(asked: AskedFunction, candidate: Candidate, rivals: Iterable[Rule], numbers: Numbers, seed: int) -> Proof:
+def prove(
+    asked: AskedFunction, candidate: ContractCandidate, rivals: Iterable[Rule], numbers: Numbers, seed: int
+) -> Proof:
     """Compares a contract with the function on fresh pictures: textures and scenes in all levels, of many sizes.
 
     Args:
@@ -80,7 +82,7 @@ def prove(asked: AskedFunction, candidate: Candidate, rivals: Iterable[Rule], nu
     """
     means, most, farthest, count = [], -1.0, -1.0, 0
     differing: dict[bool, Size] = {}
-    worst: tuple[Pixels, Answer] | None = None
+    worst: tuple[Pixels, AskedTensor] | None = None
     sides = _apart(itertools.chain([candidate.rule], rivals))
     scaled = max(*candidate.rule.place((300, 400)).scaled, *candidate.rule.sides)
     for pixels in itertools.chain(fresh(PICTURES, seed, scaled), deciding(sides, candidate.rule.sides, seed + 1)):
@@ -117,7 +119,7 @@ def _apart(rules: Iterable[Rule]) -> list[int]:
 # Reasons.
 
 
-def explain(asked: AskedFunction, candidate: Candidate, numbers: Numbers, proof: Proof) -> str:
+def explain(asked: AskedFunction, candidate: ContractCandidate, numbers: Numbers, proof: Proof) -> str:
     """Why a contract does not match the function, in words: tries known causes, and names the one that fits."""
     if proof.sizes_differ is not None:
         height, width = proof.sizes_differ
@@ -156,7 +158,7 @@ def explain(asked: AskedFunction, candidate: Candidate, numbers: Numbers, proof:
     return f"it makes other pixels from a picture of {size[1]}x{size[0]}, in an unknown way"
 
 
-def _name_padding(answer: Answer, numbers: Numbers, placement: Placement, differences: Array) -> str:
+def _name_padding(answer: AskedTensor, numbers: Numbers, placement: Placement, differences: Array) -> str:
     """Whether only the padding differs, with a number between those of two levels."""
     if not placement.has_padding or np.abs(differences).max() > CLOSE_MOST:
         return ""
@@ -171,7 +173,7 @@ def _name_padding(answer: Answer, numbers: Numbers, placement: Placement, differ
 
 
 def _name_other_size(
-    candidate: Candidate, pixels: Pixels, answer: Answer, numbers: Numbers, placement: Placement
+    candidate: ContractCandidate, pixels: Pixels, answer: AskedTensor, numbers: Numbers, placement: Placement
 ) -> str:
     """Whether the picture was scaled to a pixel more or less than the rule says, as with `int(width * scale)`."""
     scaling, (height, width) = candidate.rule.scaling, placement.scaled
@@ -196,13 +198,13 @@ def _name_other_size(
     return ""
 
 
-def _own(candidate: Candidate, pixels: Pixels, numbers: Numbers, placement: Placement) -> Array:
+def _own(candidate: ContractCandidate, pixels: Pixels, numbers: Numbers, placement: Placement) -> Array:
     made = candidate.numbers(pixels)
     assert made is not None
     return numbers.levels(made.astype(np.float64))[_target(placement)]
 
 
-def _planes(answer: Answer, numbers: Numbers, placement: Placement) -> Array:
+def _planes(answer: AskedTensor, numbers: Numbers, placement: Placement) -> Array:
     return numbers.levels(answer.numbers)[_target(placement)]
 
 

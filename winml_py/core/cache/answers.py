@@ -142,7 +142,7 @@ def write_file(path: Path, facts: Facts) -> None:
 
 
 @contextmanager
-def asking(key: str, check: Callable[[], None] = lambda: None) -> Iterator[bool]:
+def locked(key: str, check: Callable[[], None] = lambda: None) -> Iterator[bool]:
     """Within the block only this process answers the question; others wait, two minutes at most.
 
     The system releases the lock of a process that dies.

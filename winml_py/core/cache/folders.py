@@ -145,7 +145,7 @@ def opened_or_made(
     made = opened()
     if made is not None:
         return made
-    with answers.asking(folder.name, check) as is_alone:
+    with answers.locked(folder.name, check) as is_alone:
         made = opened()  # another process may have made it during the wait
         if made is not None or not is_alone:
             return made
@@ -180,7 +180,7 @@ def _try_to_seal(folder: Path) -> None:
 def start(path: Path, model: str = "") -> None:
     """Makes an empty folder, which is not trusted before `seal`.
 
-    The caller holds `answers.asking` for the folder's name. An earlier folder is removed.
+    The caller holds `answers.locked` for the folder's name. An earlier folder is removed.
 
     Raises:
         OSError: the disk refuses, or the path is in use, or not this package's.
@@ -236,7 +236,7 @@ def clear() -> int:
     return count
 
 
-class Kept(NamedTuple):
+class CacheContents(NamedTuple):
     """The contents of the cache: its folder, the answers, the saved models, and how many bytes these may take."""
 
     folder: Path | None
@@ -245,9 +245,9 @@ class Kept(NamedTuple):
     limit: int
 
 
-def kept() -> Kept:
+def contents() -> CacheContents:
     """The contents of the user's cache folder."""
-    return Kept(answers.folder(), answers.entries(), entries(), limit())
+    return CacheContents(answers.folder(), answers.entries(), entries(), limit())
 
 
 def clear_all() -> tuple[int, int]:

@@ -23,7 +23,7 @@ from ..imaging.tensorize import channel_order, gray_table
 from ..onnx_file.expressions import Expression, GraphWriter, onnx_type
 from ..runtime.engine import Engine, EngineOptions
 from ..runtime.request import CompileRequest, ModelFeatures
-from ..runtime.runs import Bound, Kept
+from ..runtime.runs import Bound, StaysOnDevice
 
 if TYPE_CHECKING:
     import onnx
@@ -133,7 +133,7 @@ class DeviceTensorizer:
             bound.set_input("padding", padding(placement, contract))
         dtype = np.dtype(np.float16 if is_half else np.float32)
         is_written_again = isinstance(before, DeviceArray) and (before.shape, before.dtype) == (plan.shape, dtype)
-        bound.set_output("tensor", before if is_written_again else Kept())  # type: ignore[arg-type]
+        bound.set_output("tensor", before if is_written_again else StaysOnDevice())  # type: ignore[arg-type]
         fresh = self._pictures.run(key, bound)
         tensor: DeviceArray = fresh.get("tensor", before)
         return tensor

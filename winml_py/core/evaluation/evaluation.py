@@ -43,7 +43,7 @@ from ..features.tensor_classes import TensorString, as_half
 from ..imaging.formats import BufferCache
 from ..imaging.picture_placement import PicturePlacement
 from ..imaging.tensorize import tensorize_batch
-from ..runtime.runs import Bound, Kept
+from ..runtime.runs import Bound, StaysOnDevice
 from .outputs import (
     ImageOutput,
     OutputSlot,
@@ -462,11 +462,11 @@ class CheckedOutput(NamedTuple):
 
     Attributes:
         slot: receives the output.
-        memory: the host's or the device's, or `Kept`; None if the engine allocates it.
+        memory: the host's or the device's, or `StaysOnDevice`; None if the engine allocates it.
     """
 
     slot: OutputSlot
-    memory: Array | DeviceArray | Kept | None = None
+    memory: Array | DeviceArray | StaysOnDevice | None = None
 
 
 def check_output(
@@ -494,7 +494,7 @@ def check_output(
     if isinstance(value, HostTensor):
         if properties.stays_on_device and isinstance(bound, Tensor) and session_state.location is not None:
             check_tensor(value.tensor, descriptor)  # the device casts nothing
-            return CheckedOutput(TensorOutput(bound, value.tensor), Kept())
+            return CheckedOutput(TensorOutput(bound, value.tensor), StaysOnDevice())
         array = writable_array(bound, value.tensor)
         slot = TensorOutput(bound, value.tensor, array, value.is_cast)
         return CheckedOutput(slot, None if value.is_cast else array)

@@ -22,10 +22,10 @@ UNLOCKED = nullcontext()
 """For devices that need no lock."""
 
 
-class Kept:
+class StaysOnDevice:
     """Bound to an output that stays in the device's memory: a run returns it as a `DeviceArray`.
 
-    If the output's shape is fixed, later runs overwrite the same memory, until another `Kept` is bound.
+    If the output's shape is fixed, later runs overwrite the same memory, until another `StaysOnDevice` is bound.
     """
 
 
@@ -34,7 +34,7 @@ class Bound:
 
     Attributes:
         inputs: values by name. Each run reads the current contents of arrays.
-        outputs: memory, or `Kept`, by name. The engine allocates the other outputs in each run, and the caller owns
+        outputs: memory, or `StaysOnDevice`, by name. The engine allocates the other outputs in each run, and the caller owns
             them.
         lock: the session's, which an engine holds while it uses a device.
         version: counts what is bound anew.
@@ -47,7 +47,7 @@ class Bound:
     def __init__(
         self,
         inputs: Mapping[str, Value | DeviceArray] | None = None,
-        outputs: Mapping[str, Array | DeviceArray | Kept] | None = None,
+        outputs: Mapping[str, Array | DeviceArray | StaysOnDevice] | None = None,
         lock: AbstractContextManager[object] = UNLOCKED,
     ) -> None:
         self.inputs = {} if inputs is None else dict(inputs)
@@ -60,7 +60,7 @@ class Bound:
         self.inputs[name] = value
         self.version += 1
 
-    def set_output(self, name: str, memory: Array | DeviceArray | Kept | None) -> None:
+    def set_output(self, name: str, memory: Array | DeviceArray | StaysOnDevice | None) -> None:
         """Binds an output; None lets the engine allocate it."""
         self.version += 1
         if memory is None:

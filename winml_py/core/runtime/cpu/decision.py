@@ -82,7 +82,7 @@ class CpuChoice:
         key = _question(request, "fastest", options, [_name(target) for target in self._targets], shapes)
         decision = self._recall(request, key)
         if decision is None:
-            with answers.asking(key, request.require_not_stopped):
+            with answers.locked(key, request.require_not_stopped):
                 # Another process may have decided while this one waited.
                 decision = self._recall(request, key) or self._measure(request, key, reference, inputs)
         return decision

@@ -60,7 +60,7 @@ def compile_model(request: CompileRequest, target: Target) -> Engine:
     return compile_model(request, target)
 
 
-class Rival:
+class EngineRival:
     """A target, its engine, and the facts about it.
 
     Attributes:
@@ -88,7 +88,7 @@ class Rival:
             engine.close()
 
 
-def compare(request: CompileRequest, reference: Engine, targets: Sequence[Target], inputs: Inputs) -> list[Rival]:
+def compare(request: CompileRequest, reference: Engine, targets: Sequence[Target], inputs: Inputs) -> list[EngineRival]:
     """Compiles the model for every target but the first, compares the results, and times the engines that agree.
 
     The results of the reference count as right. Rivals that fail, disagree or are slower get a problem in their
@@ -105,11 +105,11 @@ def compare(request: CompileRequest, reference: Engine, targets: Sequence[Target
         WinMLError: the reference refuses the inputs. Rivals are not tried on these, because their kernels check less
             than ONNX Runtime's, and may overwrite other memory.
     """
-    first = Rival(targets[0], reference)
+    first = EngineRival(targets[0], reference)
     bound = Bound(inputs)  # shared: it holds separate native objects for each engine
     runs = {first: partial(reference.run, bound)}
     expected = reference.run(bound, request.stop)
-    rivals = [first, *map(Rival, targets[1:])]
+    rivals = [first, *map(EngineRival, targets[1:])]
     try:
         for rival in rivals[1:]:
             request.require_not_stopped()
@@ -139,14 +139,16 @@ def compare(request: CompileRequest, reference: Engine, targets: Sequence[Target
     return rivals
 
 
-def _times(runs: Mapping[Rival, Callable[[], object]], require_not_stopped: Callable[[], None]) -> dict[Rival, float]:
+def _times(
+    runs: Mapping[EngineRival, Callable[[], object]], require_not_stopped: Callable[[], None]
+) -> dict[EngineRival, float]:
     """Milliseconds: the first's median, and for the others that median times their median ratio to the first's rounds.
 
     Runs until it is clear which of them are faster than the first.
     """
     rivals, started = list(runs), time.perf_counter()
 
-    def block(rival: Rival) -> float:
+    def block(rival: EngineRival) -> float:
         require_not_stopped()
         return time_block(runs[rival])
 
@@ -162,7 +164,7 @@ def _times(runs: Mapping[Rival, Callable[[], object]], require_not_stopped: Call
     return {rivals[0]: base} | {rival: base * share for rival, share in zip(rivals[1:], shares, strict=True)}
 
 
-def _settle(milliseconds: Mapping[Rival, float]) -> None:
+def _settle(milliseconds: Mapping[EngineRival, float]) -> None:
     """Keeps the fastest; the first stays unless another is clearly faster."""
     best = next(iter(milliseconds))
     for rival, time_taken in milliseconds.items():

@@ -13,7 +13,7 @@ import numpy as np
 from ....errors import InvalidBindingError
 from ...base.arrays import Array, DeviceArray
 from ...base.cancellation import Stop, held
-from ..runs import Bound, Kept, call, require_open, wrong_output_shape
+from ..runs import Bound, StaysOnDevice, call, require_open, wrong_output_shape
 from .device_memory import (
     DeviceMemory,
     RecordedGraph,
@@ -222,7 +222,7 @@ class DeviceBinding:
 # One output of a device binding: where the next run writes it, and what is returned for it.
 
 
-Destination = Array | DeviceArray | Kept | None
+Destination = Array | DeviceArray | StaysOnDevice | None
 """The memory bound to an output; None if unbound."""
 
 
@@ -256,11 +256,14 @@ class DeviceOutput:
             native.bind_output(name, *self._memory.location)
 
     def renew_target(
-        self, native: onnxruntime.IOBinding, bound: Array | DeviceArray | Kept | None, forget: Callable[[], None]
+        self,
+        native: onnxruntime.IOBinding,
+        bound: Array | DeviceArray | StaysOnDevice | None,
+        forget: Callable[[], None],
     ) -> None:
         """Sets the output's destination: memory of the host or of the device, or neither.
 
-        With `Kept` it stays in the device's memory. With None, each run returns a new copy in the host's memory. If
+        With `StaysOnDevice` it stays in the device's memory. With None, each run returns a new copy in the host's memory. If
         the caller holds the memory of earlier runs, and another target is bound, the output gets new memory: otherwise
         the caller's tensor would change although it is no longer bound.
 
@@ -305,7 +308,7 @@ class DeviceOutput:
         """Returns the output for the caller of a run; None if it was written to the bound memory."""
         if isinstance(destination, DeviceArray):
             return None
-        if isinstance(destination, Kept):
+        if isinstance(destination, StaysOnDevice):
             array = self._fixed_array or self._memory.array(value, session, lock)
             if self._fixed is not None:
                 self._fixed_array = array

@@ -24,7 +24,7 @@ from ..errors import EvaluationError, InvalidArgumentError
 
 
 @dataclass(frozen=True)
-class Answer:
+class OutputColumn:
     """An output as a column. If `is_batched`, its first size is the batch, which a cell omits."""
 
     feature: FeatureDescriptor
@@ -68,11 +68,11 @@ class Answer:
 Cells = Sequence[Any]
 """The cells of a column, from the first row to the last."""
 
-Answered = Sequence[tuple[Answer, Cells]]
+Answered = Sequence[tuple[OutputColumn, Cells]]
 """The output columns."""
 
 
-def answers_of(model: LearningModel, names: tuple[str, ...] | None) -> list[Answer]:
+def answers_of(model: LearningModel, names: tuple[str, ...] | None) -> list[OutputColumn]:
     """The requested outputs as columns; all of them if no names are given. Refuses unknown names."""
     features = {feature.name: feature for feature in model.output_features}
     for name in names or ():
@@ -80,7 +80,7 @@ def answers_of(model: LearningModel, names: tuple[str, ...] | None) -> list[Answ
             raise InvalidArgumentError(f"The model has no output {name!r}.", hint=did_you_mean(name, features))
     batch_dimensions = {_batch_dimension(feature) for feature in model.input_features}
     return [
-        Answer(features[name], _batch_dimension(features[name]) in batch_dimensions - {None})
+        OutputColumn(features[name], _batch_dimension(features[name]) in batch_dimensions - {None})
         for name in names or features
     ]
 

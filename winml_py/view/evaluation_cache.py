@@ -19,7 +19,7 @@ _MOST = 16
 """How many evaluations are cached, the latest ones."""
 
 
-class Kept(NamedTuple):
+class CachedEvaluation(NamedTuple):
     """An evaluation: its tensors, its contracts and the model's own by input, and the pictures of its answer."""
 
     tensors: Mapping[str, Array]
@@ -28,14 +28,14 @@ class Kept(NamedTuple):
     pictures: Sequence[AnswerPicture]
 
 
-class KeptEvaluations:
+class EvaluationCache:
     """The cached evaluations. The methods may be called from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: dict[str, Kept] = {}
+        self._kept: dict[str, CachedEvaluation] = {}
 
-    def keep(self, evaluation: Kept) -> str:
+    def keep(self, evaluation: CachedEvaluation) -> str:
         """Caches one, and drops the oldest; returns its identity."""
         identity = secrets.token_hex(8)
         with self._lock:
@@ -70,7 +70,7 @@ class KeptEvaluations:
         picture = pictures[number]
         return picture if isinstance(picture, bytes) else png_of(picture)
 
-    def _find(self, identity: str) -> Kept:
+    def _find(self, identity: str) -> CachedEvaluation:
         with self._lock:
             if identity not in self._kept:
                 raise NotBoundError("This evaluation is no longer cached.", hint="Evaluate again.")
