@@ -30,14 +30,14 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
-    "lines of code": 27_933,
-    "lines of code in core/": 14_385,
-    "lines of docstrings": 7_843,
-    "files": 261,
+    "lines of code": 27_899,
+    "lines of code in core/": 14_386,
+    "lines of docstrings": 7_816,
+    "files": 262,
     "names in __all__": 69,
     "options of commands": 85,
-    "words of docs": 37_583,
-    "lines of code of tests": 39_998,
+    "words of docs": 37_575,
+    "lines of code of tests": 39_986,
     "binding classes of engines": 3,
     "files from bind of a JPEG to the engine": 14,
     "files of evaluate_features": 8,

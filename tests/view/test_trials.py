@@ -55,7 +55,7 @@ class TestOtherPictures:
             ("white", np.full((3, 4, 3), 255)),
         ],
     )
-    def test_a_stand_in(self, page: Page, name: str, expected: np.ndarray) -> None:
+    def test_a_substitute(self, page: Page, name: str, expected: np.ndarray) -> None:
         model, picture = opened(page, passing(3, 4)), uploaded(page, self.PIXELS)
         answer = page.post("api/evaluate", asked(model, picture, RGB, substitute=name))["answer"]
         assert answer["outputs"][0]["values"] == expected.transpose(2, 0, 1).reshape(-1).tolist()
@@ -70,7 +70,7 @@ class TestOtherPictures:
         assert (noise[0]["numbers"]["min"], noise[0]["numbers"]["max"]) == (0, 255)
         assert noise[0]["numbers"]["mean"] == pytest.approx(127.5, abs=3)
 
-    def test_there_is_no_such_stand_in(self, page: Page) -> None:
+    def test_there_is_no_such_substitute(self, page: Page) -> None:
         model, picture = opened(page, passing(3, 4)), uploaded(page, self.PIXELS)
         answer = page.post("api/evaluate", asked(model, picture, RGB, substitute="blue"), 422)
         assert "noise" in answer["hint"]

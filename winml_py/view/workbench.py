@@ -272,7 +272,7 @@ class Workbench:
                 key = str(given["picture"])
                 files[name], values[name] = self._find(self._pictures, key, "picture"), self._decode(key)
                 if other:
-                    values[name] = _stand_in(values[name], other)
+                    values[name] = _substitute(values[name], other)
                 decoding += files[name].seconds
                 stated = contract_of(given["contract"]) if given.get("contract") else opened.contracts.get(name)
                 if stated is not None:
@@ -413,7 +413,7 @@ def _remove(path: str) -> None:
 # Substitutes for the given picture: an answer that is the same for all of them does not depend on the picture.
 
 
-_STAND_INS: dict[str, Callable[[Array], Array]] = {
+_SUBSTITUTES: dict[str, Callable[[Array], Array]] = {
     "turned": lambda pixels: pixels[::-1, ::-1],
     "black": np.zeros_like,
     "white": lambda pixels: np.full_like(pixels, 255),
@@ -422,9 +422,9 @@ _STAND_INS: dict[str, Callable[[Array], Array]] = {
 """From a picture's pixels to its substitute's. "turned" is by 180 degrees."""
 
 
-def _stand_in(picture: ImageFeatureValue, name: str) -> ImageFeatureValue:
-    """A picture of the same size, by a key of `_STAND_INS`."""
-    if name not in _STAND_INS:
-        raise InvalidArgumentError(f"Unknown substitute {name!r}.", hint=f"Known: {', '.join(_STAND_INS)}.")
+def _substitute(picture: ImageFeatureValue, name: str) -> ImageFeatureValue:
+    """A picture of the same size, by a key of `_SUBSTITUTES`."""
+    if name not in _SUBSTITUTES:
+        raise InvalidArgumentError(f"Unknown substitute {name!r}.", hint=f"Known: {', '.join(_SUBSTITUTES)}.")
     image = picture.to_pil().convert("RGB")
-    return ImageFeatureValue.from_pil(Image.fromarray(np.ascontiguousarray(_STAND_INS[name](np.asarray(image)))))
+    return ImageFeatureValue.from_pil(Image.fromarray(np.ascontiguousarray(_SUBSTITUTES[name](np.asarray(image)))))

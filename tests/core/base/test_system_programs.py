@@ -121,7 +121,7 @@ def test_the_command_line(system: str) -> None:
 
 
 @real_linux
-def test_the_stand_in_refuses_what_windows_refuses(tmp_path: Path) -> None:
+def test_the_substitute_refuses_what_windows_refuses(tmp_path: Path) -> None:
     """Else the runs above would show nothing."""
     program = """
 import os, sys, mmap
@@ -160,7 +160,7 @@ print(*said, sep=",")
 
 
 @real_linux
-def test_the_stand_in_lacks_what_is_missing() -> None:
+def test_the_substitute_lacks_what_is_missing() -> None:
     program = """
 from winml_py.core.base import child_process, machine
 from winml_py.core.runtime.isolated import system

@@ -370,7 +370,7 @@ def test_an_output_that_cannot_be_spoiled_hides_neither_the_error_nor_the_others
     assert "The output b keeps what it held" in caplog.text
 
 
-def test_an_operator_of_a_stand_in_that_says_closed_leaves_nothing_stale() -> None:
+def test_an_operator_of_a_substitute_that_says_closed_leaves_nothing_stale() -> None:
     """What a program's function raises is the run's failure, whatever class it has."""
     calls: list[int] = []
 

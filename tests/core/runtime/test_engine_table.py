@@ -208,7 +208,7 @@ print([device.half_types for device in plugins.devices("cpu")])
 
 
 @pytest.mark.parametrize("types", HARDWARE, ids=[name.replace(" ", "+") or "none" for name in HARDWARE])
-def test_the_stand_in_for_the_processor_reaches_child_processes(types: str, tmp_path: Path) -> None:
+def test_the_substitute_for_the_processor_reaches_child_processes(types: str, tmp_path: Path) -> None:
     folder = str(ROOT / "tests" / "processors")
     environment: dict[str, Any] = {**os.environ, "PYTHONPATH": folder, "WINML_PY_TEST_HALF_TYPES": types or "none"}
     made = subprocess.run(

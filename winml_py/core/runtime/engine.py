@@ -194,7 +194,8 @@ class Engine(Protocol):
             stop: lets another thread end the run, or its wait for the lock; this costs some microseconds.
 
         Returns:
-            The outputs that are not bound to memory, by name: a `Value` each, or a `DeviceArray` if `StaysOnDevice` is bound.
+            The outputs that are not bound to memory, by name: a `Value` each, or a `DeviceArray` for
+            `StaysOnDevice`.
 
         Raises:
             ClosedError: the engine has been closed; nothing has been written to bound memory.

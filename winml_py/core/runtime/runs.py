@@ -34,8 +34,7 @@ class Bound:
 
     Attributes:
         inputs: values by name. Each run reads the current contents of arrays.
-        outputs: memory, or `StaysOnDevice`, by name. The engine allocates the other outputs in each run, and the caller owns
-            them.
+        outputs: memory, or `StaysOnDevice`, by name. Each run allocates the other outputs, and the caller owns them.
         lock: the session's, which an engine holds while it uses a device.
         version: counts what is bound anew.
         runs: how many runs of ONNX Runtime in the host's memory have begun on it.

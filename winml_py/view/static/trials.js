@@ -3,7 +3,7 @@ import { find, make, number, percent, shown } from "./parts.js";
 import { nameOf, scoresOf } from "./answer.js";
 import { variants } from "./switches.js";
 
-const STAND_INS = [["", "this picture"], ["turned", "turned by 180°"], ["black", "black"], ["white", "white"], ["noise", "noise"]];
+const SUBSTITUTES = [["", "this picture"], ["turned", "turned by 180°"], ["black", "black"], ["white", "white"], ["noise", "noise"]];
 const QUICK = 1500; // milliseconds that all rows may take together for the table to appear automatically
 const MOST_ROWS = 16;
 
@@ -136,7 +136,7 @@ export class Trials {
     const mine = (this.number += 1), rows = new Rows("moved");
     rows.show();
     find("moves").textContent = "";
-    for (const [name, what] of STAND_INS) {
+    for (const [name, what] of SUBSTITUTES) {
       const came = await this.answer({ ...side.asked(), substitute: name });
       if (!came || mine !== this.number) return;
       rows.add({ what, ...came }, "");
