@@ -264,8 +264,8 @@ class DeviceOutput:
         """Sets the output's destination: memory of the host or of the device, or neither.
 
         With `StaysOnDevice` it stays in the device's memory. With None, each run returns a new copy in the host's
-        memory. If the caller holds the memory of earlier runs, and another target is bound, the output gets new memory: otherwise
-        the caller's tensor would change although it is no longer bound.
+        memory. If the caller holds the memory of earlier runs, and another target is bound, the output gets new memory:
+        otherwise the caller's tensor would change although it is no longer bound.
 
         Args:
             native: the runtime's binding.
