@@ -84,7 +84,7 @@ def test_labels_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         build_in(source, tmp_path / "none.onnx", RGB, labels="abcd")
     whole.graph.output[-1].type.CopyFrom(tensor("top_labels", ["n", "m"]).type)
     onnx.save(whole, source)
-    with pytest.raises(NotSupportedError, match="has a value top_labels already"):
+    with pytest.raises(NotSupportedError, match="already has a value top_labels"):
         build_in(source, tmp_path / "none.onnx", RGB, labels="abcd")
 
 
@@ -193,11 +193,11 @@ def test_models_with_other_answers_are_refused(tmp_path: Path) -> None:
     with pytest.raises(NotSupportedError, match=r"one output of 1 x 7 x boxes.* output0 of 1 x 300 x 6"):
         build_in(source, tmp_path / "none.onnx", ImageContract.yolo(), suppress=True)
     source.write_bytes(unary(shape=(1, 3, 4, 4)))
-    with pytest.raises(InvalidArgumentError, match="here are 0 names and 1 pictures"):
+    with pytest.raises(InvalidArgumentError, match="got 0 names and 1 pictures"):
         build_in(source, tmp_path / "none.onnx", RGB, suppress=True)
     nodes = [helper.make_node("Identity", [name], [f"{name}2"]) for name in "ab"]
     ends = [tensor(name, [1, 3, 4, 4], TensorProto.FLOAT) for name in ("a", "b", "a2", "b2")]
     source.write_bytes(data(nodes, ends[:2], ends[2:]))
-    with pytest.raises(InvalidArgumentError, match="here are 3 names and 2 pictures"):
+    with pytest.raises(InvalidArgumentError, match="got 3 names and 2 pictures"):
         build_in(source, tmp_path / "none.onnx", RGB, suppress=True, labels=NAMES)
     assert not (tmp_path / "none.onnx").exists()

@@ -244,8 +244,8 @@ def test_half_a_pixel_is_rounded_as_the_function_rounds_it(is_longest: bool) -> 
         ("gamma", r"applies a gamma of 2\.2"),
         ("own_mean", "subtracts a value of the picture itself"),
         ("own_maximum", "divides each picture by its largest number"),
-        ("int_scaled", r"to \d+x\d+, and by the rule of the others .*int\(side \* scale\) does that"),
-        ("whole_into", r"to \d+x\d+, but by the others' rule it would be \d+x\d+\. Closest"),
+        ("int_scaled", r"to \d+x\d+, but by the others' rule .*int\(side \* scale\) does that"),
+        ("whole_into", r"to \d+x\d+, but by the others' rule it would be \d+x\d+\. The closest"),
         ("by_a_factor", "scales by a factor, like OpenCV's fx and fy"),
         ("padded_between", r"pads with the number 0, the level 127\.5"),
         ("padded_first", "pads before it scales"),
@@ -278,8 +278,8 @@ def test_a_state_between_calls_is_found_out() -> None:
 @pytest.mark.parametrize(
     ("function", "pictures", "words"),
     [
-        (7, None, "cannot be called"),
-        (preparations.stretched, "cmyk", "pictures is 'cmyk'"),
+        (7, None, "Expected a function, got 7"),
+        (preparations.stretched, "cmyk", "Invalid pictures 'cmyk'"),
         (preparations.letterboxed, None, "State its argument: pictures='rgb' or 'bgr'"),
         (lambda image: "text", None, "without a tensor of a picture"),
         (lambda image: np.zeros((1, 7, 9, 9)), None, "neither 1 nor 3 channels"),
@@ -328,7 +328,7 @@ class TestAModel:
     def test_another_size_is_refused(self, tmp_path: Path) -> None:
         path = tmp_path / "model.onnx"
         path.write_bytes(unary(shape=(1, 3, 256, 256)))
-        with pytest.raises(InvalidArgumentError, match=r"gives tensors of 224x224 .* and x takes 256x256"):
+        with pytest.raises(InvalidArgumentError, match=r"returns tensors of 224x224 .* but x takes 256x256"):
             learn_contract(preparations.stretched, model=path)
 
 
@@ -405,7 +405,7 @@ class TestTheCommand:
         for name, words in {
             "own_mean": "subtracts a value of the picture itself",
             "nothing": "has no attribute 'nothing'",
-            "MEAN": "cannot be called",
+            "MEAN": "is ndarray, not callable",
         }.items():
             failed = call("contract", model, "--learn", f"{preparations.__file__}:{name}", "--output", made)
             assert failed.exit_code != 0

@@ -326,5 +326,5 @@ def test_texts_that_a_model_takes_are_utf8() -> None:
             with pytest.raises(WinMLError, match="UTF-8"):
                 session.evaluate_features({"x": value})
         assert session.evaluate_features({"x": ["é"]}).outputs["y"].get_as_vector_view() == ["é"]
-    with pytest.raises(InvalidArgumentError, match="UTF-8 can write"):
+    with pytest.raises(InvalidArgumentError, match="UTF-8 can encode"):
         TensorString.create_from_array([1], [HALF])

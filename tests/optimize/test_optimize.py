@@ -17,7 +17,7 @@ from helpers.paths import MODELS
 from helpers.reference import run_raw
 from winml_py import InvalidArgumentError, LearningModel, NotSupportedError
 from winml_py import optimize as module
-from winml_py._inputs import model as evaluating
+from winml_py._inputs import copies
 from winml_py.core.base.agreement import Agreement
 from winml_py.errors import ConversionError
 from winml_py.optimize import LEVELS, optimize
@@ -128,7 +128,7 @@ def test_transformers_are_fused(tmp_path: Path) -> None:
 
 
 def test_nothing_is_written_where_results_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluating, "compare_outputs", lambda *values: Agreement(0.5, None, 1e-3))
+    monkeypatch.setattr(copies, "compare_outputs", lambda *values: Agreement(0.5, None, 1e-3))
     with pytest.raises(ConversionError, match="nothing was written"):
         optimize(DIGITS, tmp_path / "out.onnx")
     assert "differ by 5.0e-01" in require_failure(1, *COMMAND, DIGITS, "--output", tmp_path / "out.onnx")

@@ -362,7 +362,7 @@ def test_a_step_that_changes_the_results_is_dropped(monkeypatch: pytest.MonkeyPa
     differ = "the results differ by 2.0e+00, and 0.001 is allowed"
     assert problems == {"negated": differ, "refused": "It cannot be done."}
     assert (tuned.model_steps, tuned.gain, os.listdir()) == ((), 1, ["model.onnx"])
-    with pytest.raises(InvalidArgumentError, match="go together"):
+    with pytest.raises(InvalidArgumentError, match="require each other"):
         tune("model.onnx", steps=steps)
 
 

@@ -164,7 +164,7 @@ def test_labels_of_another_number(lines: int, fits: bool, tmp_path: Path, seven:
     (tmp_path / "labels.txt").write_text("\n".join(f"class {index}" for index in range(lines)) + "\n\n")
     result = call("run", MODELS / "digits.onnx", seven, "--labels", tmp_path / "labels.txt")
     assert (result.exit_code == 0) is fits
-    said = f"has {lines} labels, and the model gives 10 scores"
+    said = f"Expected 10 labels, one per line, got {lines}."
     assert (said in " ".join(result.stderr.split())) is not fits
     session = LearningModelSession(LearningModel.load(MODELS / "digits.onnx"))
     answer = session.evaluate_features({"image": np.zeros((1, 1, 28, 28), np.float32)})

@@ -88,17 +88,17 @@ class TestValues:
     @pytest.mark.parametrize("element", [16, 14, 17])
     def test_types_that_nothing_is_made_up_for(self, page: Page, element: int) -> None:
         answer = page.post("api/evaluate", {"model": opened(page, unary("Identity", [4], element))}, 422)
-        assert "no way to give the input x" in answer["error"]
+        assert "The page cannot give the input x" in answer["error"]
 
     @pytest.mark.parametrize(
         ("element", "text", "words"),
         [
             (INT64, "9223372036854775808.0", "to 9223372036854775807"),
             (INT64, "-9223372036854777856.0", "from -9223372036854775808"),
-            (INT64, "Infinity", "whole numbers"),
-            (INT64, "NaN", "whole numbers"),
+            (INT64, "Infinity", "expected integers"),
+            (INT64, "NaN", "expected integers"),
             (1, "[null]", "null is not a number"),
-            (INT64, "9" * 4000, "no value"),
+            (INT64, "9" * 4000, "too large"),
         ],
     )
     def test_numbers_that_are_none(self, page: Page, element: int, text: str, words: str) -> None:
@@ -132,7 +132,7 @@ class TestPictures:
             file, kind, **{"TIFF": {"compression": "tiff_lzw"}, "WEBP": {"quality": 1, "method": 0}}.get(kind, {})
         )
         answer = page.post("api/pictures?name=large.file", file.getvalue(), 422)
-        assert answer["error"] == "large.file claims 10000x10000 pixels, and 50,000,000 are allowed."
+        assert answer["error"] == "large.file claims 10000x10000 pixels, but 50,000,000 are allowed."
         assert answer["hint"] == "The page takes pictures of 50 megapixels at most."
 
     def test_a_tensor_that_is_too_large(self, page: Page, cat: Path) -> None:

@@ -318,7 +318,7 @@ class TestTheSwitches:
             ({"Image.Std": "0"}, "std other than 0"),
             ({"Image.Mean": "a"}, "The setting Mean is 'a'."),
             ({"Image.Scaling": "multiple=x"}, "The setting Scaling is 'multiple=x'."),
-            ({"Image.Other": "1"}, "no Image.Other"),
+            ({"Image.Other": "1"}, "Unknown contract key Image.Other"),
             ({"Image.Mean": 1}, "object of texts"),
             ([1], "object of texts"),
             ({"Image.Scaling": "shortest_side=0"}, "shortest_side"),

@@ -96,7 +96,7 @@ def test_a_kernel_and_a_schema_of_the_program(has_attributes: bool, rank: int | 
     truncated = CustomOperator(
         lambda x, **_: (x[0], np.int64([1])), "Foo", "com.microsoft.test", outputs=[(np.float32, 2), (np.int64, 1)]
     )
-    with pytest.raises(EvaluationError, match="gave float32 of rank 1 as 'a', and declares float32 of rank 2"):
+    with pytest.raises(EvaluationError, match="returned float32 of rank 1 as 'a', but declares float32 of rank 2"):
         evaluate(whole, truncated, X=x)
 
 

@@ -218,7 +218,7 @@ def case_options(command: Callable[..., Any]) -> Callable[..., Any]:
         **options: object,
     ) -> Any:
         if settings and (engine or precision is not Precision.AUTO):
-            raise click.UsageError("--settings names engine and precision; leave --engine and --precision out.")
+            raise click.UsageError("--settings states the engine and the precision: omit --engine and --precision.")
         case = Case("", (), device, engine, precision, settings, contract, sizes)
         return command(*args, case=case, **options)
 

@@ -158,8 +158,8 @@ def test_arguments_in_the_wrong_place_are_told() -> None:
         (lambda: LearningModelSession(loaded, LearningModelSessionOptions()), "Expected a LearningModelDevice"),
         (lambda: LearningModelSession(loaded, None, {}), "Expected a LearningModelSessionOptions"),
         (lambda: session.evaluate(None), "Expected a LearningModelBinding"),
-        (lambda: session.evaluate_async(LearningModelBinding(session), 5), "The correlation id is 5"),
-        (lambda: session.evaluate_features_async({}, 5), "The correlation id is 5"),
+        (lambda: session.evaluate_async(LearningModelBinding(session), 5), "Expected a str as correlation id, got 5"),
+        (lambda: session.evaluate_features_async({}, 5), "Expected a str as correlation id, got 5"),
         (lambda: session.evaluate_features([1]), "Expected a dict of input names and values"),
     ):
         with pytest.raises(InvalidArgumentError, match=words):

@@ -367,7 +367,7 @@ def test_an_output_that_cannot_be_spoiled_hides_neither_the_error_nor_the_others
     fail(session, binding)
     assert np.isnan(array)
     assert np.isnan(np.frombuffer(buffer, np.float32))
-    assert "The output b keeps what it held" in caplog.text
+    assert "The output b keeps its contents from before" in caplog.text
 
 
 def test_an_operator_of_a_substitute_that_says_closed_leaves_nothing_stale() -> None:

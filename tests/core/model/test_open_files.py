@@ -195,7 +195,7 @@ def test_options_from_open_files(tmp_path: Path) -> None:
     with path.open("rb") as file:
         assert LearningModelSessionOptions.load(file).to_dict() == options.to_dict()
     assert LearningModelSessionOptions.load(io.StringIO(path.read_text())).intra_op_num_threads == 3
-    with pytest.raises(InvalidArgumentError, match="The stream: It holds no session options"):
+    with pytest.raises(InvalidArgumentError, match="The stream: This is not a file of session options"):
         LearningModelSessionOptions.load(io.BytesIO(b"{}"))
     with pytest.raises(StorageNotFoundError, match=r"The stream: .* cannot be read: the cable was pulled\."):
         LearningModelSessionOptions.load(Unreadable())

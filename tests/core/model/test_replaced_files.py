@@ -82,7 +82,7 @@ def test_while_a_session_waits_for_the_lock_of_the_saved_graph(tmp_path: Path, m
         return real(key, check)
 
     with monkeypatch.context() as patch:
-        patch.setattr(answers, "asking", locked)
+        patch.setattr(answers, "locked", locked)
         with pytest.raises(CorruptModelError, match="has changed since the model was loaded"):
             files.ours()
     assert folders.entries() == []

@@ -124,7 +124,7 @@ ROWS = [
     Row("profiling", True, lambda made: bool(made.native.native.enable_profiling)),
 ]
 
-NO_HALF = ("the model is float32; `winml-py convert`", "no other engine")
+NO_HALF = ("the model is float32; `winml-py convert`", "no other installed engine")
 """What `explain()` says where half precision changes nothing for a model."""
 
 SHRINKS = "memory.enable_memory_arena_shrinkage"

@@ -486,7 +486,7 @@ class TestEnds:
 
     def test_no_process_can_be_started(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, "executable", "/no/such/python")
-        with pytest.raises(EngineLostError, match="cannot be started"):
+        with pytest.raises(EngineLostError, match="Cannot start a process for the engine"):
             isolated(MODELS / "digits.onnx")
 
     @pytest.mark.skipif(sys.platform != "linux", reason="counted in /proc")
@@ -524,7 +524,7 @@ class TestEnds:
             assert session.evaluate_features({"image": PICTURES / "seven.png"}).top_k(1)[0].index == 7
         monkeypatch.setenv("ODD", "fine")
         monkeypatch.setattr(child_process, "environment", lambda: {"ODD": "\0"})  # no system takes that
-        with pytest.raises(EngineLostError, match="cannot be started"):
+        with pytest.raises(EngineLostError, match="Cannot start a process for the engine"):
             isolated(MODELS / "digits.onnx")
 
     def test_closing_waits_for_the_run_in_flight(self) -> None:

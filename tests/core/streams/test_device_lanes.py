@@ -218,7 +218,7 @@ def test_what_are_no_devices() -> None:
     for wrong in ([], "cpu", [3], session.device, ["gpu"]):
         with pytest.raises(InvalidArgumentError, match="Write a list"):
             session.evaluate_many([], devices=wrong)  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgumentError, match="named twice"):
+    with pytest.raises(InvalidArgumentError, match="in the list twice"):
         session.evaluate_many([], devices=[LearningModelDevice(), LearningModelDevice()])
     session.model.dispose()
     with pytest.raises(ModelDisposedError):

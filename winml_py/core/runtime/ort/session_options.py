@@ -110,9 +110,9 @@ def require_tuning(tuning: Tuning, target: Target) -> None:
     device, provider = target.device, provider_of(target.provider)
     problem = ""
     if tuning.arena_shrinkage and device is not None and device.hardware != "cpu" and not provider.has_arena:
-        problem = f"{provider.name} has no arena on its device, so arena_shrinkage has nothing to release."
+        problem = f"There is no arena of {provider.name} that arena_shrinkage could release."
     elif tuning.execution_mode == "parallel" and provider.is_sequential:
-        problem = f"{provider.name} runs one node after the other, but execution_mode is parallel."
+        problem = f"The provider {provider.name} runs one node after the other, but execution_mode is parallel."
     if problem:
         raise NotSupportedError(problem, hint="Leave that setting of options.tuning as it is.")
 
