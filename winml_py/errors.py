@@ -1,4 +1,4 @@
-"""Every error and warning of the package. Each error is also the builtin that a Python program would catch."""
+"""Every error and warning of the package. Most errors also derive from the builtin that fits."""
 
 from __future__ import annotations
 

@@ -30,14 +30,14 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
-    "lines of code": 27_899,
-    "lines of code in core/": 14_386,
-    "lines of docstrings": 7_816,
+    "lines of code": 27_925,
+    "lines of code in core/": 14_412,
+    "lines of docstrings": 7_817,
     "files": 262,
     "names in __all__": 69,
     "options of commands": 85,
     "words of docs": 37_575,
-    "lines of code of tests": 39_986,
+    "lines of code of tests": 40_000,
     "binding classes of engines": 3,
     "files from bind of a JPEG to the engine": 14,
     "files of evaluate_features": 8,

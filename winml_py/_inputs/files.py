@@ -130,7 +130,7 @@ def _value(feature: FeatureDescriptor, path: str) -> Any:
             hint=f'Evaluate it from Python: session.evaluate_features({{"{feature.name}": [...]}}).',
         )
     is_text = isinstance(feature, TensorFeatureDescriptor) and feature.tensor_kind is TensorKind.STRING
-    if is_text and os.path.isfile(path) and not path.endswith((".npy", ".csv")):
+    if is_text and os.path.isfile(path) and not path.lower().endswith((".npy", ".csv")):
         return _read_text(path)
     written = None if os.path.exists(path) else _written(feature, path)
     return read_value(feature, path) if written is None else written
@@ -178,7 +178,7 @@ def _written(feature: FeatureDescriptor, text: str) -> Any:
         return None
     if text == ZEROS and _takes_zeros(feature):
         return np.zeros([1 if size < 0 else size for size in feature.shape], TENSOR_CLASSES[feature.tensor_kind].dtype)
-    if len(feature.shape) > 3 or text.endswith((".npy", ".csv")):  # a picture, or a missing file
+    if len(feature.shape) > 3 or text.lower().endswith((".npy", ".csv")):  # a picture, or a missing file
         return None
     if feature.tensor_kind is TensorKind.STRING:
         if " " not in text and text.endswith((".txt", ".json", ".md")):

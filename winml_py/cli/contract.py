@@ -54,7 +54,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
 """The values of each contract field, by their lower-case names; empty if the values are numbers."""
 
 LEARN_SECONDS = 600.0
-"""The time limit for learning from a function, which is called about 140 times."""
+"""The time limit for learning from a function, which is called up to 400 times."""
 
 
 @click.command()

@@ -72,7 +72,7 @@ def of_picture(array: Array, picture: int) -> Array:
 def classes(
     result: LearningModelEvaluationResult, n: int = 5, *, labels: Labels = (), output: str | None = None
 ) -> list[Prediction]:
-    """The classes with the highest scores, the highest first: `result.top_k`, which also takes a file with labels here.
+    """The classes with the highest scores, the highest first; see `result.top_k`.
 
     Args:
         result: of a model that gives a row of scores.

@@ -38,7 +38,7 @@ from winml_py.core.runtime.ort import compile as ort_compile
 from winml_py.core.runtime.providers import cuda, nvidia, probe, tensorrt
 from winml_py.core.runtime.providers.catalogue import native_options
 from winml_py.core.runtime.providers.provider import Target
-from winml_py.errors import IllegalCallError
+from winml_py.errors import IllegalCallError, MissingPackageError
 
 UINT8 = TensorProto.UINT8
 TENSORRT = tensorrt.TENSORRT.name
@@ -79,7 +79,7 @@ def test_what_stays_on_the_card_offers_itself_to_others() -> None:
 
 def test_cupy_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "cupy", None)
-    with pytest.raises(IllegalCallError, match=r"winml-py\[cuda\]"):
+    with pytest.raises(MissingPackageError, match=r"winml-py\[cuda\]"):
         TensorFloat.from_numpy(np.float32([1])).to_cupy()
 
     class OnlyDlpack:

@@ -144,6 +144,7 @@ def test_closing_gives_the_weights_back_again_and_again(large: Path, weights: st
     """The first start, which writes the optimised model, and all later ones."""
     first, last = measure(
         f"""
+import filelock, onnx  # which writing the optimised model imports
 def once(source):
     options = LearningModelSessionOptions()
     options.weights = Weights.{weights}

@@ -1,7 +1,7 @@
 """What exporters write into a model's metadata: its image contract, and the names of its classes.
 
 Metadata are untrusted: what does not parse as the exporter writes it is ignored and logged. A new exporter needs a
-section here, and a call in the first two functions.
+section here, a call in the first two functions, and its keys in `CONTRACT_KEYS`.
 """
 
 from __future__ import annotations

@@ -109,9 +109,9 @@ class LearningModelBinding(Object, MapView[Any]):
                 feature also takes a uint8 array of pixels, whose channel order a property states.
             properties: `BitmapBounds` (x, y, width, height: the part of the picture to use),
                 `BitmapPixelFormat` (the channel order of the model's tensor; for an array bound as a picture, the
-                array's), `PixelRange` (the values that the bytes become), `ImageContract` (in place of the model's);
-                for a tensor bound to an output of a GPU session, `DisableTensorCpuSync` (True: the numbers stay in
-                the GPU's memory).
+                array's), `PixelRange` (the values that the bytes become), `ImageSize` (height, width),
+                `ImageContract` (instead of the model's); for a tensor bound to an output of a GPU session,
+                `DisableTensorCpuSync` (True: its numbers stay on the GPU).
 
         Raises:
             InvalidBindingError: no such feature or property, or a value of the wrong kind or type.

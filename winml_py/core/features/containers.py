@@ -77,7 +77,10 @@ def is_element(value: object, kind: TensorKind) -> bool:
         return isinstance(value, _PYTHON_TYPES[kind])
     if not isinstance(value, _INTEGERS):
         return False
-    dtype = np.dtype(kind.name.lower())
+    name = kind.name.lower()
+    if "int" not in name:  # types without numbers in Python
+        return False
+    dtype = np.dtype(name)
     return bool(np.iinfo(dtype).min <= value <= np.iinfo(dtype).max)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import numpy as np
 
 from ...enums import LearningModelFeatureKind, TensorKind
-from ...errors import E_INVALIDARG, IllegalCallError, InvalidArgumentError, SizeMismatchError
+from ...errors import E_INVALIDARG, IllegalCallError, InvalidArgumentError, MissingPackageError, SizeMismatchError
 from ..base.arrays import Array, DeviceArray, DType, host_array
 from ..base.buffers import MemoryBufferReference, byte_view
 from ..base.collections import Vector, VectorView
@@ -277,12 +277,13 @@ class Tensor(Closeable, Object):
         """The tensor as a CuPy array: a view of its memory on the GPU; for a tensor in host memory, a copy.
 
         Raises:
-            IllegalCallError: CuPy is not installed; or as `to_numpy`.
+            MissingPackageError: CuPy is not installed.
+            WinMLError: as `to_numpy`.
         """
         try:
             import cupy
         except ImportError as error:
-            raise IllegalCallError("CuPy is not installed.", hint="pip install 'winml-py[cuda]'") from error
+            raise MissingPackageError("CuPy is not installed.", hint="pip install 'winml-py[cuda]'") from error
         self._private_state.require_open()
         self._private_state.require_valid()
         return cupy.asarray(self if hasattr(self, "__cuda_array_interface__") else self.to_numpy())

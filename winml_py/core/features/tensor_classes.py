@@ -8,7 +8,14 @@ from typing import NoReturn, Self
 import numpy as np
 
 from ...enums import TensorKind
-from ...errors import E_UNEXPECTED, INVALID_FUNCTION, IllegalCallError, InvalidArgumentError, InvalidBindingError
+from ...errors import (
+    E_UNEXPECTED,
+    INVALID_FUNCTION,
+    IllegalCallError,
+    InvalidArgumentError,
+    InvalidBindingError,
+    NotSupportedError,
+)
 from ..base.arguments import is_text
 from ..base.arrays import Array, DType
 from ..base.messages import type_name
@@ -155,7 +162,12 @@ class TensorString(Tensor):
         )
 
 
-TENSOR_CLASSES: dict[TensorKind, type[Tensor]] = {cls.tensor_kind: cls for cls in Tensor.__subclasses__()}
+class _TensorClasses(dict[TensorKind, type[Tensor]]):
+    def __missing__(self, kind: TensorKind) -> type[Tensor]:
+        raise NotSupportedError(f"There is no tensor class for {kind.name}.", hint="Add a Cast to the model.")
+
+
+TENSOR_CLASSES = _TensorClasses({cls.tensor_kind: cls for cls in Tensor.__subclasses__()})
 """The class for each element type; kinds that Windows ML does not run have no class."""
 
 CLASSES_BY_DTYPE: dict[DType, type[Tensor]] = {cls.dtype: cls for cls in Tensor.__subclasses__()}

@@ -191,8 +191,8 @@ class LearningModel(Closeable, Object):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The names of the classes, if the metadata have them: as `winml-py view` writes them, or Ultralytics' exporter
-        (`names`).
+        """The names of the classes, if the metadata have them: as `winml-py view` writes them, or the exporters of
+        Ultralytics (`names`) and PaddleOCR (`character`).
         """
         return self._labels
 

@@ -49,7 +49,7 @@ class LearningModelDevice(Object):
         kind: LearningModelDeviceKind = LearningModelDeviceKind.DEFAULT,
         /,
         *,
-        _device: ProviderDevice | None = None,
+        _device: Any = None,
     ) -> None:
         self._kind = kind = member(LearningModelDeviceKind, kind, "The kind of a device", InvalidDeviceError)
         self._device = device = _device or (None if kind in _CPU_KINDS else _gpu(kind))

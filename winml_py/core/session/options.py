@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from ...enums import Precision, Weights
 from ...errors import InvalidArgumentError, StorageNotFoundError
-from ..base.arguments import is_text, member, name_of, open_text, whole_number
+from ..base.arguments import is_text, member, name_of, open_text, require_type, truth, whole_number
 from ..base.atomic_files import require_folder, write_whole
 from ..base.machine import is_confined, usable_cores
 from ..base.messages import did_you_mean
@@ -37,6 +37,7 @@ def _sort_pairs(items: Mapping[str, object]) -> tuple[tuple[str, Any], ...]:
 
 
 def _dimensions(sizes: Mapping[str, int]) -> Mapping[str, int]:
+    require_type(sizes, Mapping, 'Write {"batch": 4}.')
     for name in sizes:
         if not is_text(name):
             raise InvalidArgumentError(f"A dimension's name is text, not {name!r}.", hint="See `winml-py info`.")
@@ -44,6 +45,7 @@ def _dimensions(sizes: Mapping[str, int]) -> Mapping[str, int]:
 
 
 def _shapes(shapes: Mapping[str, Sequence[int]]) -> Mapping[str, tuple[int, ...]]:
+    require_type(shapes, Mapping, 'Write {"image": (1, 3, 640, 640)}.')
     checked = {}
     for name, shape in shapes.items():
         try:
@@ -113,10 +115,14 @@ class LearningModelSessionOptions(Object):
         >>> options.set_intra_op_num_threads_override(1)
     """
 
-    close_model_on_session_creation = Setting[bool, bool](lambda: False, bool)
+    close_model_on_session_creation = Setting[bool, bool](
+        lambda: False, partial(truth, what="close_model_on_session_creation")
+    )
     """Whether making the session disposes of the model, so that only the session holds memory."""
 
-    allow_cpu_fallback = Setting[bool, bool](lambda: True, bool, "allow_cpu_fallback")
+    allow_cpu_fallback = Setting[bool, bool](
+        lambda: True, partial(truth, what="allow_cpu_fallback"), "allow_cpu_fallback"
+    )
     """Whether nodes that a GPU's provider does not take may run on the CPU.
 
     Default True, and `session.placement` lists them; False makes them an error.
@@ -149,7 +155,9 @@ class LearningModelSessionOptions(Object):
     Use 1 when many sessions run side by side, or for models so small that threads cost more than they save.
     """
 
-    intra_op_thread_spinning = Setting[bool, bool](lambda: not is_confined(), bool, "intra_op_thread_spinning")
+    intra_op_thread_spinning = Setting[bool, bool](
+        lambda: not is_confined(), partial(truth, what="intra_op_thread_spinning"), "intra_op_thread_spinning"
+    )
     """Whether threads spin while they wait: lower latency, at the cost of a busy core between evaluations.
 
     Default True; False if the process is confined to some of the cores, or to a share of their time.
@@ -235,7 +243,7 @@ class LearningModelSessionOptions(Object):
     compiling, or for a model that is run once.
     """
 
-    profiling = Setting[bool, bool](lambda: False, bool, "is_profiled")
+    profiling = Setting[bool, bool](lambda: False, partial(truth, what="profiling"), "is_profiled")
     """Whether the time of each node is recorded, for `session.end_profiling(path)`. Default False.
 
     Costs some microseconds per node, and memory for each evaluation: for measuring, not for production.

@@ -77,9 +77,6 @@ class Setting(Generic[T, S]):
             changes = {self._match_word(key, fields_by_name): item for key, item in value.items()}
             changed: Any = replace(default, **changes)
             return self.check(changed)
-        # The check of these settings is `bool`, which would take the text "false" for true.
-        if isinstance(default, bool) and not isinstance(value, bool):
-            raise TypeError(f"{self.key} is {value!r}, and not true or false")
         return self.check(value)
 
     def _match_word(self, word: object, words: Mapping[str, Any]) -> str:

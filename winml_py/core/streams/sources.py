@@ -98,7 +98,7 @@ class Sources:
 
 def _stands_alone(inputs: object) -> bool:
     """Whether `inputs` is one source, not an iterable of sources."""
-    alone = str, os.PathLike, bytes, bytearray, Mapping, VideoReader, Tensor
+    alone = str, os.PathLike, bytes, bytearray, memoryview, Mapping, VideoReader, Tensor
     if isinstance(inputs, alone) or hasattr(inputs, "read"):
         return True
     return not isinstance(inputs, Iterable) and not hasattr(inputs, "__getitem__")
@@ -239,10 +239,10 @@ def read_value(
     if isinstance(source, (bytes, bytearray)):
         return _load_picture(bytes(source), fast_decode)
     path = os.fspath(source)
-    if path.endswith(".npy"):
+    if path.lower().endswith(".npy"):
         array = read_array(path)
         return array if array.ndim else array.item()  # a Python number takes the feature's type
-    if path.endswith(".csv"):
+    if path.lower().endswith(".csv"):
         return _read_table(feature, path)
     try:
         return _load_picture(path, fast_decode)

@@ -158,7 +158,11 @@ class EvaluationStream(Closeable):
         if not self._ready:
             self._fill()
             if self._pending:
-                self._ready.extend(self._pending.popleft().result())
+                try:
+                    self._ready.extend(self._pending.popleft().result())
+                except Exception:  # an error that is not an item's ends the stream
+                    self.close()
+                    raise
                 # A thread is free now. It gets work before the caller handles the results, which may take long.
                 self._fill(is_idle=False)
         if self._ready:
@@ -280,7 +284,7 @@ class DevicesRunner:
             try:
                 return with_placements(self._runners[slot.device].run(values), placements)
             except DeviceLostError as loss:
-                self._lost[slot.device] = copy.copy(loss)  # without its traceback, as in `Compiled.lose`
+                self._lost[slot.device] = copy.copy(loss)  # without its traceback, as in `SessionState.lose`
             finally:
                 self._free.put(slot)
 

@@ -55,7 +55,7 @@ class CpuCompiler:
         return engine
 
     def key(self, options: EngineOptions) -> Hashable:
-        """None: sessions with equal options share an engine, because there is one CPU."""
+        """One key: sessions with equal options share an engine, because there is one CPU."""
         return "cpu"
 
     def session_lock(self) -> AbstractContextManager[object]:

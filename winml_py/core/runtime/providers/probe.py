@@ -151,15 +151,18 @@ def _describe(package: str, library: str, provider: str, number: int, ep_device:
         kind, name = "gpu", f"software GPU on {hardware.vendor or 'the'} CPU"
     megabytes, _, unit = facts.get("DxgiVideoMemory", "").partition(" ")
     memory = int(megabytes) << 20 if unit == "MB" else None
-    is_nvidias = hardware.vendor_id == nvidia.VENDOR
-    if is_nvidias and kind == "gpu" and nvidia.gpus():
-        name, memory = nvidia.gpus()[0].name, nvidia.gpus()[0].memory
     # The LUID on Windows, or the address on the PCI bus.
     identity = hardware.vendor_id, hardware.device_id
     if "LUID" in facts:
         identity = divmod(int(facts["LUID"]), 1 << 32)
     elif address := facts.get("pci_bus_id"):
         identity = nvidia.bus_identity(address)
+    is_nvidias = hardware.vendor_id == nvidia.VENDOR
+    if is_nvidias and kind == "gpu":
+        gpus = nvidia.gpus()
+        for gpu in gpus:
+            if len(gpus) == 1 or gpu.identity == identity:
+                name, memory = gpu.name, gpu.memory
     return ProviderDevice(
         provider,
         package,
