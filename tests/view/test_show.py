@@ -168,7 +168,7 @@ class TestTheCommand:
         second = self.start("--port", port[1])
         _, errors = second.communicate(timeout=20)
         assert second.returncode == 4
-        assert f"The port {port[1]} cannot be taken" in errors
+        assert f"The port {port[1]} is not available" in errors
         first.terminate()
         first.communicate(timeout=20)
 
