@@ -126,3 +126,21 @@ def test_the_command_line_adds_labels(tmp_path: Path) -> None:
     pixels = np.array(Image.open(ROOT / "samples" / "pictures" / "seven.png").convert("L"))[..., None]
     (found,) = ort.InferenceSession(target).run(["top_labels"], {"image": pixels})
     assert found[0, 0] == labels.read_text().splitlines()[7]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ("mean=0.5 std=0.5 pixel_range=zero_to255", "Black becomes -1 and white 509,"),
+        ("mean=127.5 std=0.5 pixel_range=zero_to255", "Black becomes -255 and white 255,"),
+        ("mean=123.675,116.28,103.53 std=58.395,57.12,57.375 pixel_range=zero_to_one", "Black becomes -2.118"),
+        ("std=255 pixel_range=zero_to_one", "Black becomes 0 and white 0.003922,"),
+        ("mean=0.485,0.456,0.406 std=0.229,0.224,0.225 pixel_range=zero_to_one", ""),
+        ("mean=127.5 std=127.5 pixel_range=zero_to255", ""),
+    ],
+)
+def test_ranges_that_cannot_be_right_are_told(fields: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(unary(shape=(1, 3, 8, 8)))
+    options = [word for field in ("pixel_format=rgb8", *fields.split()) for word in ("--set", field)]
+    done = call("contract", tmp_path / "model.onnx", *options, "--output", tmp_path / "made.onnx")
+    assert (done.exit_code, words in done.stderr, bool(done.stderr)) == (0, True, bool(words)), done.output

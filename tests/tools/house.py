@@ -15,12 +15,10 @@ from __future__ import annotations
 
 import argparse
 import ast
-import io
 import json
 import re
 import subprocess
 import sys
-import tokenize
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,9 +28,9 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
-    "lines of code": 27_925,
+    "lines of code": 27_936,
     "lines of code in core/": 14_412,
-    "lines of docstrings": 7_817,
+    "lines of docstrings": 7_818,
     "files": 262,
     "names in __all__": 69,
     "options of commands": 85,
@@ -64,7 +62,6 @@ class Source(NamedTuple):
     tree: ast.Module
     code: set[int]
     docstrings: int
-    comments: int
 
 
 def read(path: Path, root: Path = ROOT) -> Source:
@@ -76,12 +73,9 @@ def read(path: Path, root: Path = ROOT) -> Source:
             words |= set(range(node.lineno, (node.end_lineno or 0) + 1))
     lines = enumerate(text.split("\n"), 1)
     code = {number for number, line in lines if line.strip() and not line.strip().startswith("#")} - words
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    directives = ("# type:", "# noqa")
-    comments = sum(each.type == tokenize.COMMENT and not each.string.startswith(directives) for each in tokens)
     parts = path.relative_to(root).with_suffix("").parts
     name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-    return Source(name, path, tree, code, len(words), comments)
+    return Source(name, path, tree, code, len(words))
 
 
 def imported(source: Source, modules: set[str]) -> Iterator[tuple[str, str]]:
@@ -222,7 +216,6 @@ def figures() -> dict[str, Any]:
         "binding classes of engines": len(bindings),
         "modules in a circle": len(in_circles),
         "inner names that capabilities use": len(inner),
-        "comments for 100 lines of code": round(100 * sum(source.comments for source in sources) / code, 1),
         "names": {"bindings": bindings, "circle": in_circles, "inner names": inner},
     }
     way, options = run(WAY), run(OPTIONS)

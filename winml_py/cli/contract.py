@@ -119,7 +119,21 @@ def contract(
         elif made:
             write_contract(model, output, learned or made)
     emit(facts, as_json, lambda facts: _print(facts, learned))
+    if is_stated and made:
+        _warn_odd_range(output, made)
     warn_outdated(output, LearningModel.load(output))
+
+
+def _warn_odd_range(output: str, contract: ImageContract) -> None:
+    """Says where mean and std are for another range: black and white are too close, too far apart, or far from 0."""
+    for factor, black in contract.affine():
+        white = black + 255 * factor
+        low, high = sorted((black, white))
+        apart = high - low
+        if not (0.05 <= apart <= 300 and low <= apart and high >= -apart):
+            words = f"Black becomes {black + 0:.4g} and white {white:.4g}, as in hardly any model."
+            say(f"{output}: {words} Are mean and std for another range? Write --set pixel_range=...", is_error=True)
+            return
 
 
 def _print(facts: Facts, learned: LearnedContract | None) -> None:
