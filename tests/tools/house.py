@@ -54,7 +54,6 @@ class Source(NamedTuple):
         tree: its syntax tree.
         code: the numbers of its lines of code.
         docstrings: how many lines its docstrings have.
-        comments: how many comments it has, without directives for tools.
     """
 
     name: str
