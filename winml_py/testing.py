@@ -8,7 +8,7 @@ from typing import Any
 
 from .core.base.cancellation import Stop
 from .core.runtime.device import LearningModelDevice
-from .core.runtime.engine import EngineOptions, Explanation, HostEngine, PlacedNode
+from .core.runtime.engine import EngineOptions, Explanation, LocalEngine, PlacedNode
 from .core.runtime.request import CompileRequest
 from .core.runtime.runs import Bound, fill
 from .enums import Precision
@@ -64,7 +64,7 @@ class FakeCompiler:
         return nullcontext()
 
 
-class FakeEngine(HostEngine):
+class FakeEngine(LocalEngine):
     """An engine whose runs call a function."""
 
     explanation = Explanation("fake", Precision.FLOAT32, "a function replaces the model")

@@ -137,13 +137,13 @@ def test_nodes_that_a_gpu_leaves_are_listed_with_the_reason(gpu: LearningModelDe
     (left,) = facts["on_cpu"]
     assert (left["node"], left["operator"]) == ("det", "Det")
     assert "kernel not found" in left["reason"]
-    assert {"relu", "det"} <= {node["name"] for node in facts["nodes"]}  # each time, though work could be recorded
+    assert {"relu", "det"} <= {node["name"] for node in facts["nodes"]}
     said = call("perf", "--profile", tmp_path / "m.onnx", "--device", "gpu").stdout
     assert "1 node on the CPU:\n  Det det: webgpu kernel not found in registries" in said
     assert "WebGpuExecutionProvider are those to submit the work" in " ".join(said.split())
 
 
-def test_a_recorded_models_nodes_are_seen(gpu: LearningModelDevice) -> None:
+def test_the_nodes_of_a_model_on_a_gpu_are_seen(gpu: LearningModelDevice) -> None:
     profiled = profile(Case(str(MODELS / "edges.onnx"), device="gpu"), 5)
     assert {"Conv", "Sqrt"} <= {node.operator for node in profiled.nodes}
     assert profiled.evaluations == 5

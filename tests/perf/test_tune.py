@@ -216,7 +216,7 @@ def test_on_a_cpu_memory_and_graphs_are_tried(monkeypatch: pytest.MonkeyPatch) -
     levels = {f"graph optimisation {level}" for level in ("layout", "extended", "basic")}
     memory = {"no prepacked weights", "no memory arena", "arena shrinkage", "no memory pattern"}
     assert levels | memory | {"no spinning", "parallel execution"} <= set(changes)
-    assert not any("cudnn" in change or "recorded" in change for change in changes)
+    assert not any("cudnn" in change or "capture" in change for change in changes)
 
 
 def test_an_engine_without_settings_of_onnx_runtime_is_not_tried_with_them(
@@ -258,7 +258,7 @@ def test_on_cuda_its_own_options_are_tried(monkeypatch: pytest.MonkeyPatch) -> N
         "cudnn_conv_use_max_workspace 0": False,
         "cudnn_conv_use_max_workspace 1": False,
         "prefer_nhwc 1": False,
-        "recorded work": False,
+        "graph capture": False,
         "graph optimisation basic": False,
     }
     assert tuned.options.provider_options == {"cudnn_conv_algo_search": "DEFAULT"}
@@ -266,7 +266,8 @@ def test_on_cuda_its_own_options_are_tried(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_every_option_that_is_tried_is_one_of_the_provider() -> None:
     for provider in PROVIDERS.values():
-        assert {key for key, _ in provider.worth_trying} <= set((provider.option_keys or "").split())
+        if provider.option_keys is not None:
+            assert {key for key, _ in provider.worth_trying} <= set(provider.option_keys.split())
     assert all("tf32" not in key for key, _ in PROVIDERS["CUDAExecutionProvider"].worth_trying)
 
 
@@ -275,7 +276,7 @@ def test_on_webgpu_its_layouts_are_tried(gpu: LearningModelDevice, monkeypatch: 
     tuned = tune(DIGITS, device="gpu")
     assert tried(tuned)["preferredLayout NCHW"].kept
     assert tried(tuned)["preferredLayout NHWC"].gain == pytest.approx(2 / 3)
-    assert {"no recorded work", "graph optimisation basic"} <= set(tried(tuned))
+    assert "graph optimisation basic" in tried(tuned)
     assert not any("thread" in change or "arena" in change for change in tried(tuned))
     assert (tuned.device, tuned.options.provider_options) == (gpu.name, {"preferredLayout": "NCHW"})
 

@@ -240,7 +240,12 @@ EXTRAS = {
     "openvino": "a second engine for any maker's CPUs: pip install 'winml-py[openvino]'",
     "onnxruntime-ep-openvino": "Intel's GPUs and NPUs: pip install 'winml-py[intel]'",
     "onnx-ir": "the converter to float16: pip install 'winml-py[float16]'",
+    "sympy": "the optimizer of transformers: pip install 'winml-py[tools]'",
+    "cupy-cuda13x": "arrays on NVIDIA cards: pip install 'winml-py[cuda]'",
+    "netron": "the page of `winml-py view`: pip install 'winml-py[view]'",
+    "ray": "`winml-py map` on many machines: pip install 'winml-py[ray]'",
 }
+"""A package of each extra, and what it is for."""
 TRY_SECONDS = 30.0
 CHECK_SECONDS = 600.0
 """The time limit per device: compiling a model of gigabytes for a GPU takes minutes."""
@@ -258,7 +263,7 @@ def diagnose() -> Facts:
     """
     plugins = probe()
     packages = _versions((*PACKAGES, *(plugin.package for plugin in plugins)))
-    installed, cached = {*packages, *(plugin.package for plugin in plugins)}, contents()
+    cached = contents()
     return {
         "winml_py": __version__,
         "python": platform.python_version(),
@@ -281,7 +286,7 @@ def diagnose() -> Facts:
             }
             for plugin in plugins
         ],
-        "not_installed": {name: use for name, use in EXTRAS.items() if name not in installed},
+        "not_installed": {name: use for name, use in EXTRAS.items() if not _versions((name,))},
         "drivers": {
             "cuda_found": _cuda_packages(),
             "cuda_wanted": versions_built_for(),

@@ -14,7 +14,7 @@ from .._inputs.files import generated, jobs, read
 from .._inputs.model import EXAMPLE, Case, input_sizes
 from ..core.base.messages import Progress
 from ..core.evaluation.evaluation import LearningModelBinding
-from ..core.runtime.providers import nvidia
+from ..core.runtime.providers.catalogue import provider_of
 from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError
 from .measurement import Measurement, Sample
@@ -33,8 +33,6 @@ class Prepared:
         memory["load"] = resident()
         device, options = case.find_device(), case.options(model)
         options.profiling = profiling
-        if profiling and options.graph_capture is None:
-            options.graph_capture = False  # replayed graphs have no nodes
         with watch.phase("session"):
             self.session = LearningModelSession(model, device, options)
         memory["session"] = resident()
@@ -88,8 +86,7 @@ class Prepared:
         measured.items = [self._item(index)[0] for index, _ in laps]
         measured.laps = [phases for _, phases in laps]
         measured.memory["end"] = resident()
-        if any(name in self.session.engine.lower() for name in ("cuda", "tensorrt")):  # other drivers do not report it
-            measured.device_memory = nvidia.process_memory()
+        measured.device_memory = provider_of(self.session.engine).process_memory()
         measured.engine, measured.precision = self.session.engine, self.session.precision.name.lower()
         measured.inputs, measured.threads = [label for label, _ in self.items], threads
         measured.sizes = self._sizes()

@@ -26,9 +26,7 @@ OUTSIDE = "outside the nodes"
 _KERNEL = "_kernel_time"
 
 
-_SUBMITTING = frozenset(
-    f"{name}ExecutionProvider" for name in ["CUDA", "Tensorrt", "NvTensorRTRTX", "WebGpu", "Dml", "MIGraphX", "ROCM"]
-)
+_SUBMITTING = frozenset(f"{name}ExecutionProvider" for name in ["CUDA", "Tensorrt", "WebGpu", "Dml"])
 """Providers whose nodes end when their work is submitted to the device, rather than when it is done."""
 
 
@@ -249,8 +247,6 @@ def _log_of(case: Case) -> str:
     model = case.load()
     options = case.options(model)
     options.log_severity, options.isolation = "verbose", None
-    if options.graph_capture is None:
-        options.graph_capture = False  # otherwise a session that cannot record its work is made twice
     return read_stderr(lambda: LearningModelSession(model, case.find_device(), options).close())
 
 

@@ -452,9 +452,7 @@ def _on_gpu(name: str) -> Iterator[Change]:
     provider = provider_of(name)
     for key, value in provider.worth_trying:
         yield Change(f"{key} {value}", {"provider_options": {key: value}})
-    if provider.recording_option:
-        # If it records by default, requiring that changes nothing; if it does not, neither does forbidding it.
-        is_recorded = not provider.records_unasked
-        yield Change("recorded work" if is_recorded else "no recorded work", {"graph_capture": is_recorded})
+    if provider.capture_option:
+        yield Change("graph capture", {"graph_capture": True})
     if not provider.package:
         yield Change("graph optimisation basic", {"tuning": {"graph_optimization": "basic"}})

@@ -34,13 +34,12 @@ class Model:
     """Stands for an engine that makes two files, and opens them.
 
     Attributes:
-        may_change: whether it is a provider, which writes by itself, and is there when it has made the files.
         made: how often the files were made.
         failure: is raised when they are made.
     """
 
-    def __init__(self, key: str = KEY, may_change: bool = False) -> None:
-        self.key, self.may_change = key, may_change
+    def __init__(self, key: str = KEY) -> None:
+        self.key = key
         self.made = 0
         self.failure: BaseException | None = None
         self.wait = lambda: None
@@ -50,7 +49,7 @@ class Model:
         before, folder = self.made, folders.folder_for(self.key, 1)
         assert folder is not None
         path = f"{self.key[0]}.onnx"
-        found = folders.opened_or_made(folder, path, self.open, self.make, self.wait, may_change=self.may_change)
+        found = folders.opened_or_made(folder, path, self.open, self.make, self.wait)
         return "made" if found is not None and self.made > before else found
 
     def open(self, folder: Path) -> str:
@@ -59,14 +58,13 @@ class Model:
             raise EvaluationError("another version has written it")
         return f"opened {text}"
 
-    def make(self, folder: Path) -> str | None:
+    def make(self, folder: Path) -> None:
         self.made += 1
         (folder / "inner").mkdir()
         (folder / "inner" / "weights").write_bytes(bytes(1000))
         if self.failure is not None:
             raise self.failure
         (folder / "graph").write_text("graph")
-        return "made" if self.may_change else None
 
 
 def files(folder: Path) -> set[str]:
@@ -89,7 +87,6 @@ def test_it_is_made_once_and_opened_afterwards(place: Path) -> None:
         assert modes == {KEY: 0o700, "inner": 0o700, "graph": 0o600, "weights": 0o600, "manifest.json": 0o600}
 
 
-@pytest.mark.parametrize("may_change", [False, True])
 @pytest.mark.parametrize(
     "facts",
     [
@@ -102,14 +99,12 @@ def test_it_is_made_once_and_opened_afterwards(place: Path) -> None:
     ],
     ids=str,
 )
-def test_one_whose_manifest_states_something_else_is_made_again(
-    place: Path, facts: dict[str, object], may_change: bool
-) -> None:
-    model, manifest = Model(may_change=may_change), place / KEY / "manifest.json"
+def test_one_whose_manifest_states_something_else_is_made_again(place: Path, facts: dict[str, object]) -> None:
+    model, manifest = Model(), place / KEY / "manifest.json"
     model.get()
     good = json.loads(manifest.read_text())
     manifest.write_text(json.dumps(good | facts))
-    assert not folders.is_intact(place / KEY, may_change)
+    assert not folders.is_intact(place / KEY)
     assert (model.get(), model.get(), model.made) == ("made", "opened graph", 2)
     assert json.loads(manifest.read_text()) == good
 
@@ -128,18 +123,6 @@ def test_a_damaged_one_is_made_again(place: Path, damage: str) -> None:
     assert not folders.is_intact(place / KEY)
     assert (model.get(), model.get()) == ("made", "opened graph")
     assert files(place / KEY) == {"graph", "inner/weights", "manifest.json"}
-
-
-def test_what_a_provider_changes_is_noted_when_it_is_opened(place: Path) -> None:
-    model = Model(may_change=True)
-    model.get()
-    (place / KEY / "graph").write_text("graph for other sizes, too")
-    (place / KEY / "second").write_text("more")
-    assert not folders.is_intact(place / KEY)
-    assert model.get() == "opened graph for other sizes, too"
-    assert folders.is_intact(place / KEY)
-    (place / KEY / "second").unlink()
-    assert model.get() == "made"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000 + "]" * 100_000, '{"schema_version": 1, "key": "another"}'])
@@ -227,21 +210,6 @@ def test_what_ends_the_making_is_the_programs(place: Path, failure: BaseExceptio
     with pytest.raises(type(failure)):
         model.get()
     assert [path for path in place.iterdir() if path.is_dir()] == []
-
-
-def test_a_disk_that_is_full_at_the_end_costs_the_next_start_alone(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def refuse(path: Path) -> None:
-        raise OSError(28, "No space left on device")
-
-    caplog.set_level(logging.INFO, "winml_py")
-    model = Model(may_change=True)
-    with monkeypatch.context() as patch:
-        patch.setattr(folders, "seal", refuse)
-        assert model.get() == "made"
-    assert "No space left" in caplog.text
-    assert (model.get(), model.get(), model.made) == ("made", "opened graph", 2)
 
 
 def test_many_threads_make_one() -> None:

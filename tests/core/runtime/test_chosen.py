@@ -16,12 +16,12 @@ from winml_py import CanceledError, ClosedError, EvaluationError, Precision, Siz
 from winml_py.core.base.cancellation import Stop
 from winml_py.core.runtime.cpu.chosen import ChosenEngine
 from winml_py.core.runtime.cpu.decision import Decision
-from winml_py.core.runtime.engine import EngineOptions, Explanation, HostEngine, PlacedNode
+from winml_py.core.runtime.engine import EngineOptions, Explanation, LocalEngine, PlacedNode
 from winml_py.core.runtime.runs import Bound, fill, require_open
 from winml_py.errors import EngineWarning, IllegalCallError
 
 
-class Plain(HostEngine):
+class Plain(LocalEngine):
     """An engine that computes y from x with a function, and counts."""
 
     options = EngineOptions(1)

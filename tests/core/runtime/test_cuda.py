@@ -22,7 +22,6 @@ from winml_py import (
     EvaluationError,
     ImageContract,
     ImageFeatureValue,
-    InvalidArgumentError,
     InvalidBindingError,
     LearningModelBinding,
     SizeMismatchError,
@@ -34,7 +33,6 @@ from winml_py.cli import doctor
 from winml_py.core.base.arrays import DeviceArray, MemoryLocation, as_device_array
 from winml_py.core.base.winrt_object import private_state
 from winml_py.core.runtime.engine import EngineOptions
-from winml_py.core.runtime.ort import compile as ort_compile
 from winml_py.core.runtime.providers import cuda, nvidia, probe, tensorrt
 from winml_py.core.runtime.providers.catalogue import native_options
 from winml_py.core.runtime.providers.provider import Target
@@ -321,24 +319,6 @@ def test_cuda_options() -> None:
     assert native_options(target, options, True)["enable_cuda_graph"] == "1"
     tensorrt = Target(H200._replace(provider=TENSORRT))
     assert native_options(tensorrt, EngineOptions(1), True)["trt_cuda_graph_enable"] == "1"
-    for given in ("cudnn_conv1d_pad_to_nc1d", "enable_cuda_graph", "gpu_mem_limit", "prefer_nhwc"):
-        native_options(target, EngineOptions(1, provider_options=((given, "1"),)), False)
-    with pytest.raises(InvalidArgumentError, match=r"no option 'cudnn_conv_max_workspace'.*cudnn_conv_use_max"):
-        native_options(target, EngineOptions(1, provider_options=(("cudnn_conv_max_workspace", "1"),)), False)
-
-
-def test_cudas_options_reach_it_behind_tensorrt() -> None:
-    """TensorRT leaves it the nodes that it does not take."""
-    given = (("trt_fp16_enable", "1"), ("cudnn_conv_use_max_workspace", "0"), ("user_compute_stream", "77"))
-    options = EngineOptions(1, provider_options=given)
-    target = Target(H200._replace(provider=TENSORRT))
-    own = {"trt_fp16_enable": "1", "user_compute_stream": "77", "device_id": "1"}
-    assert native_options(target, options, False) == own
-    assert ort_compile._helpers(tensorrt.TENSORRT, target, options) == [
-        (CUDA, {"cudnn_conv_use_max_workspace": "0", "user_compute_stream": "77", "device_id": "1"})
-    ]
-    with pytest.raises(InvalidArgumentError, match=r"no option 'cudnn_conv_max_workspace'.*cudnn_conv_use_max"):
-        native_options(target, EngineOptions(1, provider_options=(("cudnn_conv_max_workspace", "1"),)), False)
 
 
 def test_without_a_driver_the_probe_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

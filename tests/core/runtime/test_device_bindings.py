@@ -1,4 +1,4 @@
-"""Bindings of a device, tested with the CPU's memory in the place of the device's, and graphs that nobody records."""
+"""Bindings of a device, tested with the CPU's memory in the place of the device's, which captures no graph."""
 
 from __future__ import annotations
 
@@ -13,11 +13,16 @@ import pytest
 from onnx import helper
 
 from helpers.models import data, tensor, unary
-from winml_py import ClosedError, NotSupportedError, SizeMismatchError
+from winml_py import ClosedError, EvaluationError, NotSupportedError, SizeMismatchError
 from winml_py.core.base.arrays import DeviceArray, MemoryLocation
+from winml_py.core.runtime.engine import EngineOptions
 from winml_py.core.runtime.ort import device_binding
 from winml_py.core.runtime.ort.device_binding import DeviceBinding
-from winml_py.core.runtime.ort.device_memory import DeviceMemory, RecordedGraph, Recording
+from winml_py.core.runtime.ort.device_memory import DeviceMemory
+from winml_py.core.runtime.ort.engine import OrtDeviceEngine
+from winml_py.core.runtime.ort.graph_capture import CapturedGraph, require_capturable
+from winml_py.core.runtime.providers import catalogue
+from winml_py.core.runtime.providers.provider import Provider, ProviderDevice, Target
 from winml_py.core.runtime.runs import Bound, StaysOnDevice
 
 HERE = MemoryLocation("cpu", 0)
@@ -38,14 +43,18 @@ class Lock:
 
 
 def made(
-    monkeypatch: pytest.MonkeyPatch, model: bytes, on_host: tuple[str, ...] = (), waits_unlocked: bool = False
+    monkeypatch: pytest.MonkeyPatch,
+    model: bytes,
+    on_host: tuple[str, ...] = (),
+    waits_unlocked: bool = False,
+    captures: bool = False,
 ) -> tuple[DeviceBinding, Bound, Lock]:
     monkeypatch.setattr(device_binding, "host_inputs", lambda _: frozenset(on_host))
     provider: Any = SimpleNamespace(memory="cpu", has_addresses=True, waits_unlocked=waits_unlocked)
     lock = Lock()
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     with lock:
-        binding = DeviceBinding(session, DeviceMemory(provider, 0), lock, Recording.NONE)
+        binding = DeviceBinding(session, DeviceMemory(provider, 0), lock, captures)
     return binding, Bound(lock=lock), lock
 
 
@@ -175,8 +184,8 @@ def test_closed_and_forked(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_binding_that_nobody_holds_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     forgotten: list[Any] = []
     gc.collect()
-    monkeypatch.setattr(RecordedGraph, "forget", lambda _, session: forgotten.append(session))
-    binding, _, lock = made(monkeypatch, two())
+    monkeypatch.setattr(CapturedGraph, "forget", lambda _, session: forgotten.append(session))
+    binding, _, lock = made(monkeypatch, two(), captures=True)
     before = lock.times
     del binding
     gc.collect()
@@ -191,77 +200,104 @@ def test_the_runtimes_errors_become_ours(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not lock.lock.locked()
 
 
-# Recorded graphs
+# Graph capture
 
 
-class Options:
-    """What a run is told."""
+class Capturing:
+    """A session that captures and replays: it notes the ids of graphs that runs are told, and that are released."""
 
-    def __init__(self) -> None:
-        self.told: list[tuple[str, str]] = []
+    def __init__(self, model: bytes) -> None:
+        self._real = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+        self.ids: list[int] = []
+        self.released: list[int] = []
+        self.failure: Exception | None = None
 
-    def add_run_config_entry(self, key: str, value: str) -> None:
-        self.told.append((key, value))
+    def run_with_iobinding(self, native: Any, options: onnxruntime.RunOptions) -> None:
+        self.ids.append(int(options.get_run_config_entry("gpu_graph_id")))
+        if self.failure is not None:
+            raise self.failure
+        self._real.run_with_iobinding(native)
+
+    def release_captured_graph(self, number: int) -> None:
+        self.released.append(number)
+
+    def get_input_memory_infos(self) -> list[Any]:
+        return [SimpleNamespace(name="Device") for _ in self._real.get_inputs()]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
 
 
-def prepared(graph: RecordedGraph) -> str | None:
-    options: Any = Options()
-    graph.prepare(options)
-    assert [key for key, _ in options.told] == ["gpu_graph_id"] * len(options.told)
-    return options.told[0][1] if options.told else None
+@pytest.fixture
+def capturing(monkeypatch: pytest.MonkeyPatch) -> tuple[OrtDeviceEngine, Capturing]:
+    """An engine that captures graphs, and its session."""
+    monkeypatch.setitem(catalogue.PROVIDERS, "Abacus", Provider("Abacus", memory="cpu", has_addresses=True))
+    found = ProviderDevice("Abacus", "package", "", 0, "gpu", "Abacus 9000", "ACME")
+    session: Any = Capturing(two())
+    return OrtDeviceEngine(session, EngineOptions(1), Target(found), found, True), session
 
 
-def there(pointer: int | None) -> DeviceArray:
-    return DeviceArray(HERE, (2,), np.dtype(np.float32), A.copy, pointer=pointer)
+def run(engine: OrtDeviceEngine, bound: Bound, a: Any) -> list[float]:
+    bound.set_input("a", a)
+    bound.set_input("b", B)
+    return list(engine.run(bound)["y"])
 
 
-def test_the_second_run_is_recorded() -> None:
-    released: list[int] = []
-    session: Any = SimpleNamespace(release_captured_graph=released.append)
-    assert prepared(RecordedGraph(Recording.NONE)) is None
-    first, second = RecordedGraph(Recording.POSSIBLE), RecordedGraph(Recording.POSSIBLE)
-    assert prepared(first) == "-1"
-    number = prepared(first)
-    assert number is not None
-    assert int(number) > 0
-    assert prepared(first) == number
-    assert [prepared(second), prepared(second) == number] == ["-1", False]
-    first.forget(session)
-    assert released == [int(number)]
-    first.forget(session)
-    assert released == [int(number)]  # once
-    assert [prepared(first), prepared(first) == number] == ["-1", False]
+def test_runs_on_arrays_of_the_host_share_a_graph(capturing: tuple[OrtDeviceEngine, Capturing]) -> None:
+    engine, session = capturing
+    target = np.zeros(2, np.float32)
+    for step in range(4):
+        bound = Bound(lock=threading.RLock())
+        if step % 2:
+            bound.set_output("z", target)
+        assert run(engine, bound, np.full(2, step, np.float32)) == [-step] * 2
+    assert target.tolist() == [13, 23]
+    assert session.ids == [-1, *[session.ids[1]] * 3]
+    assert session.ids[1] > 0
+    session.failure = RuntimeError("the graph is broken")
+    with pytest.raises(EvaluationError, match="the graph is broken"):
+        run(engine, Bound(lock=threading.RLock()), A)
+    assert session.released == [session.ids[1]]
+    session.failure = None
+    assert run(engine, Bound(lock=threading.RLock()), A) == [-1, -2]
+    assert session.ids[-1] == -1
+    engine.close()
+    with pytest.raises(ClosedError):
+        run(engine, Bound(lock=threading.RLock()), A)
+
+
+def test_memory_of_the_device_has_a_graph_of_its_own(capturing: tuple[OrtDeviceEngine, Capturing]) -> None:
+    engine, session = capturing
+
+    def there(memory: Any) -> DeviceArray:
+        return DeviceArray(HERE, (2,), np.dtype(np.float32), memory.copy, pointer=memory.ctypes.data, owner=memory)
+
+    bound, memory, other = Bound(lock=threading.RLock()), A.copy(), B.copy()
+    for step in range(3):
+        memory[:] = step
+        assert run(engine, bound, there(memory)) == [-step] * 2  # another object, and the same address
+    captured = session.ids[1]
+    assert session.ids == [-1, captured, captured]
+    for _ in range(2):
+        assert run(engine, bound, there(other)) == [-10, -20]
+    assert session.released == [captured]
+    assert session.ids[3] == -1
+    assert session.ids[4] not in (-1, captured)
+    engine.close()
+    assert session.released == [captured, session.ids[4]]
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "is_moved"),
-    [(there(5), there(5), False), (there(5), there(6), True), (there(None), there(None), True), (A, there(5), True)],
+    ("model", "words"),
+    [
+        (unary("Neg", ["n"]), "all inputs and outputs are tensors of numbers with fixed shapes"),
+        (unary("Neg", [2]), "the provider reads every input on the device"),
+    ],
 )
-def test_a_graph_is_forgotten_where_an_input_moves(before: Any, after: DeviceArray, is_moved: bool) -> None:
-    released: list[int] = []
-    session: Any = SimpleNamespace(release_captured_graph=released.append)
-    graph = RecordedGraph(Recording.POSSIBLE)
-    prepared(graph)
-    graph.input_moves(session, "x", before, after)
-    assert released == []  # nothing is recorded yet
-    number = prepared(graph)
-    graph.input_moves(session, "x", after, after)
-    assert released == []
-    graph.input_moves(session, "x", before, after)
-    assert released == ([int(number or 0)] if is_moved else [])
-    demanded = RecordedGraph(Recording.DEMANDED)
-    prepared(demanded)
-    prepared(demanded)
-    if not is_moved or before is A:
-        demanded.input_moves(session, "x", before, after)
-        return
-    with pytest.raises(NotSupportedError) as info:
-        demanded.input_moves(session, "x", before, after)
-    assert str(info.value) == (
-        "The session's work is recorded for other memory of the device than that now bound to the input x "
-        "(constraint fixed-addresses). Write the new numbers into the bound array, use a binding for each "
-        "array, or switch graph_capture off."
-    )
+def test_what_cannot_be_captured(model: bytes, words: str) -> None:
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    with pytest.raises(NotSupportedError, match=f"graph capture requires that {words}"):
+        require_capturable(session)
 
 
 def test_a_close_while_the_device_works_loses_no_output(monkeypatch: pytest.MonkeyPatch) -> None:

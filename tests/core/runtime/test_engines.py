@@ -488,8 +488,8 @@ def test_no_other_engine_is_tried_on_what_onnxruntimes_kernels_refuse(
     assert opened.engine == "undecided"
 
 
-def test_the_cpu_records_nothing() -> None:
-    with pytest.raises(NotSupportedError, match="Only GPUs record"):
+def test_the_cpu_captures_no_graph() -> None:
+    with pytest.raises(NotSupportedError, match="Graph capture is not available on the CPU"):
         open_free_session(conv(), graph_capture=True)
 
 

@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import select
 import signal
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import product
@@ -48,8 +47,6 @@ from winml_py import (
 from winml_py._inputs.examples import example_value
 from winml_py.core.base.agreement import relative_error
 from winml_py.core.base.winrt_object import private_state
-from winml_py.core.runtime.gpu.compile import CONSTRAINTS
-from winml_py.core.runtime.ort import device_memory, recorded
 from winml_py.core.runtime.ort.errors import translate
 from winml_py.errors import IllegalCallError
 
@@ -83,7 +80,7 @@ def test_each_small_model_gives_what_the_cpu_gives(gpu: LearningModelDevice, nam
     assert session.precision is (Precision.HALF if is_half else Precision.FLOAT32)
     assert session.engine == gpu.provider
     inputs = small_inputs(model)
-    for _ in range(3):  # as it comes, while it is recorded, and repeated
+    for _ in range(2):
         came = session.evaluate_features(inputs).outputs
         for output, expected in host.evaluate_features(inputs).outputs.items():
             error = distance(expected, came[output])
@@ -303,18 +300,17 @@ def test_another_tensor_gets_memory_of_its_own(gpu: LearningModelDevice) -> None
 
 
 def test_a_kept_tensor_is_not_written_by_runs_it_is_not_bound_to(gpu: LearningModelDevice) -> None:
-    for choices in ({}, {"graph_capture": False}):
-        session = open_free_session(unary("Neg", [3]), gpu, **choices)
-        binding, kept, host = LearningModelBinding(session), TensorFloat.create(), TensorFloat.create()
-        binding.bind("x", np.full(3, 1, np.float32))
-        binding.bind("y", kept, {"DisableTensorCpuSync": True})
-        for _ in range(3):
-            session.evaluate(binding)
-        binding.bind("y", host)
-        binding.bind("x", np.full(3, 2, np.float32))
-        for _ in range(3):
-            session.evaluate(binding)
-        assert (host.to_numpy()[0], kept.to_numpy()[0]) == (-2, -1)
+    session = open_free_session(unary("Neg", [3]), gpu)
+    binding, kept, host = LearningModelBinding(session), TensorFloat.create(), TensorFloat.create()
+    binding.bind("x", np.full(3, 1, np.float32))
+    binding.bind("y", kept, {"DisableTensorCpuSync": True})
+    for _ in range(3):
+        session.evaluate(binding)
+    binding.bind("y", host)
+    binding.bind("x", np.full(3, 2, np.float32))
+    for _ in range(3):
+        session.evaluate(binding)
+    assert (host.to_numpy()[0], kept.to_numpy()[0]) == (-2, -1)
 
 
 def test_a_tensor_outlives_its_session(gpu: LearningModelDevice) -> None:
@@ -353,266 +349,42 @@ def test_what_is_left_to_the_cpu_is_listed_or_an_error(gpu: LearningModelDevice)
     session = open_free_session(round_model(), gpu)
     assert session.evaluate_features({"x": np.float32([1.4, -2.6])}).outputs["y"].to_numpy().tolist() == [-1, 3]
     assert ("rounding", "Round", "CPUExecutionProvider") in session.placement
-    assert "all-nodes-on-provider" in str(session.explain())
     with pytest.raises(NotSupportedError, match=r"does not support every node.*allow_cpu_fallback"):
         open_free_session(round_model(), gpu, allow_cpu_fallback=False)
 
 
-def loop_model() -> bytes:
-    branch = helper.make_graph([helper.make_node("Neg", ["x"], ["b"])], "then", [], [tensor("b", [2])])
-    other = helper.make_graph([helper.make_node("Abs", ["x"], ["c"])], "else", [], [tensor("c", [2])])
-    nodes = [helper.make_node("If", ["flag"], ["y"], then_branch=branch, else_branch=other)]
-    return data(nodes, [tensor("x", [2]), tensor("flag", [1], 9)], [tensor("y", [2])])
-
-
-def non_zero_model() -> bytes:
-    nodes = [helper.make_node("NonZero", ["x"], ["y"])]
-    return data(nodes, [tensor("x", [2, 3])], [tensor("y", [2, "found"], 7)])
-
-
-@pytest.mark.parametrize(
-    ("model", "constraint"),
-    [
-        (loop_model(), "no-control-flow"),
-        (round_model(), "all-nodes-on-provider"),
-        (unary("Identity", [2], STRING), "tensors-only"),
-        (non_zero_model(), "fixed-shapes"),
-    ],
-)
-def test_what_cannot_be_recorded_says_why(gpu: LearningModelDevice, model: bytes, constraint: str) -> None:
-    assert constraint in CONSTRAINTS
-    with pytest.raises(NotSupportedError, match=f"constraint {constraint}"):
-        open_free_session(model, gpu, graph_capture=True)
-    with pytest.raises(NotSupportedError, match=f"constraint {constraint}"):
-        open_free_session(model, gpu, provider_options={"enableGraphCapture": True})
-
-
-@pytest.fixture
-def recordings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The numbers of the recordings that sessions make from now on."""
-    made: list[int] = []
-
-    def number() -> int:
-        made.append(device_memory.new_graph_id())
-        return made[-1]
-
-    monkeypatch.setattr(recorded, "new_graph_id", number)
-    return made
-
-
-def copying_models() -> dict[str, bytes]:
-    """Models whose work has copies between buffers, which WebGPU 0.4 leaves out of a recording."""
-    x, y, free = [tensor("x", [2, 3])], [tensor("y", [6])], [tensor("x", ["n", 3])]
-    neg = helper.make_node("Neg", ["x"], ["m"])
-    six = {"six": np.int64([6])}
-    at = {"at": np.int64([[1]]), "row": np.float32([[7, 8, 9]])}
-    scatter = helper.make_node("ScatterND", ["x", "at", "row"], ["m"])
-    return {
-        "reshape": data([neg, helper.make_node("Reshape", ["m", "six"], ["y"])], x, y, six),
-        "flatten": data([neg, helper.make_node("Flatten", ["m"], ["y"])], free, [tensor("y", ["n", 3])]),
-        "identity": data([helper.make_node("Identity", ["x"], ["y"])], free, [tensor("y", ["n", 3])]),
-        "scatter": data([scatter, helper.make_node("Neg", ["m"], ["y"])], x, [tensor("y", [2, 3])], at),
-    }
-
-
-COPYING = copying_models()
-
-
-@pytest.mark.parametrize("way", ["features", "binding", "device"])
-@pytest.mark.parametrize("name", COPYING)
-def test_a_recording_that_leaves_work_out_is_not_repeated(gpu: LearningModelDevice, name: str, way: str) -> None:
-    session, host = (open_free_session(COPYING[name], device) for device in (gpu, None))
-    binding = LearningModelBinding(session)
-    rng = np.random.default_rng(0)
-    for turn in range(6):
-        x = rng.random((2, 3), np.float32)
-        expected = host.evaluate_features({"x": x}).outputs["y"].to_numpy()
-        if way == "features":
-            result = session.evaluate_features({"x": x})
-        elif way == "binding" or turn == 0:
-            held = session.upload(x) if way == "device" else x
-            binding.bind("x", held)
-            result = session.evaluate(binding)
-        else:
-            held.write(x)
-            result = session.evaluate(binding)
-        np.testing.assert_array_equal(result.outputs["y"].to_numpy(), expected, err_msg=str(turn))
-
-
-def test_what_cannot_be_repeated_is_said_or_refused(gpu: LearningModelDevice) -> None:
-    """Or repeated rightly, by a provider that leaves nothing out."""
-    session, demanded = (open_free_session(COPYING["reshape"], gpu, graph_capture=how) for how in (None, True))
-    assert "recorded once and repeated" in str(session.explain())
-    x = np.ones((2, 3), np.float32)
-    for _ in range(3):
-        session.evaluate_features({"x": x})
-    if "same-results" not in str(session.explain()):
-        pytest.skip("this provider's recording has the copies")
-    assert "recorded once" not in str(session.explain())
-    assert demanded.evaluate_features({"x": x}).outputs["y"].to_numpy().tolist() == [-1] * 6
-    for _ in range(2):
-        with pytest.raises(NotSupportedError, match="constraint same-results"):
-            demanded.evaluate_features({"x": x})
-
-
-def test_a_session_that_is_closed_meanwhile_keeps_no_recording(gpu: LearningModelDevice) -> None:
-    session = open_free_session(unary("Neg", ["n"]), gpu)
-    engine = private_state(session).engine
-    x = np.ones(3, np.float32)
-    started = threading.Event()
-
-    def work() -> None:
-        with suppress(ClosedError):
-            while True:
-                session.evaluate_features({"x": x})
-                started.set()
-
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    started.wait()
-    session.close()
-    for thread in threads:
-        thread.join()
-    assert not engine._recorded._runs  # type: ignore[attr-defined]
-
-
-SHAPES = [(16, 24), (40, 20), (24, 24)]
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_three_sizes_in_turns_are_recorded_and_right(
-    gpu: LearningModelDevice, recordings: list[int], name: str
-) -> None:
-    model = LearningModel.load(MODELS / f"{name}.onnx")
-    tolerance = 1e-3 if model.precision == "float32" else 2e-2
-    session, host = open_free_session(MODELS / f"{name}.onnx", gpu), LearningModelSession(model)
-    rng = np.random.default_rng(1)
-    shapes = {
-        sides: {
-            f.name: tuple(n if n > 0 else (2 if axis == 0 else sides[axis % 2]) for axis, n in enumerate(f.shape))
-            for f in model.input_features
-        }
-        for sides in SHAPES
-    }
-    for turn in range(12):
-        sizes = shapes[SHAPES[turn % 3]]
-        inputs = {f.name: example_value(f, rng, list(sizes[f.name])) for f in model.input_features}
-        came = session.evaluate_features(inputs).outputs
-        for output, expected in host.evaluate_features(inputs).outputs.items():
-            error = distance(expected, came[output])
-            assert error <= tolerance, (turn, output, error)
-    is_recorded = "recorded once" in str(session.explain())
-    different = {tuple(sizes.items()) for sizes in shapes.values()}
-    assert len(recordings) == (len(different) if is_recorded else 0)
-    if name in ("edges", "digits"):
-        assert is_recorded
-
-
-def test_a_session_keeps_the_recordings_of_the_latest_sizes(gpu: LearningModelDevice, recordings: list[int]) -> None:
-    session = open_free_session(unary("Neg", ["n"]), gpu)
-    for _ in range(3):  # six sizes in turns: when one comes again, it has made room for others
-        for size in range(1, 7):
-            x = np.arange(size, dtype=np.float32)
-            assert session.evaluate_features({"x": x}).outputs["y"].to_numpy().tolist() == (-x).tolist()
-    assert recordings == []
-    for size in (6, 5, 6, 5):
-        session.evaluate_features({"x": np.ones(size, np.float32)})
-    assert len(recordings) == 2
-
-
-def test_what_is_bound_repeats_the_recording_of_features(gpu: LearningModelDevice, recordings: list[int]) -> None:
-    session = open_free_session(unary("Neg", ["n"]), gpu)
-    target = np.zeros(3, np.float32)
-    bindings = [LearningModelBinding(session) for _ in range(2)]
-    bindings[1].bind("y", target)
-    for step in range(4):
-        x = np.full(3, step, np.float32)
-        for binding in bindings:
-            binding.bind("x", x)
-            session.evaluate(binding)
-        assert target.tolist() == [-step] * 3
-        assert session.evaluate_features({"x": x + 1}).outputs["y"].to_numpy().tolist() == [-step - 1] * 3
-    assert len(recordings) == 1
-    bindings[1].bind("x", np.ones(2, np.float32))
-    with pytest.raises(SizeMismatchError, match=r"bound to memory of shape \(3,\), but has the shape \(2,\)"):
-        session.evaluate(bindings[1])
-
-
-def test_free_sizes_and_tensors_of_the_device(gpu: LearningModelDevice) -> None:
-    """They run as they come; where a recording is demanded, that is an error, as no memory can be fixed."""
-    session, demanded = (open_free_session(unary("Neg", ["n"]), gpu, graph_capture=how) for how in (None, True))
-    for size in (3, 2, 3, 3, 3):
-        binding = LearningModelBinding(session)
-        binding.bind("x", session.upload(np.full(size, size, np.float32)))
-        for _ in range(3):
-            assert session.evaluate(binding).outputs["y"].to_numpy().tolist() == [-size] * size
-    x = np.ones(3, np.float32)
-    for _ in range(3):
-        assert demanded.evaluate_features({"x": x}).outputs["y"].to_numpy().tolist() == [-1] * 3
-    with pytest.raises(NotSupportedError, match="constraint fixed-shapes"):
-        demanded.evaluate_features({"x": demanded.upload(x)})
-
-
-def test_recordings_of_two_sessions_from_four_threads(gpu: LearningModelDevice) -> None:
-    sessions = [open_free_session(MODELS / f"{name}.onnx", gpu) for name in ("edges", "blur")]
-    hosts = [open_free_session(MODELS / f"{name}.onnx") for name in ("edges", "blur")]
-
-    def work(number: int) -> None:
-        rng = np.random.default_rng(number)
-        for turn in range(10):
-            height, width = SHAPES[(turn + number) % 3]
-            inputs = {"image": rng.random((1, 3, height, width), np.float32) * 255}
-            which = (turn + number) % 2
-            came, expected = (
-                one[which].evaluate_features(inputs).outputs["result"].to_numpy() for one in (sessions, hosts)
-            )
-            np.testing.assert_allclose(came, expected, atol=1e-2)
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(work, range(4)))
+def test_webgpu_captures_no_graph(gpu: LearningModelDevice) -> None:
+    with pytest.raises(NotSupportedError, match="Graph capture is not available with WebGpuExecutionProvider"):
+        open_free_session(unary(), gpu, graph_capture=True)
+    with pytest.raises(InvalidArgumentError, match="no option 'enableGraphCapture'"):
+        open_free_session(unary(), gpu, provider_options={"enableGraphCapture": True})
 
 
 def test_a_tensor_of_the_device_is_written_in_place(gpu: LearningModelDevice) -> None:
-    session = open_free_session(unary("Neg", [3]), gpu, graph_capture=True)
+    session = open_free_session(unary("Neg", [3]), gpu)
     binding, held = LearningModelBinding(session), session.upload(np.zeros(3, np.float32))
     binding.bind("x", held)
-    for step in range(5):  # a recording, which demands the address that was bound
+    for step in range(3):
         held.write(np.full(3, step, np.float32))
         assert session.evaluate(binding).outputs["y"].to_numpy().tolist() == [-step] * 3
     with pytest.raises(SizeMismatchError, match=r"shape \(3,\) cannot hold an array of shape \(4,\)"):
         held.write(np.zeros(4, np.float32))
 
 
-def test_recorded_work_keeps_its_addresses(gpu: LearningModelDevice) -> None:
-    demanded = open_free_session(unary("Neg", [3]), gpu, graph_capture=True)
-    assert "recorded" in str(demanded.explain())
-    for session, is_error in ((demanded, True), (open_free_session(unary("Neg", [3]), gpu), False)):
-        binding = LearningModelBinding(session)
-        first, second = session.upload(np.float32([1, 2, 3])), session.upload(np.float32([4, 5, 6]))
-        binding.bind("x", first)
-        for _ in range(3):
-            assert session.evaluate(binding).outputs["y"].to_numpy().tolist() == [-1, -2, -3]
-        binding.bind("x", second)
-        if is_error:
-            with pytest.raises(NotSupportedError, match="fixed-addresses"):
-                session.evaluate(binding)
-        else:
-            for _ in range(3):
-                assert session.evaluate(binding).outputs["y"].to_numpy().tolist() == [-4, -5, -6]
-            binding.bind("x", np.float32([7, 8, 9]))
-            for _ in range(3):
-                assert session.evaluate(binding).outputs["y"].to_numpy().tolist() == [-7, -8, -9]
+def test_an_input_moves_between_the_device_and_the_host(gpu: LearningModelDevice) -> None:
+    session = open_free_session(unary("Neg", [3]), gpu)
+    binding = LearningModelBinding(session)
+    for value in (session.upload(np.float32([1, 2, 3])), session.upload(np.float32([4, 5, 6])), np.float32([7, 8, 9])):
+        binding.bind("x", value)
+        expected = value if isinstance(value, np.ndarray) else value.to_numpy()
+        for _ in range(2):
+            assert session.evaluate(binding).outputs["y"].to_numpy().tolist() == (-expected).tolist()
 
 
-def test_sessions_that_record_share_no_engine_and_others_do(gpu: LearningModelDevice) -> None:
+def test_sessions_of_one_model_share_an_engine(gpu: LearningModelDevice) -> None:
     model = LearningModel.load(unary("Neg", [3]))
-    recording = [private_state(LearningModelSession(model, gpu)).engine for _ in range(2)]
-    assert recording[0] is not recording[1]
-    sharing = [
-        LearningModelSession(model, gpu, make_options(batch_size_override=0, graph_capture=False)) for _ in range(2)
-    ]
-    assert private_state(sharing[0]).engine is private_state(sharing[1]).engine
+    one, other = (LearningModelSession(model, gpu) for _ in range(2))
+    assert private_state(one).engine is private_state(other).engine
 
 
 def test_two_sessions_side_by_side(gpu: LearningModelDevice, cat: Path) -> None:
@@ -649,8 +421,8 @@ def test_closing_in_mid_flight(gpu: LearningModelDevice) -> None:
 
 
 def test_options_that_the_provider_does_not_have(gpu: LearningModelDevice) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"no option 'enableGraphCaptur'.*Did you mean 'enableGraphCapture'"):
-        open_free_session(unary(), gpu, provider_options={"enableGraphCaptur": 1})
+    with pytest.raises(InvalidArgumentError, match=r"no option 'preferedLayout'.*Did you mean 'preferredLayout'"):
+        open_free_session(unary(), gpu, provider_options={"preferedLayout": 1})
     with pytest.raises(InvalidArgumentError, match=r"no option 'quite_else'.*Known"):
         open_free_session(unary(), gpu, provider_options={"quite_else": 1})
     assert (
@@ -710,7 +482,7 @@ def test_a_fork_is_told_at_once(gpu: LearningModelDevice) -> None:
     [
         "WebGPU device lost (2): Device was destroyed.",
         "CUDA failure 719: unspecified launch failure ; GPU=0",
-        "CUDA error: an illegal memory access was encountered",
+        "CUDA failure 700: an illegal memory access was encountered",
         "VK_ERROR_DEVICE_LOST",
         "DXGI_ERROR_DEVICE_REMOVED",
     ],
@@ -745,7 +517,6 @@ def slice_model() -> bytes:
 
 def test_what_is_read_on_the_host_follows_what_is_bound(gpu: LearningModelDevice) -> None:
     session = open_free_session(slice_model(), gpu)
-    assert "inputs-on-device" in str(session.explain())
     binding, starts = LearningModelBinding(session), np.array([0])
     binding.bind("x", np.arange(4, dtype=np.float32))
     binding.bind("starts", starts)
@@ -755,8 +526,6 @@ def test_what_is_read_on_the_host_follows_what_is_bound(gpu: LearningModelDevice
         assert session.evaluate(binding).outputs["y"].to_numpy().tolist() == [0, 1, 2, 3][start:]
     binding.bind("starts", np.array([3]))
     assert session.evaluate(binding).outputs["y"].to_numpy().tolist() == [3]
-    with pytest.raises(NotSupportedError, match="inputs-on-device"):
-        open_free_session(slice_model(), gpu, graph_capture=True)
 
 
 def test_inputs_of_nodes_on_the_cpu_follow_too(gpu: LearningModelDevice) -> None:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -122,17 +121,17 @@ def test_two_sessions_run_at_once_where_the_provider_allows_it(
 
 
 @by_provider
-@pytest.mark.parametrize("capture", [None, False, True], ids=["by default", "never recorded", "recorded"])
-def test_sessions_of_one_model_share_its_weights_where_nothing_is_recorded(
-    runtime: Runtime, provider: Provider, capture: bool | None
+@pytest.mark.parametrize("capture", [False, True])
+def test_sessions_of_one_model_share_its_weights_where_no_graph_is_captured(
+    runtime: Runtime, provider: Provider, capture: bool
 ) -> None:
-    if capture and not (provider.recording_option and provider.memory):
-        pytest.skip(f"{provider.name} records nothing")
+    if capture and not provider.capture_option:
+        pytest.skip(f"{provider.name} captures no graphs")
     where, model = device(provider), LearningModel.load(MODELS["numbers"][0])
     options = LearningModelSessionOptions()
     options.graph_capture = capture
     one, two = (LearningModelSession(model, where, options) for _ in range(2))
-    is_own = capture or (capture is None and provider.records_unasked) or provider.takes_one_thread
+    is_own = capture or provider.takes_one_thread
     assert len(runtime.sessions) == (2 if is_own else 1)
     assert (private_state(one).engine is private_state(two).engine) is not is_own
     assert (private_state(one).lock is private_state(two).lock) is provider.shares_lock
@@ -249,35 +248,24 @@ def test_cancelling_what_waits_for_its_turn_leaves_the_outputs_of_the_run_before
     assert output.to_numpy().tolist() == [-1, -2]
 
 
-@pytest.mark.parametrize("provider", [provider for provider in PROVIDERS if provider.recording_option])
-@pytest.mark.parametrize("is_refused", [False, True], ids=["recorded", "compiled again"])
-def test_making_a_session_can_be_cancelled_on_the_recorded_path(
-    runtime: Runtime, provider: Provider, is_refused: bool
-) -> None:
-    """Also where the provider refuses to record, and the model is compiled a second time without."""
-    started, compiled = threading.Event(), []
+@pytest.mark.parametrize("provider", [provider for provider in PROVIDERS if provider.capture_option])
+def test_making_a_session_that_captures_can_be_cancelled(runtime: Runtime, provider: Provider) -> None:
+    started = threading.Event()
 
     def compiling() -> None:
-        compiled.append(True)
-        if is_refused and len(compiled) == 1:
-            raise RuntimeError("all the graph nodes have not been partitioned to the provider")
         started.set()
         assert runtime.cancelled.wait(WAIT)
         raise RuntimeError("graph capture: session initialization canceled due to user request.")
 
     runtime.compiling = compiling
-    if is_refused:  # only where the options do not demand it is the model compiled without
-        provider = replace(provider, records_unasked=True)
     options = LearningModelSessionOptions()
-    options.graph_capture = None if is_refused else True
-    where = device(provider)
-    where._private_state._provider = provider  # type: ignore[attr-defined]
-    operation = LearningModelSession.create_async(LearningModel.load(MODELS["numbers"][0]), where, options)
+    options.graph_capture = True
+    operation = LearningModelSession.create_async(LearningModel.load(MODELS["numbers"][0]), device(provider), options)
     assert started.wait(WAIT)
     operation.cancel()
     with pytest.raises(CanceledError):
         operation.get(WAIT)
-    assert (len(compiled), runtime.sessions) == (1 + is_refused, [])
+    assert runtime.sessions == []
 
 
 def test_cancelling_ends_the_wait_for_a_compilation_by_another_thread(runtime: Runtime) -> None:

@@ -6,20 +6,24 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-import winml_py.core.runtime
+import winml_py
 from helpers.models import unary
-from winml_py import InvalidArgumentError, Precision
+from helpers.providers import Runtime, runtime
+from helpers.sessions import open_session
+from winml_py import InvalidArgumentError, LearningModelDevice, Precision
 from winml_py.core.runtime.engine import EngineOptions
 from winml_py.core.runtime.gpu.compile import DeviceCompiler
-from winml_py.core.runtime.ort.device_memory import Recording
 from winml_py.core.runtime.ort.engine import OrtDeviceEngine, OrtEngine
 from winml_py.core.runtime.providers import catalogue, plugins, probe
 from winml_py.core.runtime.providers import openvino as openvino_provider
-from winml_py.core.runtime.providers.provider import Provider, ProviderDevice, Target
+from winml_py.core.runtime.providers.provider import BUILT_IN, CPU_NAME, Provider, ProviderDevice, Target
 from winml_py.core.runtime.request import CompileRequest
 from winml_py.core.runtime.runs import UNLOCKED
+
+__all__ = ["runtime"]  # a fixture
 
 NAME = "AbacusExecutionProvider"
 DEVICE = ProviderDevice(NAME, "onnxruntime-ep-abacus", "lib.so", 3, "gpu", "Abacus 9000", "ACME", float16=True)
@@ -44,8 +48,8 @@ def test_names_and_rank(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
     given = EngineOptions(4, provider_options=(("beads", "7"), ("wires", "2")))
-    assert catalogue.native_options(Target(DEVICE), given, True) == dict(given.provider_options)  # nobody knows it
-    register(monkeypatch, option_keys="beads wires half record", options=options, recording_option="record")
+    assert catalogue.native_options(Target(DEVICE), given, False) == dict(given.provider_options)  # nobody knows it
+    register(monkeypatch, option_keys="beads wires half record", options=options, capture_option="record")
     native = catalogue.native_options(Target(DEVICE, half=True), EngineOptions(4), False)
     assert native == {"beads": "4", "half": "True"}
     asked = catalogue.native_options(Target(DEVICE), given, True)
@@ -64,20 +68,17 @@ def test_its_lock(monkeypatch: pytest.MonkeyPatch, is_shared: bool) -> None:
     assert catalogue.device_lock(None) is UNLOCKED
 
 
-@pytest.mark.parametrize("records_unasked", [True, False])
-def test_sessions_share_what_is_not_recorded(monkeypatch: pytest.MonkeyPatch, records_unasked: bool) -> None:
+def test_sessions_share_an_engine_that_captures_no_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     register(monkeypatch)
     compiler = DeviceCompiler(DEVICE)
     assert compiler.key(EngineOptions(1)) == compiler.key(EngineOptions(1))
     register(monkeypatch, takes_one_thread=True)
     compiler = DeviceCompiler(DEVICE)
     assert compiler.key(EngineOptions(1)) != compiler.key(EngineOptions(1))
-    register(monkeypatch, recording_option="record", records_unasked=records_unasked)
+    register(monkeypatch, capture_option="record")
     compiler = DeviceCompiler(DEVICE)
-    assert (compiler.key(EngineOptions(1)) == compiler.key(EngineOptions(1))) is not records_unasked
-    never = EngineOptions(1, graph_capture=False)
-    assert compiler.key(never) == compiler.key(never)
-    own = never._replace(provider_options=(("record", "1"),))
+    assert compiler.key(EngineOptions(1)) == compiler.key(EngineOptions(1))
+    own = EngineOptions(1, provider_options=(("record", "1"),))
     for demanded in (EngineOptions(1, graph_capture=True), own):
         assert compiler.key(demanded) != compiler.key(demanded)
 
@@ -95,7 +96,7 @@ def test_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     register(monkeypatch, memory="beads")
     session: Any = Session()
     target = Target(DEVICE, half=True)
-    engine = OrtDeviceEngine(session, EngineOptions(1), target, DEVICE, Recording.NONE)
+    engine = OrtDeviceEngine(session, EngineOptions(1), target, DEVICE, False)
     assert str(engine.location) == "beads:3"
     assert engine.explanation[:2] == (NAME, Precision.HALF)
     assert OrtEngine(session, EngineOptions(1), target).location is None
@@ -120,7 +121,7 @@ def test_the_engine_of_a_provider_with_memory_is_one_of_a_device(monkeypatch: py
     monkeypatch.setattr(
         compiling,
         "_providers",
-        lambda native, options, target, recording: given.append(catalogue.native_options(target, options, False)),
+        lambda native, options, target, captures: given.append(catalogue.native_options(target, options, False)),
     )
     for memory in ("", "beads"):
         register(monkeypatch, memory=memory, options=options)
@@ -151,19 +152,12 @@ def test_devices_that_stand_for_others_are_left_out(monkeypatch: pytest.MonkeyPa
 
 
 def test_nothing_else_compares_a_providers_name() -> None:
-    """The names stand in the providers' own files; the rest of the runtime asks the provider's object."""
-    folder = Path(winml_py.core.runtime.__file__).parent
-    names = [name for name in catalogue.PROVIDERS if name != catalogue.CPU.name]
-    own = {"cuda.py", "tensorrt.py", "tensorrt_rtx.py", "openvino.py", "webgpu.py"}
-    own |= {"directml.py", "coreml.py", "amd.py", "qnn.py", "catalogue.py"}
-    own |= {"device.py"}  # LearningModelDevice finds devices by what people call them
-    for path in folder.rglob("*.py"):
-        if path.name in own or path.parent.name == "openvino":  # OpenVINO's own room
-            continue
-        text = path.read_text()
-        assert not [name for name in names if f'"{name}"' in text], path
-        if path.name != "catalogue.py":
-            assert not any(f"import {constant}" in text for constant in ("CUDA", "WEBGPU", "OPENVINO")), path
+    """The names stand in the providers' own files; everything else asks the provider's object."""
+    names = {provider.name for provider in catalogue.PROVIDERS.values() if not provider.package} - {catalogue.CPU.name}
+    for path in Path(winml_py.__file__).parent.rglob("*.py"):
+        if path.parent.name != "providers":
+            text = path.read_text()
+            assert not [name for name in names if f'"{name}"' in text], path
 
 
 @pytest.mark.parametrize(("threads", "streams", "total"), [(1, "8", "8"), (3, "2", "6"), (8, "1", "8"), (9, "1", "9")])
@@ -241,9 +235,7 @@ def _built_in(monkeypatch: pytest.MonkeyPatch, provider: str, problem: str = "")
     ("provider", "hardware", "options"),
     [
         ("CoreMLExecutionProvider", "gpu", {"ModelFormat": "MLProgram", "MLComputeUnits": "CPUAndGPU"}),
-        ("MIGraphXExecutionProvider", "gpu", {"device_id": "0"}),
-        ("QNNExecutionProvider", "npu", {"backend_type": "htp"}),
-        (NAME, "npu", {}),  # of which nothing is known
+        ("QNNExecutionProvider", "npu", {}),  # of which nothing is known
     ],
 )
 def test_what_a_build_of_the_runtime_has_is_listed(
@@ -258,6 +250,16 @@ def test_what_a_build_of_the_runtime_has_is_listed(
     assert "Fail: no kernel" in problem
 
 
+def test_a_provider_outside_the_catalogue_works_by_its_name(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "QNNExecutionProvider"
+    listed = DEVICE._replace(provider=name, hardware="npu", name="Hexagon")
+    monkeypatch.setattr(plugins, "_probed", {BUILT_IN: plugins.Plugin(BUILT_IN, "", (listed,))})
+    found = LearningModelDevice.find("qnn")
+    session = open_session(unary("Neg", [2]), found, provider_options={"backend_type": "htp"})
+    assert (session.engine, runtime.sessions[0].providers) == (name, [(name, {"backend_type": "htp"}), CPU_NAME])
+    assert session.evaluate_features({"x": np.float32([1, -2])}).outputs["y"].to_numpy().tolist() == [-1, 2]
+
+
 def test_what_calls_over_the_network_is_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _built_in(monkeypatch, "AzureExecutionProvider") == ([], "")
 
@@ -265,7 +267,7 @@ def test_what_calls_over_the_network_is_no_device(monkeypatch: pytest.MonkeyPatc
 def test_half_precision_that_fails_leaves_a_device_for_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     import onnxruntime
 
-    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["MIGraphXExecutionProvider"])
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [NAME])
     monkeypatch.setattr(probe, "_problem_of", lambda options, providers, half: "Fail: no float16" if half else "")
     (device,) = probe._built_in()["devices"]
     assert device.float16 is False

@@ -69,6 +69,28 @@ def test_one_saved_graph_serves_sessions_of_different_threads(chain: Path, one: 
         np.testing.assert_array_equal(answer(session, one), run_first(chain, one))
 
 
+@pytest.mark.parametrize("is_mixed", [False, True])
+def test_rearranged_weights_are_saved_where_all_can_be_read_back(
+    tmp_path: Path, is_mixed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiling, "MAPPED_FROM", 0)
+    rng = np.random.default_rng(0)
+    weights = {"w": rng.random((1024, 1024), np.float32), "c": rng.random((4, 64, 2, 2), np.float32)}
+    nodes, outputs = [helper.make_node("MatMul", ["x", "w"], ["y"])], [tensor("y", ["n", 1024])]
+    if is_mixed:
+        nodes.append(helper.make_node("ConvTranspose", ["p", "c"], ["q"]))
+        outputs.append(tensor("q", [1, 64, 5, 5]))
+    path = tmp_path / "m.onnx"
+    inputs = [tensor("x", ["n", 1024]), tensor("p", [1, 4, 4, 4])]
+    path.write_bytes(model(nodes, inputs[: len(nodes)], outputs, weights).SerializeToString())
+    session = opened(path)
+    (made,) = folders.entries()
+    assert (b"prepacked_" in (made.path / "graph.onnx").read_bytes()) is not is_mixed
+    values = {"x": rng.random((3, 1024), np.float32), "p": rng.random((1, 4, 4, 4), np.float32)}
+    found = session.evaluate_features({feature.name: values[feature.name] for feature in session.model.input_features})
+    np.testing.assert_allclose(found.outputs["y"].to_numpy(), values["x"] @ weights["w"], rtol=1e-4)
+
+
 def test_what_the_graph_depends_on_gets_one_of_its_own(chain: Path) -> None:
     opened(chain)
     opened(chain, tuning=Tuning(graph_optimization="basic"))

@@ -11,7 +11,7 @@ from onnx import helper
 from helpers.models import data, tensor
 from helpers.providers import PROVIDERS, Runtime, device, runtime
 from helpers.sessions import open_session
-from winml_py import LearningModelSession, Precision
+from winml_py import LearningModelSession, NotSupportedError, Precision
 from winml_py.core.runtime.providers.catalogue import CUDA, TENSORRT
 from winml_py.core.runtime.providers.provider import CPU_NAME, Provider
 
@@ -34,6 +34,15 @@ def test_the_placement_names_who_took_each_node(runtime: Runtime) -> None:
     np.testing.assert_allclose(result.outputs["y"].to_numpy(), np.sin(np.float32([1, 2])), rtol=1e-6)
 
 
+def test_a_node_that_tensorrt_leaves_prevents_a_capture(runtime: Runtime) -> None:
+    def refuse() -> None:
+        raise RuntimeError("This session cannot use the graph capture feature: not all nodes have been partitioned")
+
+    runtime.compiling = refuse
+    with pytest.raises(NotSupportedError, match="graph capture requires that the provider supports every node"):
+        session(TENSORRT, graph_capture=True)
+
+
 def test_both_are_told_the_card_and_the_options_are_tensorrts_alone(runtime: Runtime) -> None:
     session(TENSORRT, precision=Precision.FLOAT32, provider_options={"trt_min_subgraph_size": 3})
     assert runtime.sessions[0].providers == [
@@ -50,7 +59,7 @@ def test_cuda_helps_also_where_the_cpu_may_not(runtime: Runtime) -> None:
     assert made.native.get_session_config_entry("session.disable_cpu_ep_fallback") == "1"
 
 
-def test_a_recording_is_of_tensorrt_alone(runtime: Runtime) -> None:
+def test_a_captured_graph_is_of_tensorrt_alone(runtime: Runtime) -> None:
     session(TENSORRT, graph_capture=True)
     (made,) = runtime.sessions
     assert made.names == [TENSORRT.name, CPU_NAME]

@@ -68,21 +68,13 @@ def folder_for(key: str, weights: int) -> Path | None:
     return None
 
 
-def is_intact(path: Path, may_change: bool = False) -> bool:
-    """Whether a saved model exists, is this package's, and is complete; records its use.
-
-    Args:
-        path: its folder.
-        may_change: whether a provider may write to its files, so that their sizes may differ.
-    """
+def is_intact(path: Path) -> bool:
+    """Whether a folder has a saved model, which is this package's and complete; records its use."""
     try:
         manifest, found = _manifest(path), _sizes(path)
     except OSError:  # another process is removing it
         return False
-    noted = manifest.get("sizes")
-    if manifest.get("schema_version") != answers.SCHEMA or not isinstance(noted, dict):
-        return False
-    if not (noted.keys() <= found.keys() if may_change else noted == found):
+    if manifest.get("schema_version") != answers.SCHEMA or manifest.get("sizes") != found:
         return False
     with suppress(OSError):  # a read-only cache is usable, too
         os.utime(path / _MANIFEST)
@@ -106,10 +98,8 @@ def opened_or_made(
     folder: Path,
     model: str,
     open_it: Callable[[Path], T],
-    make: Callable[[Path], T | None],
+    make: Callable[[Path], None],
     check: Callable[[], None],
-    *,
-    may_change: bool = False,
 ) -> T | None:
     """Opens a saved model, or makes it, in one process while the others wait.
 
@@ -117,9 +107,8 @@ def opened_or_made(
         folder: from `folder_for`.
         model: the path of the model's file.
         open_it: opens the saved model in the folder.
-        make: makes the saved model in the empty folder; returns the opened model, or None if `open_it` shall open it.
+        make: makes the saved model in the empty folder.
         check: called while this waits for another process; may raise.
-        may_change: whether a provider may write to its files.
 
     Returns:
         None if neither is possible. The log says why; an error of the model comes again without the folder.
@@ -129,18 +118,16 @@ def opened_or_made(
     """
 
     def opened() -> T | None:
-        if not is_intact(folder, may_change):
+        if not is_intact(folder):
             return None
         try:
-            made = open_it(folder)
+            return open_it(folder)
         except CanceledError:
             raise
         except (OSError, ValueError, WinMLError) as error:
             logger.warning("%s is not usable, and is made again: %s", folder, error)
             discard(folder)
             return None
-        _try_to_seal(folder)
-        return made
 
     made = opened()
     if made is not None:
@@ -151,30 +138,20 @@ def opened_or_made(
             return made
         try:
             start(folder, model)
-            made = make(folder)
-            if made is None:
-                for name in _sizes(folder):
-                    with open(folder / name, "rb+") as file:
-                        os.fsync(file.fileno())  # so that a power cut leaves no file of zeros beside a manifest
-                seal(folder)
-                made = open_it(folder)
+            make(folder)
+            for name in _sizes(folder):
+                with open(folder / name, "rb+") as file:
+                    os.fsync(file.fileno())  # so that a power cut leaves no file of zeros beside a manifest
+            seal(folder)
+            made = open_it(folder)
         except CanceledError:
             raise
         except (OSError, ValueError, WinMLError) as error:  # a full disk, say, or an error of the model
             logger.info("Nothing is cached in %s: %s", folder, error)
-            return None
         finally:
             if made is None:
                 discard(folder)
-        _try_to_seal(folder)
         return made
-
-
-def _try_to_seal(folder: Path) -> None:
-    try:
-        seal(folder)
-    except OSError as error:
-        logger.info("The files in %s cannot be used again: %s", folder, error)
 
 
 def start(path: Path, model: str = "") -> None:
@@ -196,17 +173,14 @@ def start(path: Path, model: str = "") -> None:
 
 
 def seal(path: Path) -> None:
-    """Records the files of a folder if they have changed; then removes old saved models beyond the limit.
+    """Records the files of a folder; then removes old saved models beyond the limit.
 
     Raises:
         OSError: the disk refuses, or the folder is gone.
     """
-    manifest, sizes = _manifest(path), _sizes(path)
-    if not manifest or manifest.get("sizes") == sizes:
-        return
     for file in path.rglob("*"):
         file.chmod(answers.FOLDER_MODE if file.is_dir() else answers.FILE_MODE)
-    answers.write_file(path / _MANIFEST, {**manifest, "sizes": sizes})
+    answers.write_file(path / _MANIFEST, {**_manifest(path), "sizes": _sizes(path)})
     _make_room(path)
 
 

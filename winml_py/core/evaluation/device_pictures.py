@@ -22,7 +22,7 @@ from ..imaging.resize import KERNELS, crop, resize, scales_height_first
 from ..imaging.tensorize import channel_order, gray_table
 from ..onnx_file.expressions import Expression, GraphWriter, onnx_type
 from ..runtime.engine import Engine, EngineOptions
-from ..runtime.request import CompileRequest, ModelFeatures
+from ..runtime.request import CompileRequest
 from ..runtime.runs import Bound, StaysOnDevice
 
 if TYPE_CHECKING:
@@ -52,9 +52,7 @@ class DevicePictures:
         """Runs the model for `key`."""
         with self._compiling:
             if key not in self._engines:
-                options = EngineOptions(1, graph_capture=False)
-                request = CompileRequest(tensorize_graph(key), options, ModelFeatures(has_only_numbers=True))
-                self._engines[key] = self._compile_model(request)
+                self._engines[key] = self._compile_model(CompileRequest(tensorize_graph(key), EngineOptions(1)))
             engine = self._engines[key]
         return engine.run(bound)
 

@@ -215,7 +215,7 @@ class Tensor(Closeable, Object):
         return self._private_state.memory()
 
     def write(self, data: Array, /) -> None:
-        """Writes new numbers into the tensor's memory, which keeps its address: a GPU's recorded work reads from it.
+        """Writes new numbers into the tensor's memory, which keeps its address: a GPU's captured graph reads from it.
 
         Args:
             data: an array of the tensor's shape and `dtype`.

@@ -177,23 +177,26 @@ class LearningModelDevice(Object):
         return hash(self._device)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles the kind of the CPU, or the name of a device that was found, for the other process to find again."""
-        device = self._device
-        return (type(self), (self._kind,)) if device is None else (_find_again, (device.name, device.provider))
+        """Pickles the kind of the CPU, or the facts of a device that was found, for the other process to find again."""
+        return (type(self), (self._kind,)) if self._device is None else (_find_again, (self._device,))
 
     def __repr__(self) -> str:
         name = "" if self._device is None else f" {self._device.name!r} by {self._device.provider}"
         return f"<LearningModelDevice {self._kind.name}{name}>"
 
 
-def _find_again(name: str, provider: str) -> LearningModelDevice:
-    devices = LearningModelDevice.find_all()
-    for device in devices:
-        if (device.name, device.provider) == (name, provider):
-            return device
-    names = ", ".join(device.name for device in devices)
+def _find_again(sought: ProviderDevice) -> LearningModelDevice:
+    from .providers import plugins
+
+    devices = plugins.gpus() + plugins.devices("npu")
+    found = [one for one in devices if (one.name, one.provider) == (sought.name, sought.provider)]
+    if len(found) > 1:  # equal cards
+        found = [one for one in found if (one.identity, one.number) == (sought.identity, sought.number)]
+    if len(found) == 1:
+        return LearningModelDevice(LearningModelDeviceKind.DIRECTX, _device=found[0])
+    names = ", ".join(device.name for device in LearningModelDevice.find_all())
     raise InvalidDeviceError(
-        f"The pickled device {name} by {provider} is not available here; there are {names}.",
+        f"The pickled device {sought.name} by {sought.provider} is not available here; there are {names}.",
         hint="Pickle a kind or a name instead, and find the device where it is used.",
     )
 

@@ -126,7 +126,7 @@ class EngineOptions(NamedTuple):
         precision: the requested arithmetic.
         provider_options: options of the provider: pairs of key and text.
         allow_cpu_fallback: whether nodes that a provider does not support may run on the CPU.
-        graph_capture: whether a GPU records its work once and replays it; None if possible.
+        graph_capture: whether a GPU captures the graph of its work, and replays it.
         tuning: the settings of the tuning guide.
         session_config: entries of ONNX Runtime's session configuration: pairs of key and text.
         run_config: entries of its run configuration, likewise.
@@ -145,7 +145,7 @@ class EngineOptions(NamedTuple):
     precision: Precision = Precision.AUTO
     provider_options: tuple[tuple[str, str], ...] = ()
     allow_cpu_fallback: bool = True
-    graph_capture: bool | None = None
+    graph_capture: bool = False
     tuning: Tuning = Tuning()
     session_config: tuple[tuple[str, str], ...] = ()
     run_config: tuple[tuple[str, str], ...] = ()
@@ -218,8 +218,8 @@ class Engine(Protocol):
         """Frees the compiled model as soon as the last run in flight returns. Calling it twice is harmless."""
 
 
-class HostEngine:
-    """The common part of engines that run in this process and take only the host's memory."""
+class LocalEngine:
+    """The defaults of engines that run in this process; one with a device's memory has its own."""
 
     location: MemoryLocation | None = None
 
@@ -229,7 +229,7 @@ class HostEngine:
         return False
 
     def upload(self, array: Array) -> DeviceArray:
-        """Never called: sessions check the `location` first."""
+        """Not called without a `location`."""
         raise AssertionError("the engine has no device memory")
 
 
@@ -288,7 +288,6 @@ class Explanation(NamedTuple):
         memory: about how many bytes the session takes for the model at most, where its engine takes the weights several
             times, as OpenVINO does; 0 elsewhere.
         threads: how many calls run concurrently on how many threads, if compiling fixes that; else "".
-        recording: whether a GPU's work is recorded and repeated, as text; else "".
     """
 
     engine: str
@@ -299,11 +298,10 @@ class Explanation(NamedTuple):
     number_type: str = ""
     memory: int = 0
     threads: str = ""
-    recording: str = ""
 
     def __str__(self) -> str:
         head = f"{self.engine} in {self.number_type or self.precision.name.lower()}: {self.reason}"
-        head = "; ".join(filter(None, (head, self.recording, self.threads)))
+        head = "; ".join(filter(None, (head, self.threads)))
         if self.memory:
             head += f"; it takes up to about {in_megabytes(self.memory)}"
         return "\n".join([head, *(f"  {candidate}" for candidate in self.candidates)])

@@ -194,14 +194,11 @@ class LearningModelSessionOptions(Object):
     and 0.
     """
 
-    graph_capture = Setting[bool | None, bool | None](
-        lambda: None, lambda capture: None if capture is None else bool(capture), "graph_capture"
-    )
-    """Whether a GPU records the work of an evaluation once and repeats it, which saves the time to submit it.
+    graph_capture = Setting[bool, bool](lambda: False, partial(truth, what="graph_capture"), "graph_capture")
+    """Whether a GPU captures the graph of an evaluation and replays it, which saves the time to submit it.
 
-    None (default) records with WebGPU where that is possible: fixed shapes, tensors only, no node on the CPU, no
-    control flow. True makes it an error if recording is not possible, and switches on CUDA graphs; False never
-    records, and lets equal sessions share one engine on the GPU.
+    Default False. CUDA and TensorRT can. With other providers, for models with free sizes or control flow, and if a
+    node would run on the CPU, making the session fails. Sessions that capture do not share an engine.
     """
 
     tuning = Setting(Tuning, _tuning, "tuning")
@@ -217,7 +214,7 @@ class LearningModelSessionOptions(Object):
     run_config = Setting(lambda: _read_only({}), _texts, "run_config", _sort_pairs)
     """Entries of ONNX Runtime's run configuration, for every evaluation: `qnn.htp_perf_mode`, say.
 
-    Entries that a session sets itself, for recorded work and for waiting, are refused. Each costs some microseconds
+    Entries that a session sets itself, for graph capture and for waiting, are refused. Each costs some microseconds
     per evaluation.
     """
 
@@ -237,7 +234,7 @@ class LearningModelSessionOptions(Object):
     folder; it and all later ones map that file. They start in a fraction of the time and share one copy, even with
     different threads and arenas. The file takes up to twice the size of the weights on disk.
     Replace model files by renaming: changing a mapped file in place has undefined results. The cache folder also holds
-    models that OpenVINO compiled (from files of 256 KB or more) and models that TensorRT and other providers compiled.
+    models that OpenVINO compiled (from files of 256 KB or more).
 
     `PRIVATE`: nothing is mapped or written. Use it if files may be changed in place, if the disk is slower than
     compiling, or for a model that is run once.

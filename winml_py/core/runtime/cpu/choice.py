@@ -41,8 +41,8 @@ class CpuCompiler:
         """
         if request.options.graph_capture:
             raise NotSupportedError(
-                "Only GPUs record their work, but the session is for the CPU.",
-                hint="Set options.graph_capture = None.",
+                "Graph capture is not available on the CPU.",
+                hint="Set options.graph_capture = False.",
             )
         allowed = _allowed_targets(request)
         # Here, and not only where a provider gets them: before that, "auto" may compile two engines.

@@ -19,7 +19,7 @@ from ....errors import CanceledError, ClosedError, EngineWarning, IllegalCallErr
 from ...base.arrays import Array
 from ...base.cancellation import Stop, held
 from ...base.messages import warn_caller
-from ..engine import Engine, EngineOptions, Explanation, HostEngine, PlacedNode
+from ..engine import Engine, EngineOptions, Explanation, LocalEngine, PlacedNode
 from ..request import Inputs
 from ..runs import Bound, fill, require_open
 from .decision import CpuChoice
@@ -50,7 +50,7 @@ class Check(NamedTuple):
     is_counted: bool
 
 
-class ChosenEngine(HostEngine):
+class ChosenEngine(LocalEngine):
     """An engine that chooses between others on the inputs of its first run.
 
     The reference stays open until the last check: in each, it runs first, and if the answers differ, that run returns

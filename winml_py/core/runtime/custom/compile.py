@@ -17,7 +17,7 @@ from ...base.cancellation import Stop
 from ...base.messages import type_name
 from ...onnx_file.header import external_locations
 from ...onnx_file.source import Skeleton
-from ..engine import ONNXRUNTIME, Engine, EngineOptions, Explanation, HostEngine, PlacedNode
+from ..engine import ONNXRUNTIME, Engine, EngineOptions, Explanation, LocalEngine, PlacedNode
 from ..ort.schemas import infer_outputs
 from ..request import CompileRequest
 from ..runs import Bound, Value, fill, require_open
@@ -183,7 +183,7 @@ def _array(weight: onnx.TensorProto, skeleton: Skeleton) -> Array:
 CompiledStep = tuple[GraphPart, Engine] | CustomNode
 
 
-class CustomEngine(HostEngine):
+class CustomEngine(LocalEngine):
     """Runs compiled parts and functions alternately.
 
     Args:

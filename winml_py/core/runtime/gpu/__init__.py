@@ -1,1 +1,1 @@
-"""Compiling for a GPU: recording, and float16 graphs in float32."""
+"""Compiling for a GPU; float16 graphs in float32."""

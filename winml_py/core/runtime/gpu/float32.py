@@ -93,19 +93,24 @@ class Float32Engine:
     """
 
     def __init__(self, engine: OrtEngine, names: frozenset[str]) -> None:
-        self.options, self.location, self.is_lost = engine.options, engine.location, engine.is_lost
+        self.options, self.location = engine.options, engine.location
         self._engine, self._names = engine, names
         self.upload, self.placement = engine.upload, engine.placement
         self.end_profiling, self.close = engine.end_profiling, engine.close
 
     @property
     def explanation(self) -> Explanation:
-        """The engine's, which may change when work is recorded."""
+        """The engine's."""
         return self._engine.explanation
 
     @explanation.setter
     def explanation(self, explanation: Explanation) -> None:
         self._engine.explanation = explanation
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the engine is lost."""
+        return self._engine.is_lost
 
     def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Any]:
         """Runs the model; see `Engine`. Float16 outputs are always in the host's memory."""

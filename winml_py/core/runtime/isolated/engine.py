@@ -21,7 +21,7 @@ from ....errors import EngineLostError, EngineWarning, EvaluationError, NotSuppo
 from ...base.cancellation import Stop, call_while_held
 from ...base.child_process import ChildProcess, is_available, watch_forks
 from ...base.messages import warn_caller
-from ..engine import Engine, EngineOptions, HostEngine, Isolation, PlacedNode
+from ..engine import Engine, EngineOptions, Isolation, LocalEngine, PlacedNode
 from ..request import Compiler, CompileRequest
 from ..runs import UNLOCKED, Bound, ended_by, require_open
 from . import child, system, wire
@@ -68,7 +68,7 @@ class IsolatedCompiler:
         return UNLOCKED
 
 
-class IsolatedEngine(HostEngine):
+class IsolatedEngine(LocalEngine):
     """A compiled model in another process. Threads may run it concurrently, each in a separate lane.
 
     Args:

@@ -19,7 +19,7 @@ from ....errors import IllegalCallError
 from ...base import child_process
 from ...base.arrays import Array
 from ...base.cancellation import Stop
-from ..engine import EngineOptions, Explanation, HostEngine, PlacedNode
+from ..engine import EngineOptions, Explanation, LocalEngine, PlacedNode
 from ..providers.provider import Target
 from ..request import CompileRequest
 from ..runs import Bound, InputAddresses, Value, call, ended_by, fill, require_open, trim_heap
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _NO_NODES = ("Input", "Output", "Const")
 
 
-class OpenVinoEngine(HostEngine):
+class OpenVinoEngine(LocalEngine):
     """A compiled model whose inputs and outputs are in the host's memory.
 
     Closing it closes its bindings: each drops the compiled model, a run in flight holds the last reference, and the

@@ -14,12 +14,12 @@ from ...onnx_file.source import Skeleton
 from ..engine import EngineOptions, Tuning
 from ..providers.catalogue import device_lock, native_options, provider_of
 from ..providers.plugins import runtime_device
-from ..providers.provider import CPU_NAME, Provider, Target
+from ..providers.provider import CPU_NAME, Target
 from ..request import CompileRequest
 from ..runs import ended_by, translated_by
-from .device_memory import Recording
 from .engine import OrtDeviceEngine, OrtEngine, are_numeric
 from .errors import translate
+from .graph_capture import require_capturable
 from .session_options import (
     Saving,
     place_weights,
@@ -38,7 +38,7 @@ CPU_TARGET = Target()
 def compile_model(
     request: CompileRequest,
     target: Target = CPU_TARGET,
-    recording: Recording = Recording.NONE,
+    captures: bool = False,
     saving: Saving | None = None,
     is_optimized: bool = False,
 ) -> OrtEngine:
@@ -47,7 +47,7 @@ def compile_model(
     Args:
         request: the model, and how to compile it.
         target: the provider and device.
-        recording: whether the provider records its work and replays it.
+        captures: whether the provider captures the graph of its work and replays it.
         saving: whether to write the optimised graph, and where.
         is_optimized: whether the model is such a graph.
 
@@ -56,7 +56,7 @@ def compile_model(
 
     Raises:
         WinMLError: the runtime refuses the model; the message quotes the runtime's.
-        NotSupportedError: the name of the model's file is not UTF-8.
+        NotSupportedError: the name of the model's file is not UTF-8, or the graph cannot be captured.
         CorruptModelError: the model's files were replaced while the runtime opened them.
     """
     import onnxruntime
@@ -71,7 +71,7 @@ def compile_model(
     native, config = session_options(options, saving, is_optimized), run_config(options, target)
     skeleton = model if isinstance(model, Skeleton) else Skeleton(model)
     place_weights(native, skeleton)
-    providers = _providers(native, options, target, recording)
+    providers = _providers(native, options, target, captures)
     trace = tempfile.TemporaryDirectory(prefix="winml-py-", ignore_cleanup_errors=True) if options.is_profiled else None
     try:
         if trace is not None:
@@ -88,6 +88,8 @@ def compile_model(
         request.require_not_stopped()  # before 1.30 the runtime does not stop early
         if not is_optimized:  # such a graph has separate files
             request.origin.require_unchanged()
+        if captures:
+            require_capturable(session)
     except BaseException:
         if trace is not None:
             trace.cleanup()
@@ -100,52 +102,32 @@ def compile_model(
         )
     # Only tensors of numbers have an address. Other values go through the host, even on a device.
     if target.device and provider_of(target.provider).memory and are_numeric(session):
-        return OrtDeviceEngine(session, options, target, target.device, recording, config, trace)
+        return OrtDeviceEngine(session, options, target, target.device, captures, config, trace)
     return OrtEngine(session, options, target, config, trace)
 
 
-def require_options(options: EngineOptions, target: Target) -> None:
-    """Refuses options that the runtime or the provider would accept but ignore, before anything is compiled.
-
-    Raises:
-        InvalidArgumentError: an unknown key of a configuration.
-        NotSupportedError: a setting that the provider ignores.
-    """
-    require_tuning(options.tuning, target)
-    session_options(options)
-    run_config(options, target)
-
-
 def _providers(
-    native: onnxruntime.SessionOptions, options: EngineOptions, target: Target, recording: Recording
+    native: onnxruntime.SessionOptions, options: EngineOptions, target: Target, captures: bool
 ) -> list[Any] | None:
-    device, is_recorded = target.device, recording is not Recording.NONE
+    device = target.device
     # For `session.placement`, which the program may read at any time: the runtime records it only as it makes the
     # session.
     native.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     if device is None:
         return [CPU_NAME]
-    if not options.allow_cpu_fallback or is_recorded:
+    if not options.allow_cpu_fallback or captures:
         native.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-    provider_options = native_options(target, options, is_recorded)
+    provider_options = native_options(target, options, captures)
     if device.library:
         # Provider names do not select a plugin, even a registered one. Its device does.
         native.add_provider_for_devices([runtime_device(device)], provider_options)
         return None
     provider = provider_of(device.provider)
     provider.prepare()
-    helpers = [] if is_recorded else _helpers(provider, target, options)  # a recording has one provider
-    return [(provider.name, provider_options), *helpers, CPU_NAME]
-
-
-def _helpers(provider: Provider, target: Target, options: EngineOptions) -> list[tuple[str, dict[str, str]]]:
-    """The providers for nodes that a provider does not support, each with the caller's options that it knows."""
-    made = []
-    for name in provider.helpers:
-        keys = (provider_of(name).option_keys or "").split()
-        known = tuple((key, value) for key, value in options.provider_options if key in keys and key != "device_id")
-        made.append((name, native_options(target.on(name), options._replace(provider_options=known), False)))
-    return made
+    helpers = () if captures else provider.helpers  # a captured graph has one provider
+    defaults = options._replace(provider_options=())
+    helping = [(name, native_options(target.on(name), defaults, False)) for name in helpers]
+    return [(provider.name, provider_options), *helping, CPU_NAME]
 
 
 def save_optimized(model: bytes, path: str, level: str, libraries: Sequence[str] = ()) -> None:

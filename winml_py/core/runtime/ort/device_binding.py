@@ -16,8 +16,6 @@ from ...base.cancellation import Stop, held
 from ..runs import Bound, StaysOnDevice, call, require_open, wrong_output_shape
 from .device_memory import (
     DeviceMemory,
-    RecordedGraph,
-    Recording,
     bind_device_input,
     bind_device_output,
     host_inputs,
@@ -25,6 +23,7 @@ from .device_memory import (
     outputs_of,
 )
 from .errors import translate
+from .graph_capture import CapturedGraph
 from .session_options import RunConfig, stoppable
 
 if TYPE_CHECKING:
@@ -47,15 +46,14 @@ class DeviceBinding:
     """The native I/O binding of a `Bound` whose values are in the memory of a device, or are copied there.
 
     Each run uploads the host's arrays, because they are bound by reference. Inputs and outputs of fixed shape keep
-    their addresses, which recorded work requires.
+    their addresses, which a captured graph requires.
 
     Args:
         session: the compiled model. The caller holds the lock.
         memory: the device's.
         lock: the session's, held while the device is used.
-        recording: whether work is recorded.
+        captures: whether the second run captures the graph; only for fixed shapes.
         config: the run configuration.
-        is_right: whether a recording of the session has, on such inputs, the same results as a plain run.
     """
 
     def __init__(
@@ -63,11 +61,9 @@ class DeviceBinding:
         session: onnxruntime.InferenceSession,
         memory: DeviceMemory,
         lock: AbstractContextManager[object],
-        recording: Recording,
+        captures: bool,
         config: RunConfig = (),
-        is_right: Callable[[onnxruntime.InferenceSession, Mapping[str, Array]], bool] = lambda session, inputs: True,
     ) -> None:
-        self._is_right = is_right
         self._memory, self._lock, self._config = memory, lock, config
         # If runs are waited for without the lock, other threads may submit theirs meanwhile.
         self._waits_unlocked = memory.provider.waits_unlocked
@@ -78,7 +74,7 @@ class DeviceBinding:
         native = session.io_binding()
         self._native: tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding] | None = (session, native)
         are_fixed = all(map(is_fixed, session.get_inputs()))
-        self._graph = RecordedGraph(recording, are_fixed and all(map(is_fixed, session.get_outputs())))
+        self._graph = CapturedGraph() if captures else None
         for end in session.get_outputs():  # in graph order, the order of the results
             output = self._outputs[end.name] = DeviceOutput(end, memory, are_fixed and is_fixed(end))
             output.bind(native)
@@ -116,20 +112,30 @@ class DeviceBinding:
         native: onnxruntime.IOBinding,
         run_options: onnxruntime.RunOptions,
     ) -> None:
-        if bound.version != self._version:
+        # Several `Bound`s share the binding of a captured graph, each with its own versions.
+        if self._graph is not None or bound.version != self._version:
             for name, value in bound.inputs.items():
                 if name not in self._inputs or self._inputs[name].value is not value:
                     self._set_input(session, native, name, value)
             for name, output in self._outputs.items():
-                output.renew_target(native, bound.outputs.get(name), partial(self._graph.forget, session))
+                output.renew_target(native, bound.outputs.get(name), partial(self._forget_graph, session))
             self._require_no_overlap()
             self._version = bound.version
-        self._graph.prepare(run_options, lambda: self._is_right(session, self._host_inputs()))
+        if self._graph is not None:
+            self._graph.prepare(run_options)
         if self._waits_unlocked:
             # Then the call returns when the work is submitted, and `run` waits for the device without the lock.
             run_options.add_run_config_entry("disable_synchronize_execution_providers", "1")
         self._send_inputs(native)
-        session.run_with_iobinding(native, run_options)
+        try:
+            session.run_with_iobinding(native, run_options)
+        except BaseException:
+            self._forget_graph(session)  # its capture may be incomplete
+            raise
+
+    def _forget_graph(self, session: onnxruntime.InferenceSession) -> None:
+        if self._graph is not None:
+            self._graph.forget(session)
 
     def _set_input(
         self, session: onnxruntime.InferenceSession, native: onnxruntime.IOBinding, name: str, value: Any
@@ -142,16 +148,17 @@ class DeviceBinding:
         if name in self._on_host:
             self._bind_on_host(native, name, value)
         elif isinstance(value, DeviceArray):
-            # First, because it may refuse the tensor: then the previous one stays bound.
-            self._graph.input_moves(session, name, before.value if before else None, value)
+            pointer = before.value.pointer if before and isinstance(before.value, DeviceArray) else None
+            if pointer is None or pointer != value.pointer:
+                self._forget_graph(session)
             self._inputs[name] = _Input(value)
             bind_device_input(native, name, value)
         elif before is not None and before.copy is not None and before.value.shape == value.shape:
-            # The copy keeps its address, which a recorded graph reads. The run uploads the new numbers there.
+            # The copy keeps its address, which a captured graph reads. The run uploads the new numbers there.
             self._inputs[name] = _Input(value, before.copy)
         else:
-            # A new copy has another address, but a recorded graph would still read the old one.
-            self._graph.forget(session)
+            # A new copy has another address, but a captured graph would still read the old one.
+            self._forget_graph(session)
             copy = self._memory.upload(value)
             self._inputs[name] = _Input(value, copy)
             native.bind_ortvalue_input(name, copy)
@@ -170,10 +177,6 @@ class DeviceBinding:
                         f"The input {input_name} and the output {name} are bound to the same memory of the device.",
                         hint="Bind two tensors, and swap them after each run.",
                     )
-
-    def _host_inputs(self) -> dict[str, Array]:
-        bound = {name: value for name, (value, _) in self._inputs.items()}
-        return {n: value.to_numpy() if isinstance(value, DeviceArray) else value for n, value in bound.items()}
 
     def _send_inputs(self, native: onnxruntime.IOBinding) -> None:
         for name, (value, copy) in tuple(self._inputs.items()):
@@ -207,7 +210,7 @@ class DeviceBinding:
             return
         with self._lock:
             if self._native is not None:  # otherwise another thread has closed it
-                self._graph.forget(self._native[0])
+                self._forget_graph(self._native[0])
             self._native = None
             self._inputs = {}
             for output in self._outputs.values():
@@ -229,7 +232,7 @@ Destination = Array | DeviceArray | StaysOnDevice | None
 class DeviceOutput:
     """The state of one output.
 
-    An output of fixed shape gets memory that every run overwrites, so that its address never changes, as a recorded
+    An output of fixed shape gets memory that every run overwrites, so that its address never changes, as a captured
     graph requires. For other outputs the runtime allocates memory in each run.
 
     Args:
@@ -270,7 +273,7 @@ class DeviceOutput:
         Args:
             native: the runtime's binding.
             bound: the bound memory.
-            forget: releases a recorded graph; called before the output is bound to another address of the device,
+            forget: releases a captured graph; called before the output is bound to another address of the device,
                 because the runtime refuses to rebind an output that a graph still writes.
 
         Raises:

@@ -1,16 +1,13 @@
-"""A device's memory: uploads, arrays over it and their bindings, and the recording of work on it."""
+"""A device's memory: uploads, arrays over it, and their bindings."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
 from contextlib import AbstractContextManager
-from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ....errors import NotSupportedError, SizeMismatchError
+from ....errors import SizeMismatchError
 from ...base.arrays import Array, DeviceArray, DType, MemoryLocation
 from ..providers.provider import Provider
 
@@ -137,82 +134,3 @@ def outputs_of(native: onnxruntime.IOBinding) -> list[onnxruntime.OrtValue]:
     for value in shown:
         copied.push_back(value)
     return [onnxruntime.OrtValue(value) for value in copied]
-
-
-# Recording a device's work: the graph that one binding has recorded and replays.
-
-
-_graph_ids = itertools.count(1)
-"""An id for each graph that the runtime keeps."""
-
-NO_GRAPH = -1
-"""The runtime's id for a run that is neither recorded nor replayed."""
-
-
-def new_graph_id() -> int:
-    """An id for a graph, unique in this process."""
-    return next(_graph_ids)
-
-
-class Recording(Enum):
-    """Whether work is recorded: never, if possible, or because the options demand it."""
-
-    NONE = 0
-    POSSIBLE = 1
-    DEMANDED = 2
-
-
-class RecordedGraph:
-    """A binding's recording. The runtime keeps it under an id; it reads and writes at fixed addresses.
-
-    A single evaluation is not worth a recording: the second run makes it.
-
-    Args:
-        recording: whether work is recorded.
-        is_possible: whether this binding can record: not if a size is free, because each run then allocates memory.
-    """
-
-    def __init__(self, recording: Recording, is_possible: bool = True) -> None:
-        self._recording, self._is_possible = recording, is_possible
-        self._id, self._runs = NO_GRAPH, 0
-
-    def prepare(self, run_options: onnxruntime.RunOptions, is_right: Callable[[], bool] = lambda: True) -> None:
-        """Sets in the options of a run whether it is recorded or replayed.
-
-        Args:
-            run_options: the run's.
-            is_right: called before a recording is made: whether it will have the same results as a plain run.
-        """
-        if self._recording is Recording.NONE:
-            return
-        self._runs += 1
-        if self._id == NO_GRAPH and self._runs > 1 and self._is_possible:
-            self._is_possible = is_right()
-            self._id = new_graph_id() if self._is_possible else NO_GRAPH
-        run_options.add_run_config_entry("gpu_graph_id", str(self._id))
-
-    def input_moves(self, session: onnxruntime.InferenceSession, name: str, before: object, after: DeviceArray) -> None:
-        """Forgets the graph if it reads an input from another address than the new one.
-
-        Raises:
-            NotSupportedError: the options demand the recording.
-        """
-        if self._id == NO_GRAPH or before is after:
-            return
-        if isinstance(before, DeviceArray):
-            if before.pointer is not None and before.pointer == after.pointer:
-                return
-            if self._recording is Recording.DEMANDED:
-                raise NotSupportedError(
-                    f"The session's work is recorded for other memory of the device than that now bound to the input "
-                    f"{name} (constraint fixed-addresses).",
-                    hint="Write the new numbers into the bound array, use a binding for each array, or switch "
-                    "graph_capture off.",
-                )
-        self.forget(session)
-
-    def forget(self, session: onnxruntime.InferenceSession) -> None:
-        """Releases the graph; the runtime would keep it, and this binding's memory, as long as the session lives."""
-        if self._id != NO_GRAPH:
-            session.release_captured_graph(self._id)
-        self._id, self._runs = NO_GRAPH, 0

@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....errors import IllegalCallError, NotSupportedError
+from ....errors import IllegalCallError
 from ...base import child_process
 from ...base.arrays import Array, DeviceArray
 from ...base.cancellation import Stop, held
-from ..engine import EngineOptions, Explanation, HostEngine, PlacedNode
+from ..engine import EngineOptions, Explanation, LocalEngine, PlacedNode
 from ..providers.catalogue import device_lock, provider_of
 from ..providers.provider import ProviderDevice, Target
 from ..runs import UNLOCKED, Bound, InputAddresses, Value, call, fill, require_open, trim_heap
 from .device_binding import DeviceBinding
-from .device_memory import DeviceMemory, Recording, host_inputs, is_fixed
+from .device_memory import DeviceMemory
 from .errors import translate
-from .recorded import RecordedRuns
 from .session_options import RunConfig, stoppable
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ def are_numeric(session: onnxruntime.InferenceSession) -> bool:
     return all(kind.startswith("tensor(") and kind != "tensor(string)" for kind in kinds)
 
 
-class OrtEngine(HostEngine):
+class OrtEngine(LocalEngine):
     """A compiled model whose inputs and outputs are in the host's memory.
 
     Closing it closes its bindings: each drops the native session, a run in flight holds the last reference, and the
@@ -213,70 +212,38 @@ class OrtDeviceEngine(OrtEngine):
         options: EngineOptions,
         target: Target,
         device: ProviderDevice,
-        recording: Recording,
+        captures: bool,
         config: RunConfig = (),
         trace: tempfile.TemporaryDirectory[str] | None = None,
     ) -> None:
         super().__init__(session, options, target, config, trace)
         self._memory = DeviceMemory(provider_of(device.provider), device.number)
         self.location = self._memory.location
-        self._recording = recording
-        self._recorded = RecordedRuns(self._memory, recording is Recording.DEMANDED, self._tell_unrecorded)
+        self._captures = captures
+        # The captured graph reads and writes at fixed addresses, so all runs on arrays of the host share one binding.
+        # Tensors on the device have their own addresses, and so a graph for each `Bound`.
+        self._shared: DeviceBinding | None = None
 
     def _run(self, bound: Bound, stop: Stop | None) -> Mapping[str, Any]:
-        """If the engine records, runs on arrays of the host replay its recordings.
-
-        Tensors on the device have separate addresses, and so a separate recording, which a `DeviceBinding` makes.
-        """
-        is_on_device = any(isinstance(value, DeviceArray) for value in bound.inputs.values()) or any(
-            not isinstance(memory, np.ndarray) for memory in bound.outputs.values()
-        )
-        if is_on_device or self._recording is Recording.NONE:
-            with held(bound.lock, stop):
-                binding = call(self._device_binding, translate, bound)
-            return binding.run(bound, stop)
-        inputs: Any = bound.inputs
-        outputs: Any = bound.outputs
         with held(bound.lock, stop):
-            session = require_open(self._session)
-            return call(self._recorded.run, translate, session, inputs, outputs, self._config, stop)
+            binding = call(self._device_binding, translate, bound)
+            if self._captures:  # with the lock to the end: the next run overwrites the shared outputs
+                return binding.run(bound, stop)
+        return binding.run(bound, stop)
 
     def _device_binding(self, bound: Bound) -> DeviceBinding:
         session = require_open(self._session)
-        binding: DeviceBinding | None = bound.natives.get(self)
+        values = (*bound.inputs.values(), *bound.outputs.values())
+        is_shared = self._captures and all(isinstance(value, np.ndarray) for value in values)
+        binding: DeviceBinding | None = self._shared if is_shared else bound.natives.get(self)
         if binding is None:
-            ends = (*session.get_inputs(), *session.get_outputs())
-            if self._recording is Recording.DEMANDED and not all(map(is_fixed, ends)):
-                raise NotSupportedError(
-                    "A tensor on the device is bound, but the work of a model with free sizes is recorded only for the "
-                    "host's arrays (constraint fixed-shapes).",
-                    hint="Override the free sizes in the options, or set options.graph_capture = None.",
-                )
-            is_right = self._recorded.require_right
-            binding = DeviceBinding(session, self._memory, bound.lock, self._recording, self._config, is_right)
-            bound.natives[self] = binding
+            binding = DeviceBinding(session, self._memory, bound.lock, self._captures, self._config)
+            if is_shared:
+                self._shared = binding
+            else:
+                bound.natives[self] = binding
             self._close_with_this(binding)
         return binding
-
-    def _tell_unrecorded(self, constraint: str) -> None:
-        """Notes in the explanation that recordings were tried, but are not used."""
-        self.explanation = self.explanation._replace(recording=f"its work is not recorded ({constraint})")
-
-    @property
-    def is_recordable(self) -> bool:
-        """Whether every input can be read on the device, which a recording requires."""
-        return not host_inputs(require_open(self._session))
-
-    def close(self) -> None:
-        """Drops the native session and its recordings; see `OrtEngine`."""
-        with self._device_lock:
-            self._recorded.close()  # permanently: a run that waits for the lock stores nothing in it
-        super().close()
-
-    def in_child(self) -> None:
-        """See `OrtEngine`; recordings live on the device, too."""
-        super().in_child()
-        child_process.keep_forever(self._recorded)
 
     def upload(self, array: Array) -> DeviceArray:
         """Copies an array to the device's memory; the caller holds the session's lock."""

@@ -10,11 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...base import machine
-from ...base.atomic_files import written_whole
 from ...cache import answers, folders
+from ...onnx_file.nodes import messages
 from ...onnx_file.source import MAPPED_FROM, Skeleton
 from ..providers.plugins import runtime_version
 from ..request import CompileRequest
@@ -22,9 +21,6 @@ from ..runs import trim_heap
 from .compile import compile_model
 from .engine import OrtEngine
 from .session_options import GRAPH, Saving, flushes_denormals
-
-if TYPE_CHECKING:
-    import onnx
 
 
 def compile_cached(request: CompileRequest) -> OrtEngine:
@@ -75,53 +71,30 @@ def _save(request: CompileRequest, folder: Path) -> None:
     saved = replace(request, options=request.options._replace(is_profiled=False))
     # Closed before the next session maps the weights that this one rearranged in private memory.
     compile_model(saved, saving=Saving(str(folder))).close()
-    if not _drop_unreadable_weights(folder / GRAPH):
+    if not _are_readable(folder / GRAPH):
         compile_model(saved, saving=Saving(str(folder), prepacked=False)).close()
 
 
-# Weights that ONNX Runtime saved in its kernels' layout, and which of them it can read back.
-
+KERNELS = ("MatMul", "FusedMatMul", "Gemm")
+"""The kernels whose rearranged weights ONNX Runtime reads back correctly."""
 
 ALIGNMENT = 64
-"""The alignment in bytes. Kernel instructions fault on other addresses; the runtime (1.31) aligns only from 1 MB on."""
-
-KERNELS = ("MatMul", "FusedMatMul", "Gemm")
-"""The kernels whose weights are worth sharing and are read back correctly. Others rearrange theirs in each session."""
+"""Bytes. Kernel instructions fault on other addresses; before 1.32 the runtime aligns only weights of 1 MB and more."""
 
 
-def _drop_unreadable_weights(path: Path) -> bool:
-    """Rewrites a saved graph without the rearranged weights that could not be read back.
+def _are_readable(path: Path) -> bool:
+    """Whether the runtime can read back all weights that it saved in its kernels' layout.
 
-    Returns False if such weights remain in a subgraph of an If or a Loop, from which they cannot be removed singly.
+    Each has an entry such as `MatMul+179|3346304;122880;0`: its kernel and a hash, then offset, length and checksum.
     """
     import onnx
 
-    model = onnx.load(path, load_external_data=False)
-    left_count = 0
-    for tensor in model.graph.initializer:
-        entries = [entry for entry in tensor.external_data if not _is_prepacked(entry) or _is_readable(entry.value)]
-        left_count += sum(map(_is_prepacked, entries))
-        # By value: the entries are part of the list to be emptied.
-        pairs = [(entry.key, entry.value) for entry in entries]
-        del tensor.external_data[:]
-        for key, value in pairs:
-            tensor.external_data.add(key=key, value=value)
-    changed = model.SerializeToString()
-    if changed.count(b"prepacked_") != left_count:
-        return False
-    with written_whole(str(path)) as file:
-        file.write(changed)
+    for message in messages(onnx.load(path, load_external_data=False)):
+        for entry in message.external_data if isinstance(message, onnx.TensorProto) else ():
+            if entry.key.startswith("prepacked_"):
+                kernel, *places = entry.value.split("|")
+                if kernel.partition("+")[0] not in KERNELS:
+                    return False
+                if any(int(place.partition(";")[0]) % ALIGNMENT for place in places):
+                    return False
     return True
-
-
-def _is_prepacked(entry: onnx.StringStringEntryProto) -> bool:
-    return entry.key.startswith("prepacked_")
-
-
-def _is_readable(value: str) -> bool:
-    """Whether a value such as `MatMul+179|3346304;122880;0` (kernel, hash, offset, length, checksum) is safe."""
-    kernel, *blobs = value.split("|")
-    offsets = [blob.partition(";")[0] for blob in blobs]
-    return kernel.partition("+")[0] in KERNELS and all(
-        offset.isdigit() and int(offset) % ALIGNMENT == 0 for offset in offsets
-    )

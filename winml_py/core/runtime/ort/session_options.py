@@ -26,7 +26,7 @@ RunConfig = Sequence[tuple[str, str]]
 """Entries of the run configuration."""
 
 _SESSIONS_OWN = ("gpu_graph_id", "disable_synchronize_execution_providers")
-"""Keys of the run configuration that a session sets itself, to record and to wait."""
+"""Keys of the run configuration that a session sets itself, to capture a graph and to wait."""
 
 _arenas: list[object] = []
 _arena_lock = threading.Lock()

@@ -9,23 +9,22 @@ from ....errors import InvalidArgumentError
 from ...base.messages import did_you_mean
 from ..engine import EngineOptions
 from ..runs import UNLOCKED
-from .amd import MIGRAPHX
 from .coreml import COREML
 from .cuda import CUDA
 from .directml import DIRECTML
 from .openvino import OPENVINO, OPENVINO_PACKAGE
 from .provider import CPU_NAME, Provider, ProviderDevice, Target, short
-from .qnn import QNN
 from .tensorrt import TENSORRT
-from .tensorrt_rtx import TENSORRT_RTX
 from .webgpu import WEBGPU
 
-CPU = Provider(CPU_NAME, option_keys="", built_in_devices=tuple)
-AZURE = Provider("AzureExecutionProvider", built_in_devices=tuple)
+CPU = Provider(CPU_NAME, option_keys="", built_in_devices=list)
+AZURE = Provider("AzureExecutionProvider", built_in_devices=list)
 """Calls models over the network; it has no local device."""
 
-_GPUS = [CUDA, TENSORRT, TENSORRT_RTX, OPENVINO, WEBGPU, DIRECTML, COREML, MIGRAPHX, QNN]
-PROVIDERS = {provider.name: provider for provider in [CPU, AZURE, OPENVINO_PACKAGE, *_GPUS]}
+PROVIDERS = {
+    provider.name: provider
+    for provider in (CPU, AZURE, OPENVINO_PACKAGE, CUDA, TENSORRT, OPENVINO, WEBGPU, DIRECTML, COREML)
+}
 
 _device_locks: dict[ProviderDevice, threading.RLock] = {}
 _lock = threading.Lock()
@@ -53,35 +52,30 @@ def device_rank(device: ProviderDevice, prefers_shared: bool = False) -> tuple[o
     return device.is_software, device.is_discrete is prefers_shared, rank, -(device.memory or 0)
 
 
-def native_options(target: Target, options: EngineOptions, is_recorded: bool) -> dict[str, str]:
-    """The options for the provider.
+def native_options(target: Target, options: EngineOptions, captures: bool) -> dict[str, str]:
+    """The options for the provider; `captures` is whether it captures a graph.
 
     Raises:
         InvalidArgumentError: a key that the provider does not know, and would silently ignore.
     """
     provider, given = provider_of(target.provider), dict(options.provider_options)
     require_option_keys(provider.name, given)
-    if provider.helpers and provider.option_keys is not None:
-        own = provider.option_keys.split()  # the other keys are for its helpers
-        given = {key: value for key, value in given.items() if key in own}
     ours = dict(provider.options(target, options))
-    if is_recorded and provider.recording_option:
-        ours[provider.recording_option] = "1"
+    if captures:
+        ours[provider.capture_option] = "1"
     return provider.merge(ours, given)
 
 
 def require_option_keys(provider: str, options: dict[str, str]) -> None:
-    """Refuses keys that neither a provider nor its helpers know.
+    """Refuses keys that a provider would silently ignore.
 
     Raises:
         InvalidArgumentError: an unknown key.
     """
-    names: list[str] = []
-    for name in (provider, *provider_of(provider).helpers):
-        keys = provider_of(name).option_keys
-        if keys is None:
-            return
-        names += keys.split()
+    keys = provider_of(provider).option_keys
+    if keys is None:
+        return
+    names = keys.split()
     for key in options:
         if key not in names:
             hint = did_you_mean(key, names) if names else f"It has none: name the engine that has {key}."

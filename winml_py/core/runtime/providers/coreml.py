@@ -1,4 +1,7 @@
-"""Core ML, in the package onnxruntime on macOS: Apple's GPU and its Neural Engine. Its memory cannot be bound."""
+"""Core ML, in the package onnxruntime on macOS: Apple's GPU and its Neural Engine. Its memory cannot be bound.
+
+It refuses unknown options itself.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +29,4 @@ def _devices() -> Sequence[ProviderDevice]:
     return gpu, gpu._replace(number=1, hardware="npu", name="Apple's Neural Engine, by Core ML")
 
 
-COREML = Provider(
-    _NAME,
-    rank=5,
-    option_keys="""ModelFormat MLComputeUnits RequireStaticInputShapes EnableOnSubgraphs SpecializationStrategy
-        ProfileComputePlan AllowLowPrecisionAccumulationOnGPU ModelCacheDirectory""",
-    options=_options,
-    # It names its files after the model's path, and does not check whether the model has changed.
-    cache_options=lambda folder: {"ModelCacheDirectory": folder},
-    worth_trying=(("SpecializationStrategy", "FastPrediction"),),
-    built_in_devices=_devices,
-)
+COREML = Provider(_NAME, options=_options, built_in_devices=_devices)

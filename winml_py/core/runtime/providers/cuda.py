@@ -1,4 +1,4 @@
-"""CUDA, in the package onnxruntime-gpu."""
+"""CUDA, in the package onnxruntime-gpu. It refuses unknown options itself."""
 
 from __future__ import annotations
 
@@ -22,16 +22,12 @@ def _options(target: Target, options: EngineOptions) -> Mapping[str, str]:
 CUDA = Provider(
     _NAME,
     rank=0,
-    option_keys="""device_id gpu_mem_limit arena_extend_strategy cudnn_conv_algo_search do_copy_in_default_stream
-        cudnn_conv_use_max_workspace cudnn_conv1d_pad_to_nc1d enable_cuda_graph enable_skip_layer_norm_strict_mode
-        use_tf32 prefer_nhwc use_ep_level_unified_stream tunable_op_enable tunable_op_tuning_enable
-        tunable_op_max_tuning_duration_ms sdpa_kernel fuse_conv_bias user_compute_stream""",
     options=_options,
     memory="cuda",
     has_arena=True,
     has_addresses=True,
     waits_unlocked=True,
-    recording_option="enable_cuda_graph",
+    capture_option="enable_cuda_graph",
     worth_trying=(
         # Users report factors of 48, either way. One of the values is the default, depending on the version.
         *(("cudnn_conv_algo_search", search) for search in ("EXHAUSTIVE", "HEURISTIC", "DEFAULT")),
@@ -40,6 +36,7 @@ CUDA = Provider(
     ),
     built_in_devices=partial(nvidia.devices, _NAME),
     prepare=nvidia.preload,
+    process_memory=nvidia.process_memory,
 )
 
 

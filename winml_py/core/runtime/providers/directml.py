@@ -7,10 +7,9 @@ from .provider import Provider, device_option
 
 DIRECTML = Provider(
     "DmlExecutionProvider",
-    rank=2,
-    option_keys="device_id performance_preference device_filter disable_metacommands enable_graph_capture",
+    rank=1,
+    option_keys="device_id performance_preference device_filter disable_metacommands",
     options=device_option,
-    worth_trying=(("disable_metacommands", "True"),),
     is_sequential=True,
     takes_one_thread=True,
 )

@@ -99,11 +99,9 @@ OPENVINO_PACKAGE = Provider(
     probe="winml_py.core.runtime.openvino.probe",
 )
 
-# Without `cache_options`: the plugin applies its `cache_dir` to all its sessions in the process, including those of
-# other models, and those that must write nothing.
 OPENVINO = Provider(
     "OpenVINOExecutionProvider",
-    rank=2,
+    rank=1,
     # Without num_of_threads and num_streams, because load_config has both.
     option_keys="""device_type device_id device_luid cache_dir context enable_qdq_optimizer disable_dynamic_shapes
         load_config layout reshape_input""",

@@ -82,17 +82,15 @@ class Provider:
     Attributes:
         name: its name in ONNX Runtime, or the engine's.
         rank: if two providers can use one GPU, the lower rank is the better one.
-        option_keys: the names of its options, separated by spaces; None allows every name.
+        option_keys: the names of its options, separated by spaces; None if it refuses unknown names itself.
         options: its options for a target, unless the caller sets them.
         merge: combines these and the caller's.
-        cache_options: options that make it save compiled models in a folder; None if it has none.
         memory: the runtime's name for its memory, if that can be bound; "" if it takes only the host's.
         has_arena: whether it keeps freed memory of its device for the next run.
         is_sequential: whether it runs one node after the other, regardless of the execution mode.
         has_addresses: whether its memory has addresses that other libraries can use.
         waits_unlocked: whether a run is submitted under the session's lock, and waited for without it.
-        recording_option: the option that makes it record its work and replay it; "" if it cannot.
-        records_unasked: whether it records whenever possible, or only if the options demand it.
+        capture_option: the option that makes it capture the graph of its work and replay it; "" if it cannot.
         worth_trying: options, as pairs, that `winml-py tune` tries; they change only the last digits.
         shares_lock: whether all sessions on a device share one lock.
         takes_one_thread: whether only one thread at a time may run a session of it.
@@ -103,6 +101,7 @@ class Provider:
         meta_device_key: a key in the metadata of devices that represent others, which are left out.
         is_software_on_cpu: whether a device that the system calls a CPU is a software GPU.
         exact_operators: ONNX operators that it computes as ONNX Runtime does for finite floats; see `cpu/exact.py`.
+        process_memory: the bytes that this process uses on its devices; None if unknown.
         memory_factors: a model's largest memory on the CPU, in multiples of its weights as float32: with free sizes,
             and with fixed ones; 0 if unknown.
         package: the package of an engine that is not a provider of ONNX Runtime.
@@ -114,14 +113,12 @@ class Provider:
     option_keys: str | None = None
     options: Callable[[Target, EngineOptions], Mapping[str, str]] = lambda target, options: {}
     merge: Callable[[Mapping[str, str], Mapping[str, str]], dict[str, str]] = lambda ours, given: {**ours, **given}
-    cache_options: Callable[[str], Mapping[str, str]] | None = None
     memory: str = ""
     has_arena: bool = False
     is_sequential: bool = False
     has_addresses: bool = False
     waits_unlocked: bool = False
-    recording_option: str = ""
-    records_unasked: bool = False
+    capture_option: str = ""
     worth_trying: tuple[tuple[str, str], ...] = ()
     shares_lock: bool = False
     takes_one_thread: bool = False
@@ -131,6 +128,7 @@ class Provider:
     meta_device_key: str = ""
     is_software_on_cpu: bool = False
     exact_operators: frozenset[str] = frozenset()
+    process_memory: Callable[[], int | None] = lambda: None
     memory_factors: tuple[float, float] = (0, 0)
     package: str = ""
     probe: str = ""

@@ -4,15 +4,15 @@ from .provider import Provider
 
 WEBGPU = Provider(
     "WebGpuExecutionProvider",
-    rank=3,
-    option_keys="""preferredLayout enableGraphCapture dawnBackendType deviceId storageBufferCacheMode
-        uniformBufferCacheMode queryResolveBufferCacheMode defaultBufferCacheMode validationMode forceCpuNodeNames
-        preserveDevice powerPreference""",
+    rank=2,
+    # Without enableGraphCapture: version 0.4 leaves copies between buffers out of a captured graph, and the outputs
+    # then keep their old contents.
+    option_keys="""preferredLayout dawnBackendType deviceId storageBufferCacheMode uniformBufferCacheMode
+        queryResolveBufferCacheMode defaultBufferCacheMode validationMode forceCpuNodeNames preserveDevice
+        powerPreference""",
     memory="webgpu",
-    recording_option="enableGraphCapture",
-    records_unasked=True,
     worth_trying=(("preferredLayout", "NCHW"), ("preferredLayout", "NHWC")),
-    # The plugin records the commands, copies and allocations of all its sessions with one encoder; two threads in it
+    # The plugin encodes the commands, copies and allocations of all its sessions with one encoder; two threads in it
     # cause wrong results.
     shares_lock=True,
     is_sequential=True,
