@@ -19,8 +19,9 @@ WORK = """
 import json, sys
 from concurrent.futures import ThreadPoolExecutor
 import numpy as np
+import onnxruntime as ort
 from onnx import helper, numpy_helper
-from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, Tuning
+from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions
 
 def held():
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmRSS")) * 1024
@@ -42,7 +43,11 @@ def network(seed):
 models = [LearningModel.load(network(seed)) for seed in range(4)]
 picture = np.random.default_rng(0).random((1, 3, 256, 256), np.float32)
 options = LearningModelSessionOptions()
-options.tuning = Tuning(shared_arena=sys.argv[1] == "one arena")
+if sys.argv[1] == "one arena":
+    kinds = ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, ort.OrtMemType.DEFAULT
+    memory = ort.OrtMemoryInfo("Cpu", kinds[0], 0, kinds[1])
+    ort.create_and_register_allocator(memory, None)
+    options.session_config = {"session.use_env_allocators": True}
 LearningModelSession(models[0], options=LearningModelSessionOptions()).close()  # what every first session takes
 before = held()
 sessions = [LearningModelSession(model, options=options) for model in models]

@@ -31,7 +31,8 @@ def __getattr__(name: str) -> object:
 
     attach, _, names = lazy_loader.attach_stub(__name__, __file__)
     # `from winml_py import *` would import all capabilities, and what they need, if they were in `__all__`.
-    globals().update(__getattr__=attach, __all__=[*(set(names) - _MODULES), "__version__"])
+    globals()["__getattr__"] = attach
+    globals()["__all__"] = [*(set(names) - _MODULES), "__version__"]
     return globals().get(name) or attach(name)
 
 

@@ -21,7 +21,6 @@ from helpers.models import data, tensor
 from helpers.paths import MODELS, ROOT
 from winml_py.cli.arguments import OutputOption
 from winml_py.cli.main import main
-from winml_py.perf.interleaved import OtherPrograms
 from winml_py.perf.rival import Rival
 
 pytestmark = pytest.mark.one_python
@@ -209,7 +208,7 @@ def test_a_model_that_is_not_smaller_is_told(option: list[str], is_smaller: bool
 TINY = ["convert", "--float16", "--keep-io-types"]
 
 
-def pretend_times(monkeypatch: pytest.MonkeyPatch, before: float, *after: float, cores: float = 0.0) -> None:
+def pretend_times(monkeypatch: pytest.MonkeyPatch, before: float, *after: float) -> None:
     """Makes every evaluation take so many seconds, of the model as it was and, in turns, of the one that is written."""
     turns: dict[Rival, Iterator[float]] = {}
 
@@ -217,7 +216,6 @@ def pretend_times(monkeypatch: pytest.MonkeyPatch, before: float, *after: float,
         return next(turns.setdefault(self, itertools.cycle(after if turns else [before])))
 
     monkeypatch.setattr(Rival, "seconds", seconds)
-    monkeypatch.setattr(OtherPrograms, "cores", lambda self: cores)
 
 
 @pytest.fixture
@@ -259,13 +257,6 @@ def test_a_speed_that_chance_explains_is_no_gain(tiny: Path, monkeypatch: pytest
     told = " ".join(require_failure(1, *TINY, tiny, "--output", tiny.parent / "out.onnx").split())
     assert "not measurably different" in told
     assert "1.33 (0.98 to 1.58) times as fast" in told
-
-
-def test_the_load_of_other_programs_counts_against_a_gain(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pretend_times(monkeypatch, 1.0, 0.5, cores=0.6)
-    told = " ".join(require_failure(1, *TINY, tiny, "--output", tiny.parent / "out.onnx").split())
-    assert "nor faster (other programs may be the reason)" in told
-    assert "2.00 (2.00 to 2.00) times as fast on the CPU. Other programs used 0.6 cores during this." in told
 
 
 # A table of every command, made from the program itself

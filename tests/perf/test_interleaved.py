@@ -1,11 +1,10 @@
-"""Turns of rivals: how sure a gain is, and what other programs may have to do with it."""
+"""Turns of rivals: how sure a gain is."""
 
 from __future__ import annotations
 
 import pytest
 
-from winml_py.perf import interleaved
-from winml_py.perf.interleaved import LOST, ROUNDS, Comparison, OtherPrograms, compare, median_range
+from winml_py.perf.interleaved import LOST, ROUNDS, Comparison, compare, median_range
 
 PUBLISHED = {6: (1, 6), 8: (1, 8), 9: (2, 8), 10: (2, 9), 15: (4, 12), 20: (6, 15), 25: (8, 18), 30: (10, 21)}
 """The ranks of the 95 % interval of a median in tables of statistics, by the number of values."""
@@ -21,8 +20,8 @@ def test_the_interval_of_few_values_is_their_range() -> None:
     assert median_range([2.0, 5.0, 1.0]) == (1, 5)
 
 
-def compared(gains: list[float], other_cores: float = 0.0) -> Comparison:
-    return compare(gains, [1.0] * len(gains), other_cores)
+def compared(gains: list[float]) -> Comparison:
+    return compare(gains, [1.0] * len(gains))
 
 
 def test_who_is_faster() -> None:
@@ -49,35 +48,3 @@ def test_who_is_faster() -> None:
 def test_who_is_not(gains: list[float], problem: str, is_over: bool) -> None:
     one = compared(gains)
     assert (one.is_gain, one.problem, one.is_over) == (False, problem, is_over)
-
-
-def test_what_others_took_is_taken_off() -> None:
-    """They held up the first rival for a fifth of its time, at worst."""
-    one = compared([1.2] * ROUNDS, 0.2)
-    assert (one.is_gain, one.is_over, one.problem) == (False, True, "other programs may be the reason")
-    assert compared([1.3] * ROUNDS, 0.2).is_gain
-    assert not compared([9.0] * ROUNDS, 2.0).is_gain
-
-
-@pytest.mark.parametrize(
-    ("threads", "idle", "own", "cores"),
-    [
-        (4, 2.0, 2.0, 0.0),  # of four cores for a second, two were idle, and two ours
-        (4, 1.5, 2.0, 0.5),  # half a core was another's, and we need all four
-        (2, 1.0, 2.0, 0.0),  # a core was another's, and two were left
-        (4, 2.1, 2.0, 0.0),  # clocks that count in ticks may be ahead
-        (4, -100.0, 2.0, 0.0),  # a system that does not tell
-    ],
-)
-def test_others_count_where_they_use_cores_that_are_needed(
-    threads: int, idle: float, own: float, cores: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said = [interleaved._Clocks(10.0, 100.0, 5.0), interleaved._Clocks(11.0, 100.0 + idle, 5.0 + own)]
-    monkeypatch.setattr(interleaved, "_clocks", lambda: said.pop(0))
-    assert OtherPrograms(threads).cores() == pytest.approx(cores)
-
-
-def test_the_real_clocks_go_on() -> None:
-    before, now = interleaved._clocks(), interleaved._clocks()
-    assert now.wall > before.wall > 0
-    assert now.idle >= before.idle

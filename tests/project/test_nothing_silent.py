@@ -137,7 +137,7 @@ def test_unknown_options() -> None:
     ("settings", "message"),
     [
         ({"intra_op_num_thread": 1}, "no session option 'intra_op_num_thread'. Did you mean 'intra_op_num_threads'"),
-        ({"tuning": {"memory_arna": True}}, "tuning has no 'memory_arna'. Did you mean 'memory_arena'"),
+        ({"tuning": {"memory_arna": True}}, "Tuning has no 'memory_arna'. Did you mean 'memory_arena'"),
         ({"precision": "haf"}, "precision has no 'haf'. Did you mean 'half'"),
         ({"precision": 3}, "precision has no 3. Known: auto"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +13,7 @@ import click
 from .._inputs.examples import StatedSizes, example_inputs
 from .._inputs.files import given_values
 from .._inputs.model import load_model
-from ..core.base.atomic_files import require_folder
+from ..core.base.atomic_files import require_folder, written_to, written_whole
 from ..core.base.messages import Facts
 from ..core.imaging.contract import ImageContract
 from ..core.model.model import LearningModel
@@ -20,9 +21,7 @@ from ..errors import ConversionError
 from ..float16.convert import convert as to_float16
 from ..float16.report import ConversionReport
 from ..optimize import LEVELS, OptimizationReport, optimize
-from ..perf.interleaved import BUSY_CORES
 from ..perf.rival import compare_models
-from ..perf.tune import write_model
 from .arguments import (
     contract_option,
     force_option,
@@ -98,6 +97,22 @@ def convert(
         say(f"{output}: The model is not smaller: {before:,} bytes became {after:,}.{speed}", is_error=True)
 
 
+def write_model(source: str, destination: str) -> None:
+    """Copies a model and the weights beside it, if any; each file complete or not at all.
+
+    Raises:
+        StorageAccessError: a file cannot be written.
+    """
+    for ending in (".data", ""):  # the weights first: other programs could see a model without them
+        if os.path.exists(source + ending):
+            with (
+                written_to(destination),
+                open(source + ending, "rb") as old,
+                written_whole(destination + ending) as new,
+            ):
+                shutil.copyfileobj(old, new)
+
+
 def _to_float16(
     loaded: LearningModel, model: str, output: str, options: Mapping[str, Any]
 ) -> tuple[ConversionReport, str]:
@@ -119,8 +134,6 @@ def _to_float16(
             compared = compare_models((model, path), values, options["sizes"])
             low, high = compared.gain_range
             speed = f" It is {compared.gain:.2f} ({low:.2f} to {high:.2f}) times as fast on the CPU."
-            if compared.other_cores >= BUSY_CORES:
-                speed += f" Other programs used {compared.other_cores:.1f} cores during this."
             if not compared.is_gain:
                 raise ConversionError(
                     f"The float16 model is neither smaller nor faster ({compared.problem}): "

@@ -1,4 +1,4 @@
-"""`winml-py tune`: find session options, and optionally a model, that are faster than the default."""
+"""`winml-py tune`: find session options that are faster than the default."""
 
 from __future__ import annotations
 
@@ -7,17 +7,10 @@ from typing import Any
 
 import click
 
-from .._inputs.examples import StatedSizes
 from .._inputs.model import to_json
-from ..core.base.agreement import HALF_TOLERANCE
 from ..core.base.atomic_files import require_folder
 from ..core.base.messages import Facts
-from ..core.imaging.contract import ImageContract
-from ..float16.convert import convert, require_converter
-from ..optimize import optimize
-from ..perf.interleaved import BUSY_CORES
 from ..perf.rival import LATENCY, THROUGHPUT
-from ..perf.tune import ModelStep
 from ..perf.tune import tune as search
 from .arguments import (
     contract_option,
@@ -38,7 +31,6 @@ from .style import emit, number, print_sizes, progress, say, show, warn_assumed
 @device_option
 @click.option("--goal", type=click.Choice([LATENCY, THROUGHPUT]), default=LATENCY, show_default=True)
 @output_option("The file of options to write.")
-@output_option("Also search for a faster model, and write it.", "--output-model")
 @size_options
 @contract_option
 @json_option
@@ -46,69 +38,31 @@ def tune(
     model: str,
     inputs: tuple[str, ...],
     output: str | None,
-    output_model: str | None,
     as_json: bool,
     **options: Any,
 ) -> None:
     """Search for session options that make MODEL faster.
 
     On a CPU it tries engines, precision, threads and memory, on a GPU its provider's options, and for throughput also
-    batches, on INPUT or on example inputs. Each change runs in turns with the default and the best so far until they
-    differ clearly. It is dropped if results differ, or if it is less than 3 % faster, or if noise may be the reason.
+    batches, on INPUT or on example inputs. Each change runs in turns with the best so far until they differ clearly. It
+    is dropped if results differ, or if it is less than 3 % faster, or if noise may be the reason.
     LearningModelSessionOptions.load(FILE) reads the file that --output writes.
     """
-    for path in filter(None, (output, output_model)):
-        require_folder(path)
-    if output_model:
-        require_converter()  # fail now, not after minutes of trials
-    steps = _model_steps(options["contract"], options["sizes"]) if output_model else ()
-    with progress("tuning") as advance, prefix_errors(model, *inputs):
-        tuned = search(model, inputs, progress=advance, steps=steps, output_model=output_model or "", **options)
-    written = output_model if tuned.model_steps else None
     if output:
-        notes = {"model": os.path.basename(written or model), "goal": options["goal"], "device": tuned.device}
-        notes |= {"gain": tuned.gain, "batch": tuned.batch, "model_steps": tuned.model_steps}
+        require_folder(output)
+    with progress("tuning") as advance, prefix_errors(model, *inputs):
+        tuned = search(model, inputs, progress=advance, **options)
+    if output:
+        notes = {"model": os.path.basename(model), "goal": options["goal"], "device": tuned.device}
+        notes |= {"gain": tuned.gain, "batch": tuned.batch}
         tuned.options.save(output, notes=notes)
     facts = {"model": model, "goal": options["goal"]} | vars(tuned)
     facts |= {"options": tuned.options.to_dict(), "trials": [trial._asdict() for trial in tuned.trials]}
-    facts |= {"sizes": to_json(tuned.sizes), "output_model": written}
+    facts |= {"sizes": to_json(tuned.sizes)}
     emit(facts, as_json, _print)
     warn_assumed(model, facts["sizes"])
-    if tuned.other_cores >= BUSY_CORES:
-        say(
-            f"Other programs used {tuned.other_cores:.1f} cores during tuning: tune again when they are done.",
-            is_error=True,
-        )
-    if output_model and not written:
-        say(f"{output_model}: Not written: no change to the model made it faster.", is_error=True)
-    if not as_json:
-        for path in filter(None, (output, written)):
-            say(f"written to {path}")
-
-
-def _model_steps(contract: ImageContract | None, sizes: StatedSizes) -> tuple[ModelStep, ...]:
-    """The changes to try on the model itself, in this order."""
-    return (
-        ModelStep(
-            "optimised model",
-            lambda source, destination, values: optimize(
-                source, destination, inputs=values, contract=contract, sizes=sizes
-            ),
-        ),
-        ModelStep(
-            "float16 model",
-            lambda source, destination, values: convert(
-                source,
-                destination,
-                keep_io_types=True,
-                inputs=values,
-                tolerance=HALF_TOLERANCE,
-                contract=contract,
-                sizes=sizes,
-            ),
-            is_half=True,
-        ),
-    )
+    if output and not as_json:
+        say(f"written to {output}")
 
 
 def _print(facts: Facts) -> None:

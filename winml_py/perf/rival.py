@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from timeit import timeit
@@ -27,7 +26,7 @@ from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..enums import Precision
 from ..errors import EvaluationError
-from .interleaved import ROUNDS, Comparison, OtherPrograms, compare, is_enough
+from .interleaved import ROUNDS, Comparison, compare
 
 LATENCY, THROUGHPUT = "latency", "throughput"
 
@@ -58,11 +57,10 @@ class Loaded:
     Args:
         subject: the subject.
         features: values of the inputs, by name; None for the subject's own.
-        is_half: whether the model was converted to float16.
     """
 
-    def __init__(self, subject: Subject, features: Facts | None = None, is_half: bool = False) -> None:
-        self.subject, self.is_half = subject, is_half
+    def __init__(self, subject: Subject, features: Facts | None = None) -> None:
+        self.subject = subject
         self.model = load_model(subject.path, subject.contract)
         self.device = Case(subject.path, device=subject.device).find_device()
         is_given = bool(subject.inputs) and features is None
@@ -101,9 +99,7 @@ class Rival:
 
     def __init__(self, loaded: Loaded, values: Facts, batch: int) -> None:
         self.loaded, self.values, self.batch, self._goal = loaded, values, batch, loaded.subject.goal
-        started = time.perf_counter()
         self.session = loaded.open(values)
-        self.start_ms = 1e3 * (time.perf_counter() - started)
         self._binding = LearningModelBinding(self.session)
         for name, value in loaded.features.items():
             self._binding.bind(name, value)
@@ -115,7 +111,7 @@ class Rival:
     @property
     def is_half(self) -> bool:
         """Whether it computes in half precision."""
-        return self.loaded.is_half or self.session.precision is Precision.HALF
+        return self.session.precision is Precision.HALF
 
     def require_agreement(self, outputs: Facts) -> None:
         """Raises EvaluationError if outputs differ by more than its precision explains."""
@@ -171,10 +167,5 @@ def compare_models(paths: Sequence[str], values: Mapping[str, Any], sizes: State
                 if isinstance(feature, ShapedDescriptor) and isinstance(value, np.ndarray):
                     loaded.features[feature.name] = value.astype(TENSOR_CLASSES[feature.tensor_kind].dtype)
             rivals.append(stack.enter_context(closing(Rival(loaded, options.to_dict(), 1))))
-        others = OtherPrograms(usable_cores())
-
-        def compared(seconds: Sequence[Sequence[float]]) -> Comparison:
-            return compare(seconds[0], seconds[1], others.cores())
-
         blocks = [rival.seconds for rival in rivals]
-        return compared(timing.take_turns(blocks, 2 * ROUNDS, lambda seconds: is_enough([compared(seconds)])))
+        return compare(*timing.take_turns(blocks, 2 * ROUNDS, lambda seconds: compare(*seconds).is_over))

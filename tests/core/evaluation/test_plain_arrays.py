@@ -26,7 +26,6 @@ from winml_py import (
     LearningModelSessionOptions,
     SizeMismatchError,
     TensorFloat,
-    Tuning,
     WinMLError,
 )
 from winml_py.core.base.winrt_object import private_state
@@ -204,7 +203,7 @@ def test_an_array_that_does_not_fit_is_looked_at(array: np.ndarray[Any, Any]) ->
 
 def test_the_options_and_properties_hold(caplog: pytest.LogCaptureFixture) -> None:
     options = LearningModelSessionOptions()
-    options.tuning = Tuning(arena_shrinkage=True)
+    options.run_config = {"memory.enable_memory_arena_shrinkage": "cpu:0"}
     options.override_input_shape("x", (4,))
     session = LearningModelSession(LearningModel.load(unary("Neg", ["n"])), None, options)
     with pytest.raises(SizeMismatchError):

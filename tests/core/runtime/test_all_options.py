@@ -113,10 +113,7 @@ ROWS = [
         lambda made: made.native.native.graph_optimization_level == LEVELS.ORT_ENABLE_BASIC,
     ),
     tuned("memory_arena", False, lambda made: not made.native.native.enable_cpu_mem_arena),
-    tuned("arena_shrinkage", True, lambda made: made.run_entries.get(SHRINKS, "").endswith(arena(made))),
-    tuned("shared_arena", True, lambda made: made.entry("session.use_env_allocators") == "1"),
     tuned("memory_pattern", False, lambda made: not made.native.native.enable_mem_pattern),
-    tuned("prepacking", False, lambda made: made.entry("session.disable_prepacking") == "1"),
     Row("session_config", {"ep.any": 1}, lambda made: made.entry("ep.any") == "1"),
     Row("run_config", {"ep.any": 1}, lambda made: made.run_entries.get("ep.any") == "1"),
     Row("log_severity", "info", lambda made: made.native.native.log_severity_level == 1),
@@ -126,8 +123,6 @@ ROWS = [
 
 NO_HALF = ("the model is float32; `winml-py convert`", "no other installed engine")
 """What `explain()` says where half precision changes nothing for a model."""
-
-SHRINKS = "memory.enable_memory_arena_shrinkage"
 
 ELSEWHERE = {"isolation"}
 """A substitute does not reach another process: tests/core/runtime/test_isolation.py, on all engines that are there."""
@@ -141,10 +136,6 @@ def attribute_of(row: Row) -> str:
     """The attribute of the options that a row sets."""
     name = row.option.partition(".")[0]
     return {"named_dimensions": "named_dimension_overrides"}.get(name, name)
-
-
-def arena(made: Made) -> str:
-    return ";gpu:0" if made.is_on_device else "cpu:0"
 
 
 def is_closed(model: LearningModel) -> bool:

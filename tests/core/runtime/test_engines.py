@@ -37,7 +37,7 @@ from winml_py import (
 from winml_py.core.base.winrt_object import private_state
 from winml_py.core.cache import answers
 from winml_py.core.onnx_file.source import FileSource
-from winml_py.core.runtime.cpu import choice, decision, measure
+from winml_py.core.runtime.cpu import choice, decision
 from winml_py.core.runtime.engine import Candidate, EngineOptions, Tuning
 from winml_py.core.runtime.openvino import compile as openvino_compile
 from winml_py.core.runtime.ort.engine import HostBinding
@@ -66,10 +66,10 @@ def decided(model: bytes | Path, **settings: Any) -> LearningModelSession:
 def favour(monkeypatch: pytest.MonkeyPatch, index: int) -> None:
     """Makes the timing say that one of the rivals is ten times as fast as the others; everything else is real."""
 
-    def timed(rivals: Any, _: Any) -> dict[measure.EngineRival, float]:
+    def timed(rivals: Any, _: Any) -> dict[Target, float]:
         return {rival: 0.1 if place == index else 1.0 for place, rival in enumerate(rivals)}
 
-    monkeypatch.setattr(measure, "_times", timed)
+    monkeypatch.setattr(decision, "_times", timed)
 
 
 def test_by_default_nothing_is_measured_or_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +135,7 @@ def test_other_options_models_and_shapes_are_other_questions(
 
 
 def test_ties_and_the_slower_stay_with_onnxruntime(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "_times", lambda rivals, _: dict(zip(rivals, (1.0, 0.995), strict=True)))
+    monkeypatch.setattr(decision, "_times", lambda rivals, _: dict(zip(rivals, (1.0, 0.98), strict=True)))
     assert decided(conv(), engine="auto").engine == "onnxruntime"
 
 
@@ -144,12 +144,12 @@ def test_real_timing_gives_figures(openvino: ProviderDevice) -> None:
     assert all(candidate.milliseconds and candidate.milliseconds > 0 for candidate in explained.candidates)
     faster = min(explained.candidates, key=lambda candidate: candidate.milliseconds or 0)
     other = max(explained.candidates, key=lambda candidate: candidate.milliseconds or 0)
-    assert faster.engine == explained.engine or faster.milliseconds >= 0.99 * other.milliseconds  # type: ignore[operator]
+    assert faster.engine == explained.engine or faster.milliseconds >= 0.97 * other.milliseconds  # type: ignore[operator]
 
 
 def test_disagreement_is_caught(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     favour(monkeypatch, 1)
-    monkeypatch.setattr(measure, "FLOAT_TOLERANCE", -1.0)  # nothing agrees well enough
+    monkeypatch.setattr(decision, "FLOAT_TOLERANCE", -1.0)  # nothing agrees well enough
     opened = decided(conv(), engine="auto")
     assert opened.engine == "onnxruntime"
     assert "differ" in opened.explain().candidates[1].problem
@@ -259,20 +259,19 @@ def test_half_precision_that_is_slower_is_not_used(half: ProviderDevice, monkeyp
 def test_half_precision_that_is_wrong_is_caught(half: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is computed in half precision is another model here, whose results are larger."""
     favour(monkeypatch, 1)
-    real = measure.compile_model
+    real = decision.compile_model
 
     def compile_model(request: CompileRequest, target: Target) -> Any:
         return real(replace(request, model=conv(bias=1)) if target.half else request, target)
 
-    monkeypatch.setattr(measure, "compile_model", compile_model)
+    monkeypatch.setattr(decision, "compile_model", compile_model)
     opened = decided(conv(), precision=Precision.HALF)
     assert (opened.engine, opened.precision) == ("onnxruntime", Precision.FLOAT32)
     candidates = [c for c in opened.explain().candidates if c.precision is Precision.HALF]
     assert [c.number_type for c in candidates] == half.half_types.split()
     assert all("and 0.02 is allowed" in c.problem for c in candidates)
-    again = open_free_session(conv(), precision=Precision.HALF)  # remembered for the model: nothing is left to decide
-    assert again.engine == "onnxruntime"
-    assert "gave another answer in an earlier session" in again.explain().reason
+    again = decided(conv(), precision=Precision.HALF)
+    assert again.explain() == opened.explain()._replace(is_remembered=True)
 
 
 def test_every_type_that_half_precision_has_is_tried(half: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +300,7 @@ def test_the_package_goes_before_the_plugin(openvino: ProviderDevice, monkeypatc
         made.append(target)
         raise NotSupportedError("Nothing is compiled here.")
 
-    monkeypatch.setattr(choice, "compile_cached", compile_model)
+    monkeypatch.setattr(choice, "compile_or_open", compile_model)
     for name in ("openvino", "OpenVINOExecutionProvider"):
         with pytest.raises(NotSupportedError):
             open_free_session(conv(), engine=name)
@@ -323,14 +322,14 @@ def test_what_is_no_tensor_of_numbers_stays_with_onnxruntime(openvino: ProviderD
 def test_a_plugin_that_cannot_compile_the_model_loses(
     openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = measure.compile_model
+    real = decision.compile_model
 
     def compile_model(request: CompileRequest, target: Target) -> Any:
         if target.device is not None:
             raise InvalidDeviceError("The plugin does not feel like it.")
         return real(request, target)
 
-    monkeypatch.setattr(measure, "compile_model", compile_model)
+    monkeypatch.setattr(decision, "compile_model", compile_model)
     opened = decided(conv(), engine="auto")
     assert opened.engine == "onnxruntime"
     assert "does not feel like it" in str(opened.explain())
@@ -471,13 +470,13 @@ def test_no_other_engine_is_tried_on_what_onnxruntimes_kernels_refuse(
 ) -> None:
     """OpenVINO reflects over the margin of what it has, and writes over memory that is not its own."""
     reached = []
-    compile_model = measure.compile_model
+    compile_model = decision.compile_model
 
     def compiling(request: CompileRequest, target: Target) -> Any:
         reached.append(target.provider)
         return compile_model(request, target)
 
-    monkeypatch.setattr(measure, "compile_model", compiling)
+    monkeypatch.setattr(decision, "compile_model", compiling)
     node = helper.make_node("Pad", ["x", "margins"], ["y"], mode="reflect")
     margins = {"margins": np.array([0, 0, 0, 0, 0, 0, 1, 14337], np.int64)}
     ends = [tensor(name, [1, 3, "h" + name, "w" + name]) for name in "xy"]

@@ -94,13 +94,12 @@ def test_rearranged_weights_are_saved_where_all_can_be_read_back(
 def test_what_the_graph_depends_on_gets_one_of_its_own(chain: Path) -> None:
     opened(chain)
     opened(chain, tuning=Tuning(graph_optimization="basic"))
-    opened(chain, tuning=Tuning(prepacking=False))
     options = LearningModelSessionOptions()
     options.override_named_dimension("rows", 1)
     LearningModelSession(LearningModel.load(chain), None, options)
-    assert len(folders.entries()) == 4
+    assert len(folders.entries()) == 3
     opened(chain, tuning=Tuning(memory_arena=False))
-    assert len(folders.entries()) == 4
+    assert len(folders.entries()) == 3
 
 
 def test_one_that_the_runtime_refuses_is_made_again(
@@ -166,7 +165,7 @@ def test_weights_in_files_beside_the_model(chain: Path, one: np.ndarray[Any, Any
 def test_private_weights_do_not_follow_the_file(chain: Path, one: np.ndarray[Any, Any], tmp_path: Path) -> None:
     path = tmp_path / "apart.onnx"
     onnx.save(onnx.load(chain), path, save_as_external_data=True, location="apart.data")
-    session = opened(path, weights=Weights.PRIVATE, tuning=Tuning(prepacking=False, graph_optimization="none"))
+    session = opened(path, weights=Weights.PRIVATE, tuning=Tuning(graph_optimization="none"))
     expected = answer(session, one)
     with open(tmp_path / "apart.data", "r+b") as file:
         file.write(bytes(1 << 20))
@@ -178,7 +177,7 @@ def test_sessions_do_not_read_bytes_that_are_let_go(chain: Path, one: np.ndarray
     data = bytearray(chain.read_bytes())
     loaded = LearningModel.load(bytes(data))
     options = LearningModelSessionOptions()
-    options.tuning = Tuning(prepacking=False)
+    options.session_config = {"session.disable_prepacking": True}
     options.close_model_on_session_creation = True
     session = LearningModelSession(loaded, None, options)
     del loaded

@@ -18,7 +18,6 @@ from winml_py import (
     LearningModelBinding,
     LearningModelSessionOptions,
     NotSupportedError,
-    Tuning,
     WinMLError,
 )
 from winml_py.core.base.winrt_object import private_state
@@ -69,12 +68,6 @@ def test_entries_of_runs_reach_every_run() -> None:
     for evaluate in (lambda: session.evaluate_features({"x": array}), lambda: session.evaluate(binding)):
         with pytest.raises(WinMLError, match="gpu:7"):
             evaluate()
-
-
-def test_an_entry_that_another_option_sets_is_refused() -> None:
-    shrinks = {"memory.enable_memory_arena_shrinkage": "cpu:0"}
-    with pytest.raises(InvalidArgumentError, match=r"A session sets 'memory\.enable_memory_arena_shrinkage' itself"):
-        open_session(unary("Neg", [3]), tuning=Tuning(arena_shrinkage=True), run_config=shrinks)
 
 
 @pytest.mark.parametrize("isolation", [None, "process"])

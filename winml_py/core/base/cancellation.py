@@ -100,6 +100,7 @@ def held(lock: AbstractContextManager[object], stop: Stop | None) -> Iterator[No
         return
     is_held = False
     try:
+        # Not `is_held = acquire(...)`: a signal could raise an error between the two, and the lock would stay held.
         for is_held in iter(partial(acquire, True, SLICE_SECONDS), None):
             stop.require_not_requested()
             if is_held:

@@ -1,4 +1,4 @@
-"""The nodes and small constants of a model's graph; large weights stay unread."""
+"""The nodes of a model's graph; its weights stay unread."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import CorruptModelError
-from .header import Header, ValueInfo, Weight
-from .protobuf import BYTES, VARINT, ModelBytes, fields, varint
+from .header import Header, ValueInfo
+from .protobuf import BYTES, ModelBytes, fields
 
 if TYPE_CHECKING:
     import onnx
     from google.protobuf.message import Message
-
-
-SMALL = 1024
-"""The most bytes of a constant that is read. Integers are read at any size: they are tables, or few."""
 
 
 class ModelGraph(NamedTuple):
@@ -26,13 +22,11 @@ class ModelGraph(NamedTuple):
         inputs: those that a program binds.
         outputs: the names of its results.
         nodes: the main graph's, in the file's order, each after those that it needs.
-        weights: the initializers, by name: integers and small ones with elements, others with only type and size.
     """
 
     inputs: list[ValueInfo]
     outputs: frozenset[str]
     nodes: list[onnx.NodeProto]
-    weights: dict[str, onnx.TensorProto]
 
 
 def read_graph(buffer: ModelBytes, header: Header) -> ModelGraph:
@@ -40,7 +34,7 @@ def read_graph(buffer: ModelBytes, header: Header) -> ModelGraph:
     import onnx
     from google.protobuf.message import DecodeError
 
-    weights = {weight.name: weight for weight in header.weights}
+    weights = {weight.name for weight in header.weights}
     inputs = [value for value in header.inputs if value.name not in weights]
     try:
         nodes = [
@@ -48,34 +42,11 @@ def read_graph(buffer: ModelBytes, header: Header) -> ModelGraph:
             for item in fields(buffer, header.graph.value, header.graph.end)
             if item.number == 1 and item.wire_type == BYTES
         ]
-        constants = {name: _tensor(buffer, weight) for name, weight in weights.items()}
-        return ModelGraph(inputs, frozenset(value.name for value in header.outputs), nodes, constants)
+        return ModelGraph(inputs, frozenset(value.name for value in header.outputs), nodes)
     except DecodeError as error:
         raise CorruptModelError(
             f"Failed to parse the model: {error}.", hint="The file was damaged on its way; compare its size."
         ) from error
-
-
-def _tensor(buffer: ModelBytes, weight: Weight) -> onnx.TensorProto:
-    import onnx
-
-    if weight.field.end - weight.field.value <= SMALL or weight.element in (
-        onnx.TensorProto.INT32,
-        onnx.TensorProto.INT64,
-    ):
-        tensor = onnx.TensorProto()
-        tensor.ParseFromString(buffer[weight.field.value : weight.field.end])
-        return tensor
-    sizes = []
-    for item in fields(buffer, weight.field.value, weight.field.end):
-        if item.number == 1 and item.wire_type == VARINT:
-            sizes.append(item.signed())
-        elif item.number == 1 and item.wire_type == BYTES:  # several in a row
-            position = item.value
-            while position < item.end:
-                size, position = varint(buffer, position, item.end)
-                sizes.append(size)
-    return onnx.TensorProto(name=weight.name, data_type=weight.element, dims=sizes)
 
 
 # Walking an ONNX model that `onnx` has parsed.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from ...enums import Precision, Weights
@@ -38,13 +38,7 @@ class Tuning(Fields):
             makes sessions faster to create and slower to run: for models that run once.
         memory_arena: whether freed memory is kept for the next run. Switch it off if memory counts more than time:
             the process returns the memory after each run, and allocates it again.
-        arena_shrinkage: whether the arena, and CUDA's on its GPU, is released after every run: for inputs whose size
-            varies much, where one large picture would keep its memory allocated. Providers without an arena on their
-            GPU (WebGPU, DirectML) refuse it.
-        shared_arena: whether the sessions of the process with this setting share one arena: for many models that run
-            in turns. It grows to what concurrent runs need, and exists as long as the process.
         memory_pattern: whether memory is planned ahead for repeated shapes. Switch it off if shapes rarely repeat.
-        prepacking: whether weights are rearranged for speed when a session is made, which costs a copy of them.
 
     Raises:
         InvalidArgumentError: an invalid word or number.
@@ -59,22 +53,15 @@ class Tuning(Fields):
     inter_op_num_threads: int = 0
     graph_optimization: str = "all"
     memory_arena: bool = True
-    arena_shrinkage: bool = False
-    shared_arena: bool = False
     memory_pattern: bool = True
-    prepacking: bool = True
 
     def __post_init__(self) -> None:
         for name, words in (("execution_mode", EXECUTION_MODES), ("graph_optimization", GRAPH_OPTIMIZATIONS)):
             if getattr(self, name) not in words:
                 raise InvalidArgumentError(f"{name} is {getattr(self, name)!r}.", hint=f"It is {', '.join(words)}.")
         whole_number(self.inter_op_num_threads, "inter_op_num_threads", most=MAX_THREADS)
-        for field in fields(self):
-            if field.type == "bool":
-                truth(getattr(self, field.name), field.name)
-        for name in ("arena_shrinkage", "shared_arena"):
-            if getattr(self, name) and not self.memory_arena:
-                raise InvalidArgumentError(f"{name} is set, but memory_arena is not.", hint="Use one of the two.")
+        truth(self.memory_arena, "memory_arena")
+        truth(self.memory_pattern, "memory_pattern")
 
 
 @dataclass(frozen=True, slots=True)

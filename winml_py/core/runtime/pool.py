@@ -44,7 +44,8 @@ class Lease:
         self._release = None
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        # At the interpreter's shutdown everything is freed anyway, and half of what release needs is already gone.
+        # At the interpreter's shutdown everything is freed anyway, and half of what release needs is already gone,
+        # perhaps the module `sys`, too.
         if not is_finalizing():
             self.release()
 

@@ -43,7 +43,7 @@ class ModelFeatures:
 
 def _no_graph() -> ModelGraph:
     """For a model whose graph is unknown; unlike a lambda, a function can be sent to another process."""
-    return ModelGraph([], frozenset(), [], {})
+    return ModelGraph([], frozenset(), [])
 
 
 def do_nothing() -> None:

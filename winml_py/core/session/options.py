@@ -82,14 +82,17 @@ def _log_severity(severity: str) -> str:
     return str(severity)
 
 
-def _tuning(tuning: Tuning) -> Tuning:
-    if not isinstance(tuning, Tuning):
-        raise InvalidArgumentError(f"The tuning is {tuning!r}.", hint="Write Tuning(memory_arena=False), say.")
-    return tuning
+def _tuning(value: object) -> Tuning:
+    """The tuning for a value; a file of options has its fields."""
+    if isinstance(value, Tuning):
+        return value
+    if isinstance(value, Mapping):
+        return Tuning(**value)
+    raise InvalidArgumentError(f"The tuning is {value!r}.", hint="Write Tuning(memory_arena=False), say.")
 
 
 def _isolation(value: object) -> Isolation | None:
-    """The isolation for a value; a file of options has the fields of an `Isolation`."""
+    """The isolation for a value; a file of options has its fields."""
     if value is None or isinstance(value, Isolation):
         return value
     if value == "process":
@@ -169,10 +172,10 @@ class LearningModelSessionOptions(Object):
 
     None is ONNX Runtime, on every processor; with `Precision.HALF`, engines that support it are tried. A named engine
     runs all inputs. "auto" times the installed engines in interleaved runs on the inputs of the first evaluation, and
-    takes the fastest of those whose results agree to 1e-3; ties go to ONNX Runtime. The evaluations 1, 2, 4, 8 and 16
-    run on ONNX Runtime too: if the results differ, ONNX Runtime's are returned, it runs the model from then on, and an
-    `EngineWarning` says so. The choice is cached on disk (`winml-py doctor`); making it takes some seconds: use "auto"
-    for models that run often.
+    takes the fastest of those whose results agree to 1e-3; ties go to ONNX Runtime. The first evaluation of each set of
+    input shapes runs on ONNX Runtime too: if the results differ, ONNX Runtime's are returned, it runs the model from
+    then on, and an `EngineWarning` says so. The choice is cached on disk (`winml-py doctor`); making it takes some
+    seconds: use "auto" for models that run often.
     """
 
     precision = Setting[Precision, Precision](
@@ -183,7 +186,7 @@ class LearningModelSessionOptions(Object):
     On a CPU, `AUTO` is float32, for float16 models too; with `engine="auto"` it may be float16 for a float16 model,
     on a processor that computes in float16. `HALF` tries bfloat16 and float16 for every model, if an installed engine
     (`winml-py[openvino]`) and the processor support them, and uses them if the results agree with float32 to 2e-2 and
-    they are faster; the results are checked as with "auto". On a GPU, `AUTO` runs float16 models in half precision if
+    they are faster; the results are compared as with "auto". On a GPU, `AUTO` runs float16 models in half precision if
     the GPU supports it. `FLOAT32` is never less than float32: use it where the last digits count.
     """
 
@@ -201,7 +204,7 @@ class LearningModelSessionOptions(Object):
     node would run on the CPU, making the session fails. Sessions that capture do not share an engine.
     """
 
-    tuning = Setting(Tuning, _tuning, "tuning")
+    tuning = Setting[Tuning, Tuning | Mapping[str, Any]](Tuning, _tuning, "tuning")
     """Settings that seldom need changing: see `Tuning`."""
 
     session_config = Setting(lambda: _read_only({}), _texts, "session_config", _sort_pairs)

@@ -84,8 +84,10 @@ class LearningModelSession(Closeable, CompiledModel):
                 f"Expected a LearningModelDevice, got {type_name(device)}.", hint=_device_hint(device)
             )
         require_type(options, LearningModelSessionOptions | None, "Make them: options = LearningModelSessionOptions().")
-        self._model, self._device = model, device if device is not None else LearningModelDevice()
-        self._properties, self._facts = PropertySet(), ModelFacts(model.labels, model.metadata)
+        self._model = model
+        self._device = LearningModelDevice() if device is None else device
+        self._properties = PropertySet()
+        self._facts = ModelFacts(model.labels, model.metadata)
         self._given_options = copy(options)  # for sessions on other devices; the caller may change the original
         content = private_state(model)
         if options is not None and not content.is_silent:
@@ -395,12 +397,22 @@ class LearningModelSession(Closeable, CompiledModel):
             0 samples/pictures/seven.png True
             1 missing.png False
         """
-        from ..streams.stream import StreamSettings, open_stream
+        from ..streams.stream import open_stream
 
         self._private_state.require_open()
-        settings = StreamSettings(concurrency, batch, contract, fast_decode, progress, devices, copy)
         model, options = self._model, self._given_options
-        return open_stream(inputs, settings, self, lambda device: LearningModelSession(model, device, options))
+        return open_stream(
+            inputs,
+            self,
+            lambda device: LearningModelSession(model, device, options),
+            concurrency=concurrency,
+            batch=batch,
+            contract=contract,
+            fast_decode=fast_decode,
+            progress=progress,
+            devices=devices,
+            copy=copy,
+        )
 
     def close(self) -> None:
         """Frees the engine, unless another session shares it, when the last run in flight returns.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields, is_dataclass, replace
+from dataclasses import asdict, is_dataclass
 from enum import IntEnum
 from typing import Any, Generic, TypeVar, overload
 
@@ -66,24 +66,15 @@ class Setting(Generic[T, S]):
 
         Raises:
             TypeError: a value of another type.
-            InvalidArgumentError: the enum has no such member, the dataclass has no such field, or the check raises it.
+            InvalidArgumentError: the enum has no such member, or the check raises it.
         """
-        default: Any = self.default()
-        if isinstance(default, IntEnum):
-            words: dict[str, Any] = {kind.name.lower(): kind for kind in type(default)}
-            return self.check(words[self._match_word(value, words)])
-        if is_dataclass(default) and not isinstance(default, type):
-            fields_by_name = {field.name: field for field in fields(default)}
-            changes = {self._match_word(key, fields_by_name): item for key, item in value.items()}
-            changed: Any = replace(default, **changes)
-            return self.check(changed)
+        kind = type(self.default())
+        if issubclass(kind, IntEnum):
+            words: dict[str, Any] = {member.name.lower(): member for member in kind}
+            if value not in words:
+                raise InvalidArgumentError(f"{self.key} has no {value!r}.", hint=did_you_mean(value, words))
+            value = words[value]
         return self.check(value)
-
-    def _match_word(self, word: object, words: Mapping[str, Any]) -> str:
-        spelling = word.lower() if isinstance(word, str) else word
-        if not isinstance(spelling, str) or spelling not in words:
-            raise InvalidArgumentError(f"{self.key} has no {word!r}.", hint=did_you_mean(word, words))
-        return spelling
 
 
 def settings_of(owner: type) -> dict[str, Setting[Any, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Protocol
 from weakref import WeakSet
@@ -38,71 +38,44 @@ from ..imaging.bitmap import VideoFrame
 from ..runtime.device import LearningModelDevice
 from .sources import Item, read_value
 
-
-class Loading:
-    """How the items of a stream become the values of a model's inputs.
-
-    Args:
-        inputs: the model's, by name.
-        fast_decode: whether large JPEGs are decoded only as large as the model needs.
-        copies: whether to copy values that the source of the items may overwrite.
-    """
-
-    def __init__(self, inputs: Mapping[str, FeatureDescriptor], fast_decode: bool, copies: bool = True) -> None:
-        self.inputs, self._fast_decode, self.copies = inputs, fast_decode, copies
-        self._spelling = spelling(inputs)
-
-    def detach(self, item: Item) -> Item:
-        """The item with values that its source can no longer write; outputs to be written are left unchanged."""
-        value = item.value
-        try:
-            if isinstance(value, Mapping):
-                value = {name: detach(each) if name in self._spelling else each for name, each in value.items()}
-            elif not isinstance(value, WinMLError):
-                value = detach(value)
-        except WinMLError as error:  # the error stays with its item
-            value = error
-        return item._replace(value=value)
-
-    def features(self, item: Item) -> Features:
-        """The item's values by name, with files read. Raises the item's error."""
-        value = item.value
-        if isinstance(value, WinMLError):
-            raise value
-        named = value if isinstance(value, Mapping) else {self._only_input(value): value}
-        return {name: self._value(name, value) for name, value in named.items()}
-
-    def _only_input(self, value: object) -> str:
-        if len(self.inputs) != 1:
-            raise InvalidArgumentError(
-                f"The model has {len(self.inputs)} inputs, but got one {type_name(value)} for all of them.",
-                hint=f"Write {{name: value}}; the names: {', '.join(self.inputs)}.",
-            )
-        return next(iter(self.inputs))
-
-    def _value(self, name: str, value: object) -> Any:
-        if not isinstance(value, (str, os.PathLike, bytes, bytearray)) or name not in self._spelling:
-            return value
-        return read_value(self.inputs[self._spelling[name]], value, self._fast_decode)
-
-
-def spelling(names: Iterable[str]) -> NameMap[str]:
-    """The names of features, case-insensitive."""
-    return NameMap({name: name for name in names})
-
-
 _compared: WeakSet[SessionState] = WeakSet()
 """Sessions in which a batch gave the results of its items."""
 
 
 class Jobs:
-    """Evaluates items, at most `batch` at a time; refuses more than one for a model whose batch is not free."""
+    """Evaluates items, at most `batch` at a time; refuses more than one for a model whose batch is not free.
 
-    def __init__(self, loading: Loading, session_state: SessionState, runner: Runner, batch: int) -> None:
-        self.batch, self.runner, self.loading, self._session_state = batch, runner, loading, session_state
+    Args:
+        session_state: of the session.
+        runner: evaluates the values of an item.
+        batch: how many items to evaluate together.
+        fast_decode: whether large JPEGs are decoded only as large as the model needs.
+        copies: whether to copy values that the source of the items may overwrite.
+    """
+
+    def __init__(
+        self, session_state: SessionState, runner: Runner, batch: int, fast_decode: bool, copies: bool
+    ) -> None:
+        self.runner, self.batch = runner, batch
+        self._session_state, self._inputs = session_state, NameMap(session_state.inputs)
+        self._fast_decode, self._copies = fast_decode, copies
         if batch > 1:
-            for feature in (*loading.inputs.values(), *session_state.outputs.values()):
+            for feature in (*session_state.inputs.values(), *session_state.outputs.values()):
                 require_free_batch(feature)
+
+    def detach(self, item: Item) -> Item:
+        """The item with values that its source can no longer write; outputs to be written are left unchanged."""
+        value = item.value
+        if not self._copies or isinstance(value, WinMLError):
+            return item
+        try:
+            if isinstance(value, Mapping):
+                value = {name: detach(each) if name in self._inputs else each for name, each in value.items()}
+            else:
+                value = detach(value)
+        except WinMLError as error:  # the error stays with its item
+            value = error
+        return item._replace(value=value)
 
     def run(self, items: list[Item]) -> list[LearningModelEvaluationResult]:
         """The items' results, in order; failed ones hold their error."""
@@ -117,10 +90,26 @@ class Jobs:
         ]
 
     def _load(self, item: Item) -> Features | WinMLError:
+        """The item's values by name, with files read; or the item's error."""
+        value = item.value
+        if isinstance(value, WinMLError):
+            return value
+        if not isinstance(value, Mapping):
+            if len(self._inputs) != 1:
+                return InvalidArgumentError(
+                    f"The model has {len(self._inputs)} inputs, but got one {type_name(value)} for all of them.",
+                    hint=f"Write {{name: value}}; the names: {', '.join(self._inputs)}.",
+                )
+            value = {next(iter(self._inputs)): value}
         try:
-            return self.loading.features(item)
+            return {name: self._read(name, each) for name, each in value.items()}
         except WinMLError as error:
             return error
+
+    def _read(self, name: str, value: object) -> Any:
+        if not isinstance(value, (str, os.PathLike, bytes, bytearray)) or name not in self._inputs:
+            return value
+        return read_value(self._inputs[name], value, self._fast_decode)
 
     def _run_one(self, features: Features) -> LearningModelEvaluationResult:
         try:
@@ -134,7 +123,7 @@ class Jobs:
         Raises:
             InvalidArgumentError: the session's first batch gives other results than its items one by one.
         """
-        inputs = self.loading.inputs
+        inputs = self._session_state.inputs
         if any(features.keys() != items[0].keys() or not features.keys() <= inputs.keys() for features in items):
             return [self._run_one(features) for features in items]  # output values, or names that the model lacks
         try:

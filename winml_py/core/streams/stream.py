@@ -17,6 +17,7 @@ from ...enums import FramePolicy
 from ...errors import DeviceLostError, IllegalCallError, InvalidArgumentError
 from ..base.arguments import require_type, truth, whole_number
 from ..base.child_process import shared_pool
+from ..base.collections import NameMap
 from ..base.machine import usable_cores
 from ..base.winrt_object import Closeable, private_state
 from ..evaluation.result import LearningModelEvaluationResult, with_placements
@@ -27,7 +28,7 @@ from ..imaging.contract import ImageContract
 from ..imaging.picture_placement import PicturePlacement
 from ..model.contracts import fitting_inputs
 from ..runtime.device import LearningModelDevice, require_different
-from .jobs import Evaluates, Features, Jobs, Loading, Properties, Runner, SessionRunner, spelling
+from .jobs import Evaluates, Features, Jobs, Properties, Runner, SessionRunner
 from .sources import Item, Sources
 
 if TYPE_CHECKING:
@@ -46,33 +47,24 @@ OTHER_SLOTS = 2
 """Concurrent items on a device other than the CPU: one is computed while the other is sent."""
 
 
-class StreamSettings(NamedTuple):
-    """The arguments of `evaluate_many`, unchecked."""
-
-    concurrency: int | None
-    batch: int | None
-    contract: ImageContract | None
-    fast_decode: bool
-    progress: ItemProgress | None
-    devices: Sequence[LearningModelDevice] | None
-    copy: bool
-
-
 def open_stream(
     inputs: object,
-    settings: StreamSettings,
     session: Evaluates,
     new_session: Callable[[LearningModelDevice], Evaluates],
+    *,
+    concurrency: int | None,
+    batch: int | None,
+    contract: ImageContract | None,
+    fast_decode: bool,
+    progress: ItemProgress | None,
+    devices: Sequence[LearningModelDevice] | None,
+    copy: bool,
 ) -> EvaluationStream:
-    """The stream of results; raises as `evaluate_many` does.
+    """The stream of results; takes the arguments of `evaluate_many`, and raises as it does.
 
-    Args:
-        inputs: as for `evaluate_many`.
-        settings: the other arguments.
-        session: the `LearningModelSession` whose `evaluate_many` was called.
-        new_session: makes one of the same model and options on another device.
+    `session` is the one whose `evaluate_many` was called, and `new_session` makes one of the same model and options on
+    another device.
     """
-    concurrency, batch, contract, fast_decode, progress, devices, copy = settings
     threads = usable_cores() if concurrency is None else whole_number(concurrency, "concurrency", 1)
     batch_size = 1 if batch is None else whole_number(batch, "batch", 1)
     if progress is not None and not callable(progress):
@@ -85,7 +77,7 @@ def open_stream(
         properties = {feature.name: {"ImageContract": contract} for feature in fitting}
     # No code of the program runs between two items of a list: they all exist, each with separate memory.
     copies = truth(copy, "copy") and type(inputs) not in (list, tuple)
-    loading = Loading(session_state.inputs, truth(fast_decode, "fast_decode"), copies)
+    is_fast = truth(fast_decode, "fast_decode")
     runner: Runner
     with ExitStack() as cleanup:
         sessions = [session] if devices is None else _sessions(session, devices, new_session, cleanup)
@@ -96,7 +88,7 @@ def open_stream(
             runner = DevicesRunner(sessions, slots, properties)
             # A thread that waits for another device leaves the CPU to the others.
             threads += sum(one.device.hardware != "cpu" for one in sessions) * OTHER_SLOTS
-        jobs = Jobs(loading, session_state, runner, batch_size)
+        jobs = Jobs(session_state, runner, batch_size, is_fast, copies)
         return EvaluationStream(jobs, Sources(inputs), threads, progress, cleanup.pop_all())
 
 
@@ -232,11 +224,10 @@ class EvaluationStream(Closeable):
 
     def _take(self) -> list[Item]:
         """The items of the next job; each is detached before the source is asked for more."""
-        loading, items = self._jobs.loading, list[Item]()
+        items = list[Item]()
         try:
             while len(items) < self._jobs.batch:
-                item = next(self._sources)
-                items.append(loading.detach(item) if loading.copies else item)
+                items.append(self._jobs.detach(next(self._sources)))
         except StopIteration:
             self._is_exhausted = True
         except Exception as failure:  # any error of the caller's iterator is raised to the caller
@@ -263,11 +254,10 @@ class DevicesRunner:
 
     def __init__(self, sessions: Sequence[Evaluates], slots: Sequence[int], properties: Properties) -> None:
         self._session_state: SessionState = private_state(sessions[0])
+        self._inputs = NameMap(self._session_state.inputs)
         self._properties = {
-            name: BindProperties.read(properties.get(name), self._session_state.is_silent)
-            for name in self._session_state.inputs
+            name: BindProperties.read(properties.get(name), self._session_state.is_silent) for name in self._inputs
         }
-        self._spelling = spelling(self._session_state.inputs)
         self._runners = [SessionRunner(session, properties) for session in sessions]
         self._lost: dict[int, DeviceLostError] = {}
         self._free: PriorityQueue[_Slot] = PriorityQueue()
@@ -299,9 +289,10 @@ class DevicesRunner:
                 raise copy.copy(self._lost[slot.device])
 
     def _value(self, name: str, value: object, placements: dict[str, tuple[PicturePlacement, ...]]) -> Any:
-        if name not in self._spelling:  # an output's, or unknown
+        if name not in self._inputs:  # an output's, or unknown
             return value
-        feature, properties = self._session_state.inputs[self._spelling[name]], self._properties[self._spelling[name]]
+        feature = self._inputs[name]
+        properties = self._properties[feature.name]
         bindable = resolve(value, feature, properties)
         if not isinstance(bindable, Pictures):
             return value

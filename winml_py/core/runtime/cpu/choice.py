@@ -21,9 +21,9 @@ from ..providers.provider import CPU_NAME, ProviderDevice, Target, short
 from ..request import CompileRequest
 from ..runs import UNLOCKED
 from .chosen import ChosenEngine
-from .decision import CpuChoice, memory_of, refusal, shortage
+from .compile import compile_or_open
+from .decision import CpuChoice, memory_of, shortage
 from .exact import inexact_reason
-from .measure import compile_cached
 
 AUTO = "auto"
 
@@ -49,7 +49,7 @@ class CpuCompiler:
         require_option_keys(allowed.targets[0].provider, dict(request.options.provider_options))
         if len(allowed.targets) > 1:
             return ChosenEngine(request.options, CpuChoice(request, allowed.targets))
-        engine = compile_cached(request, allowed.targets[0])
+        engine = compile_or_open(request, allowed.targets[0])
         memory = memory_of(request, allowed.targets[0])
         engine.explanation = engine.explanation._replace(reason=allowed.reason, memory=memory)
         return engine
@@ -90,10 +90,7 @@ def _allowed_targets(request: CompileRequest) -> _AllowedTargets:
         missing = "no installed engine computes in half precision on this processor"
         nothing = "no other installed engine accepts the model"
         return _AllowedTargets([Target()], reason or (missing if devices and types else nothing))
-    # In the order of their reasons: earlier wrong answers, then a lack of memory.
-    refused = {target: refusal(request, target) for target in others}
-    others = [target for target in others if not refused[target]]
-    problem = next(filter(None, refused.values()), "") if not others else shortage(request, others)
+    problem = shortage(request, others)
     return _AllowedTargets([Target()], problem) if problem else _AllowedTargets([Target(), *others])
 
 

@@ -1,13 +1,18 @@
-"""Decides between the engines that a model may run on, and caches the decisions.
+"""Decides between the engines that a model may run on, by comparing them, and caches the decisions.
 
-The fastest engine is cached for a model and the shapes of its inputs. A wrong answer of an engine is cached for the
-model. Right answers count only for one session: the next may have other inputs.
+A decision is cached for a model and the shapes of its inputs. That results agree counts only for one session: the next
+may have other inputs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import partial
+from operator import truediv
 from typing import NamedTuple
 
 import numpy as np
@@ -15,17 +20,26 @@ import numpy as np
 from ....enums import Precision
 from ....errors import CanceledError, WinMLError
 from ...base import machine
-from ...base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outputs
+from ...base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, Agreement, compare_outputs
 from ...base.cancellation import Stop
 from ...base.machine import free_memory
 from ...base.messages import Facts
+from ...base.timing import take_turns, time_block
 from ...cache import answers
 from ..engine import Candidate, Engine, Explanation, in_megabytes
 from ..providers import plugins
 from ..providers.catalogue import provider_of
 from ..providers.provider import Target, short
 from ..request import CompileRequest, Inputs
-from .measure import compare, compile_cached
+from ..runs import Bound
+from .compile import compile_model, compile_or_open
+
+TIE = 0.03
+"""The share by which another engine must be faster; otherwise ONNX Runtime is taken."""
+
+ROUNDS = (5, 15)
+ROUND_SECONDS = 5.0
+"""The time limit for all rounds together; the minimum number of rounds is always run."""
 
 
 class Decision(NamedTuple):
@@ -41,45 +55,39 @@ class Decision(NamedTuple):
 
 
 class CpuChoice:
-    """Chooses among a model's targets for a `ChosenEngine`, and caches the results of its checks.
+    """Chooses among a model's targets for a `ChosenEngine`, and caches the decision.
 
     Args:
         request: the model.
         targets: the reference, and its rivals.
-
-    Attributes:
-        is_guarded: whether inputs with NaN or infinity go to the reference: other engines lose these in Relu, MaxPool
-            and Softmax, without an error.
     """
 
     def __init__(self, request: CompileRequest, targets: list[Target]) -> None:
         self._request, self._targets = request, targets
-        self._is_compiled = False
-        # A named engine gets every input; its float32 is the reference for its half precision.
-        self.is_guarded = targets[0].device is None
+        self._key = ""  # of the cached decision
 
     def compile_reference(self) -> Engine:
-        """Compiles the reference, whose answers count as right. Refuses a file changed since the session was made."""
-        request = self._reopened_request(None) if self._is_compiled else self._request
-        self._is_compiled = True
-        return compile_cached(request, self._targets[0])
-
-    def _reopened_request(self, stop: Stop | None) -> CompileRequest:
-        model = self._request.model if self._request.origin.reopen is None else self._request.origin.reopen()
-        return replace(self._request, model=model, stop=stop)
+        """Compiles the reference, whose answers count as right."""
+        return compile_or_open(self._request, self._targets[0])
 
     def decide(self, reference: Engine, inputs: Inputs, stop: Stop | None) -> Decision:
         """Takes the engine that was the fastest on such inputs before; otherwise times the engines.
 
         Raises:
             CanceledError: the stop was requested.
+            CorruptModelError: the model's file has changed since the session was made.
             WinMLError: the reference refuses the inputs.
         """
-        request = self._reopened_request(stop)
+        model = self._request.model if self._request.origin.reopen is None else self._request.origin.reopen()
+        request = replace(self._request, model=model, stop=stop)
         shapes = {name: (str(array.dtype), array.shape) for name, array in inputs.items()}
         # Profiling does not change which engine is the fastest, and the key names the compared engines.
         options = list(request.options._replace(is_profiled=False, engine=None))
-        key = _question(request, "fastest", options, [_name(target) for target in self._targets], shapes)
+        targets = [(target.provider, target.half, target.half_type) for target in self._targets]
+        key = answers.key_of(
+            request.digest(), "fastest", options, targets, shapes, plugins.versions(), machine.processor_fingerprint()
+        )
+        self._key = key
         decision = self._recall(request, key)
         if decision is None:
             with answers.locked(key, request.require_not_stopped):
@@ -89,117 +97,57 @@ class CpuChoice:
 
     def _recall(self, request: CompileRequest, key: str) -> Decision | None:
         facts = answers.read(key)
-        if facts is None:
-            return None
         try:
-            explanation = _from_facts(facts)
-            target = self._target_of(explanation)
-            if target is self._targets[0]:
-                return Decision(None, explanation)
-            if refusal(request, target):
-                return None
-            return self._decide(request, target, compile_cached(request, target), explanation)
+            return None if facts is None else self._open(request, _from_facts(facts))
         except CanceledError:
             raise
         except (KeyError, TypeError, ValueError, OverflowError, StopIteration, WinMLError):
             return None  # damaged, or no longer true
 
     def _measure(self, request: CompileRequest, key: str, reference: Engine, inputs: Inputs) -> Decision:
-        refused = {target: refusal(request, target) for target in self._targets[1:]}
-        targets = [self._targets[0], *(target for target in self._targets[1:] if not refused[target])]
-        if len(targets) == 1:  # refused by another session, after this one was made
-            return Decision(None, Explanation(*targets[0].spelling, next(iter(refused.values()))))
         # A profile contains the evaluations, but not the measurements.
         unprofiled = replace(request, options=request.options._replace(is_profiled=False))
-        is_profiled = request.options.is_profiled
-        measured = compile_cached(unprofiled, self._targets[0]) if is_profiled else reference
+        measured = compile_or_open(unprofiled, self._targets[0]) if request.options.is_profiled else reference
         try:
-            rivals = compare(unprofiled, measured, targets, inputs)
+            explanation = compare(unprofiled, measured, self._targets, inputs)
         finally:
-            if is_profiled:
+            if measured is not reference:
                 measured.close()
-        for rival in rivals:
-            if rival.is_wrong:
-                _remember_refusal(request, rival.target, rival.candidate.problem)
-        best = next(rival for rival in rivals if rival.engine)
-        reason = f"{best.target.half_type or 'half precision'} is right and faster"
-        if not best.target.half:
-            reason = "it agrees and is faster"
-        if best is rivals[0]:
-            reason = "no other engine is right and faster"
-        explanation = Explanation(
-            *best.target.spelling,
-            reason,
-            tuple(rival.candidate for rival in rivals),
-            number_type=best.target.half_type,
-        )
         answers.write(key, _to_facts(explanation))
-        if best.target is self._targets[0] or best.engine is None:
-            return Decision(None, explanation)
-        if is_profiled:
-            best.engine.close()
-            return self._decide(request, best.target, compile_cached(request, best.target), explanation)
-        return self._decide(request, best.target, best.engine, explanation)
+        return self._open(request, explanation)
 
-    def _decide(self, request: CompileRequest, target: Target, rival: Engine, explanation: Explanation) -> Decision:
+    def _open(self, request: CompileRequest, explanation: Explanation) -> Decision:
+        target = self._target_of(explanation)
+        if target is self._targets[0]:
+            return Decision(None, explanation)
+        rival = compile_or_open(request, target)
         memory = memory_of(request, target) + memory_of_reference(request, self._targets[0])
-        explanation = explanation._replace(memory=memory, threads=rival.explanation.threads)
-        return Decision(rival, explanation)
+        return Decision(rival, explanation._replace(memory=memory, threads=rival.explanation.threads))
 
     def _target_of(self, explanation: Explanation) -> Target:
         spelling = (*explanation[:2], explanation.number_type)
         return next(target for target in self._targets if (*target.spelling, target.half_type) == spelling)
 
-    def without_reference(self, explanation: Explanation) -> Explanation:
-        """The explanation after the reference is closed, without its memory."""
-        return explanation._replace(memory=memory_of(self._request, self._target_of(explanation)))
-
     def problem_of(self, explanation: Explanation, expected: Mapping[str, object], actual: Mapping[str, object]) -> str:
         """How an engine's answer differs from the reference's; "" if they agree."""
-        tolerance = HALF_TOLERANCE if explanation.precision is Precision.HALF else FLOAT_TOLERANCE
-        agreement = compare_outputs(expected, actual, tolerance)
+        agreement = _compare_answers(expected, actual, explanation.precision is Precision.HALF)
         return "" if agreement.is_good else str(agreement)
 
     def refuse(self, explanation: Explanation, problem: str) -> Explanation:
-        """Records for the model that the answers differ; explains why the reference runs it."""
-        target, (reference, *_) = self._target_of(explanation), self._targets
-        _remember_refusal(self._request, target, problem)
-        words = f"{_describe_target(target)} gave another answer on an input of the program: {problem}"
+        """Replaces the cached decision by the reference, because the answers differ; explains why."""
+        reference = self._targets[0]
+        arithmetic = explanation.number_type or explanation.precision.name.lower()
+        reason = (
+            f"{explanation.engine} in {arithmetic} gave another answer than {reference.spelling[0]} "
+            f"on an input of the program: {problem}"
+        )
         candidates = tuple(
-            candidate._replace(problem=words) if candidate[:2] == target.spelling else candidate
+            candidate._replace(problem=reason) if candidate[:2] == explanation[:2] else candidate
             for candidate in explanation.candidates
         )
-        return Explanation(*reference.spelling, words, candidates, number_type=reference.half_type)
-
-
-def refusal(request: CompileRequest, target: Target) -> str:
-    """Why an engine is not tried on a model again, because of an earlier wrong answer; or ""."""
-    facts = answers.read(_refusal_key(request, target))
-    return str(facts.get("reason", "")) if facts else ""
-
-
-def _remember_refusal(request: CompileRequest, target: Target, problem: str) -> None:
-    """Records it for the model, for all shapes of its inputs."""
-    reason = f"{_describe_target(target)} gave another answer in an earlier session: {problem}"
-    answers.write(_refusal_key(request, target), {"reason": reason})
-
-
-def _question(request: CompileRequest, *parts: object) -> str:
-    """The key of a question about a model on this machine, with the versions of the installed packages."""
-    return answers.key_of(request.digest(), parts, plugins.versions(), machine.processor_fingerprint())
-
-
-def _refusal_key(request: CompileRequest, target: Target) -> str:
-    return _question(request, "refused", _name(target), request.options.provider_options)
-
-
-def _name(target: Target) -> tuple[str, bool, str]:
-    return target.provider, target.half, target.half_type
-
-
-def _describe_target(target: Target) -> str:
-    engine, precision = target.spelling
-    return f"{engine} in {target.half_type or precision.name.lower()}"
+        refused = Explanation(*reference.spelling, reason, candidates, number_type=reference.half_type)
+        answers.write(self._key, _to_facts(refused))
+        return refused
 
 
 def _to_facts(explanation: Explanation) -> Facts:
@@ -222,6 +170,83 @@ def _from_facts(facts: Facts) -> Explanation:
     return Explanation(facts["engine"], precision, facts["reason"], tuple(candidates), True, facts["number_type"])
 
 
+# The comparison of the engines on the program's inputs.
+
+
+def compare(request: CompileRequest, reference: Engine, targets: Sequence[Target], inputs: Inputs) -> Explanation:
+    """Compiles the model for every target but the first, compares the results, and times the engines that agree.
+
+    The results of the reference count as right. Rivals that fail, disagree or are slower have a problem in their
+    candidate; the explanation names the fastest of the others. All rivals are closed.
+
+    Args:
+        request: the model.
+        reference: the first target's engine, which the caller closes.
+        targets: the reference's, and its rivals.
+        inputs: the inputs to evaluate; only read.
+
+    Raises:
+        CanceledError: the request's stop was requested.
+        WinMLError: the reference refuses the inputs. Rivals are not tried on these, because their kernels check less
+            than ONNX Runtime's, and may overwrite other memory.
+    """
+    bound = Bound(inputs)  # shared: it holds separate native objects for each engine
+    expected = reference.run(bound, request.stop)
+    runs: dict[Target, Callable[[], object]] = {targets[0]: partial(reference.run, bound)}
+    candidates = {target: Candidate(*target.spelling, number_type=target.half_type) for target in targets}
+    with ExitStack() as rivals:
+        for target in targets[1:]:
+            request.require_not_stopped()
+            try:
+                engine = rivals.enter_context(closing(compile_model(request, target)))
+                agreement = _compare_answers(expected, engine.run(bound, request.stop), target.half)
+            except CanceledError:
+                raise
+            except WinMLError as error:
+                candidates[target] = candidates[target]._replace(problem=str(error))
+                continue
+            problem = "" if agreement.is_good else str(agreement)
+            candidates[target] = candidates[target]._replace(error=agreement.error, problem=problem)
+            if agreement.is_good:
+                runs[target] = partial(engine.run, bound)
+        milliseconds = _times(runs, request.require_not_stopped) if len(runs) > 1 else {}
+    best = targets[0]
+    for target, time_taken in milliseconds.items():
+        if time_taken < milliseconds[best] * (1 - TIE):
+            best = target
+    for target, time_taken in milliseconds.items():
+        problem = "" if target is best else "it is slower"
+        candidates[target] = candidates[target]._replace(milliseconds=time_taken, problem=problem)
+    reason = f"{best.half_type or 'half precision'} is right and faster" if best.half else "it agrees and is faster"
+    if best is targets[0]:
+        reason = "no other engine is right and faster"
+    return Explanation(*best.spelling, reason, tuple(candidates.values()), number_type=best.half_type)
+
+
+def _compare_answers(expected: Mapping[str, object], actual: Mapping[str, object], is_half: bool) -> Agreement:
+    return compare_outputs(expected, actual, HALF_TOLERANCE if is_half else FLOAT_TOLERANCE)
+
+
+def _times(runs: Mapping[Target, Callable[[], object]], require_not_stopped: Callable[[], None]) -> dict[Target, float]:
+    """Milliseconds: the first's median, and for the others that median times their median ratio to the first's rounds.
+
+    Ratios of the same round, because the speed of a machine changes from round to round.
+    """
+    started = time.perf_counter()
+
+    def block(run: Callable[[], object]) -> float:
+        require_not_stopped()
+        return time_block(run)
+
+    def is_late(seconds: Sequence[Sequence[float]]) -> bool:
+        return len(seconds[0]) >= ROUNDS[0] and time.perf_counter() - started > ROUND_SECONDS
+
+    seconds = take_turns([partial(block, run) for run in runs.values()], ROUNDS[1], is_late)
+    base = statistics.median(seconds[0]) * 1e3
+    shares = [statistics.median(map(truediv, rival_seconds, seconds[0])) for rival_seconds in seconds]
+    return {target: base * share for target, share in zip(runs, shares, strict=True)}
+
+
 # The memory that other engines take for a model, and whether it is available.
 
 
@@ -242,7 +267,7 @@ def memory_of_reference(request: CompileRequest, target: Target) -> int:
 def shortage(request: CompileRequest, targets: Sequence[Target]) -> str:
     """Why the memory does not suffice to compare engines with ONNX Runtime; or "".
 
-    All are compiled before the fastest is known, and ONNX Runtime stays open until the last check.
+    All are compiled before the fastest is known, and ONNX Runtime stays open.
     """
     needed = sum(memory_of(request, target) for target in targets)
     needed += memory_of_reference(request, Target()) if needed else 0

@@ -108,7 +108,7 @@ SAVED_FROM = 256 << 10
 BLOB = "compiled.blob"
 
 
-def compile_cached(request: CompileRequest, target: Target) -> OpenVinoEngine:
+def compile_or_open(request: CompileRequest, target: Target) -> OpenVinoEngine:
     """Compiles a model, or opens the saved model if it is from a file whose weights may be shared.
 
     If a saved model is damaged or cannot be written, the session is made without one.

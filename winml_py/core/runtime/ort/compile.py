@@ -68,7 +68,7 @@ def compile_model(
             hint='Rename the file, or load its bytes: LearningModel.load(open(path, "rb").read()).',
         )
     require_tuning(options.tuning, target)
-    native, config = session_options(options, saving, is_optimized), run_config(options, target)
+    native, config = session_options(options, saving, is_optimized), run_config(options)
     skeleton = model if isinstance(model, Skeleton) else Skeleton(model)
     place_weights(native, skeleton)
     providers = _providers(native, options, target, captures)

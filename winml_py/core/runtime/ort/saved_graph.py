@@ -23,7 +23,7 @@ from .engine import OrtEngine
 from .session_options import GRAPH, Saving, flushes_denormals
 
 
-def compile_cached(request: CompileRequest) -> OrtEngine:
+def compile_or_open(request: CompileRequest) -> OrtEngine:
     """Compiles for ONNX Runtime's CPU provider, with a saved graph if the model's weights are large enough.
 
     If a saved graph is damaged or cannot be written, the session is made without one.
@@ -56,7 +56,7 @@ def compile_cached(request: CompileRequest) -> OrtEngine:
 def _cache_key(request: CompileRequest) -> str:
     """Everything that the optimised graph depends on; not threads and arenas."""
     options = request.options
-    graph = [options.batch_size, options.dimensions, options.tuning.graph_optimization, options.tuning.prepacking]
+    graph = [options.batch_size, options.dimensions, options.tuning.graph_optimization]
     return answers.key_of("saved graph", request.digest(), graph, runtime_version(), machine.processor_fingerprint())
 
 

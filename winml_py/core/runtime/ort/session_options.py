@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,9 +26,6 @@ RunConfig = Sequence[tuple[str, str]]
 
 _SESSIONS_OWN = ("gpu_graph_id", "disable_synchronize_execution_providers")
 """Keys of the run configuration that a session sets itself, to capture a graph and to wait."""
-
-_arenas: list[object] = []
-_arena_lock = threading.Lock()
 
 
 def flushes_denormals() -> bool:
@@ -83,22 +79,16 @@ def session_options(
     return native
 
 
-def run_config(options: EngineOptions, target: Target) -> RunConfig:
+def run_config(options: EngineOptions) -> RunConfig:
     """The entries of the run configuration for each run of a session.
 
     Raises:
         InvalidArgumentError: the options have an entry that a session sets itself.
     """
-    entries = []
-    if options.tuning.arena_shrinkage:
-        device = target.device
-        on_device = f";gpu:{device.number}" if device is not None and device.hardware != "cpu" else ""
-        entries.append(("memory.enable_memory_arena_shrinkage", f"cpu:0{on_device}"))
-    for key, value in options.run_config:
-        if key in (*_SESSIONS_OWN, *dict(entries)):
+    for key, _ in options.run_config:
+        if key in _SESSIONS_OWN:
             raise InvalidArgumentError(f"A session sets {key!r} itself.", hint="Leave it out of options.run_config.")
-        entries.append((key, value))
-    return entries
+    return options.run_config
 
 
 def require_tuning(tuning: Tuning, target: Target) -> None:
@@ -107,14 +97,12 @@ def require_tuning(tuning: Tuning, target: Target) -> None:
     Raises:
         NotSupportedError: one of them is set.
     """
-    device, provider = target.device, provider_of(target.provider)
-    problem = ""
-    if tuning.arena_shrinkage and device is not None and device.hardware != "cpu" and not provider.has_arena:
-        problem = f"There is no arena of {provider.name} that arena_shrinkage could release."
-    elif tuning.execution_mode == "parallel" and provider.is_sequential:
-        problem = f"The provider {provider.name} runs one node after the other, but execution_mode is parallel."
-    if problem:
-        raise NotSupportedError(problem, hint="Leave that setting of options.tuning as it is.")
+    provider = provider_of(target.provider)
+    if tuning.execution_mode == "parallel" and provider.is_sequential:
+        raise NotSupportedError(
+            f"The provider {provider.name} runs one node after the other, but execution_mode is parallel.",
+            hint="Leave that setting of options.tuning as it is.",
+        )
 
 
 def _tune(native: onnxruntime.SessionOptions, tuning: Tuning, level: str) -> None:
@@ -126,23 +114,6 @@ def _tune(native: onnxruntime.SessionOptions, tuning: Tuning, level: str) -> Non
     native.inter_op_num_threads = tuning.inter_op_num_threads
     native.enable_cpu_mem_arena = tuning.memory_arena
     native.enable_mem_pattern = tuning.memory_pattern
-    if tuning.shared_arena:
-        _make_shared_arena()
-        native.add_session_config_entry("session.use_env_allocators", "1")
-    if not tuning.prepacking:
-        native.add_session_config_entry("session.disable_prepacking", "1")
-
-
-def _make_shared_arena() -> None:
-    """Registers the arena of the process with the runtime, once: a second registration would be an error."""
-    import onnxruntime
-
-    with _arena_lock:
-        if not _arenas:
-            kind = onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR
-            memory = onnxruntime.OrtMemoryInfo("Cpu", kind, 0, onnxruntime.OrtMemType.DEFAULT)
-            onnxruntime.create_and_register_allocator(memory, None)
-            _arenas.append(memory)
 
 
 def register_libraries(native: onnxruntime.SessionOptions, libraries: Sequence[str]) -> None:

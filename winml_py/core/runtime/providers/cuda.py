@@ -24,7 +24,6 @@ CUDA = Provider(
     rank=0,
     options=_options,
     memory="cuda",
-    has_arena=True,
     has_addresses=True,
     waits_unlocked=True,
     capture_option="enable_cuda_graph",

@@ -86,7 +86,6 @@ class Provider:
         options: its options for a target, unless the caller sets them.
         merge: combines these and the caller's.
         memory: the runtime's name for its memory, if that can be bound; "" if it takes only the host's.
-        has_arena: whether it keeps freed memory of its device for the next run.
         is_sequential: whether it runs one node after the other, regardless of the execution mode.
         has_addresses: whether its memory has addresses that other libraries can use.
         waits_unlocked: whether a run is submitted under the session's lock, and waited for without it.
@@ -114,7 +113,6 @@ class Provider:
     options: Callable[[Target, EngineOptions], Mapping[str, str]] = lambda target, options: {}
     merge: Callable[[Mapping[str, str], Mapping[str, str]], dict[str, str]] = lambda ours, given: {**ours, **given}
     memory: str = ""
-    has_arena: bool = False
     is_sequential: bool = False
     has_addresses: bool = False
     waits_unlocked: bool = False

@@ -17,7 +17,6 @@ TENSORRT = Provider(
     _NAME,
     options=device_option,
     memory="cuda",
-    has_arena=True,
     has_addresses=True,
     waits_unlocked=True,
     capture_option="trt_cuda_graph_enable",
