@@ -41,7 +41,7 @@ from winml_py import (
     TensorLayout,
 )
 from winml_py.authoring import LearnedContract, learn_contract
-from winml_py.authoring.asked import AskedFunction, Pictures
+from winml_py.authoring.asked import AskedFunction, PictureKind
 from winml_py.authoring.learning.learn_contract import find_quirks
 
 pytestmark = pytest.mark.one_python
@@ -153,7 +153,7 @@ GRAY = "it raises for gray pictures, or treats them unlike three equal colours, 
     ],
 )
 def test_notes_say_what_becomes_of_files(function: Callable[..., Any], notes: list[str]) -> None:
-    kind: Pictures = "path" if function is preparations.read_by_opencv else "pillow"
+    kind: PictureKind = "path" if function is preparations.read_by_opencv else "pillow"
     assert list(find_quirks(AskedFunction(function, kind), 0)) == notes
 
 

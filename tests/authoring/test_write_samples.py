@@ -433,12 +433,6 @@ class TestOtherModels:
             write_samples(MODELS / "edges.onnx", target, [{"image": big}])
         assert not target.exists()
 
-    def test_a_value_of_each_kind_for_a_picture(self, tmp_path: Path, seven: Path) -> None:
-        target = tmp_path / "known.onnx"
-        for value in (seven, ImageFeatureValue.load(seven), np.zeros((1, 1, 28, 28), np.float32)):
-            write_samples(MODELS / "digits.onnx", target, [{"image": value}])
-            assert check_samples(LearningModel.load(target)).is_right
-
 
 NONE = [
     "",
@@ -552,16 +546,6 @@ class TestTheCommands:
         assert result.exit_code == 4
         assert "has no samples" in result.stderr
 
-    def test_with_a_contract_the_sample_is_of_the_new_one(self, tmp_path: Path, cat: Path) -> None:
-        target = tmp_path / "known.onnx"
-        words = ["--from", "imagenet", "--set", "size=96,96", "--output", target]
-        assert call("contract", MODELS / "edges.onnx", *words).exit_code == 0
-        assert call("contract", target, "--sample", cat, "--output", target, "--force").exit_code == 0
-        model = LearningModel.load(target)
-        assert model.input_features[0].contract.mean == (0.485, 0.456, 0.406)  # type: ignore[attr-defined]
-        assert check_samples(model).is_right
-        assert [path.name for path in tmp_path.iterdir()] == ["known.onnx"]
-
     def test_a_new_contract_says_what_becomes_of_samples(self, known: Path) -> None:
         result = call(
             "contract", known, "--set", "pixel_format=bgr8", "--set", "size=128,128", "--output", known, "--force"
@@ -573,12 +557,6 @@ class TestTheCommands:
         assert call("info", known).stdout.startswith(words)
         assert call("contract", known, "--sample", SHAPES, "--output", known, "--force").stderr == ""
         assert call("run", known, SHAPES).stderr == ""
-
-    def test_a_sample_of_other_inputs_no_longer_holds(self, known: Path) -> None:
-        renamed = known.with_name("renamed.onnx")
-        edit_model(known, renamed, Edits(rename={"image": "picture"}))
-        words = "2 of 2 samples no longer hold. The inputs were image, now picture. Take them again"
-        assert call("info", renamed).stdout.startswith(words)
 
     def test_a_sample_of_arrays_holds_with_another_contract(self, tmp_path: Path) -> None:
         target = tmp_path / "known.onnx"

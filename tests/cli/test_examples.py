@@ -11,7 +11,7 @@ import pytest
 
 from helpers.cli import call, require_exit, require_failure
 from helpers.paths import MODELS, PICTURES, ROOT
-from winml_py._inputs import example_files
+from winml_py.cli import examples
 from winml_py.errors import StorageNotFoundError
 
 pytestmark = pytest.mark.one_python
@@ -85,10 +85,10 @@ def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
 def test_a_wheel_has_them_inside_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "winml_py"
     (package / "examples" / "models").mkdir(parents=True)
-    monkeypatch.setattr(example_files, "__file__", str(package / "inputs" / "example_files.py"))
+    monkeypatch.setattr(examples, "__file__", str(package / "cli" / "examples.py"))
     with pytest.raises(StorageNotFoundError, match="has no examples"):
-        example_files.find_examples()
+        examples.find_examples()
     assert "has no examples" in call("examples", tmp_path / "out").stderr
     (package / "examples" / "models" / "digits.onnx").write_bytes(b"model")
-    assert example_files.find_examples() == package / "examples"
-    assert example_files.copy_examples(tmp_path / "out") == ["models/digits.onnx"]
+    assert examples.find_examples() == package / "examples"
+    assert examples.copy_examples(tmp_path / "out") == ["models/digits.onnx"]

@@ -104,14 +104,9 @@ def test_every_document_is_of_the_schema(name: str, folder: Path) -> None:
         assert all(one["model"].endswith(".onnx") for one in facts.get("cases", facts.get("results")))
 
 
-def test_a_comparison_is_of_the_schema_too(folder: Path) -> None:
-    Path("run.json").write_text(call("perf", "digits.onnx", "-n", "3", "--json").stdout)
-    assert validated(call("perf", "--compare", "run.json", "run.json", "--json").stdout)["kind"] == "comparison"
-
-
 def test_every_command_has_a_kind() -> None:
     kinds = {name.removeprefix("kind_") for name in json.loads(SCHEMA_FILE.read_text())["$defs"] if "kind_" in name}
-    assert kinds == set(main.commands) | {"error", "comparison", "profile"}
+    assert kinds == set(main.commands) | {"error", "profile"}
     assert set(main.commands) == {words.split()[0] for words in CALLS.values()}
 
 

@@ -223,17 +223,3 @@ def test_a_table_may_have_several_rows(tmp_path: Path) -> None:
     assert (shown["shape"], shown["values"]) == ([2, 3], [-1, -2, -3, -4, -5, -6])
     (tmp_path / "rows.csv").write_text("1,2,3\n4,5\n")
     assert "holds 5 numbers, but x takes 3" in require_failure(4, "run", tmp_path / "m.onnx", tmp_path / "rows.csv")
-
-
-def test_a_path_that_is_misspelt_is_told(tmp_path: Path, seven: Path) -> None:
-    """By the name without its ending: "modle.onnx" is not "dv.onnx"."""
-    for name in ("dv.onnx", "digits.onnx"):
-        (tmp_path / name).write_bytes(unary())
-    for name in ("sevn.png", "row.npy"):
-        (tmp_path / name).write_bytes(b"")
-    model = tmp_path / "digits.onnx"
-    assert "Did you mean digits.onnx?" in require_failure(3, "run", tmp_path / "digit.onnx", seven)
-    assert "Did you mean" not in require_failure(3, "run", tmp_path / "modle.onnx", seven)
-    for wrong, right in (("seven.png", "sevn.png"), ("rows.npy", "row.npy")):
-        assert f"Did you mean {tmp_path / right}?" in require_failure(4, "run", model, tmp_path / wrong)
-    assert "there is no such file" in require_failure(4, "run", model, tmp_path / "other.png")

@@ -5,13 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from onnx import helper
 
@@ -30,7 +28,6 @@ from winml_py import (
     Weights,
 )
 from winml_py._inputs import trial
-from winml_py.cli.convert import write_model
 from winml_py.core.base.agreement import compare_outputs
 from winml_py.core.cache import folders
 from winml_py.core.runtime.ort import saved_graph
@@ -250,24 +247,6 @@ def test_on_webgpu_its_layouts_are_tried(gpu: LearningModelDevice, monkeypatch: 
 
 def test_a_device_that_is_not_there() -> None:
     assert "There is no device named 'abacus'" in require_failure(6, "tune", DIGITS, "--device", "abacus")
-
-
-def test_weights_beside_a_model_go_with_it(tmp_path: Path) -> None:
-    source, target = tmp_path / "steps" / "new.onnx", tmp_path / "new.onnx"
-    source.parent.mkdir()
-    model = onnx.load_from_string(
-        data(
-            [helper.make_node("Add", ["x", "w"], ["y"])],
-            [tensor("x", [3])],
-            [tensor("y", [3])],
-            {"w": np.arange(3, dtype=np.float32)},
-        )
-    )
-    onnx.save(model, source, save_as_external_data=True, location="new.onnx.data", size_threshold=0)
-    write_model(str(source), str(target))
-    shutil.rmtree(source.parent)
-    written = onnx.load(target)
-    assert onnx.numpy_helper.to_array(written.graph.initializer[0]).tolist() == [0, 1, 2]
 
 
 def test_maps_and_sequences_must_be_the_same() -> None:

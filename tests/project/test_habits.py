@@ -382,8 +382,6 @@ MISTAKES = {
     "LearningModelBinding(session), where session = LearningModelSession(model).",
     "LearningModelSession(model, 'cpu')": "Expected a LearningModelDevice, got str. Write "
     'LearningModelDevice.find("cpu").',
-    "Tuning(graph_optimisation='all')": "Tuning has no 'graph_optimisation'. Did you mean 'graph_optimization'?",
-    "ImageContract(pixel_fromat=1)": "ImageContract has no 'pixel_fromat'. Did you mean 'pixel_format'?",
     "binding.bind('image', str(SEVEN), ImageContract())": "Expected a mapping of bind properties, got ImageContract. "
     'Write {"ImageContract": contract} or {"BitmapBounds": [0, 0, 224, 224]}, for example.',
     "binding.bind('image', np.zeros((28, 28), np.float32))": "Model variable image, expects Image[28x28], but binding "

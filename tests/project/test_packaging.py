@@ -14,7 +14,7 @@ import pytest
 import winml_py
 from helpers.paths import ROOT
 from tools.release import other_bounds, wheel_problems
-from winml_py._inputs.example_files import copy_examples
+from winml_py.cli.examples import copy_examples
 
 pytestmark = pytest.mark.once
 

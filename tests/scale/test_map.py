@@ -43,7 +43,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_a_folder_becomes_a_table(tmp_path: Path, model: str) -> None:
     folder, output = pictures(tmp_path / "in", 25, {3, 11}), tmp_path / "out.parquet"
-    result = run_map(model, folder, "--output", output, "--part", 10)
+    result = run_map(model, folder, "--output", output)
     assert "23 of 25 rows succeeded" in result.stdout
     assert "2 rows failed; the first: PictureError" in result.stderr
     require_right(parquet.read_table(output), folder, 25, {3, 11})
@@ -67,7 +67,7 @@ def table_model(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 @pytest.mark.parametrize("batch", [1, 7])
-def test_the_rows_of_a_table(tmp_path: Path, kind: str, batch: int) -> None:
+def test_the_rows_of_a_table(tmp_path: Path, kind: str, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = np.random.default_rng(0).random((50, 3))
     table = arrow.table({"id": range(50)} | {name: numbers[:, index] for index, name in enumerate("abc")})
     source = tmp_path / f"rows.{kind}"
@@ -76,7 +76,8 @@ def test_the_rows_of_a_table(tmp_path: Path, kind: str, batch: int) -> None:
     else:
         parquet.write_table(table, source, row_group_size=8)
     output = tmp_path / "out.parquet"
-    words = ["--column", "x=a,b,c", "--keep", "id", "--part", 20, "--batch", batch]
+    words = ["--column", "x=a,b,c", "--keep", "id", "--batch", batch]
+    monkeypatch.setattr("winml_py.scale.job.TABLE_ROWS", 20)
     run_map(table_model(tmp_path), source, "--output", output, *words)
     answered = parquet.read_table(output)
     assert answered.column_names == ["id", "label", "neg", "error"]
@@ -115,8 +116,8 @@ def test_when_all_fail_the_code_says_so(tmp_path: Path, model: str) -> None:
 def begun(tmp_path: Path, model: str, count: int, broken: set[int]) -> tuple[subprocess.Popen[str], list[str]]:
     """A job in a process of its own, and its arguments."""
     folder = pictures(tmp_path / "in", count, broken)
-    arguments = [model, str(folder), "--output", str(tmp_path / "out.parquet"), "--part", "20", "--workers", "1"]
-    program = "from winml_py.cli.main import main; main()"
+    arguments = [model, str(folder), "--output", str(tmp_path / "out.parquet"), "--workers", "1"]
+    program = "from winml_py.scale import job; job.PART_SECONDS = 0.01; from winml_py.cli.main import main; main()"
     command = [sys.executable, "-W", "error", "-c", program, "map", *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True), arguments
 
@@ -146,7 +147,7 @@ def test_interrupted_and_started_again_nothing_is_twice_and_nothing_missing(
     assert job.returncode != 0
     assert not (tmp_path / "out.parquet").exists()
     done = {path: path.stat().st_mtime_ns for path in (tmp_path / "out.parquet.parts").glob("part-*.parquet")}
-    assert 3 <= len(done) < 80
+    assert len(done) >= 3
     kept = sum(parquet.read_metadata(path).num_rows for path in done)
     seen: list[int] = []
     original = arrows.import_arrow().parquet.write_table
@@ -165,10 +166,10 @@ def test_interrupted_and_started_again_nothing_is_twice_and_nothing_missing(
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_interrupted_within_a_part_a_job_goes_on_behind_the_rows_that_were_done(
+def test_an_interrupted_job_goes_on_behind_the_rows_that_were_done(
     tmp_path: Path, model: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is done is written after each row here, and every few seconds otherwise; the part has room for 1,000."""
+    """What is done is written after each row here, and every few seconds otherwise."""
     folder, seen, cell = pictures(tmp_path / "in", 50, {3, 11, 40}), [0], OutputColumn.cell
     whole, output = tmp_path / f"whole.{kind}", tmp_path / f"out.{kind}"
     run_map(model, folder, "--output", whole)
@@ -180,7 +181,7 @@ def test_interrupted_within_a_part_a_job_goes_on_behind_the_rows_that_were_done(
         return cell(self, value)
 
     with monkeypatch.context() as patch:
-        patch.setattr("winml_py.scale.job.PIECE_SECONDS", 0.0)
+        patch.setattr("winml_py.scale.job.PART_SECONDS", 0.0)
         patch.setattr(OutputColumn, "cell", interrupted)
         run_map(model, folder, "--output", output, code=1)
     result = run_map(model, folder, "--output", output, "--json")
@@ -202,14 +203,15 @@ def test_done_already_is_done(tmp_path: Path, model: str) -> None:
     facts = json.loads(run_map(model, folder, "--output", output, "--json").stdout)
     assert (facts["rows"], facts["failed"], facts["resumed"]) == (5, 1, 5)
     assert output.stat().st_mtime_ns == before
-    assert "already exists" in run_map(model, folder, "--output", output, "--part", 2, code=5).stderr
+    assert "already exists" in run_map(model, folder, "--output", output, "--batch", 2, code=5).stderr
 
 
 def left(tmp_path: Path, model: str) -> list[object]:
     """What a job that ended between its parts and its file leaves behind, and its arguments."""
-    arguments = [model, pictures(tmp_path / "in", 9, {1}), "--output", tmp_path / "out.parquet", "--part", 4]
+    arguments = [model, pictures(tmp_path / "in", 9, {1}), "--output", tmp_path / "out.parquet"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("winml_py.scale.job.ParquetParts.join", lambda self, count: sys.exit(9))
+        patch.setattr("winml_py.scale.job.TABLE_ROWS", 4)
+        patch.setattr("winml_py.scale.job.ParquetParts.join", lambda self: sys.exit(9))
         run_map(*arguments, code=9)
     return arguments
 
@@ -217,7 +219,7 @@ def left(tmp_path: Path, model: str) -> list[object]:
 def test_a_job_that_was_begun_with_something_else_is_refused(tmp_path: Path, model: str) -> None:
     arguments = left(tmp_path, model)
     for more, word in [
-        (["--part", 5], "part"),
+        (["--batch", 5], "batch"),
         (["--answer", "scores"], "answers"),
         (["--fast-decode"], "fast_decode"),
     ]:
@@ -225,21 +227,19 @@ def test_a_job_that_was_begun_with_something_else_is_refused(tmp_path: Path, mod
     Image.new("L", (28, 28)).save(tmp_path / "in" / "100.png")
     assert "with another source" in " ".join(run_map(*arguments, code=4).stderr.split())
     os.unlink(tmp_path / "in" / "100.png")
-    assert json.loads(run_map(*arguments, "--json").stdout)["resumed"] == 9
-
-
-def test_pictures_that_changed_are_another_source(tmp_path: Path, model: str) -> None:
-    arguments = left(tmp_path, model)
-    Image.new("L", (28, 28)).save(tmp_path / "in" / "6.png")
+    before = (tmp_path / "in" / "6.png").stat()
+    os.utime(tmp_path / "in" / "6.png", ns=(before.st_atime_ns, before.st_mtime_ns + 1_000_000_000))
     assert "with another source" in " ".join(run_map(*arguments, code=4).stderr.split())
+    os.utime(tmp_path / "in" / "6.png", ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert json.loads(run_map(*arguments, "--json").stdout)["resumed"] == 9
 
 
 def test_leftovers_of_a_run_that_was_killed_do_no_harm(tmp_path: Path, model: str) -> None:
     arguments, folder = left(tmp_path, model), tmp_path / "out.parquet.parts"
-    (folder / ".part-00000001-00000000.parquet.0123456789abcdef").write_bytes(b"half a part")
-    os.unlink(folder / "part-00000001-00000000.parquet")
+    (folder / ".part-000000000004.parquet.0123456789abcdef").write_bytes(b"half a part")
+    os.unlink(folder / "part-000000000008.parquet")
     shutil.copytree(folder, tmp_path / "copy")
-    assert json.loads(run_map(*arguments, "--json").stdout)["resumed"] == 5
+    assert json.loads(run_map(*arguments, "--json").stdout)["resumed"] == 8
     require_right(parquet.read_table(tmp_path / "out.parquet"), tmp_path / "in", 9, {1})
     os.rename(tmp_path / "copy", folder)  # as after a kill between the file and the end
     run_map(*arguments)
@@ -286,15 +286,3 @@ def test_wrong_usage(tmp_path: Path) -> None:
         assert word in " ".join(run_map(*arguments, code=4).stderr.split())
     run_map(DIGITS, folder, "--output", tmp_path / "nowhere" / "out.parquet", code=5)
     assert not list(tmp_path.glob("out*"))
-
-
-def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    result = run_map(DIGITS, SEVEN, "--output", tmp_path / "out.parquet", code=7)
-    assert "pip install 'winml-py[ray]'" in result.stderr
-
-
-def test_without_ray_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    result = run_map(DIGITS, SEVEN, "--output", tmp_path / "out.parquet", "--on", "ray", code=7)
-    assert "pip install 'winml-py[ray]'" in result.stderr

@@ -57,7 +57,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_a_folder_becomes_lines(tmp_path: Path, model: str, kind: str) -> None:
     folder, output = pictures(tmp_path / "in", 25, {3, 11}), tmp_path / f"out.{kind}"
-    result = run_map(model, folder, "--output", output, "--part", 10)
+    result = run_map(model, folder, "--output", output)
     assert "23 of 25 rows succeeded" in result.stdout
     rows = rows_of(output)
     assert [list(row) for row in rows] == [["path", "scores", "error"]] * 25
@@ -84,7 +84,7 @@ def table_model(tmp_path: Path) -> Path:
 def test_the_rows_of_a_table(tmp_path: Path, kind: str) -> None:
     source, output = tmp_path / "rows.csv", tmp_path / f"out.{kind}"
     source.write_text('\ufeffid,note,a,b,c\n007,"x, ""y""\nz",1,2.50,3\n8,,4,0,-1\n\n9,ü,,1,2\n', encoding="utf-8")
-    run_map(table_model(tmp_path), source, "--output", output, "--column", "x=a,b,c", "--part", 2)
+    run_map(table_model(tmp_path), source, "--output", output, "--column", "x=a,b,c")
     rows = rows_of(output)
     assert [row["note"] for row in rows] == ['x, "y"\nz', None, "ü"]
     if kind == "csv":
@@ -128,27 +128,6 @@ def test_what_is_no_table(tmp_path: Path, content: bytes, why: str) -> None:
     assert not (tmp_path / "out.csv").exists()
 
 
-@pytest.mark.parametrize("kind", ["csv", "jsonl"])
-def test_a_job_goes_on_where_it_ended(tmp_path: Path, model: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, output = pictures(tmp_path / "in", 30, set()), tmp_path / f"out.{kind}"
-    words = (model, folder, "--output", output, "--part", 10, "--json")
-    whole = run_map(*words)
-    expected = output.read_bytes()
-    assert json.loads(whole.stdout)["resumed"] == 0
-    assert "already exists" in run_map(*words, code=5).stderr
-    output.unlink()
-    join = "winml_py.scale.job.LineParts.join"
-    with monkeypatch.context() as patch:
-        patch.setattr(join, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        run_map(*words, code=1)
-    parts = sorted((tmp_path / f"out.{kind}.parts").glob("part-*.jsonl"))
-    assert len(parts) == 3
-    parts[1].unlink()
-    assert json.loads(run_map(*words).stdout)["resumed"] == 20
-    assert output.read_bytes() == expected
-    assert not (tmp_path / f"out.{kind}.parts").exists()
-
-
 def test_a_picture_is_base64(tmp_path: Path) -> None:
     output = tmp_path / "out.jsonl"
     run_map(MODELS / "invert.onnx", SEVEN, "--output", output)
@@ -164,7 +143,6 @@ def test_what_needs_pyarrow_says_so(tmp_path: Path) -> None:
         stderr = run_map(DIGITS, source, "--output", tmp_path / output, code=7).stderr
         assert "pip install pyarrow" in stderr
     assert "Use .parquet, .csv or .jsonl" in run_map(DIGITS, SEVEN, "--output", tmp_path / "out.txt", code=4).stderr
-    assert "writes .parquet files" in run_map(DIGITS, SEVEN, "--output", "out.csv", "--on", "ray", code=2).stderr
 
 
 def test_the_table_is_a_batch() -> None:

@@ -117,10 +117,10 @@ def look_for_the_range(window: Window) -> None:
     is_dead = page.locator(".a option[value='Gray8']").evaluate("option => option.disabled")
     window.expect(is_dead, "gray can be chosen for a model of three channels")
     window.note()
-    page.locator(".a").get_by_role("button", name="Inception").click()
+    page.locator(".a").get_by_role("button", name="inception").click()
     window.wait_for_another()
-    told = window.text(".a p[role=status]:has-text('Inception changed')")
-    window.expect(told == "Inception changed range, kernel.", f"a preset says: {told}")
+    told = window.text(".a p[role=status]:has-text('inception changed')")
+    window.expect(told == "inception changed range, kernel.", f"a preset says: {told}")
 
 
 def write_quickly(window: Window) -> None:

@@ -135,7 +135,7 @@ def test_no_file_is_written_over_or_elsewhere(name: object, model: Path) -> None
     body = b'{"edits": {"name": "x"}, "name": "new\\ud800.onnx"}' if name == "new\ud800.onnx" else None
     answer = client.post("/edit/write", {"edits": {"name": "x"}, "name": name}, body)
     assert answer.status_code == 422
-    assert answer.json()["hint"]
+    assert answer.json()["error"]
     assert {path.name: digest(path) for path in model.parent.iterdir()} == before
     assert not (model.parent.parent / "new.onnx").exists()
 

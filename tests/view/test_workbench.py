@@ -167,17 +167,6 @@ class TestTheTensor:
 
 
 class TestThePlacement:
-    @pytest.mark.parametrize("name", CONTRACTS)
-    def test_what_is_drawn_is_where_the_picture_lies(self, page: Page, name: str, cat: Path) -> None:
-        contract = CONTRACTS[name]
-        facts = evaluated(page, opened(page, MODELS / "shapes.onnx"), picture_of(page, cat), contract.to_metadata())
-        placement = raw_binding(MODELS / "shapes.onnx", cat, contract).placements["image"][0]
-        drawn = facts["inputs"][0]["placement"]
-        corners = placement.points_to_picture([[0, 0], [placement.tensor_width, placement.tensor_height]])
-        assert drawn["seen"] == pytest.approx(corners.reshape(-1).tolist())
-        assert drawn["picture"] == [451, 300]
-        assert drawn["tensor"] == [placement.tensor_width, placement.tensor_height]
-
     def test_a_picture_that_its_camera_turned(self, page: Page, tmp_path: Path) -> None:
         """Upright: what is drawn is on the picture as it is shown."""
         exif = Image.Exif()

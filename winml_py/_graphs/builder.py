@@ -213,7 +213,7 @@ class _Draft:
 def require_free(name: str, used_names: Iterable[str]) -> None:
     """Refuses a name that is taken."""
     if name in used_names:
-        raise InvalidArgumentError(f"The name {name!r} is already taken.", hint="Give each a separate name.")
+        raise InvalidArgumentError(f"The name {name!r} is already taken.")
 
 
 class _Part(Object):

@@ -61,9 +61,7 @@ def denote_features(model: ModelProto, denotations: Mapping[str, str], dimension
     for name, words in dimensions.items():
         sizes = _feature(model, name).type.tensor_type.shape.dim
         if len(sizes) != len(words):
-            raise InvalidArgumentError(
-                f"{name} has {len(sizes)} sizes, got {len(words)} denotations.", hint="Give one for each size."
-            )
+            raise InvalidArgumentError(f"{name} has {len(sizes)} sizes, got {len(words)} denotations.")
         for size, word in zip(sizes, words, strict=True):
             size.denotation = word
 
@@ -82,7 +80,7 @@ def rename_features(model: ModelProto, names: Mapping[str, str]) -> None:
     used_names = names_in(model) - set(names)
     for new in names.values():
         if require_name(new, "The new name") in used_names or list(names.values()).count(new) > 1:
-            raise InvalidArgumentError(f"The name {new!r} is already taken.", hint="Choose another one.")
+            raise InvalidArgumentError(f"The name {new!r} is already taken.")
     if names:
         compose.add_prefix_graph(
             model.graph,
@@ -193,9 +191,7 @@ def _require_texts(edits: Edits) -> None:
     words += [word for dimensions in edits.dimensions.values() for word in dimensions]
     for word in words:
         if word is not None and not is_text(word):
-            raise InvalidArgumentError(
-                f"{word!r} cannot be encoded in UTF-8.", hint="Pass text that can: model files hold UTF-8."
-            )
+            raise InvalidArgumentError(f"{word!r} cannot be encoded in UTF-8.")
 
 
 def _require_label_for_each_score(model: LearningModel, labels: Sequence[str]) -> None:
@@ -205,10 +201,7 @@ def _require_label_for_each_score(model: LearningModel, labels: Sequence[str]) -
     # With other shapes, such as those of detectors, the scores are a part of the output.
     is_row = len(shape) == 2 and shape[0] in (-1, 1) and shape[1] != -1
     if labels and is_row and shape[1] != len(labels):
-        raise InvalidArgumentError(
-            f"Expected {shape[1]} labels, one for each score, got {len(labels)}.",
-            hint="Give one label for each class, in the order of the training.",
-        )
+        raise InvalidArgumentError(f"Expected {shape[1]} labels, one for each score, got {len(labels)}.")
 
 
 def _write_words(proto: ModelProto, edits: Edits) -> None:

@@ -273,9 +273,7 @@ class LearningModelJoinOptions(Object):
         source = require_name(first_model_output, "The output of the first model")
         target = require_name(second_model_input, "The input of the second model")
         if self._links.setdefault(target, source) != source:
-            raise InvalidArgumentError(
-                f"The input {target!r} is already linked to {self._links[target]!r}.", hint="Link each input once."
-            )
+            raise InvalidArgumentError(f"The input {target!r} is already linked to {self._links[target]!r}.")
 
     @property
     def links(self) -> Mapping[str, str]:

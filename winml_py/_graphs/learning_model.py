@@ -96,7 +96,7 @@ class LearningModelExperimental(Object):
     def set_name(self, model_name: str, /) -> None:
         """Gives the model another, non-empty name; its file stays as it is."""
         if not is_text(model_name) or not model_name:
-            raise InvalidArgumentError(f"Expected a non-empty name, got {model_name!r}.", hint="Pass a str.")
+            raise InvalidArgumentError(f"Expected a non-empty name, got {model_name!r}.")
         rename(self._model, model_name)
 
 

@@ -36,9 +36,7 @@ def read_model(model: LearningModel) -> ModelProto:
         try:
             proto = onnx.load(source.path)
         except OSError as error:
-            raise ModelNotFoundError(
-                f"The model {source.path} cannot be read: {error}.", hint="Keep its files where they are."
-            ) from error
+            raise ModelNotFoundError(f"The model {source.path} cannot be read: {error}.") from error
         except onnx.checker.ValidationError as error:  # for weights outside the folder
             raise CorruptModelError(f"The model {source.path} cannot be read: {error}.") from error
         source.require_unchanged(stamps)

@@ -138,7 +138,7 @@ class LearningModelOperator(Object):
     def set_name(self, name: str, /) -> Self:
         """Names the operator; "" lets the builder name it by its type and a number."""
         if not is_text(name):
-            raise InvalidArgumentError(f"Expected the operator's name as text, got {name!r}.", hint="Pass a str.")
+            raise InvalidArgumentError(f"Expected the operator's name as text, got {name!r}.")
         self._name = name
         return self
 

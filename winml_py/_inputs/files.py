@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, TypeGuard
 
 import numpy as np
 
-from ..core.base.messages import did_you_mean, missing_file_hint
+from ..core.base.messages import did_you_mean
 from ..core.features.descriptors import (
     FeatureDescriptor,
     MapFeatureDescriptor,
@@ -138,22 +138,25 @@ def _value(feature: FeatureDescriptor, path: str) -> Any:
 
 def _read_map(feature: MapFeatureDescriptor, text: str) -> dict[Any, Any]:
     """A map from a JSON file, or from text written instead of one: `a=3,b=4`."""
-    values = feature.value_descriptor
-    kind = values.tensor_kind if isinstance(values, TensorFeatureDescriptor) else TensorKind.UNDEFINED
-    convert_key = int if feature.key_kind is TensorKind.INT64 else str
-    convert = str if kind is TensorKind.STRING else float if kind in _FLOATS else int
     try:
         if os.path.isfile(text):
             with open(text, encoding="utf-8-sig") as file:
-                pairs = json.load(file).items()
-        else:
-            pairs = [_split_pair(pair) for pair in text.split(",")]
-        return {convert_key(key): convert(value) for key, value in pairs}
+                return as_map(feature, json.load(file).items())
+        return as_map(feature, [_split_pair(pair) for pair in text.split(",")])
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidArgumentError(
             f"{text}: Expected a map for {feature.name}, which takes {feature.expects()}: {error}.",
             hint=f"Write {feature.name}=a=3,b=4, or name a JSON file with such an object.",
         ) from error
+
+
+def as_map(feature: MapFeatureDescriptor, pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+    """A map of the feature's types from keys and values of texts or numbers; ValueError or TypeError for others."""
+    values = feature.value_descriptor
+    kind = values.tensor_kind if isinstance(values, TensorFeatureDescriptor) else TensorKind.UNDEFINED
+    convert_key = int if feature.key_kind is TensorKind.INT64 else str
+    convert = str if kind is TensorKind.STRING else float if kind in _FLOATS else int
+    return {convert_key(key): convert(value) for key, value in pairs}
 
 
 def _split_pair(pair: str) -> tuple[str, str]:
@@ -182,7 +185,7 @@ def _written(feature: FeatureDescriptor, text: str) -> Any:
         return None
     if feature.tensor_kind is TensorKind.STRING:
         if " " not in text and text.endswith((".txt", ".json", ".md")):
-            raise InvalidArgumentError(f"{text}: There is no such file.", hint=missing_file_hint(text))
+            raise InvalidArgumentError(f"{text}: There is no such file.", hint="Check the working directory.")
         return text
     try:
         numbers = np.array(text.replace(",", " ").split(), np.float64)

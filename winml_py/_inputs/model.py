@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..core.base.agreement import as_numpy
-from ..core.contracts.exporters import UltralyticsFacts
+from ..core.contracts.exporters import ExporterFacts
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.features.descriptors import (
     FeatureDescriptor,
@@ -118,7 +118,16 @@ EXAMPLE = "example inputs"
 """What reports name instead of an input file, for example inputs."""
 
 
-_KINDS = {
+CONTRACTS: dict[str, Callable[[], ImageContract]] = {
+    "imagenet": ImageContract.imagenet,
+    "inception": ImageContract.inception,
+    "yolo": ImageContract.yolo,
+    "clip": ImageContract.clip,
+    "windows": ImageContract,
+}
+"""The named contracts."""
+
+DEVICE_KINDS = {
     "cpu": LearningModelDeviceKind.CPU,
     "gpu-high-performance": LearningModelDeviceKind.DIRECTX_HIGH_PERFORMANCE,
     "gpu-min-power": LearningModelDeviceKind.DIRECTX_MIN_POWER,
@@ -142,7 +151,7 @@ class Case:
         isolated: whether the engine gets a separate process, even if the settings say otherwise.
     """
 
-    model: str
+    model: str = ""
     inputs: tuple[str, ...] = ()
     device: str = "cpu"
     engine: str | None = None
@@ -160,7 +169,7 @@ class Case:
         """
         model = load_model(self.model, self.contract)
         if size := self.sizes.picture:
-            stride = UltralyticsFacts.from_metadata(model.metadata).stride
+            stride = ExporterFacts.from_metadata(model.metadata).stride
             if stride and any(side % stride for side in size):  # which the exporter refuses, too
                 height, width = (-(-side // stride) * stride for side in size)
                 raise InvalidArgumentError(
@@ -191,5 +200,5 @@ class Case:
 
     def find_device(self) -> LearningModelDevice:
         """The device; InvalidDeviceError if there is none of that name."""
-        kind = _KINDS.get(self.device.casefold())
+        kind = DEVICE_KINDS.get(self.device.casefold())
         return LearningModelDevice.find(self.device) if kind is None else LearningModelDevice(kind)

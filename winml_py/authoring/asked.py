@@ -16,7 +16,7 @@ from ..core.base.arrays import Array, Pixels
 from ..enums import TensorLayout
 from ..errors import InvalidArgumentError, NotSupportedError
 
-Pictures = Literal["pillow", "path", "rgb", "bgr", "gray"]
+PictureKind = Literal["pillow", "path", "rgb", "bgr", "gray"]
 """A function's argument: a Pillow image, the path of a file, or an array in that channel order."""
 
 MOST_CALLS = 400
@@ -42,17 +42,18 @@ class AskedTensor(NamedTuple):
 class AskedFunction:
     """A function that turns a picture into a tensor. If `pictures` is None, its argument type is found by trying."""
 
-    def __init__(self, function: Callable[..., Any], pictures: Pictures | None) -> None:
+    def __init__(self, function: Callable[..., Any], pictures: PictureKind | None) -> None:
         if not callable(function):
             raise InvalidArgumentError(f"Expected a function, got {function!r}.")
-        if pictures is not None and pictures not in get_args(Pictures):
+        if pictures is not None and pictures not in get_args(PictureKind):
             raise InvalidArgumentError(
-                f"Invalid pictures {pictures!r}.", hint=f"Expected {', '.join(map(repr, get_args(Pictures)))}, or None."
+                f"Invalid pictures {pictures!r}.",
+                hint=f"Expected {', '.join(map(repr, get_args(PictureKind)))}, or None.",
             )
         self._function, self._call = function, _CALLS[0]
         self._channels_last: bool | None = None
         self.calls = 0
-        self.pictures: Pictures = self._find_out(pictures)
+        self.pictures: PictureKind = self._find_out(pictures)
 
     @property
     def name(self) -> str:
@@ -60,10 +61,10 @@ class AskedFunction:
         thing = self._function if hasattr(self._function, "__qualname__") else type(self._function)
         return f"{thing.__module__}.{thing.__qualname__}"
 
-    def _find_out(self, stated: Pictures | None) -> Pictures:
+    def _find_out(self, stated: PictureKind | None) -> PictureKind:
         """Calls the function with a picture, in each way, until it returns something."""
         image, problems = PIL.Image.fromarray(np.full((60, 80, 3), 128, np.uint8)), []
-        kinds: tuple[Pictures, ...] = (stated,) if stated else ("pillow", "path")
+        kinds: tuple[PictureKind, ...] = (stated,) if stated else ("pillow", "path")
         for kind in kinds:
             for call in _CALLS:
                 self._call = call
@@ -87,7 +88,7 @@ class AskedFunction:
         except Exception:  # foreign code may raise anything
             return None
 
-    def _give(self, image: Image, kind: Pictures) -> Any:
+    def _give(self, image: Image, kind: PictureKind) -> Any:
         self.calls += 1
         if self.calls > MOST_CALLS:
             raise NotSupportedError(f"{self.name} was called {MOST_CALLS} times without finding its contract.")

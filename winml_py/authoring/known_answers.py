@@ -305,9 +305,7 @@ def read_answers(metadata: Mapping[str, str]) -> tuple[KnownAnswer, ...]:
             raise ValueError(f"expected at most {MOST}, got {len(facts['samples'])}")
         return tuple(_read_answer(one) for one in facts["samples"])
     except (ArithmeticError, AttributeError, KeyError, IndexError, RecursionError, TypeError, ValueError) as error:
-        raise InvalidArgumentError(
-            f"The model's samples cannot be read: {type(error).__name__}: {error}.", hint=f"Check the key {KEY}."
-        ) from error
+        raise InvalidArgumentError(f"The model's samples cannot be read: {type(error).__name__}: {error}.") from error
 
 
 def _read_answer(facts: Facts) -> KnownAnswer:
@@ -337,8 +335,7 @@ def answers_to_metadata(answers: Sequence[KnownAnswer]) -> dict[str, str]:
     text = json.dumps({"version": VERSION, "samples": samples}, separators=(",", ":"))
     if len(text) > LARGEST:
         raise InvalidArgumentError(
-            f"The samples take {len(text):,} characters of the model's metadata; at most {LARGEST:,} are allowed.",
-            hint="Use fewer samples, or smaller arrays.",
+            f"The samples take {len(text):,} characters of the model's metadata; at most {LARGEST:,} are allowed."
         )
     read_answers({KEY: text})  # refuses to write samples that cannot be read
     return {KEY: text}

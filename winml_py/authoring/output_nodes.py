@@ -35,8 +35,7 @@ def add_labels(model: onnx.ModelProto, labels: Sequence[str]) -> None:
         outputs = "more than one output" if scored else "no output"
         raise InvalidArgumentError(
             f"There are {len(labels)} labels, but {outputs} of the model has as many scores: "
-            f"{_describe_outputs(model)}.",
-            hint="Give one label for each class, in the order of the scores.",
+            f"{_describe_outputs(model)}."
         )
     shape = [*_shape(scored[0])[:-1], min(MOST_LABELS, len(labels))]
     graph = graph_for(model, f"{scored[0].name}/labels")

@@ -195,8 +195,7 @@ def _images(model: LearningModel, contract: ImageContract | None, names: set[str
         if not image.fits(image.contract):
             raise InvalidArgumentError(
                 f"The input {image.name} is {image.expects()}, but its contract is for "
-                f"{image.contract.pixel_format.name} pictures in {image.contract.layout.name}.",
-                hint="State another contract.",
+                f"{image.contract.pixel_format.name} pictures in {image.contract.layout.name}."
             )
     return images
 

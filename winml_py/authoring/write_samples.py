@@ -118,7 +118,7 @@ def write_samples(
 def take_answers(model: LearningModel, samples: Sequence[Sample]) -> tuple[KnownAnswer, ...]:
     """Evaluates samples on the CPU; arguments and errors as in `write_samples`."""
     if len(samples) > MOST:
-        raise InvalidArgumentError(f"A model has at most {MOST} samples, got {len(samples)}.", hint="Pass fewer.")
+        raise InvalidArgumentError(f"A model has at most {MOST} samples, got {len(samples)}.")
     if not samples:
         return ()
     options = LearningModelSessionOptions()
@@ -133,9 +133,7 @@ def _inputs(model: LearningModel, sample: Sample, budget: int, seed: int) -> dic
     if isinstance(sample, (str, os.PathLike)):
         found = list(jobs(model, [os.fspath(sample)]))
         if len(found) != 1:
-            raise InvalidArgumentError(
-                f"{os.fspath(sample)}: It matches {len(found)} files.", hint="Name each of them."
-            )
+            raise InvalidArgumentError(f"{os.fspath(sample)}: It matches {len(found)} files.")
         sample = read(model, found[0][1])
     elif not isinstance(sample, Mapping):
         raise InvalidArgumentError(
@@ -194,8 +192,7 @@ def _made_up(feature: FeatureDescriptor, seed: int) -> KnownInput:
     shape = example_shape(feature).shape
     if math.prod(shape) > MAX_NUMBERS:
         raise InvalidArgumentError(
-            f"The input {feature.name} has {math.prod(shape):,} numbers; an example has at most {MAX_NUMBERS:,}.",
-            hint="Pass a smaller sample.",
+            f"The input {feature.name} has {math.prod(shape):,} numbers; an example has at most {MAX_NUMBERS:,}."
         )
     if isinstance(feature, ImageFeatureDescriptor) and shape[0] == 1:  # examples for a batch of pictures are numbers
         _, *sides = feature.contract.axes()
@@ -219,7 +216,7 @@ def small_png(image: Image, budget: int) -> bytes:
         if file.tell() <= budget:
             return file.getvalue()
         if small.size == (1, 1):
-            raise InvalidArgumentError("There is no room for this many pictures.", hint="Pass fewer inputs, or arrays.")
+            raise InvalidArgumentError("There is no room for this many pictures.")
         # A little less than the ratio: bytes go with the area, and small pictures have more bytes per pixel.
         shrink = min(0.95, math.sqrt(budget / file.tell()))
         width, height = (max(1, int(side * shrink)) for side in small.size)
@@ -292,9 +289,7 @@ def _known_output(name: str, array: Array, count: int) -> KnownOutput:
     # The nine digits of a float32: more would only take space.
     values = tuple(float(f"{each:.9g}") if isinstance(each, float) else each for each in flat[list(positions)].tolist())
     if any(isinstance(value, str) and len(value) > LONGEST_TEXT for value in values):
-        raise InvalidArgumentError(
-            f"The model gives texts of more than {LONGEST_TEXT:,} characters in {name}.", hint="Use another sample."
-        )
+        raise InvalidArgumentError(f"The model gives texts of more than {LONGEST_TEXT:,} characters in {name}.")
     if not is_float:
         return KnownOutput(name, array.shape, kind, positions, values)
     scales = tuple(float(f"{scale:.9g}") for scale in _scales(array).reshape(-1)[list(positions)].tolist())

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from .._inputs.examples import StatedSizes
-from .._inputs.model import Case
+from .._inputs.model import CONTRACTS, Case
 from ..core.base.atomic_files import is_same_file
 from ..core.base.messages import did_you_mean
 from ..core.contracts.files import read_contract
@@ -22,20 +22,7 @@ from ..errors import InvalidArgumentError
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-CONTRACTS: dict[str, Callable[[], ImageContract]] = {
-    "imagenet": ImageContract.imagenet,
-    "inception": ImageContract.inception,
-    "yolo": ImageContract.yolo,
-    "clip": ImageContract.clip,
-    "windows": ImageContract,
-}
-"""The named contracts."""
-
 _FORCE = "winml_py.force"
-
-_IN_FOLDERS = {"argument": (*PICTURES, ".onnx"), "option": (*PICTURES, "config.json")}
-"""The extensions of the files that commands read in a folder, by the parameter that names the folder."""
-
 
 model_argument = click.argument("model", type=click.Path())
 inputs_argument = click.argument("inputs", nargs=-1, metavar="[INPUT]...")
@@ -101,29 +88,25 @@ def require_unnamed(path: str, own: str = "") -> None:
         if isinstance(parameter, OutputOption):
             is_named = own not in ("", parameter.name) and value and os.path.realpath(path) == os.path.realpath(value)
         else:
-            is_named = os.path.isfile(path) and any(
-                is_same_file(path, named) for named in _paths_in(value, _IN_FOLDERS[parameter.param_type_name])
-            )
+            is_named = os.path.isfile(path) and any(is_same_file(path, named) for named in _paths_in(value))
         if is_named:
             who = f"{parameter.opts[0]} names this file" if isinstance(parameter, click.Option) else "This is an input"
             hint = ", or add --force to replace it" if _FORCE in ctx.meta else ""
             raise click.UsageError(f"{path}: {who}, and the output would overwrite it. Name another{hint}.")
 
 
-def _paths_in(value: object, endings: tuple[str, ...]) -> Iterator[str]:
-    """The files that a parameter's value may name: FILE, NAME=FILE, FILE.py:name, or those of a folder or pattern."""
+def _paths_in(value: object) -> Iterator[str]:
+    """The files that a parameter's value may name: FILE, NAME=FILE, FILE:name, or those of a folder or pattern."""
     if isinstance(value, dict):
         value = tuple(value.values())
     if isinstance(value, tuple):
         for each in value:
-            yield from _paths_in(each, endings)
+            yield from _paths_in(each)
     elif isinstance(value, str):
-        for word in (value, value.partition("=")[2]):
+        for word in (value, value.partition("=")[2], value.rpartition(":")[0]):
             yield word
-            place = word.rpartition(":")[0]  # of a function: file.py:name, or package.module:name
-            yield place if place.endswith(".py") else f"{place.replace('.', os.sep)}.py"
             with suppress(InvalidArgumentError, OSError):  # the folder has no such files, or cannot be read
-                yield from files_in(word, "file", endings) if os.path.isdir(word) else files_of(word) or ()
+                yield from files_in(word, "file", PICTURES) if os.path.isdir(word) else files_of(word) or ()
 
 
 def pairs_option(option: str, field: str, **settings: Any) -> Decorator:
@@ -219,7 +202,9 @@ def case_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         if settings and (engine or precision is not Precision.AUTO):
             raise click.UsageError("--settings states the engine and the precision: omit --engine and --precision.")
-        case = Case("", (), device, engine, precision, settings, contract, sizes)
+        case = Case(
+            device=device, engine=engine, precision=precision, settings=settings, contract=contract, sizes=sizes
+        )
         return command(*args, case=case, **options)
 
     return with_case

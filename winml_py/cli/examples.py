@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import click
 
-from .._inputs.example_files import copy_examples
+from ..core.base.atomic_files import write_whole, written_to
 from ..core.base.messages import Facts
+from ..errors import StorageExistsError, StorageNotFoundError
 from .arguments import json_option
 from .style import emit, say
+
+_PATTERNS = (
+    "models/*.onnx",
+    "models/*.txt",
+    "samples/*.py",
+    "samples/pictures/*.jpg",
+    "samples/pictures/*.md",
+    "samples/pictures/*.png",
+)
+"""The example files; `pyproject.toml` puts the same ones into the wheel."""
 
 
 @click.command()
@@ -29,3 +41,50 @@ def _print(facts: Facts) -> None:
     say(f"{folder}: {len(facts['files'])} files in models and samples")
     say("Try:" if folder == "." else f"Try in {os.path.normpath(folder)}:")
     say("    winml-py run models/digits.onnx samples/pictures/seven.png --labels models/digits.labels.txt --top-k 3")
+
+
+def find_examples() -> Path:
+    """Finds the folder with `models` and `samples`: inside the package in a wheel, beside it in a checkout.
+
+    Raises:
+        StorageNotFoundError: there is neither.
+    """
+    package = Path(__file__).parents[1]
+    for folder in (package / "examples", package.parent):
+        if (folder / "models" / "digits.onnx").is_file():
+            return folder
+    raise StorageNotFoundError(
+        f"{package / 'examples'}: This installation has no examples.", hint="Install winml-py from its wheel again."
+    )
+
+
+def copy_examples(folder: str | os.PathLike[str]) -> list[str]:
+    """Copies the examples into a folder, which is created if it is missing.
+
+    If a file with other content is in the way, nothing is written; a file with the same content stays as it is.
+
+    Returns:
+        The paths of the copies relative to `folder`, with `/` as separator, in order.
+
+    Raises:
+        StorageExistsError: a file with other content has the name of an example.
+        StorageAccessError: a file or a folder cannot be written.
+        StorageNotFoundError: this installation has no examples.
+    """
+    root, target = find_examples(), Path(folder)
+    files = {path.relative_to(root): path.read_bytes() for pattern in _PATTERNS for path in root.glob(pattern)}
+    missing = []
+    for path in sorted(files):
+        with written_to(target / path):
+            if not (target / path).exists():
+                missing.append(path)
+            elif (target / path).read_bytes() != files[path]:
+                raise StorageExistsError(
+                    f"{target / path}: This file exists, and differs from the example of that name.",
+                    hint="Name another folder, or move the file.",
+                )
+    for path in missing:
+        with written_to(target / path):
+            (target / path).parent.mkdir(parents=True, exist_ok=True)
+        write_whole(target / path, files[path])
+    return [path.as_posix() for path in sorted(files)]

@@ -10,7 +10,8 @@ import click
 from .. import __version__
 from .contract import contract
 from .convert import convert
-from .doctor import devices, doctor
+from .devices import devices
+from .doctor import doctor
 from .examples import examples
 from .failures import convert_errors, errors_in_json, print_contract_warnings
 from .info import info

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -21,8 +20,7 @@ from ..core.onnx_file.source import PackedFile, packed
 from ..core.session.options import LearningModelSessionOptions
 from ..scale.arrow import import_arrow
 from ..scale.evaluator import Evaluator
-from ..scale.job import LINES, Job, Outcome, here, parts_for, run
-from ..scale.on_ray import import_ray, on_ray
+from ..scale.job import LINES, Outcome, parts_for, run
 from ..scale.source import Source
 from .arguments import (
     contract_option,
@@ -36,8 +34,6 @@ from .arguments import (
 from .failures import EVALUATION, convert_errors, prefix_errors
 from .style import emit, number, progress, say
 
-PART = 1000
-
 
 @click.command(name="map")
 @model_argument
@@ -46,60 +42,34 @@ PART = 1000
 @pairs_option("--column", "columns", metavar="INPUT=COLUMN", help="The column of an input; A,B,C joins several.")
 @click.option("--answer", "outputs", multiple=True, metavar="OUTPUT", help="An output to write; all by default.")
 @click.option("--keep", multiple=True, metavar="COLUMN", help="A column to copy; all by default.")
-@click.option(
-    "--on",
-    "engine",
-    type=click.Choice(["here", "ray"]),
-    default="here",
-    metavar="WHERE",
-    help="here (default), or ray.",
-)
 @click.option("--workers", type=click.IntRange(1), metavar="N", help="Cores to use; all by default.")
 @click.option("--batch", type=click.IntRange(1), default=1, metavar="N", help="Rows per evaluation.")
-@click.option("--part", type=click.IntRange(1), default=PART, show_default=True, metavar="N", help="Rows per part.")
 @device_option
 @settings_option
 @click.option("--fast-decode", is_flag=True, help="Decode large JPEGs at the size the model needs.")
 @contract_option
 @json_option
 def map_command(
-    model: str,
-    inputs: tuple[str, ...],
-    output: str,
-    engine: str,
-    workers: int | None,
-    part: int,
-    as_json: bool,
-    **settings: Any,
+    model: str, inputs: tuple[str, ...], output: str, workers: int | None, as_json: bool, **settings: Any
 ) -> None:
     """Evaluate MODEL on each picture or row of INPUT.
 
     INPUT: folders, patterns, pictures, or one .csv or .parquet. To resume an interrupted job, repeat the command.
     """
     in_lines = output.endswith(LINES)
-    if engine == "ray" and in_lines:
-        raise click.UsageError("Ray only writes .parquet files: use --output NAME.parquet.")
-    if engine == "ray":
-        import_ray()
     if output.endswith(".parquet") or any(path.endswith(".parquet") for path in inputs):
         import_arrow()
     with prefix_errors(model, *inputs):
         rows = Source.of(inputs, in_lines=in_lines)
-        evaluator, facts = _evaluator(model, rows, workers or usable_cores() if engine == "here" else None, **settings)
-    parts = parts_for(os.path.abspath(output), facts | {"source": rows.fingerprint(), "part": part})
-    job = Job(evaluator, rows, parts, part)
-    with (
-        progress("evaluating") as advance,
-        convert_errors(),
-        keep_interrupts() as check,
-        redirect_stdout(sys.stderr),  # Ray writes to standard output
-    ):
+        evaluator, facts = _evaluator(model, rows, threads=workers or usable_cores(), **settings)
+    parts = parts_for(os.path.abspath(output), facts | {"source": rows.fingerprint()})
+    with progress("evaluating") as advance, convert_errors(), keep_interrupts() as check:
 
         def tell(done: int, total: int | None) -> None:
             check()
             advance(done / total if total else None, f"{done:,}" + (f" of {total:,}" if total else ""))
 
-        outcome = run(job, here if engine == "here" else on_ray(workers), tell)
+        outcome = run(evaluator, rows, parts, tell)
     emit({"model": model, "output": output} | _facts(outcome), as_json, _show)
     if outcome.done.rows and outcome.done.failed == outcome.done.rows:
         raise click.exceptions.Exit(EVALUATION)
@@ -108,7 +78,7 @@ def map_command(
 def _evaluator(
     path: str,
     source: Source,
-    threads: int | None,
+    threads: int,
     columns: dict[str, str],
     outputs: tuple[str, ...],
     keep: tuple[str, ...],

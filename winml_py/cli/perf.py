@@ -1,4 +1,4 @@
-"""`winml-py perf`: time load, bind and evaluate; profile nodes; compare two saved runs."""
+"""`winml-py perf`: time load, bind and evaluate; profile nodes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from ..core.base.atomic_files import require_folder, write_whole
 from ..core.base.machine import usable_cores
 from ..core.base.messages import Facts
 from ..core.runtime.providers.plugins import runtime_version
-from ..perf.compare import MARGIN, SLOWER, UNCLEAR, compare, load, pair_cases
 from ..perf.measure import Prepared
 from ..perf.measurement import ONCE
-from ..perf.profile import Profile, page, profile
+from ..perf.profile import Profile, profile
 from .arguments import (
     case_options,
     json_option,
@@ -29,13 +28,11 @@ from .style import emit, number, print_sizes, progress, say, show, warn_assumed
 
 
 @click.command()
-@click.argument("models", nargs=-1, metavar="MODEL... [INPUT]...")
+@click.argument("models", nargs=-1, required=True, metavar="MODEL... [INPUT]...")
 @click.option("-n", "--iterations", type=click.IntRange(1), metavar="N", help="Evaluations after the first.  [100]")
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), metavar="S", help="Evaluate for this long instead.")
 @click.option("--threads", type=click.IntRange(1), default=1, metavar="N", help="Threads that evaluate concurrently.")
-@click.option("--compare", nargs=2, type=click.Path(), metavar="OLD NEW", help="Compare two saved runs; no MODEL.")
 @click.option("--profile", "is_profile", is_flag=True, help="Show each node's time instead.  [-n 20]")
-@output_option("Write the profile as a page.", "--html", "FILE")
 @output_option("Write the trace, for Perfetto.", "--trace", "FILE")
 @case_options
 @json_option
@@ -44,29 +41,22 @@ def perf(
     iterations: int | None,
     seconds: float | None,
     threads: int,
-    compare: tuple[str, str] | None,
     is_profile: bool,
-    html: str | None,
     trace: str | None,
     case: Case,
     as_json: bool,
 ) -> None:
     """Measure each MODEL (or folder of them) on INPUT, or on example inputs."""
-    if compare:
-        _compare(*compare, as_json)
-        return
-    if not models:
-        raise click.UsageError("Name a MODEL, or two saved runs with --compare OLD NEW.")
     if iterations is not None and seconds is not None:
         raise click.UsageError("Give either --iterations or --seconds.")
     # The first word is a model or a folder of models, and so are the words after it that end in .onnx.
     is_input = (index for index, word in enumerate(models) if index and not word.lower().endswith(".onnx"))
     first = next(is_input, len(models))
     cases = [replace(case, model=path, inputs=models[first:]) for model in models[:first] for path in models_of(model)]
-    if is_profile or html or trace:
+    if is_profile or trace:
         if len(cases) > 1 or seconds is not None or threads > 1:
             raise click.UsageError("--profile takes one model, without --seconds and --threads.")
-        _profile(cases[0], iterations or 20, html, trace, as_json)
+        _profile(cases[0], iterations or 20, trace, as_json)
         return
     measured = []
     for case in cases:
@@ -114,13 +104,11 @@ def _print_case(case: Facts) -> None:
 # Profiles of nodes.
 
 
-def _profile(case: Case, iterations: int, html: str | None, trace: str | None, as_json: bool) -> None:
-    for path in filter(None, (html, trace)):
-        require_folder(path)
+def _profile(case: Case, iterations: int, trace: str | None, as_json: bool) -> None:
+    if trace:
+        require_folder(trace)
     with progress("profiling"), prefix_errors(case.model, *case.inputs, case.settings):
         profiled = profile(case, iterations)
-    if html:
-        write_whole(html, page(profiled).encode())
     if trace:
         write_whole(trace, profiled.trace)
     facts: Facts = {"kind": "profile"} | profiled.to_json()
@@ -142,34 +130,3 @@ def _print_profile(profiled: Profile, facts: Facts) -> None:
         say(f"{len(profiled.on_cpu)} node{'s' * (len(profiled.on_cpu) > 1)} on the CPU:")
     for node in profiled.on_cpu:
         say(f"  {node.operator} {node.node}".rstrip() + f": {node.reason or 'the log does not say why'}")
-
-
-# The comparison of two saved runs.
-
-
-def _compare(old: str, new: str, as_json: bool) -> None:
-    pairs, left = pair_cases(load(old), load(new))
-    if not pairs:
-        raise click.UsageError(f"{new}: Neither its models nor its number of cases match {old}.")
-    facts = {"pairs": [compare(*pair) for pair in pairs], "unpaired": list(map(str, left)), "margin": MARGIN}
-    emit({"kind": "comparison"} | facts, as_json, _print_comparison)
-    if any(pair["verdict"] == SLOWER for pair in facts["pairs"]):  # type: ignore[attr-defined]
-        raise click.exceptions.Exit(1)
-
-
-def _print_comparison(facts: Facts) -> None:
-    for pair in facts["pairs"]:
-        names = pair["new"] if pair["old"] == pair["new"] else f"{pair['old']} -> {pair['new']}"
-        say(names, "bold")
-        ends = f"{number(pair['low'], 2)} to {number(pair['high'], 2)}"
-        colour = "bold red" if pair["verdict"] == SLOWER else "bold"
-        say(f"{pair['verdict']}: {number(pair['ratio'], 2)} times the time of the old one ({ends})", colour)
-        rows = [
-            [phase, number(one["old_ms"]), number(one["new_ms"]), number(one["ratio"], 2)]
-            for phase, one in pair["phases"].items()
-        ]
-        show(rows, ["phase", "old ms", "new ms", "new / old"], "lr")
-        if pair["verdict"] == UNCLEAR:
-            say("The times vary too much to tell. Measure longer (--seconds), with nothing else running.")
-    for case in facts["unpaired"]:
-        say(f"{case}: in only one of the runs")

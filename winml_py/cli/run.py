@@ -8,8 +8,8 @@ from functools import partial
 
 import click
 
-from .._inputs.answers import AUTO, KINDS, NUMBERS_SHOWN, Classes, Finder, PictureSeen, score_outputs, summarize
 from .._inputs.files import jobs, read
+from .._inputs.interpretation import AUTO, KINDS, NUMBERS_SHOWN, Classes, Finder, PictureSeen, score_outputs, summarize
 from .._inputs.model import Case, input_sizes, to_json
 from ..authoring.check_samples import ModelCheck, check_session, require_answers
 from ..authoring.evidence import KEY, check_contract, outdated

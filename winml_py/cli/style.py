@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 import io
 import json
-import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -17,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import click
 
-from ..core.base.arguments import is_text
-from ..core.base.messages import REPORT_SCHEMA, Facts, Progress, shown, shown_in_json
+from ..core.base.messages import REPORT_SCHEMA, Facts, Progress, as_json, shown, shown_in_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,32 +41,12 @@ def emit(facts: Facts, as_json: bool, table: Callable[[Facts], object]) -> None:
 
 
 def to_json(facts: Facts) -> str:
-    """Facts as JSON, which has no non-finite numbers: they become the strings NaN, Infinity and -Infinity.
-
-    Bytes of a file name that are not UTF-8 are lone surrogates in Python. Strict JSON readers refuse those, so they are
-    escaped, as in the table. If standard output is not UTF-8, the JSON is pure ASCII.
-    """
+    """Facts as JSON. If standard output is not UTF-8, it is pure ASCII."""
     # Windows writes to pipes and files in its code page: characters that it lacks would be escaped in a non-JSON way.
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     is_ascii = codecs.lookup(encoding).name != "utf-8"
-    text = json.dumps(_in_json(facts), indent=2, ensure_ascii=is_ascii, allow_nan=False, default=str)
+    text = json.dumps(as_json(facts), indent=2, ensure_ascii=is_ascii, allow_nan=False)
     return shown_in_json(text)
-
-
-def _in_json(value: object) -> Any:
-    if isinstance(value, dict):
-        return {_escape_halves(str(key)): _in_json(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_in_json(item) for item in value]
-    if isinstance(value, str):
-        return _escape_halves(value)
-    if not isinstance(value, float) or math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-def _escape_halves(text: str) -> str:
-    return text if is_text(text) else text.encode(errors="backslashreplace").decode()
 
 
 def say(line: object, style: str = "", is_error: bool = False) -> None:

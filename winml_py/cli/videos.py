@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from .._inputs.answers import Finder, PictureSeen, tensor_picture
+from .._inputs.interpretation import Finder, PictureSeen, tensor_picture
 from ..core.base.agreement import as_numpy
 from ..core.base.atomic_files import require_folder, written_whole
 from ..core.base.messages import Facts

@@ -146,9 +146,9 @@ def measure(
         WinMLError: the model, the device or an input cannot be used, or an evaluation failed.
     """
     if iterations is not None and seconds is not None:
-        raise InvalidArgumentError("Expected either iterations or seconds, got both.", hint="Pass one of them.")
+        raise InvalidArgumentError("Expected either iterations or seconds, got both.")
     if (iterations is not None and iterations < 1) or (seconds is not None and seconds <= 0) or threads < 1:
-        raise InvalidArgumentError("There is nothing to measure.", hint="Pass positive iterations, seconds, threads.")
+        raise InvalidArgumentError("There is nothing to measure.")
     return Prepared(case).run(iterations, seconds, threads)
 
 

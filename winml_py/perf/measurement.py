@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -82,18 +81,12 @@ class Measurement:
         """Evaluations per second, including decoding and binding."""
         return self.iterations / self.elapsed if self.elapsed else 0.0
 
-    @property
-    def evaluation(self) -> Interval:
-        """The median time of whole evaluations after the first, in milliseconds."""
-        return median_interval([sum(sample.wall for sample in lap.values()) * 1e3 for lap in self.laps])
-
     def to_json(self) -> Facts:
         """The figures, in milliseconds and megabytes."""
         samples, names = self.samples, ("model", "device", "engine", "precision", "inputs", "threads", "iterations")
         return {name: getattr(self, name) for name in names} | {
             "sizes": to_json(self.sizes),
             "evaluations_per_second": self.rate,
-            "evaluation": dict(zip(("p50_ms", "low_ms", "high_ms"), self.evaluation, strict=True)),
             "first_ms": {phase: self.first[phase].wall * 1e3 for phase in PHASES if phase in self.first},
             "phases": {phase: self._phase(samples[phase]) for phase in PHASES if phase in samples},
             "memory_mb": {step: size / 1e6 for step, size in self.memory.items()},
@@ -116,38 +109,3 @@ def spread(figures: Sequence[float]) -> Mapping[str, float]:
         "max": max(figures),
         "stdev": statistics.pstdev(figures),
     }
-
-
-# A median, with its confidence interval.
-
-
-_STUDENT = {5: 2.776, 10: 2.262}
-"""The 95 % quantile of Student's distribution, by the number of parts."""
-
-
-class Interval(NamedTuple):
-    """A median, and the ends of its 95 % confidence interval."""
-
-    middle: float
-    low: float
-    high: float
-
-
-def median_interval(samples: Sequence[float]) -> Interval:
-    """The median of samples in the order in which they were taken.
-
-    Successive times are correlated. So the interval is that of the medians of ten parts of the run (five of a
-    short one); for fewer than ten samples, it is their range.
-
-    Example:
-        >>> median_interval([2.0, 1.0, 4.0])
-        Interval(middle=2.0, low=1.0, high=4.0)
-    """
-    middle, count = statistics.median(samples), len(samples)
-    parts = 10 if count >= 20 else 5 if count >= 10 else 0
-    if not parts:
-        return Interval(middle, min(samples), max(samples))
-    ends = [round(part * count / parts) for part in range(parts + 1)]
-    medians = [statistics.median(samples[ends[part] : ends[part + 1]]) for part in range(parts)]
-    half = _STUDENT[parts] * statistics.stdev(medians) / math.sqrt(parts)
-    return Interval(middle, max(0.0, middle - half), middle + half)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Mapping
 from timeit import timeit
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from .._inputs import trial
 from .._inputs.examples import StatedSizes
@@ -19,14 +16,11 @@ from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, as_numpy, com
 from ..core.base.machine import usable_cores
 from ..core.base.messages import Facts
 from ..core.evaluation.evaluation import LearningModelBinding
-from ..core.features.descriptors import ShapedDescriptor
-from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.contract import ImageContract
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..enums import Precision
 from ..errors import EvaluationError
-from .interleaved import ROUNDS, Comparison, compare
 
 LATENCY, THROUGHPUT = "latency", "throughput"
 
@@ -143,29 +137,3 @@ class Rival:
     def seconds(self) -> float:
         """An item's share of a block of evaluations."""
         return timing.time_block(self.evaluate) / self._items
-
-
-def compare_models(paths: Sequence[str], values: Mapping[str, Any], sizes: StatedSizes) -> Comparison:
-    """Times two models on the CPU in turns: how many times as fast the second is as the first.
-
-    Args:
-        paths: of a model, and of a model with the same inputs, which may be float16.
-        values: a value for each input of the first model.
-        sizes: stated values for sizes that the models leave free.
-
-    Raises:
-        WinMLError: one of them cannot be evaluated.
-    """
-    options = LearningModelSessionOptions()
-    options.batch_size_override = 0
-    with ExitStack() as stack:
-        rivals = []
-        for path in paths:
-            loaded = Loaded(Subject(path, (), None, sizes, "cpu", LATENCY), dict(values))
-            for feature in loaded.model.input_features:
-                value = values[feature.name]
-                if isinstance(feature, ShapedDescriptor) and isinstance(value, np.ndarray):
-                    loaded.features[feature.name] = value.astype(TENSOR_CLASSES[feature.tensor_kind].dtype)
-            rivals.append(stack.enter_context(closing(Rival(loaded, options.to_dict(), 1))))
-        blocks = [rival.seconds for rival in rivals]
-        return compare(*timing.take_turns(blocks, 2 * ROUNDS, lambda seconds: compare(*seconds).is_over))

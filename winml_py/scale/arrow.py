@@ -28,7 +28,7 @@ def import_arrow() -> Any:
     except ImportError as error:
         raise MissingPackageError(
             "The package pyarrow, which reads and writes tables, is not installed.",
-            hint="pip install 'winml-py[ray]', or pip install pyarrow. Without it, map writes .csv and .jsonl.",
+            hint="pip install pyarrow. Without it, map writes .csv and .jsonl.",
         ) from error
     return pyarrow
 
@@ -47,8 +47,8 @@ def _array(cell: Any) -> Array:
     return np.stack([_array(part) for part in cell]) if cell.dtype == object and cell.size else np.asarray(cell)
 
 
-def answer_array(feature: FeatureDescriptor, shape: Sequence[int] | None, cells: Sequence[object]) -> Any:
-    """A column of answers. Its type is the same for every batch, unless the model states no rank."""
+def output_array(feature: FeatureDescriptor, shape: Sequence[int] | None, cells: Sequence[object]) -> Any:
+    """A column of outputs. Its type is the same for every batch, unless the model states no rank."""
     arrow = import_arrow()
     return arrow.array([_to_arrow_value(cell) for cell in cells], _type(feature, None if shape is None else len(shape)))
 

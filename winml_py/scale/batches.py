@@ -22,9 +22,9 @@ from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.contract import ImageContract
 from ..enums import BitmapPixelFormat, TensorKind
 from ..errors import InvalidArgumentError, InvalidBindingError, SizeMismatchError, WinMLError
-from .arrow import answer_array, cells_of, import_arrow
+from .arrow import cells_of, import_arrow, output_array
 from .lines import ERROR, LineTable
-from .output_columns import Answered, Cells, OutputColumn
+from .output_columns import Cells, FilledColumns, OutputColumn
 
 
 class Batch(Protocol):
@@ -36,8 +36,8 @@ class Batch(Protocol):
     def cells(self, name: str) -> Cells:
         """The cells of a column."""
 
-    def with_answers(self, kept_columns: Iterable[str], answers: Answered, errors: Cells) -> Any:
-        """A new batch of the same kind: columns of this one, the answers, and the errors."""
+    def with_outputs(self, kept_columns: Iterable[str], outputs: FilledColumns, errors: Cells) -> Any:
+        """A new batch of the same kind: columns of this one, the outputs, and the errors."""
 
 
 def batch_of(value: object) -> Batch:
@@ -64,17 +64,17 @@ class ArrayBatch:
         self.names = list(columns)
         counts = {len(column) for column in columns.values()}
         if len(counts) > 1:
-            raise InvalidArgumentError(f"The columns of the batch have {sorted(counts)} rows.", hint="Make them equal.")
+            raise InvalidArgumentError(f"The columns of the batch have {sorted(counts)} rows.")
         self.rows = counts.pop() if counts else 0
 
     def cells(self, name: str) -> Cells:
         """The cells of a column."""
         return list(self._columns[name])
 
-    def with_answers(self, kept_columns: Iterable[str], answers: Answered, errors: Cells) -> dict[str, Any]:
+    def with_outputs(self, kept_columns: Iterable[str], outputs: FilledColumns, errors: Cells) -> dict[str, Any]:
         """A dict of arrays. Failed rows have NaN, 0 or "" if cells are arrays of one shape; else None."""
         columns = {name: self._columns[name] for name in kept_columns}
-        columns |= {answer.feature.name: _stack(answer, cells) for answer, cells in answers}
+        columns |= {column.feature.name: _stack(column, cells) for column, cells in outputs}
         return columns | {ERROR: objects(errors)}
 
 
@@ -89,11 +89,11 @@ class FrameBatch:
         """The cells of a column."""
         return list(self._frame[name])
 
-    def with_answers(self, kept_columns: Iterable[str], answers: Answered, errors: Cells) -> Any:
+    def with_outputs(self, kept_columns: Iterable[str], outputs: FilledColumns, errors: Cells) -> Any:
         """A DataFrame with the same index. Numbers and booleans are columns of their type, all others are objects."""
         import pandas
 
-        columns = {answer.feature.name: _values(answer, cells) for answer, cells in answers} | {ERROR: objects(errors)}
+        columns = {column.feature.name: _values(column, cells) for column, cells in outputs} | {ERROR: objects(errors)}
         added = [pandas.Series(v, self._frame.index, v.dtype, name) for name, v in columns.items()]
         return pandas.concat([self._frame[list(kept_columns)], *added], axis=1)
 
@@ -109,11 +109,11 @@ class ArrowBatch:
         """The cells of a column."""
         return cells_of(self._table.column(name))
 
-    def with_answers(self, kept_columns: Iterable[str], answers: Answered, errors: Cells) -> Any:
+    def with_outputs(self, kept_columns: Iterable[str], outputs: FilledColumns, errors: Cells) -> Any:
         """A Table. Arrays are lists, and failed rows have nulls."""
         arrow = import_arrow()
         columns = {name: self._table.column(name) for name in kept_columns}
-        columns |= {answer.feature.name: answer_array(answer.feature, answer.shape, c) for answer, c in answers}
+        columns |= {column.feature.name: output_array(column.feature, column.shape, c) for column, c in outputs}
         return arrow.table(columns | {ERROR: arrow.array(errors, arrow.string())})
 
 
@@ -126,8 +126,8 @@ def objects(cells: Iterable[object]) -> Array:
     return array
 
 
-def _stack(answer: OutputColumn, cells: Cells) -> Array:
-    dtype, shape = answer.dtype, answer.shape
+def _stack(column: OutputColumn, cells: Cells) -> Array:
+    dtype, shape = column.dtype, column.shape
     if dtype is None or shape is None:
         return objects(cells)
     shapes = {np.shape(cell) for cell in cells if cell is not None}
@@ -142,12 +142,12 @@ def _stack(answer: OutputColumn, cells: Cells) -> Array:
     return array
 
 
-def _values(answer: OutputColumn, cells: Cells) -> Any:
+def _values(column: OutputColumn, cells: Cells) -> Any:
     """The values of a pandas column, whose type does not depend on the number of failed rows."""
     import pandas
 
-    dtype = answer.dtype
-    if answer.shape != () or dtype is None or dtype.kind == "O":
+    dtype = column.dtype
+    if column.shape != () or dtype is None or dtype.kind == "O":
         return objects(cells)
     if dtype.kind == "f":
         return np.array([math.nan if cell is None else cell for cell in cells], dtype)

@@ -25,7 +25,7 @@ from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError, WinMLError
 from .batches import Batch, Reader, batch_of
 from .lines import ERROR
-from .output_columns import answers_of
+from .output_columns import output_columns
 
 THREADS = "OMP_NUM_THREADS"
 """The variable in which Ray, Dask and Spark state a worker's share of threads."""
@@ -37,7 +37,7 @@ class Evaluator(Closeable):
     It pickles, and makes its session in the first call. All its copies in a process share one session, and the
     processes of a machine share the weights of a large model file through its saved graph. A batch is a dict of numpy
     arrays, a pandas DataFrame, or an Arrow Table, and is returned as the same type with more columns: one for each
-    output, and `error`, the reason why a row has no answers, or None. A failed row does not end the others.
+    output, and `error`, the reason why a row has no outputs, or None. A failed row does not end the others.
 
     An input's cell is an argument of `evaluate_many`: the path of a picture or its bytes, an array, a number. A uint8
     array of height x width x 3 is an RGB picture. Outputs lose the first size if it is the batch; a picture output
@@ -94,7 +94,7 @@ class Evaluator(Closeable):
             require_type(contract, ImageContract, "Pass an ImageContract, such as ImageContract.imagenet().")
             fitting_inputs(self._model.input_features, contract)
         self._reader = Reader(inputs, dict(columns or {}), contract)
-        self._answers = answers_of(self._model, _names(outputs, "outputs"))
+        self._outputs = output_columns(self._model, _names(outputs, "outputs"))
         self._keep, self._batch = _names(keep, "keep"), whole_number(batch, "batch", 1)
         self._threads = None if threads is None else whole_number(threads, "threads", 1)
         self._fast_decode, self._name = truth(fast_decode, "fast_decode"), uuid.uuid4().hex
@@ -108,14 +108,14 @@ class Evaluator(Closeable):
 
         Returns:
             A batch of the same type with the columns of `batch`, or those to keep, the outputs, and `error`. The
-            answers of failed rows are null; in arrays NaN, 0 or "".
+            outputs of failed rows are null; in arrays NaN, 0 or "".
 
         Raises:
             InvalidArgumentError: not a batch, a missing column, or a column with the name of an output.
             WinMLError: no session can be made here, or its device is lost.
         """
-        (answered,) = self.pieces(batch, math.inf, progress)
-        return answered
+        (evaluated,) = self.pieces(batch, math.inf, progress)
+        return evaluated
 
     def pieces(
         self, table: Any, seconds: float, progress: Callable[[int, int | None], object] | None = None
@@ -135,23 +135,23 @@ class Evaluator(Closeable):
         rows: list[list[Any]] = []
         errors: list[str | None] = []
 
-        def answered(piece: Batch) -> Any:
-            answers = [(answer, [row[index] for row in rows]) for index, answer in enumerate(self._answers)]
-            return piece.with_answers(kept_columns, answers, errors)
+        def evaluated(piece: Batch) -> Any:
+            filled = [(column, [row[index] for row in rows]) for index, column in enumerate(self._outputs)]
+            return piece.with_outputs(kept_columns, filled, errors)
 
         first, until = 0, time.monotonic() + seconds
         for result in self._results(columns, progress):
             if rows and time.monotonic() >= until:
-                yield answered(batch_of(table.slice(first, len(rows))))
+                yield evaluated(batch_of(table.slice(first, len(rows))))
                 first, until = first + len(rows), time.monotonic() + seconds
                 rows, errors = [], []
             try:
-                rows.append([answer.cell(result.outputs[answer.feature.name]) for answer in self._answers])
+                rows.append([column.cell(result.outputs[column.feature.name]) for column in self._outputs])
                 errors.append(None)
             except WinMLError as error:
-                rows.append([None] * len(self._answers))
+                rows.append([None] * len(self._outputs))
                 errors.append(f"{type(error).__name__}: {error}")
-        yield answered(batch_of(table.slice(first, len(rows))) if first else columns)
+        yield evaluated(batch_of(table.slice(first, len(rows))) if first else columns)
 
     def require_columns(self, names: Sequence[str]) -> Sequence[str]:
         """Refuses a batch that lacks a column, or has one with the name of an output; returns the columns to keep."""
@@ -160,10 +160,12 @@ class Evaluator(Closeable):
         if missing is not None:
             raise InvalidArgumentError(f"The column {missing!r} to keep is not among {', '.join(names)}.")
         kept_columns = names if self._keep is None else self._keep
-        twice = next((name for name in (*(a.feature.name for a in self._answers), ERROR) if name in kept_columns), None)
+        twice = next(
+            (name for name in (*(column.feature.name for column in self._outputs), ERROR) if name in kept_columns), None
+        )
         if twice is not None:
             raise InvalidArgumentError(
-                f"The column {twice!r} of the batch has the name of an answer.",
+                f"The column {twice!r} of the batch has the name of an output.",
                 hint="Rename it, or select the columns to keep or the outputs.",
             )
         return kept_columns
@@ -173,7 +175,7 @@ class Evaluator(Closeable):
         SESSIONS.close(self._name)
 
     def __repr__(self) -> str:
-        outputs = ", ".join(answer.feature.name for answer in self._answers)
+        outputs = ", ".join(column.feature.name for column in self._outputs)
         return f"<Evaluator {self._model.name!r}: {outputs}>"
 
     def _results(self, columns: Batch, progress: Callable[[int, int | None], object] | None) -> Any:

@@ -1,4 +1,4 @@
-"""A job: everything in a source through an evaluator, part by part, so that it can be interrupted and resumed."""
+"""A job: an evaluator for all rows of a source. Finished rows are written in parts, so that it can be resumed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import reduce
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from ..core.base.atomic_files import require_folder, write_whole, written_to, written_whole
@@ -20,15 +21,18 @@ from .evaluator import Evaluator
 from .lines import ERROR, LineTable, write_csv
 from .source import Source
 
-PIECE_SECONDS = 2.0
-"""The seconds between two writes of a part's finished rows."""
+PART_SECONDS = 2.0
+"""The seconds from one part to the next."""
+
+TABLE_ROWS = 1000
+"""The most rows of a part, and of a row group of a .parquet file."""
 
 Progress = Callable[[int, int | None], object]
 """Called with the number of finished rows, and of all rows; None if that is unknown."""
 
 
 class Done(NamedTuple):
-    """The finished rows of a part, or of a job, how many of them failed, and the first failure's reason (or "")."""
+    """Finished rows, how many of them failed, and the first failure's reason (or "")."""
 
     rows: int = 0
     failed: int = 0
@@ -39,41 +43,6 @@ class Done(NamedTuple):
         return Done(self.rows + other.rows, self.failed + other.failed, self.first or other.first)
 
 
-class Job(NamedTuple):
-    """A job: an evaluator for the rows of a source; the answers go into parts of a fixed number of rows."""
-
-    evaluator: Evaluator
-    source: Source
-    parts: Parts
-    part_rows: int
-
-
-class Todo:
-    """The unfinished parts of a job: the number of each part, its first unfinished row, and its rows from there on.
-
-    Attributes:
-        count: the number of parts, after the iteration.
-        before: the rows of earlier runs.
-    """
-
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self.count, self.before = 0, Done()
-
-    def __iter__(self) -> Iterator[tuple[int, int, Any]]:
-        for index, table in enumerate(self._job.source.tables(self._job.part_rows)):
-            self.count = index + 1
-            done = self._job.parts.done(index)
-            self.before = self.before.plus(done or Done())
-            first = done.rows if done else 0
-            if done is None or first < table.num_rows:
-                yield index, first, table.slice(first)
-
-
-Executor = Callable[[Job, Todo, Progress], Iterator[Done]]
-"""A way to do the parts: yields the written rows, and reports the rows finished since."""
-
-
 class Outcome(NamedTuple):
     """The result of a job: the rows in the file, the rows of earlier runs, and the seconds of this run."""
 
@@ -82,40 +51,29 @@ class Outcome(NamedTuple):
     seconds: float
 
 
-def run(job: Job, way: Executor, tell: Progress) -> Outcome:
-    """Finishes a job, and writes its file."""
-    started, finished = time.monotonic(), job.parts.finished()
-    if finished is not None:
-        return Outcome(finished, finished.rows, time.monotonic() - started)
-    total, todo, done = job.source.rows, Todo(job), Done()
+def run(evaluator: Evaluator, source: Source, parts: Parts, tell: Progress) -> Outcome:
+    """Finishes a job: evaluates the rows that are not finished, and writes the file."""
+    started, done = time.monotonic(), parts.finished()
+    if done is not None:
+        return Outcome(done, done.rows, time.monotonic() - started)
+    total = source.rows
 
-    def tell_all(more: int, _: int | None) -> None:
-        tell(todo.before.rows + done.rows + more, total)
+    def tell_after(first: int) -> Progress:
+        return lambda rows, _: tell(first + rows, total)
 
-    with job.parts.claimed():
-        for part in way(job, todo, tell_all):
-            done = done.plus(part)
-            tell_all(0, None)
-        job.parts.join(todo.count)
-    job.parts.remove()
-    return Outcome(todo.before.plus(done), todo.before.rows, time.monotonic() - started)
-
-
-def here(job: Job, todo: Todo, tell: Progress) -> Iterator[Done]:
-    """Does the parts in this process, one after the other, and writes finished rows every few seconds."""
-    for index, first, table in todo:
-        yield from _in_pieces(job, index, first, table, tell)
-
-
-def _in_pieces(job: Job, index: int, first: int, table: Any, tell: Progress) -> Iterator[Done]:
-    written = 0
-
-    def tell_since(done: int, total: int | None) -> None:
-        tell(done - written, total)
-
-    for piece in job.evaluator.pieces(table, PIECE_SECONDS, tell_since):
-        yield job.parts.write(index, first + written, piece)
-        written += piece.num_rows
+    with parts.claimed():
+        done = parts.done()
+        resumed, start = done.rows, 0
+        for table in source.tables(TABLE_ROWS):
+            end = start + table.num_rows
+            if done.rows < end or not end:  # a source without rows has an empty part, for its columns
+                rest = table.slice(done.rows - start)
+                for finished in evaluator.pieces(rest, PART_SECONDS, tell_after(done.rows)):
+                    done = done.plus(parts.write(done.rows, finished))
+            start = end
+        parts.join()
+    parts.remove()
+    return Outcome(done, resumed, time.monotonic() - started)
 
 
 # Parts: the folder of an unfinished job. Its files are complete or absent.
@@ -131,13 +89,10 @@ LINES = (".csv", ".jsonl")
 
 
 class Parts(ABC):
-    """The parts of a job, beside its output file. Parts of a job with other facts are not used.
-
-    A part consists of consecutive pieces: an interrupted job continues after the last one.
-    """
+    """The consecutive parts of a job, beside its output file. Parts of a job with other facts are not used."""
 
     ending: str
-    """The extension of a piece."""
+    """The extension of a part."""
 
     def __init__(self, output: str, facts: Mapping[str, object]) -> None:
         self.output, self.folder = output, f"{output}.parts"
@@ -176,9 +131,7 @@ class Parts(ABC):
                 write_whole(os.path.join(self.folder, _JOB), json.dumps({"kind": KIND, "job": self._facts}).encode())
                 yield
         except filelock.Timeout as error:
-            raise StorageAccessError(
-                f"Another process works on the job in {self.folder}.", hint="Wait until it is done."
-            ) from error
+            raise StorageAccessError(f"Another process works on the job in {self.folder}.") from error
         finally:
             if not any(name.startswith("part-") for name in os.listdir(self.folder)):  # nothing to resume
                 self.remove()
@@ -191,9 +144,7 @@ class Parts(ABC):
         except (OSError, ValueError):
             contents = {}
         if contents.get("kind") != KIND:
-            raise StorageExistsError(
-                f"{self.folder} already exists, and has no unfinished job.", hint="Name another file to write."
-            )
+            raise StorageExistsError(f"{self.folder} already exists, and has no unfinished job.")
         job = contents["job"]
         differing = sorted(key for key in {*job, *self._facts} if job.get(key) != self._facts.get(key))
         if differing:
@@ -202,45 +153,43 @@ class Parts(ABC):
                 hint="Resume it as it was begun, name another file to write, or remove the folder.",
             )
 
-    def done(self, index: int) -> Done | None:
-        """The finished rows of a part, from its first row on; None if it has not begun."""
-        pieces = [piece for _, piece in self._pieces(index)]
-        return reduce(Done.plus, pieces) if pieces else None
+    def done(self) -> Done:
+        """The rows in all parts."""
+        return reduce(Done.plus, (done for _, _, done in self._parts()), Done())
 
-    def _pieces(self, index: int) -> Iterator[tuple[str, Done]]:
-        """The files of a part's consecutive pieces, and the rows in them."""
+    def _parts(self) -> Iterator[tuple[int, str, Done]]:
+        """The consecutive parts: the first row, the path, and the rows of each."""
         first = 0
-        while os.path.lexists(path := self._path(index, first)):
-            piece = self._read(path)
-            yield path, piece
-            if not piece.rows:
+        while os.path.lexists(path := self._path(first)):
+            done = self._read(path)
+            yield first, path, done
+            if not done.rows:
                 break
-            first += piece.rows
+            first += done.rows
 
     @abstractmethod
     def _read(self, path: str) -> Done:
-        """The rows in a piece's file."""
+        """The rows in a part's file."""
 
     @abstractmethod
-    def write(self, index: int, first: int, table: Any) -> Done:
-        """Writes a piece of a part, complete or not at all; returns its rows.
+    def write(self, first: int, table: Any) -> Done:
+        """Writes a part, complete or not at all; returns its rows.
 
         Args:
-            index: the number of the part.
-            first: the piece's first row, counted in the part from 0.
-            table: its rows, with their answers.
+            first: its first row, counted from 0.
+            table: its rows, with their outputs.
         """
 
     @abstractmethod
-    def join(self, count: int) -> None:
+    def join(self) -> None:
         """Writes the output file from the parts, in order."""
 
     def remove(self) -> None:
         """Removes the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _path(self, index: int, first: int) -> str:
-        return os.path.join(self.folder, f"part-{index:08d}-{first:08d}{self.ending}")
+    def _path(self, first: int) -> str:
+        return os.path.join(self.folder, f"part-{first:012d}{self.ending}")
 
 
 class ParquetParts(Parts):
@@ -258,20 +207,20 @@ class ParquetParts(Parts):
     def _read(self, path: str) -> Done:
         return _count_errors(import_arrow().parquet.ParquetFile(path).read(columns=[ERROR]))
 
-    def write(self, index: int, first: int, table: Any) -> Done:
+    def write(self, first: int, table: Any) -> Done:
         """As in Parts."""
-        path = self._path(index, first)
+        path = self._path(first)
         with written_to(path), written_whole(path) as file:
             import_arrow().parquet.write_table(table, file)
         return _count_errors(table)
 
-    def join(self, count: int) -> None:
+    def join(self) -> None:
         """As in Parts."""
         arrow = import_arrow()
-        parts = [[path for path, _ in self._pieces(index)] for index in range(count)]
-        # If the model states no type, a piece without answers has a column of nulls. It gets the type of the
+        parts = [(first, path) for first, path, _ in self._parts()]
+        # If the model states no type, a part without outputs has a column of nulls. It gets the type of the
         # others.
-        schemas = [arrow.parquet.read_schema(path).remove_metadata() for paths in parts for path in paths]
+        schemas = [arrow.parquet.read_schema(path).remove_metadata() for _, path in parts]
         schema = arrow.unify_schemas(schemas, promote_options="permissive")
         schema = schema.with_metadata({_KEY: json.dumps(self._facts)})
         with (
@@ -279,9 +228,9 @@ class ParquetParts(Parts):
             written_whole(self.output) as file,
             arrow.parquet.ParquetWriter(file, schema) as writer,
         ):
-            for paths in parts:
-                pieces = (arrow.parquet.ParquetFile(path).read().cast(schema) for path in paths)
-                writer.write_table(arrow.concat_tables(pieces))
+            for _, group in groupby(parts, lambda part: part[0] // TABLE_ROWS):  # few large row groups, not many small
+                tables = (arrow.parquet.ParquetFile(path).read().cast(schema) for _, path in group)
+                writer.write_table(arrow.concat_tables(tables))
 
 
 def _count_errors(table: Any) -> Done:
@@ -291,7 +240,7 @@ def _count_errors(table: Any) -> Done:
 
 
 class LineParts(Parts):
-    """Parts as lines of JSON, which become a .jsonl or a .csv file. The first line of a piece describes its rows."""
+    """Parts as lines of JSON, which become a .jsonl or a .csv file. The first line of a part describes its rows."""
 
     ending = ".jsonl"
 
@@ -306,38 +255,37 @@ class LineParts(Parts):
     def _read(self, path: str) -> Done:
         return Done(*self._head(path)["done"])
 
-    def write(self, index: int, first: int, table: LineTable) -> Done:
+    def write(self, first: int, table: LineTable) -> Done:
         """As in Parts."""
         failed = [error for error in table.cells(ERROR) if error is not None]
         done = Done(table.num_rows, len(failed), failed[0] if failed else "")
         head = json.dumps({"columns": table.names, "done": done})
         lines = [head, *table.lines()]
-        path = self._path(index, first)
+        path = self._path(first)
         with written_to(path):
             write_whole(path, "".join(f"{line}\n" for line in lines).encode())
         return done
 
-    def join(self, count: int) -> None:
+    def join(self) -> None:
         """As in Parts."""
         with written_to(self.output), written_whole(self.output) as file:
             if self._is_csv:
                 text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-                write_csv(text, self._head(self._path(0, 0))["columns"], self._lines(count))
+                write_csv(text, self._head(self._path(0))["columns"], self._lines())
                 text.flush()
                 text.detach()  # the file's opener closes it
             else:
-                file.writelines(self._lines(count))
+                file.writelines(self._lines())
 
     @property
     def _is_csv(self) -> bool:
         return self.output.endswith(".csv")
 
-    def _lines(self, count: int) -> Iterator[bytes]:
-        for index in range(count):
-            for path, _ in self._pieces(index):
-                with open(path, "rb") as file:
-                    next(file)
-                    yield from file
+    def _lines(self) -> Iterator[bytes]:
+        for _, path, _ in self._parts():
+            with open(path, "rb") as file:
+                next(file)
+                yield from file
 
 
 def parts_for(output: str, facts: Mapping[str, object]) -> Parts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import json
 import math
@@ -10,15 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from ..core.base.messages import as_json
 from ..errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from .output_columns import Answered, Cells
+    from .output_columns import Cells, FilledColumns
 
 ERROR = "error"
-"""The column with the reason why a row has no answers; None if it has."""
+"""The column with the reason why a row has no outputs; None if it has."""
 
 
 class LineTable:
@@ -38,16 +36,16 @@ class LineTable:
         end = None if length is None else offset + length
         return LineTable({name: cells[offset:end] for name, cells in self._columns.items()})
 
-    def with_answers(self, kept_columns: Iterable[str], answers: Answered, errors: Cells) -> LineTable:
-        """A table with the answers. Failed rows have None."""
+    def with_outputs(self, kept_columns: Iterable[str], outputs: FilledColumns, errors: Cells) -> LineTable:
+        """A table with the outputs. Failed rows have None."""
         columns: dict[str, Sequence[Any]] = {name: self._columns[name] for name in kept_columns}
-        columns |= {answer.feature.name: cells for answer, cells in answers}
+        columns |= {column.feature.name: cells for column, cells in outputs}
         return LineTable(columns | {ERROR: errors})
 
     def lines(self) -> Iterator[str]:
         """Each row as a JSON object, without a line break."""
         for row in zip(*self._columns.values(), strict=True):
-            yield json.dumps(dict(zip(self.names, map(_in_json, row), strict=True)), ensure_ascii=False)
+            yield json.dumps(dict(zip(self.names, map(as_json, row), strict=True)), ensure_ascii=False)
 
 
 def read_csv(path: str, rows: int) -> Iterator[LineTable]:
@@ -77,7 +75,7 @@ def read_csv(path: str, rows: int) -> Iterator[LineTable]:
     except InvalidArgumentError:  # also an OSError
         raise
     except FileNotFoundError as error:
-        raise InvalidArgumentError(f"{path}: There is no such table.", hint="Check the working directory.") from error
+        raise InvalidArgumentError(f"{path}: There is no such table.") from error
     except (OSError, UnicodeError, csv.Error) as error:
         raise _unreadable(path, str(error)) from error
 
@@ -103,21 +101,6 @@ def _number(text: str) -> Any:
         return text
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     return value if is_number else text
-
-
-def _in_json(cell: object) -> Any:
-    """A cell for JSON: arrays as lists, bytes in base64, and non-finite numbers as the strings of `--json`."""
-    if isinstance(cell, (np.ndarray, np.generic)):
-        return _in_json(cell.tolist())
-    if isinstance(cell, Mapping):
-        return {str(key): _in_json(value) for key, value in cell.items()}
-    if isinstance(cell, (list, tuple)):
-        return [_in_json(value) for value in cell]
-    if isinstance(cell, (bytes, bytearray)):
-        return base64.b64encode(cell).decode()
-    if isinstance(cell, float) and not math.isfinite(cell):
-        return "NaN" if math.isnan(cell) else "Infinity" if cell > 0 else "-Infinity"
-    return cell if cell is None or isinstance(cell, (bool, int, float, str)) else str(cell)
 
 
 def write_csv(file: Any, names: Sequence[str], lines: Iterable[bytes]) -> None:

@@ -68,11 +68,11 @@ class OutputColumn:
 Cells = Sequence[Any]
 """The cells of a column, from the first row to the last."""
 
-Answered = Sequence[tuple[OutputColumn, Cells]]
+FilledColumns = Sequence[tuple[OutputColumn, Cells]]
 """The output columns."""
 
 
-def answers_of(model: LearningModel, names: tuple[str, ...] | None) -> list[OutputColumn]:
+def output_columns(model: LearningModel, names: tuple[str, ...] | None) -> list[OutputColumn]:
     """The requested outputs as columns; all of them if no names are given. Refuses unknown names."""
     features = {feature.name: feature for feature in model.output_features}
     for name in names or ():

@@ -44,9 +44,7 @@ class Source(NamedTuple):
         files = sources if is_table else [file for source in sources for file in files_of(source) or [source]]
         for file in files:
             if not is_text(os.path.abspath(file)):
-                raise InvalidArgumentError(
-                    f"The name {file!r} cannot be encoded in UTF-8, as a table requires.", hint="Rename the file."
-                )
+                raise InvalidArgumentError(f"The name {file!r} cannot be encoded in UTF-8, as a table requires.")
         return cls(tuple(map(os.path.abspath, files)), is_table, in_lines)
 
     @property
@@ -95,9 +93,7 @@ class Source(NamedTuple):
         except InvalidArgumentError:  # also an OSError
             raise
         except FileNotFoundError as error:
-            raise InvalidArgumentError(
-                f"{self.files[0]}: There is no such table.", hint="Check the working directory."
-            ) from error
+            raise InvalidArgumentError(f"{self.files[0]}: There is no such table.") from error
         except (OSError, arrow.ArrowInvalid) as error:
             raise InvalidArgumentError(f"{self.files[0]}: The table cannot be read: {error}.") from error
 

@@ -41,7 +41,6 @@ def make_app(workbench: Workbench, token: str, hosts: Iterable[str], in_notebook
         Route("/api/state", pages.state),
         Route("/api/models", pages.upload_model, methods=["POST"]),
         Route("/api/pictures", pages.upload_picture, methods=["POST"]),
-        Route("/api/samples", pages.open_sample, methods=["POST"]),
         Route("/api/evaluate", pages.evaluate, methods=["POST"]),
         Route("/api/cancel", pages.cancel, methods=["POST"]),
         Route("/api/config", pages.read_config, methods=["POST"]),
@@ -103,7 +102,6 @@ class _Pages:
                     facts[name] = find(key)
                     break
         return facts | {
-            "samples": bench.samples(),
             "controls": controls(),
             "presets": presets(),
             "most_bytes": MOST_BYTES,
@@ -128,13 +126,6 @@ class _Pages:
             async for part in request.stream():
                 await run_in_threadpool(file.write, part)
         return path
-
-    async def open_sample(self, request: Request) -> Response:
-        """Opens an example model."""
-        asked = await _read(request)
-        model, picture = await run_in_threadpool(self._workbench.open_sample, str(asked.get("name")))
-        facts: Facts = {"model": self._workbench.model_facts(model)}
-        return json_answer(facts | ({"picture": self._workbench.picture_facts(picture)} if picture else {}))
 
     async def evaluate(self, request: Request) -> Response:
         """Evaluates, as long as somebody waits for the answer."""

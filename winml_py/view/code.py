@@ -7,13 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._inputs.model import DEVICE_KINDS
 from ..core.base.agreement import as_numpy
 from ..core.imaging.contract import ImageContract
 from .switches import python_of
 from .values import MOST_WRITTEN
-
-_KINDS = {"gpu-high-performance": "DIRECTX_HIGH_PERFORMANCE", "gpu-min-power": "DIRECTX_MIN_POWER"}
-"""Devices that are named by purpose, and their members of LearningModelDeviceKind."""
 
 
 class PictureFile(NamedTuple):
@@ -51,10 +49,12 @@ def program(
     names = {"LearningModel", "LearningModelBinding", "LearningModelSession"}
     lines = [f"model = LearningModel.load({model!r}){_comment(is_here)}"]
     arguments = ""
-    if device in _KINDS:
+    if device == "cpu":
+        pass
+    elif device in DEVICE_KINDS:
         names |= {"LearningModelDevice", "LearningModelDeviceKind"}
-        arguments = f", LearningModelDevice(LearningModelDeviceKind.{_KINDS[device]})"
-    elif device != "cpu":
+        arguments = f", LearningModelDevice(LearningModelDeviceKind.{DEVICE_KINDS[device].name})"
+    else:
         names |= {"LearningModelDevice"}
         arguments = f", LearningModelDevice.find({device!r})"
     lines += [f"session = LearningModelSession(model{arguments})", "binding = LearningModelBinding(session)"]

@@ -79,7 +79,7 @@ class _Editor:
     def _write(self, model: OpenModel, facts: Facts) -> Facts:
         edits, name = edits_of(facts.get("edits", {})), facts.get("name")
         if edits == Edits():
-            raise InvalidArgumentError("Nothing was changed.", hint="Change a field before you write.")
+            raise InvalidArgumentError("Nothing was changed.")
         if name is not None and not model.is_here:
             raise InvalidArgumentError("The model was dropped on the page, so it has no folder.", hint="Download it.")
         with self._lock:
@@ -95,7 +95,7 @@ class _Editor:
         """A new file, as a download."""
         path, name = self._made.get(request.path_params["key"], ("", ""))
         if not os.path.isfile(path):
-            raise NotBoundError("The file is gone.", hint="Write it again.")
+            raise NotBoundError("The file is gone.")
         return FileResponse(path, media_type="application/octet-stream", filename=name)
 
 

@@ -73,5 +73,5 @@ class EvaluationCache:
     def _find(self, identity: str) -> CachedEvaluation:
         with self._lock:
             if identity not in self._kept:
-                raise NotBoundError("This evaluation is no longer cached.", hint="Evaluate again.")
+                raise NotBoundError("This evaluation is no longer cached.")
             return self._kept[identity]

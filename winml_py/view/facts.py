@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .._inputs.answers import Classes, Finder, PictureSeen, score_outputs, summarize, tensor_picture
-from ..core.base.arguments import is_text
+from .._inputs.interpretation import Classes, Finder, PictureSeen, score_outputs, summarize, tensor_picture
 from ..core.base.arrays import Array
 from ..core.base.messages import Facts
 from ..core.features.pictures import ImageFeatureValue
@@ -39,9 +38,6 @@ _MOST_LETTERS = 1000
 
 _MOST_OBJECTS = 100
 
-_EXACT = 1 << 53
-"""The largest integer that browsers represent exactly."""
-
 _LONGEST = 1600
 """The longer side, in pixels, of a picture that is only displayed."""
 
@@ -49,30 +45,6 @@ OWN, MODEL, NUMBERS = "own", "model", "numbers"
 READINGS = (OWN, MODEL, NUMBERS)
 """How a tensor becomes a picture: its own contract undone; the model's undone; or the lowest number as black, the
 highest as white, the first channel as red."""
-
-
-# JSON for browsers: without non-finite numbers and lone surrogates.
-
-
-def clean(value: object) -> Any:
-    """Facts that JSON can represent."""
-    if isinstance(value, Mapping):
-        return {_spell(str(key)): clean(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [clean(item) for item in value]
-    if isinstance(value, str):
-        return _spell(value)
-    if isinstance(value, np.generic):
-        return clean(value.item())
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, int) and abs(value) > _EXACT:
-        return str(value)
-    return value if value is None or isinstance(value, (bool, int, float)) else _spell(str(value))
-
-
-def _spell(text: str) -> str:
-    return text if is_text(text) else text.encode(errors="backslashreplace").decode()
 
 
 # Numbers: range, mean, and distribution.

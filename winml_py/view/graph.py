@@ -15,9 +15,8 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from ..core.base.messages import Facts, shown
+from ..core.base.messages import Facts, as_json, shown
 from ..errors import CanceledError, ModelNotFoundError, NotBoundError, WinMLError
-from .facts import clean
 from .placed_nodes import placed_nodes
 
 if TYPE_CHECKING:
@@ -41,6 +40,9 @@ WHOLE_MODEL = 64 * 2**20
 
 _SMALL_WEIGHT = 4096
 """The largest tensor, in bytes, that the page of a large model still gets."""
+
+_EXACT = 1 << 53
+"""The largest integer that browsers represent exactly."""
 
 _STATIC = Path(__file__).parent / "static" / "graph"
 _OWN_NAMES = ("graph.js", "graph.css", "host.js", "icon.svg", "markup.js", "table.js")
@@ -133,7 +135,7 @@ def own_file(path: Path) -> Callable[[Request], Response]:
 
 def json_answer(facts: object, status: int = 200) -> Response:
     """Facts as JSON, with any numbers and texts."""
-    text = json.dumps(clean(facts), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(as_json(facts, _EXACT), ensure_ascii=False, allow_nan=False)
     return Response(text.encode(), status, media_type="application/json")
 
 

@@ -163,7 +163,7 @@ def new_file_beside(path: str, name: object) -> Iterator[str]:
         try:
             final.open("x").close()
         except FileExistsError:
-            raise StorageExistsError(f"{name}: This file exists beside the model.", hint="Choose a new name.") from None
+            raise StorageExistsError(f"{name}: This file exists beside the model.") from None
     try:
         yield str(final)
     except BaseException:

@@ -7,19 +7,12 @@ from dataclasses import fields
 from enum import IntEnum
 from typing import Any
 
+from .._inputs.model import CONTRACTS
 from ..core.base.messages import Facts
 from ..core.imaging.contract import METADATA_FIELDS, METADATA_KEYS, ImageContract
 from ..core.imaging.geometry import ImageScaling
 from ..enums import ImageAnchor, ImageRounding
 from ..errors import InvalidArgumentError
-
-PRESETS = {
-    "ImageNet": ImageContract.imagenet,
-    "Inception": ImageContract.inception,
-    "YOLO": ImageContract.yolo,
-    "CLIP": ImageContract.clip,
-}
-"""The named contracts of `ImageContract`."""
 
 _LABELS = {
     "Image.BitmapPixelFormat": "Order",
@@ -57,27 +50,6 @@ _WORDS = {
     "False": "no",
 }
 """Clearer words for the metadata's values."""
-
-_SCALING = {
-    "height": "pixels; with width, the picture is stretched to both",
-    "width": "pixels; with height",
-    "keeps_aspect": "with height and width: as large as fits into both",
-    "shortest_side": "pixels of the shorter side; the other one follows",
-    "longest_side": "pixels of the longer side; with a shortest side, the most that it may have",
-    "crop_ratio": "the shorter side becomes the model's divided by this; 0.875 gives 256 for 224",
-    "crops_first": "with a crop ratio: the middle is cropped before scaling",
-    "changes_least": "with both sides: the one that changes the picture less",
-    "limits_rounded": "with both sides: the longest side limits the rounded one",
-    "enlarges": "no: a small picture keeps its size",
-    "shrinks": "no: a large picture keeps its size",
-    "rounding": "of the side that follows",
-    "multiple": "both sides become multiples of this",
-    "multiple_rounding": "to which multiple",
-    "crop_rounding": "of the crop's position",
-    "pad_multiple": "a free side is padded to a multiple of this",
-    "anchor": "the picture's place in the padding; a crop is always the middle",
-}
-"""The meaning of each member of a scaling."""
 
 _NUMBERS = {"Image.Mean": "channels", "Image.Std": "channels", "Image.Pad": "3", "Image.Size": "2"}
 """How many numbers these members have."""
@@ -121,7 +93,7 @@ def _scaling_fields() -> list[Facts]:
     found = []
     for field in fields(ImageScaling):
         default = getattr(ImageScaling(), field.name)
-        facts: Facts = {"name": field.name, "default": _scaling_word(default), "about": _SCALING[field.name]}
+        facts: Facts = {"name": field.name, "default": _scaling_word(default)}
         if isinstance(default, (ImageRounding, ImageAnchor)):
             facts["choices"] = [_scaling_word(member) for member in type(default)]
         elif isinstance(default, bool):
@@ -173,14 +145,14 @@ def describe(contract: ImageContract) -> str:
 
 def presets() -> list[Facts]:
     """The named contracts."""
-    return [{"name": name} | contract_facts(make()) for name, make in PRESETS.items()]
+    return [{"name": name} | contract_facts(make()) for name, make in CONTRACTS.items()]
 
 
 def python_of(contract: ImageContract) -> tuple[str, set[str]]:
     """A contract as a Python expression, and the names that it needs from `winml_py`."""
-    for make in PRESETS.values():
+    for name, make in CONTRACTS.items():
         if contract == make():
-            return f"ImageContract.{make.__name__}()", {"ImageContract"}
+            return "ImageContract()" if name == "windows" else f"ImageContract.{name}()", {"ImageContract"}
     names = {"ImageContract"}
     parts = []
     for field in fields(ImageContract):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._inputs.examples import MAX_NUMBERS
-from .._inputs.files import make_example
+from .._inputs.files import as_map, make_example
 from ..core.base.agreement import as_numpy
 from ..core.base.messages import Facts
 from ..core.features.descriptors import (
@@ -69,12 +69,8 @@ def _unlike(feature: FeatureDescriptor, text: str, why: str) -> InvalidArgumentE
 def _read_map(feature: MapFeatureDescriptor, items: object) -> dict[Any, Any]:
     if not isinstance(items, Mapping):
         raise _unlike(feature, str(items), 'expected a JSON object, such as {"1": 0.5}')
-    values = feature.value_descriptor
-    kind = values.tensor_kind if isinstance(values, TensorFeatureDescriptor) else TensorKind.UNDEFINED
-    convert = {TensorKind.STRING: str, TensorKind.INT64: int}.get(kind, float)
-    key = int if feature.key_kind is TensorKind.INT64 else str
     try:
-        return {key(name): convert(value) for name, value in items.items()}
+        return as_map(feature, items.items())
     except (TypeError, ValueError) as error:
         raise _unlike(feature, str(items), str(error)) from error
 

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 import numpy as np
 from PIL import Image
 
-from .._inputs.example_files import find_examples
 from .._inputs.model import Case
 from ..authoring.write_contract import write_contract
 from ..core.base.arrays import Array
@@ -28,10 +27,10 @@ from ..core.features.pictures import ImageFeatureValue
 from ..core.imaging.contract import ImageContract
 from ..core.model.model import LearningModel
 from ..core.session.session import LearningModelSession
-from ..errors import InvalidArgumentError, ModelNotFoundError, NotBoundError, PictureError, StorageNotFoundError
+from ..errors import InvalidArgumentError, ModelNotFoundError, NotBoundError, PictureError
 from .code import PictureFile, program
 from .evaluation_cache import CachedEvaluation, EvaluationCache
-from .facts import answer_of, number_facts, placement_facts, share_outside, small_file, tensor_facts
+from .facts import AnswerFacts, answer_of, number_facts, placement_facts, share_outside, small_file, tensor_facts
 from .opened import OpenModel, PictureOnDisk, file_of, new_file_beside, plain_name
 from .switches import contract_facts, contract_of
 from .values import format_value, make_up, read_value
@@ -50,9 +49,6 @@ _MOST_OPEN = 48
 
 _SESSIONS = 2
 """How many idle models keep their session open."""
-
-_SAMPLES = {"digits.onnx": "seven.png", "shapes.onnx": "shapes.png", "edges.onnx": "cat.jpg"}
-"""Example models, each with a first picture."""
 
 
 class Workbench:
@@ -155,22 +151,6 @@ class Workbench:
             raise NotBoundError(f"The model has no input {name!r}.")
         return format_value(make_up(feature))
 
-    def samples(self) -> list[Facts]:
-        """The example models, if the installation has them."""
-        with suppress(StorageNotFoundError):
-            folder = find_examples() / "models"
-            return [{"name": name} for name in _SAMPLES if (folder / name).is_file()]
-        return []
-
-    def open_sample(self, name: str) -> tuple[str, str]:
-        """Opens an example model, and its picture."""
-        if name not in {sample["name"] for sample in self.samples()}:
-            raise NotBoundError(f"There is no sample {name!r}.")
-        root = find_examples()
-        picture = root / "samples" / "pictures" / _SAMPLES[name]
-        key = self.open_model(str(root / "models" / name))
-        return key, self.open_picture(str(picture)) if picture.is_file() else ""
-
     # Pictures.
 
     def open_picture(self, path: str, name: str = "", *, is_here: bool = True) -> str:
@@ -234,7 +214,7 @@ class Workbench:
             if name in self._jobs:
                 raise InvalidArgumentError("This job already exists.")
             if len(self._jobs) >= MOST_JOBS:
-                raise InvalidArgumentError(f"{MOST_JOBS} evaluations are already waiting.", hint="Try again later.")
+                raise InvalidArgumentError(f"{MOST_JOBS} evaluations are already waiting.")
             self._jobs[name] = job
         try:
             while not opened.turn.acquire(timeout=0.1):
@@ -265,7 +245,7 @@ class Workbench:
     def _evaluate(
         self, opened: OpenModel, inputs: Mapping[str, Mapping[str, Any]], job: EvaluationJob, other: str, is_trial: bool
     ) -> Facts:
-        decoding, values, files, contracts = 0.0, dict[str, Any](), {}, {}
+        values, files, contracts = dict[str, Any](), dict[str, PictureOnDisk](), dict[str, ImageContract]()
         for name, feature in opened.features.items():
             given = inputs.get(name, {})
             if "picture" in given:
@@ -273,7 +253,6 @@ class Workbench:
                 files[name], values[name] = self._find(self._pictures, key, "picture"), self._decode(key)
                 if other:
                     values[name] = _substitute(values[name], other)
-                decoding += files[name].seconds
                 stated = contract_of(given["contract"]) if given.get("contract") else opened.contracts.get(name)
                 if stated is not None:
                     contracts[name] = opened.complete(name, stated)
@@ -285,32 +264,15 @@ class Workbench:
         if is_trial:
             return {"answer": answer.facts}
         opened.case = self._case_of(opened, files, contracts)
-        spelled = {
-            name: PictureFile(
-                files[name].path if files[name].is_here else files[name].name, files[name].is_here, contracts.get(name)
-            )
-            if name in files
-            else value
-            for name, value in values.items()
-        }
-        scores = [output["name"] for output in answer.facts["outputs"] if "classes" in output]
         return {
             "id": self.kept.keep(CachedEvaluation(evaluated.tensors, contracts, opened.stated, answer.pictures)),
             "inputs": [_input_facts(name, evaluated, contracts.get(name), opened) for name in opened.features],
             "answer": answer.facts,
-            "times": _times(evaluated, decoding),
+            "times": _times(evaluated, sum(file.seconds for file in files.values())),
             "is_first": evaluated.is_first,
             "engine": opened.worker.engine,
             "device": opened.case.device,
-            "code": program(
-                opened.path if opened.is_here else opened.name,
-                spelled,
-                answer.kind,
-                is_here=opened.is_here,
-                device=opened.case.device,
-                labels=labels,
-                output=(scores or [""])[0],
-            ),
+            "code": _program(opened, values, files, contracts, answer, labels),
         }
 
     def _case_of(
@@ -339,7 +301,7 @@ class Workbench:
     def _find(self, among: Mapping[str, T], key: str, what: str) -> T:
         with self._lock:
             if key not in among:
-                raise NotBoundError(f"This {what} is no longer open.", hint="Open it again.")
+                raise NotBoundError(f"This {what} is no longer open.")
             return among[key]
 
     @staticmethod
@@ -369,6 +331,30 @@ class Workbench:
         for each in models:
             each.worker.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _program(
+    opened: OpenModel,
+    values: Mapping[str, Any],
+    files: Mapping[str, PictureOnDisk],
+    contracts: Mapping[str, ImageContract],
+    answer: AnswerFacts,
+    labels: Sequence[str],
+) -> str:
+    """The Python program for an evaluation. Files that were dropped on the page have only their name."""
+    pictures = {
+        name: PictureFile(file.path if file.is_here else file.name, file.is_here, contracts.get(name))
+        for name, file in files.items()
+    }
+    return program(
+        opened.path if opened.is_here else opened.name,
+        {**values, **pictures},
+        answer.kind,
+        is_here=opened.is_here,
+        device=opened.case.device,
+        labels=labels,
+        output=next((output["name"] for output in answer.facts["outputs"] if "classes" in output), ""),
+    )
 
 
 def _input_facts(name: str, evaluated: Evaluated, contract: ImageContract | None, opened: OpenModel) -> Facts:

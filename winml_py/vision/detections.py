@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.base.arguments import whole_number
 from ..core.base.arrays import Array
-from ..core.contracts.exporters import UltralyticsFacts
+from ..core.contracts.exporters import ExporterFacts
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import InvalidArgumentError, MissingPackageError
@@ -121,9 +121,9 @@ class Detections:
             InvalidArgumentError: the model gives no masks, or there is no such object.
         """
         if self._mask_of is None:
-            raise InvalidArgumentError("The model gives no masks.", hint="Ask has_masks first.")
+            raise InvalidArgumentError("The model gives no masks.")
         if not -len(self) <= index < len(self):
-            raise InvalidArgumentError(f"There is no object {index}.", hint=f"There are {len(self)}.")
+            raise InvalidArgumentError(f"There is no object {index}.")
         return self._mask_of(index, self.boxes[index])
 
     @property
@@ -268,7 +268,7 @@ def may_be_detections(result: LearningModelEvaluationResult, labels: Labels = ()
 
 
 def _facts_of(result: LearningModelEvaluationResult, place: PicturePlacement, labels: Labels) -> DetectorFacts:
-    exporter = UltralyticsFacts.from_metadata(result.metadata)
+    exporter = ExporterFacts.from_metadata(result.metadata)
     return DetectorFacts(arrays(result), place, names_of(result, labels), exporter)
 
 
@@ -289,10 +289,7 @@ def _suppress(candidates: DecodedBoxes, overlap: float) -> Array:
 
 def _names(classes: Array, labels: Sequence[str]) -> tuple[str, ...]:
     if labels and classes.size and not 0 <= classes.min() <= classes.max() < len(labels):
-        raise InvalidArgumentError(
-            f"The model found class {int(classes.max())}, but there are {len(labels)} labels.",
-            hint="Pass one label for each class, in the order that the model was trained with.",
-        )
+        raise InvalidArgumentError(f"The model found class {int(classes.max())}, but there are {len(labels)} labels.")
     return tuple(labels[index] if labels else "" for index in classes)
 
 

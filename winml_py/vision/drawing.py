@@ -70,8 +70,7 @@ def _image(picture: object, width: int, height: int) -> Image.Image:
     image = value.to_pil().convert("RGB")
     if image.size != (width, height):
         raise InvalidArgumentError(
-            f"The picture is {image.width}x{image.height}, but the evaluated one is {width}x{height}.",
-            hint="Draw on the same picture.",
+            f"The picture is {image.width}x{image.height}, but the evaluated one is {width}x{height}."
         )
     return image
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.base.arrays import Array
-from ..core.contracts.exporters import UltralyticsFacts
+from ..core.contracts.exporters import ExporterFacts
 from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import EvaluationError, InvalidArgumentError, NotSupportedError
 from . import grids
@@ -59,7 +59,7 @@ class DetectorFacts(NamedTuple):
     outputs: Mapping[str, Array]
     placement: PicturePlacement
     labels: Sequence[str]
-    exporter: UltralyticsFacts
+    exporter: ExporterFacts
 
     def of_rank(self, rank: int) -> list[Array]:
         """The outputs of floats with this many dimensions."""

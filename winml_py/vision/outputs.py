@@ -53,16 +53,14 @@ def placement_of(
         )
     batch = next(iter(placements.values()))
     if not 0 <= picture < len(batch):
-        raise InvalidArgumentError(
-            f"There is no picture {picture} in a batch of {len(batch)}.", hint="The first is picture 0."
-        )
+        raise InvalidArgumentError(f"There is no picture {picture} in a batch of {len(batch)}.")
     return batch[picture]
 
 
 def of_picture(array: Array, picture: int) -> Array:
     """An output's values for one picture of a batch: a view."""
     if not 0 <= picture < len(array):
-        raise InvalidArgumentError(f"There is no picture {picture} in a batch of {len(array)}.", hint="0 is the first.")
+        raise InvalidArgumentError(f"There is no picture {picture} in a batch of {len(array)}.")
     return np.asarray(array[picture])
 
 
@@ -130,10 +128,7 @@ def cosine_similarity(first: object, second: object) -> float:
     """
     first_row, second_row = (np.asarray(row, np.float64).reshape(-1) for row in (first, second))
     if first_row.size != second_row.size:
-        raise InvalidArgumentError(
-            f"The embeddings have {first_row.size} and {second_row.size} numbers.",
-            hint="Use two of the same model.",
-        )
+        raise InvalidArgumentError(f"The embeddings have {first_row.size} and {second_row.size} numbers.")
     return float(np.clip(_of_length_1(first_row) @ _of_length_1(second_row), -1, 1))
 
 

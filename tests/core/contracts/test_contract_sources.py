@@ -235,8 +235,8 @@ def test_labels(tmp_path: Path) -> None:
             labels_of({"id2label": wrong})
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+JSON = st.recursive(  # JSON can spell 1e400, and integers beyond every float
+    st.none() | st.booleans() | st.integers() | st.sampled_from([10**400, 1e-320]) | st.floats() | st.text(max_size=5),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(st.sampled_from(["height", "width", "shortest_edge", "longest_edge", "x"]), inner, max_size=3)
@@ -251,41 +251,13 @@ def test_any_value_is_read_or_refused(kind: str, data: st.DataObject) -> None:
     keys = st.sampled_from([*PROCESSORS[kind].defaults, "sharpen", "format"])
     config = data.draw(st.dictionaries(keys, JSON, max_size=3)) | {"image_processor_type": f"{kind}ImageProcessor"}
     with suppress(NotSupportedError, InvalidArgumentError):
-        assert read_contract(config).channels == 3
+        contract = read_contract(config)
+        assert all(map(math.isfinite, (*contract.mean, *contract.std)))
 
 
 @settings(deadline=None, max_examples=300)
 @given(st.dictionaries(st.sampled_from([*TIMM, "crop_mode", "test_input_size", "tag"]), JSON, max_size=3))
 def test_any_value_of_timm_is_read_or_refused(change: dict[str, Any]) -> None:
     with suppress(NotSupportedError, InvalidArgumentError):
-        assert read_contract({**TIMM, **change}, use_test_size=True).channels == 3
-
-
-LONG = 10**400
-ODD = [float("inf"), -float("inf"), float("nan"), 1e-320, 0, -1, LONG, 10**9999, 1 << 70, True, None, "x", "", [], {}]
-ODD += [[value] * 3 for value in ODD] + [[3, value, 224] for value in ODD]
-ODD += [{"height": value, "width": 224} for value in ODD[:10]] + [{"shortest_edge": value} for value in ODD[:10]]
-
-
-@pytest.mark.parametrize("mode", ["center", "squash", "border"])
-def test_numbers_beyond_all_settings_are_refused_in_timms_configs(mode: str) -> None:
-    """Such as 1e400, which JSON can spell. Every odd value is either read or refused."""
-    for key in (*TIMM, "test_input_size", "test_crop_pct"):
-        for value in ODD:
-            for use_test_size in (False, True):
-                with suppress(NotSupportedError, InvalidArgumentError):
-                    contract = read_contract(TIMM | {"crop_mode": mode, key: value}, use_test_size=use_test_size)
-                    assert all(map(math.isfinite, (*contract.mean, *contract.std)))
-    for key in ("mean", "std"):
-        with pytest.raises(NotSupportedError, match=rf"{key}\[0\] is inf"):
-            read_contract(TIMM | {"crop_mode": mode, key: [1e400, 1, 1]})
-
-
-@pytest.mark.parametrize("kind", PROCESSORS)
-def test_numbers_beyond_all_settings_are_refused_in_processors_configs(kind: str) -> None:
-    for key in PROCESSORS[kind].defaults:
-        for value in ODD:
-            with suppress(NotSupportedError, InvalidArgumentError):
-                config = {"image_processor_type": f"{kind}ImageProcessor", key: value}
-                contract = read_contract(config)
-                assert all(map(math.isfinite, (*contract.mean, *contract.std)))
+        contract = read_contract({**TIMM, **change}, use_test_size=True)
+        assert all(map(math.isfinite, (*contract.mean, *contract.std)))

@@ -18,7 +18,7 @@ from ...core.model.contracts import fitting_inputs
 from ...core.model.model import LearningModel
 from ...enums import BitmapPixelFormat, ImageGray, LearningModelPixelRange, TensorLayout
 from ...errors import InvalidArgumentError, NotSupportedError
-from ..asked import AskedFunction, AskedTensor, Pictures
+from ..asked import AskedFunction, AskedTensor, PictureKind
 from ..evidence import ContractEvidence
 from .candidates import choose, find_undetermined
 from .measure import Area, measure_area, measure_numbers
@@ -53,7 +53,7 @@ class LearnedContract:
 
     contract: ImageContract
     function: str
-    pictures: Pictures
+    pictures: PictureKind
     calls: int
     proven_on: int
     mean_difference: float
@@ -66,7 +66,7 @@ class LearnedContract:
 def learn_contract(
     function: Callable[..., Any],
     *,
-    pictures: Pictures | None = None,
+    pictures: PictureKind | None = None,
     model: LearningModel | str | os.PathLike[str] | None = None,
     inputs: Iterable[str] = (),
     seed: int = 0,
@@ -249,10 +249,7 @@ def _pad(numbers: Numbers, areas: Sequence[Area]) -> tuple[int, int, int]:
         return 0, 0, 0
     levels = np.rint((padding - numbers.summands) / numbers.factors)
     if levels.min() < 0 or levels.max() > 255:
-        raise NotSupportedError(
-            f"The padding is {padding.tolist()}, which is not the tensor of any colour.",
-            hint="A contract pads with a colour.",
-        )
+        raise NotSupportedError(f"The padding is {padding.tolist()}, which is not the tensor of any colour.")
     if not numbers.order:
         return int(levels[0]), int(levels[0]), int(levels[0])
     red, green, blue = (int(levels[numbers.order.index(colour)]) for colour in range(3))

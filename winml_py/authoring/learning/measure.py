@@ -193,7 +193,7 @@ def measure_area(function: AskedFunction, size: Size, numbers: Numbers) -> Area:
     if outside.any():
         found = black.numbers[:, outside]
         if np.ptp(found, axis=1).max() > 1e-5:
-            raise NotSupportedError(f"{name} pads with more than one colour.", hint="A contract pads with one.")
+            raise NotSupportedError(f"{name} pads with more than one colour.")
         padding = found[:, 0]
     scaled, offset = [], []
     for axis in (0, 1):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 from ...core.base.arrays import Size
@@ -124,21 +125,21 @@ def _scalings(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> I
     for crop_rounding in (ImageRounding.DOWN, ImageRounding.HALF_EVEN)[: 2 if is_cropped else 1]:
         ends: dict[str, Any] = {"crop_rounding": crop_rounding, "anchor": anchor, "pad_multiple": strides[0]}
         yield ImageScaling(**ends)
-        for height in _near(heights):
-            for width in _near(widths):
-                yield ImageScaling(height=height, width=width, **ends)
+        for height, width in product(_near(heights), _near(widths)):
+            yield ImageScaling(height=height, width=width, **ends)
         for multiple in multiples:
+            ways = [
+                ends | {"multiple": multiple, "multiple_rounding": rounding}
+                for rounding in (ROUNDINGS if multiple > 1 else ROUNDINGS[:1])
+            ]
             if multiple > 1:
-                for multiple_rounding in ROUNDINGS:
-                    yield ImageScaling(multiple=multiple, multiple_rounding=multiple_rounding, **ends)
-            for rounding in ROUNDINGS:
-                for multiple_rounding in ROUNDINGS if multiple > 1 else ROUNDINGS[:1]:
-                    way = ends | {"rounding": rounding, "multiple": multiple, "multiple_rounding": multiple_rounding}
-                    if None in tensor and any(tensor):  # one side is the tensor's, and the other follows
-                        yield ImageScaling(**way)
-                        for limit in _near(long, largest=True):
-                            yield ImageScaling(longest_side=limit, **way)
-                    yield from _sided(short, long, heights, widths, way)
+                yield from (ImageScaling(**way) for way in ways)
+            for rounding, way in product(ROUNDINGS, ways):
+                rounded = way | {"rounding": rounding}
+                if None in tensor and any(tensor):  # one side is the tensor's, and the other follows
+                    yield ImageScaling(**rounded)
+                    yield from (ImageScaling(longest_side=limit, **rounded) for limit in _near(long, largest=True))
+                yield from _sided(short, long, heights, widths, rounded)
     if None not in tensor:
         side = min(side for side in tensor if side is not None)
         for ratio in sorted({round(side / each, 3) for each in short if each >= side}, reverse=True):
@@ -171,19 +172,18 @@ def _sided(
         yield ImageScaling(shortest_side=side, enlarges=False, **way)
     for side in _near(short, least=True):
         yield ImageScaling(shortest_side=side, shrinks=False, **way)
-    for shortest in _near(short, largest=True):
-        for longest in _near(long, largest=True):
-            if longest > shortest:
-                yield ImageScaling(shortest_side=shortest, longest_side=longest, **way)
-                for rule in ("limits_rounded", "changes_least"):
-                    yield ImageScaling(shortest_side=shortest, longest_side=longest, **way | {rule: True})
+    for shortest, longest in product(_near(short, largest=True), _near(long, largest=True)):
+        if longest > shortest:
+            yield ImageScaling(shortest_side=shortest, longest_side=longest, **way)
+            for rule in ("limits_rounded", "changes_least"):
+                yield ImageScaling(shortest_side=shortest, longest_side=longest, **way | {rule: True})
     # A side of most pictures, as the shorter or as the longer one (Depth Anything).
     for most, _ in Counter(round(each) for each in (*short, *long)).most_common(2):
         yield ImageScaling(shortest_side=most, longest_side=most, changes_least=True, **way)
     # keeps_aspect multiplies in floating point, like `int(side * scale)`: if the product is just below a whole number,
     # longest_side, which is exact, gives a pixel more.
     squares = [(side, side) for side in _near(long, largest=True)]
-    boxes = [(height, width) for height in _near(heights, largest=True) for width in _near(widths, largest=True)]
+    boxes = [*product(_near(heights, largest=True), _near(widths, largest=True))]
     for height, width in dict.fromkeys([*squares, *boxes]):
         yield ImageScaling(height=height, width=width, keeps_aspect=True, **way)
         yield ImageScaling(height=height, width=width, keeps_aspect=True, enlarges=False, **way)

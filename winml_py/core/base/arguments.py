@@ -7,13 +7,12 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
 from enum import IntEnum
 from numbers import Integral
-from typing import IO, Any, Self, TypeVar, get_args
+from typing import IO, Any, TypeVar, get_args
 
 from ...errors import InvalidArgumentError, WinMLError
-from .messages import did_you_mean, type_name
+from .messages import type_name
 
 E = TypeVar("E", bound=IntEnum)
 
@@ -44,24 +43,6 @@ def require_type(value: object, kind: Any, hint: str) -> None:
         expected = (get_args(kind) or [kind])[0].__name__
         article = "an" if expected[0] in "AEIO" else "a"
         raise InvalidArgumentError(f"Expected {article} {expected}, got {type_name(value)}.", hint=hint)
-
-
-class Fields:
-    """The base of dataclasses whose errors suggest the name closest to a misspelt argument."""
-
-    __slots__ = ()
-
-    def __new__(cls, *_: Any, **values: Any) -> Self:
-        """Refuses an unknown argument before the dataclass's `__init__` does.
-
-        Raises:
-            InvalidArgumentError: there is no such field.
-        """
-        known = [field.name for field in fields(cls)]  # type: ignore[arg-type]  # the class is a dataclass
-        for name in values:
-            if name not in known:
-                raise InvalidArgumentError(f"{cls.__name__} has no {name!r}.", hint=did_you_mean(name, known))
-        return super().__new__(cls)
 
 
 def truth(value: object, what: str, error: type[WinMLError] = InvalidArgumentError) -> bool:

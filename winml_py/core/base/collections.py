@@ -79,10 +79,6 @@ class MapView(Mapping[str, V], Generic[V]):
         """WinRT's name for `iter(map.items())`: pairs that also have a `key` and a `value`."""
         return VectorIterator(KeyValuePair(*item) for item in self.items())
 
-    def split(self) -> tuple[None, None]:
-        """WinRT's method to split a map. Like Windows ML's maps, this one is never split."""
-        return None, None
-
 
 class NameMap(MapView[V], Generic[V]):
     """A map whose names match in any case, exact matches first; iteration yields the original spelling."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import logging
-import os
+import math
 import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 
@@ -54,7 +55,31 @@ def shown_in_json(text: str) -> str:
     return COMMANDS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-# Suggestions: the known name, or the file, closest to a misspelt one.
+def as_json(value: Any, exact: int | None = None) -> Any:
+    """A value as strict JSON allows it: non-finite numbers as the texts NaN, Infinity and -Infinity, lone surrogates
+    (bytes of a file name that are not UTF-8) escaped, bytes in base64, arrays as lists, and other objects as text.
+
+    Args:
+        value: the value.
+        exact: integers beyond it become texts, for readers that would round them; None for all integers.
+    """
+    if isinstance(value, Mapping):
+        return {as_json(str(key)): as_json(item, exact) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [as_json(item, exact) for item in value]
+    if isinstance(value, (bytes, bytearray)):
+        return base64.b64encode(value).decode()
+    if hasattr(value, "tolist"):
+        return as_json(value.tolist(), exact)
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    is_plain = value is None or isinstance(value, (bool, float))
+    if is_plain or (isinstance(value, int) and (exact is None or abs(value) <= exact)):
+        return value
+    return str(value).encode(errors="backslashreplace").decode()
+
+
+# Suggestions: the known name closest to a misspelt one.
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
@@ -68,30 +93,6 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     return f"Known: {', '.join(spellings.values()) or 'none'}."
 
 
-def find_similar_file(path: str | os.PathLike[str]) -> str:
-    """The most similar name in a missing file's folder, with the same extension; "" if none is similar.
-
-    The comparison leaves the extensions out: with them, "modle.onnx" resembles "dv.onnx".
-    """
-    from difflib import get_close_matches  # here, because only errors need it
-
-    folder, name = os.path.split(os.fspath(path))
-    stem, ending = os.path.splitext(name)
-    try:
-        names = os.listdir(folder or os.curdir)
-    except (OSError, ValueError):
-        return ""
-    stems = {os.path.splitext(each)[0].casefold(): each for each in names if each.lower().endswith(ending.lower())}
-    near = get_close_matches(stem.casefold(), stems, 1)
-    return os.path.join(folder, stems[near[0]]) if near else ""
-
-
-def missing_file_hint(path: str | os.PathLike[str]) -> str:
-    """The hint of an error about a missing file."""
-    similar = find_similar_file(path)
-    return f"Did you mean {similar}?" if similar else "Check the working directory."
-
-
 # The kind of a file by its first bytes, for errors about files that were passed by mistake.
 
 
@@ -102,32 +103,20 @@ class FileKind(NamedTuple):
     hint: str
 
 
-FOLDER = FileKind("a folder", "Name a file in it.")
-PICTURE = FileKind("a picture", "Name the model first, then the inputs.")
+_PICTURE = FileKind("a picture", "Name the model first, then the inputs.")
 _LFS = FileKind(
     "a Git LFS pointer, a placeholder for the file in a repository",
     "Run `git lfs pull` in its repository, or download the file itself.",
 )
 _STARTS = (
     (b"version https://git-lfs", _LFS),
-    *((start, PICTURE) for start in (b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"II*\0", b"MM\0*", b"RIFF")),
+    *((start, _PICTURE) for start in (b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"II*\0", b"MM\0*", b"RIFF")),
 )
 
 
 def kind_of(head: bytes) -> FileKind | None:
     """The kind of a file with these first bytes; None if unknown."""
     return next((kind for start, kind in _STARTS if head.startswith(start)), None)
-
-
-def kind_of_file(path: str | os.PathLike[str]) -> FileKind | None:
-    """The kind of a file; None if it is unknown, or the file cannot be read."""
-    try:
-        if os.path.isdir(path):
-            return FOLDER
-        with open(path, "rb") as file:
-            return kind_of(file.read(64))
-    except (OSError, ValueError):  # a null byte in the name
-        return None
 
 
 # The library's log.

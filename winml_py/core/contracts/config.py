@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from ...errors import InvalidArgumentError, NotSupportedError, StorageNotFoundError
 from ..base.arguments import JsonSource, name_of, open_text
-from ..base.messages import missing_file_hint
 
 Source = JsonSource
 
@@ -47,7 +46,7 @@ def read_config(source: Source, names: Sequence[str], list_key: str = "") -> Con
         with open_text(source) as file:
             values = json.load(file)
     except OSError as error:
-        raise StorageNotFoundError(f"{path}: {error.strerror}.", hint=missing_file_hint(path)) from error
+        raise StorageNotFoundError(f"{path}: {error.strerror}.", hint="Check the working directory.") from error
     except (ValueError, RecursionError) as error:
         raise InvalidArgumentError(f"{path}: It is not JSON: {error}.") from error
     if list_key and isinstance(values, list):

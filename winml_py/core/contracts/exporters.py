@@ -1,14 +1,14 @@
 """What exporters write into a model's metadata: its image contract, and the names of its classes.
 
 Metadata are untrusted: what does not parse as the exporter writes it is ignored and logged. A new exporter needs a
-section here, a call in the first two functions, and its keys in `CONTRACT_KEYS`.
+section here, and a row in `EXPORTERS`.
 """
 
 from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,28 +18,10 @@ from ..base.messages import logger
 from ..imaging.contract import ImageContract
 from ..imaging.geometry import ImageScaling
 
-CONTRACT_KEYS = frozenset({"imgsz"})
-"""Keys of exporters. A model without them states no contract."""
-
-
-def exporters_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
-    """The names of the classes, if an exporter wrote them; else none."""
-    return _ultralytics_labels(metadata) or _paddleocr_labels(metadata)
-
-
-def exporters_contract(metadata: Mapping[str, str]) -> ImageContract | None:
-    """How pictures become tensors, if an exporter states it; else None."""
-    try:
-        return _ultralytics_contract(metadata)
-    except (ValueError, RecursionError) as error:
-        logger.info("the metadata that Ultralytics wrote are not used: %s", error)
-        return None
-
-
 # Ultralytics: `task`, `imgsz`, `channels`, `names`, `stride`, `kpt_shape`. The values are Python literals.
 
 
-class UltralyticsFacts(NamedTuple):
+class ExporterFacts(NamedTuple):
     """What the exporter states of a model, besides its contract and labels.
 
     Attributes:
@@ -55,7 +37,7 @@ class UltralyticsFacts(NamedTuple):
     has_suppression: bool
 
     @classmethod
-    def from_metadata(cls, metadata: Mapping[str, str]) -> UltralyticsFacts:
+    def from_metadata(cls, metadata: Mapping[str, str]) -> ExporterFacts:
         """Reads them; values that the exporter would not write count as not stated."""
         task = metadata.get("task", "") if metadata.get("author") == "Ultralytics" else ""
         stride = metadata.get("stride", "")  # YOLOv5's exporter states it, too, but no author
@@ -139,3 +121,47 @@ def _paddleocr_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
     """The characters by their class, as in PaddleOCR's decoder: the blank first, as "", and the space last."""
     characters = metadata.get("character", "").removesuffix("\n")
     return ("", *characters.split("\n"), " ") if characters else ()
+
+
+class Exporter(NamedTuple):
+    """An exporter, and what it writes into the metadata.
+
+    Attributes:
+        name: its name, for the log.
+        labels: reads the names of the classes; () if the exporter did not write them.
+        contract: reads how pictures become tensors; None if it is not stated. Raises ValueError or RecursionError for
+            what does not parse, or what no contract does.
+        contract_keys: the keys without which a model states no contract.
+    """
+
+    name: str
+    labels: Callable[[Mapping[str, str]], tuple[str, ...]]
+    contract: Callable[[Mapping[str, str]], ImageContract | None]
+    contract_keys: tuple[str, ...]
+
+
+EXPORTERS = (
+    Exporter("Ultralytics", _ultralytics_labels, _ultralytics_contract, ("imgsz",)),
+    Exporter("PaddleOCR", _paddleocr_labels, lambda _: None, ()),
+)
+"""The known exporters; of each fact, the first one that states it counts."""
+
+CONTRACT_KEYS = frozenset(key for exporter in EXPORTERS for key in exporter.contract_keys)
+
+
+def exporters_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of the classes, if an exporter wrote them; else none."""
+    return next((labels for exporter in EXPORTERS if (labels := exporter.labels(metadata))), ())
+
+
+def exporters_contract(metadata: Mapping[str, str]) -> ImageContract | None:
+    """How pictures become tensors, if an exporter states it; else None."""
+    for exporter in EXPORTERS:
+        try:
+            contract = exporter.contract(metadata)
+        except (ValueError, RecursionError) as error:
+            logger.info("the metadata that %s wrote are not used: %s", exporter.name, error)
+        else:
+            if contract is not None:
+                return contract
+    return None

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from ...errors import InvalidArgumentError, StorageNotFoundError
 from ..base.arguments import is_text
-from ..base.messages import logger, missing_file_hint
+from ..base.messages import logger
 from .config import Source, read_config
 
 LABELS_KEY = "Labels"
@@ -72,7 +72,7 @@ def _lines(path: str) -> tuple[str, ...]:
         with open(path, encoding="utf-8-sig", newline="\n") as file:
             return tuple(line.strip() for line in file.read().rstrip("\n").split("\n"))
     except OSError as error:
-        raise StorageNotFoundError(f"{path}: {error.strerror}.", hint=missing_file_hint(path)) from error
+        raise StorageNotFoundError(f"{path}: {error.strerror}.", hint="Check the working directory.") from error
     except UnicodeDecodeError as error:
         raise InvalidArgumentError(
             f"{path}: Expected UTF-8 text with labels.", hint="Write one name per line."

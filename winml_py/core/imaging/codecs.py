@@ -18,7 +18,7 @@ from ...errors import InvalidArgumentError, PictureError, PictureNotFoundError, 
 from ..base.arguments import is_stream, read_bytes
 from ..base.arrays import Pixels
 from ..base.atomic_files import written_whole
-from ..base.messages import PICTURE, kind_of_file, logger, missing_file_hint, type_name
+from ..base.messages import logger, type_name
 from .formats import convert, layout_of, to_eight_bits
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def opened(source: PictureSource, max_pixels: int = MAX_PIXELS) -> Iterator[tupl
     name = f"{len(source):,} bytes" if isinstance(source, bytes) else os.fspath(source)
     failure = f"{name} is not a picture that can be decoded"
     with (
-        _translate_errors(failure, f"Formats that are read: {', '.join(FORMATS)}.", source),
+        _translate_errors(failure, f"Formats that are read: {', '.join(FORMATS)}."),
         io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file,
     ):
         try:
@@ -192,11 +192,8 @@ def _path_or_bytes(source: object) -> str | os.PathLike[str] | bytes:
 
 
 @contextmanager
-def _translate_errors(failure: str, hint: str, source: object = None) -> Iterator[None]:
-    """Translates Pillow's errors to ours: for damaged files its decoders raise nearly every kind of exception.
-
-    For a file that is not a picture, the error says what it is: people pass saved web pages, Git LFS pointers, models.
-    """
+def _translate_errors(failure: str, hint: str) -> Iterator[None]:
+    """Translates Pillow's errors to ours: for damaged files its decoders raise nearly every kind of exception."""
     try:
         yield
     except WinMLError:
@@ -204,13 +201,9 @@ def _translate_errors(failure: str, hint: str, source: object = None) -> Iterato
     except FileNotFoundError as error:
         what = "picture" if os.path.splitext(error.filename)[1] else "picture or folder"
         raise PictureNotFoundError(
-            f"{error.filename}: There is no such {what}.", hint=missing_file_hint(error.filename)
+            f"{error.filename}: There is no such {what}.", hint="Check the working directory."
         ) from None
     except Exception as error:
-        path = os.fspath(source) if isinstance(source, (str, os.PathLike)) else ""
-        kind = kind_of_file(path) if path else None
-        if kind and kind is not PICTURE:
-            raise PictureError(f"{path}: Expected a picture, got {kind.words}.", hint=kind.hint) from error
         raise PictureError(f"{failure}: {error}.", hint=hint) from error
 
 

@@ -22,7 +22,7 @@ from ...enums import (
     TensorLayout,
 )
 from ...errors import InvalidArgumentError
-from ..base.arguments import Fields, member, truth
+from ..base.arguments import member, truth
 from ..base.arrays import Array, DType, Size
 from .geometry import ImageScaling
 
@@ -76,7 +76,7 @@ METADATA_KEYS = (*METADATA_FIELDS, "Image.ColorSpaceGamma")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ImageContract(Fields):
+class ImageContract:
     """How a picture becomes a model's tensor: number = (byte / scale - shift - mean) / std, channel by channel.
 
     Scale and shift are those of the range: 1 and 0 for 0 to 255, 255 and 0 for 0 to 1, 127.5 and 1 for -1 to 1. All

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...enums import ImageAnchor, ImageCropMode, ImageRounding
 from ...errors import InvalidArgumentError, InvalidBindingError
-from ..base.arguments import Fields, member, truth, whole_number
+from ..base.arguments import member, truth, whole_number
 from ..base.arrays import Size
 
 T = TypeVar("T")
@@ -226,7 +226,7 @@ def require_inside(bounds: BitmapBounds, width: int, height: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class ImageScaling(Fields):
+class ImageScaling:
     """The size that a picture is scaled to. A result larger than the tensor is cropped from the middle; a smaller one
     is padded.
 

@@ -21,7 +21,6 @@ from ...errors import (
     WinMLError,
 )
 from ..base.arguments import is_stream, member, read_bytes, whole_number
-from ..base.messages import missing_file_hint
 from ..base.winrt_object import Closeable
 from .bitmap import SoftwareBitmap, VideoFrame
 from .video_writer import require_whole_video
@@ -218,7 +217,7 @@ def _open_capture(source: object, name: str) -> Any:
     else:
         if not os.path.isfile(source):
             raise PictureNotFoundError(
-                f"{os.fspath(source)}: There is no such video.", hint=missing_file_hint(os.fspath(source))
+                f"{os.fspath(source)}: There is no such video.", hint="Check the working directory."
             )
         path = os.path.abspath(os.fsdecode(source))  # absolute, because OpenCV takes "concat:a.mp4" for a protocol
         require_whole_video(path, name)

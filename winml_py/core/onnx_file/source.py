@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ...errors import CorruptModelError, InvalidArgumentError, ModelNotFoundError, WinMLError
-from ..base.messages import find_similar_file, kind_of
+from ..base.messages import kind_of
 from .header import Header, cut_weights, external_locations, has_replaceable_weights, read_header
 from .nodes import ModelGraph, read_graph
 from .protobuf import ModelBytes
@@ -278,10 +278,8 @@ def _map(path: str, shown: str = "") -> Iterator[tuple[ModelBytes, FileStamp]]:
         if not isinstance(error, FileNotFoundError):
             reason = getattr(error, "strerror", None) or error
             raise ModelNotFoundError(f"{shown or path}: The model file cannot be opened: {reason}.") from error
-        similar = os.path.basename(find_similar_file(path)) if path.endswith(".onnx") else ""
         raise ModelNotFoundError(
-            f"{shown or path}: Model file not found.",
-            hint=f"Did you mean {similar}?" if similar else "Check the working directory.",
+            f"{shown or path}: Model file not found.", hint="Check the working directory."
         ) from error
 
 

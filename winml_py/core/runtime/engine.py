@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ...enums import Precision, Weights
 from ...errors import InvalidArgumentError
-from ..base.arguments import Fields, truth, whole_number
+from ..base.arguments import truth, whole_number
 from ..base.arrays import Array, DeviceArray, MemoryLocation
 from ..base.cancellation import Stop
 from ..onnx_file.source import Skeleton
@@ -24,7 +24,7 @@ MAX_THREADS = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning(Fields):
+class Tuning:
     """Settings of ONNX Runtime's tuning guide. The defaults are right for most models: measure before changing one.
 
     Other engines accept none of them: if one is set, a session that names OpenVINO's package fails, and
@@ -65,7 +65,7 @@ class Tuning(Fields):
 
 
 @dataclass(frozen=True, slots=True)
-class Isolation(Fields):
+class Isolation:
     """A process for the engine of a session.
 
     If a model crashes its engine, the program survives: the evaluation raises `EngineLostError`. The process is not

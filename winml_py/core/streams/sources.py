@@ -16,7 +16,7 @@ import numpy as np
 
 from ...errors import InvalidArgumentError, PictureError, PictureNotFoundError, WinMLError
 from ..base.arrays import Array
-from ..base.messages import find_similar_file, missing_file_hint, type_name
+from ..base.messages import type_name
 from ..features.descriptors import FeatureDescriptor, ShapedDescriptor, TensorFeatureDescriptor
 from ..features.pictures import ImageFeatureValue
 from ..features.tensor import Tensor
@@ -250,15 +250,15 @@ def read_value(
         if not isinstance(feature, TensorFeatureDescriptor) or len(feature.shape) == 4:
             raise
         if isinstance(error, PictureNotFoundError):
-            problem, similar = "there is no such file", find_similar_file(path)
+            problem = "there is no such file"
         else:
-            problem, similar = "this is neither an array (.npy) nor a table of numbers (.csv)", ""
+            problem = "this is neither an array (.npy) nor a table of numbers (.csv)"
         hint = "Write an array with numpy.save. On the command line, write a few numbers without brackets: 1,2,3."
         if feature.tensor_kind in _WHOLE:
             hint += f" For a file's bytes: numpy.fromfile({path!r}, numpy.uint8), padded as the model's makers pad."
         raise InvalidArgumentError(
             f"{path}: The input {feature.name} takes {feature.describe()}, but {problem}.",
-            hint=f"Did you mean {similar}?" if similar else hint,
+            hint=hint,
         ) from error
 
 
@@ -285,7 +285,7 @@ def read_array(path: str) -> Array:
                 return array
         raise ValueError("it is an archive of several")
     except FileNotFoundError as error:
-        raise InvalidArgumentError(f"{path}: There is no such file.", hint=missing_file_hint(path)) from error
+        raise InvalidArgumentError(f"{path}: There is no such file.", hint="Check the working directory.") from error
     except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
         # NumPy's message varies between versions, and advises trusting the file.
         raise InvalidArgumentError(f"{path}: It holds no array.", hint="Write one with numpy.save.") from error
@@ -298,7 +298,7 @@ def _read_table(feature: FeatureDescriptor, path: str) -> Array:
         with open(path, encoding="utf-8-sig") as file:
             numbers = np.array(file.read().replace(",", " ").split(), np.float64)
     except FileNotFoundError as error:
-        raise InvalidArgumentError(f"{path}: There is no such file.", hint=missing_file_hint(path)) from error
+        raise InvalidArgumentError(f"{path}: There is no such file.", hint="Check the working directory.") from error
     except (OSError, ValueError) as error:
         raise InvalidArgumentError(
             f"{path}: It holds no numbers: {error}.", hint="Separate numbers by commas."

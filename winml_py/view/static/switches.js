@@ -53,7 +53,7 @@ export class Switches {
         make("button", { type: "button", onclick: () => this.tell({ ...this.words, [MEAN]: "", [STD]: "" }) }, "No mean and std")),
       make("details", {}, make("summary", {}, "Scaling before the crop"),
         make("p", { class: "soft" }, "The size a picture is scaled to first. It replaces the crop mode: without a height and width, a side, or a crop ratio, the picture keeps its size, and is cropped if it is too large."),
-        make("div", { class: "switches explained" }, ...scaling.fields.map((field) => this.scalingField(field)))),
+        make("div", { class: "switches" }, ...scaling.fields.map((field) => this.scalingField(field)))),
       make("details", {}, make("summary", {}, "Padding, type, layout"), row(rest)));
   }
 
@@ -78,7 +78,7 @@ export class Switches {
     });
     input.addEventListener("blur", () => this.showField(`scaling ${field.name}`));
     this.inputs.set(`scaling ${field.name}`, { input, field });
-    return make("label", {}, make("span", {}, field.name.replaceAll("_", " ")), input, make("small", { class: "soft" }, field.about));
+    return make("label", {}, make("span", {}, field.name.replaceAll("_", " ")), input);
   }
 
   choices(pairs) {

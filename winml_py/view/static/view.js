@@ -219,7 +219,7 @@ function showPicture() {
   const name = bench.chosen, picture = bench.pictures[name], frame = find("picture");
   if (!picture) {
     find("placed").replaceChildren();
-    frame.replaceChildren(make("p", {}, bench.model ? "Drop a picture here" : "Drop an .onnx file here, or try a sample"));
+    frame.replaceChildren(make("p", {}, bench.model ? "Drop a picture here" : "Drop an .onnx file here"));
     return;
   }
   const parts = sides.flatMap((side, at) => {
@@ -463,11 +463,6 @@ function listen() {
 
 async function begin() {
   bench.state = await get(`api/state${location.search}`);
-  const samples = bench.state.samples.map(({ name }) => make("button", { type: "button", onclick: () => doing(async () => {
-    const opened = await post("api/samples", { name });
-    await openModel(opened.model, opened.picture || null);
-  }) }, shown(name.replace(".onnx", ""))));
-  if (samples.length) find("samples").append(make("span", { class: "soft" }, "or try"), ...samples);
   listen();
   showPicture();
   if (bench.state.model) await openModel(bench.state.model, bench.state.picture || null);

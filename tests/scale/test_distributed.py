@@ -1,8 +1,8 @@
-"""`Evaluator` in the real Dask and the real Spark: the rows of pictures, some broken, in order.
+"""`Evaluator` in the real Ray Data, Dask and Spark: the rows of pictures, some broken, in order.
 
-Neither is part of the extra [test], and Spark needs a Java:
+None is part of the extra [test], and Spark needs a Java:
 
-    pip install -e '.[test,ray]' 'dask[dataframe]' distributed pyspark && pytest tests/scale/test_dask_and_spark.py
+    pip install 'ray[data]' 'dask[dataframe]' distributed pyspark && pytest tests/scale/test_distributed.py
 """
 
 from __future__ import annotations
@@ -56,6 +56,32 @@ def require_right(rows: Any) -> None:
             assert row["error"].startswith("PictureError: ")
         else:
             np.testing.assert_allclose(row["scores"], answer(row["id"]), rtol=1e-5)
+
+
+RAY = """
+import json, sys
+import ray, ray.data
+from winml_py.scale import Evaluator
+
+model, folder = sys.argv[1:]
+ray.init(include_dashboard=False, log_to_driver=False, num_cpus=3)
+data = ray.data.from_items([{"id": number, "path": f"{folder}/{number}.png"} for number in range(200)])
+answered = data.map_batches(
+    Evaluator,
+    fn_constructor_args=(model,),
+    fn_constructor_kwargs={"columns": {"image": "path"}},
+    batch_size=64,
+    batch_format="pyarrow",
+    compute=ray.data.ActorPoolStrategy(size=2),
+    num_cpus=1,
+)
+print(json.dumps(sorted(answered.take_all(), key=lambda row: row["id"]), default=lambda array: array.tolist()))
+"""
+
+
+@pytest.mark.skipif(bool(missing("ray", "pyarrow")), reason="Ray is not installed")
+def test_map_batches(source: tuple[Path, Path], tmp_path: Path) -> None:
+    require_right(run(RAY, source, tmp_path, RAY_USAGE_STATS_ENABLED="0", RAY_AUTH_MODE="disabled"))
 
 
 DASK = """
