@@ -112,6 +112,10 @@ def test_streams_are_copied_from_where_they_stand() -> None:
     assert (part.position, end.position) == (3, 5)
     assert target.clone_stream().read(5) == b"he" + data[:3]
     assert RandomAccessStream.copy_size_async(source.get_input_stream_at(len(data)), target, 3).get() == 0
+    with pytest.raises(InvalidArgumentError, match="size is -1"):
+        target.size = -1
+    with pytest.raises(InvalidArgumentError, match="number of bytes is -1"):
+        target.read_async(Buffer(1), -1).get()
     with pytest.raises(InvalidArgumentError, match="number of bytes is -1"):
         RandomAccessStream.copy_async(source, target, -1)
 

@@ -180,10 +180,7 @@ class TestTheSameAnswers:
             for _ in range(3):
                 np.testing.assert_array_equal(session.evaluate_features({"x": x}).outputs["y"].to_numpy(), -x)
 
-    @pytest.mark.parametrize(
-        "kind",
-        ["float64", "float16", "bool", "int8", "uint64"],
-    )
+    @pytest.mark.parametrize("kind", ["float64", "float16", "bool", "int8", "uint64"])
     @pytest.mark.parametrize("numbers", [[0, 1, 1], [1]], ids=str)
     def test_number_types(self, kind: str, numbers: list[int]) -> None:
         element = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
@@ -685,7 +682,6 @@ PROGRAM = """
 import os, sys, time
 import numpy as np
 from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions
-from winml_py.core.base import child_process
 from winml_py.core.base.winrt_object import private_state
 options = LearningModelSessionOptions()
 options.isolation = "process"

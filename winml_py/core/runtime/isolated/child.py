@@ -22,12 +22,11 @@ from multiprocessing import reduction
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from ....errors import EngineWarning
+from ....errors import EngineWarning, SizeMismatchError
 from ...base.cancellation import Stop
 from ...base.child_process import open_connection
-from ..engine import Engine, Isolation, PlacedNode
-from ..request import Compiler, CompileRequest
-from ..runs import Bound, Value
+from ..engine import Engine, Explanation, PlacedNode
+from ..runs import Bound
 from . import system, wire
 
 if TYPE_CHECKING:
@@ -50,21 +49,6 @@ class Server:
     def __init__(self) -> None:
         self.folder = ""
         self.warnings: list[str] = []
-        self._explained: object = None
-
-    def explain(self) -> list[Any] | None:
-        """The engine's explanation, if it has changed."""
-        explanation = self.engine.explanation
-        if explanation is self._explained:
-            return None
-        self._explained = explanation
-        return list(explanation)
-
-    def end(self) -> None:
-        """Ends the process at once, without waiting for runs."""
-        if self.folder:
-            shutil.rmtree(self.folder, ignore_errors=True)
-        os._exit(0)
 
 
 class Lane:
@@ -75,10 +59,14 @@ class Lane:
         self._todo = SimpleQueue[Callable[[], object] | None]()
         self._stop = Stop()
         self._memory: mmap.mmap | bytearray = bytearray()  # empty, as on the other side
-        self._bound = Bound()
-        self._places: object = None  # of the bound arrays
+        self._arguments = b""
+        self._bound, self._end = Bound(), 0
         self._fresh: Mapping[str, Any] = {}
-        self._end = 0
+        self._answer: Any = None  # of the last run
+        self._in_place: list[str] | None = None  # outputs that runs write into shared memory themselves
+        self._explained: Explanation | None = None  # as last sent, like the next two
+        self._facts: dict[str, Any] = {}
+        self._encoded = b""
 
     def start(self) -> None:
         """Starts two threads that serve."""
@@ -97,17 +85,20 @@ class Lane:
                     self._stop.request()
                 elif message.startswith(wire.MEMORY):
                     self._memory = system.receive_memory(self._connection, int(message.removeprefix(wire.MEMORY)))
-                    self._places = None
+                elif message == wire.ARGUMENTS:
+                    self._arguments = self._connection.recv_bytes()
                 elif message == wire.LANE:
                     lane = Lane(self._server, open_connection(reduction.recv_handle(self._connection)))
                     self._todo.put(lane.start)
                 elif self._is_first or stop is not None:
-                    self._todo.put(partial(self._answer, message, stop))
+                    self._todo.put(partial(self._call, message, stop))
                     stop = None
                 else:
-                    self._answer(message, None)  # another thread would add tens of microseconds
-        if self._is_first:
-            self._server.end()
+                    self._call(message, None)  # another thread would add tens of microseconds
+        if self._is_first:  # the process ends at once, without waiting for runs
+            if self._server.folder:
+                shutil.rmtree(self._server.folder, ignore_errors=True)
+            os._exit(0)
         self._stop.request()
         self._todo.put(None)
 
@@ -117,23 +108,27 @@ class Lane:
             while do := self._todo.get():
                 do()
 
-    def _answer(self, message: bytes, stop: Stop | None) -> None:
+    def _call(self, message: bytes, stop: Stop | None) -> None:
         try:
-            function, *arguments = pickle.loads(message)
-            value = getattr(self, function)(*arguments, stop)
-            facts = {"value": value, "explanation": self._server.explain()}
+            value = getattr(self, message.decode())(stop)
+            facts = {"value": value}
+            if self._explained is not self._server.engine.explanation:
+                self._explained = self._server.engine.explanation
+                facts["explanation"] = list(self._explained)
         except BaseException as error:  # the other side waits for any error
             facts = {"error": wire.error_to_json(error)}
         if self._server.warnings:
             facts["warnings"], self._server.warnings = self._server.warnings, []
-        self._connection.send_bytes(json.dumps(facts).encode())
+        if facts != self._facts:
+            self._facts, self._encoded = facts, json.dumps(facts).encode()
+        self._connection.send_bytes(self._encoded)
 
     # The requests that a lane serves.
 
-    def compile(
-        self, request: CompileRequest, compiler: Compiler, isolation: Isolation, folder: str, stop: Stop | None
-    ) -> int:
+    def compile(self, stop: Stop | None) -> int:
         """Compiles the model; returns the id of this process."""
+        request, compiler, isolation, folder = pickle.loads(self._arguments)
+        self._arguments = b""
         system.set_limits(isolation.max_memory, isolation.max_cpu_seconds)
         if folder:
             self._server.folder = tempfile.tempdir = folder
@@ -141,25 +136,28 @@ class Lane:
         self._server.lock = compiler.session_lock()
         return os.getpid()
 
-    def run(
-        self,
-        inputs: list[wire.Place],
-        outputs: list[wire.Place],
-        end: int,
-        values: Mapping[str, Value],
-        stop: Stop | None,
-    ) -> Any:
-        """Runs the engine on inputs in shared memory, which end at `end`, and on other values; see `fetch`."""
-        if self._places != (inputs, outputs):
-            self._places = None
+    def run(self, stop: Stop | None) -> Any:
+        """Runs the engine on the arrays in shared memory, and on other values; see `fetch`.
+
+        From the second run on, the engine writes the outputs without memory to where the first run's were copied.
+        """
+        if self._arguments:
+            inputs, outputs, self._end, values = pickle.loads(self._arguments)
+            self._arguments = b""
             arrays = {place[0]: wire.view(self._memory, place) for place in inputs}
             targets = {place[0]: wire.view(self._memory, place) for place in outputs}
-            self._bound, self._end = Bound(arrays, targets, self._server.lock), end
-            self._places = (inputs, outputs)
-        for name, value in values.items():
-            self._bound.set_input(name, value)
-        self._fresh = self._server.engine.run(self._bound, stop)
-        return self.fetch(None)
+            self._bound = Bound(arrays | values, targets, self._server.lock)
+            self._answer, self._in_place = None, []
+        try:
+            self._fresh = self._server.engine.run(self._bound, stop)
+        except SizeMismatchError:
+            if not self._in_place:
+                raise
+            for name in self._in_place:  # their sizes depend on the numbers
+                self._bound.set_output(name, None)
+            self._in_place = None
+            self._fresh = self._server.engine.run(self._bound, stop)
+        return self._answer if self._answer and not self._fresh else self.fetch(None)
 
     def fetch(self, _: Stop | None) -> Any:
         """Writes the outputs without memory after the others; returns how much memory that takes, and their places.
@@ -170,9 +168,14 @@ class Lane:
         places, end = wire.place(arrays.items(), self._end)
         if end <= len(self._memory):
             for place in places:
-                wire.view(self._memory, place)[...] = arrays[place[0]]
+                view = wire.view(self._memory, place)
+                view[...] = arrays[place[0]]
+                if self._in_place is not None and not values:
+                    self._bound.set_output(place[0], view)
+                    self._in_place.append(place[0])
             self._fresh = {}
-        return end, places, {name: wire.to_json(value) for name, value in values.items()}
+        self._answer = end, places, {name: wire.to_json(value) for name, value in values.items()}
+        return self._answer
 
     def placement(self, _: Stop | None) -> list[PlacedNode]:
         """Which provider runs which node."""

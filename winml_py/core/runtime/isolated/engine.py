@@ -9,15 +9,14 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Pipe
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 from ....errors import EngineLostError, EngineWarning, EvaluationError, NotSupportedError, WinMLError
+from ...base.arrays import Array
 from ...base.cancellation import Stop, call_while_held
 from ...base.child_process import ChildProcess, is_available, watch_forks
 from ...base.messages import warn_caller
@@ -78,11 +77,6 @@ class IsolatedEngine(LocalEngine):
 
     Attributes:
         process_number: the process id.
-
-    Raises:
-        EngineLostError: the process ended, or cannot be started.
-        NotSupportedError: a frozen application has no Python to start.
-        WinMLError: the compiler's error.
     """
 
     def __init__(self, request: CompileRequest, compiler: Compiler, isolation: Isolation) -> None:
@@ -109,10 +103,9 @@ class IsolatedEngine(LocalEngine):
         self._process: ChildProcess | None = self._home  # until it is closed
         there = replace(request, options=request.options._replace(isolation=None), stop=None)
         try:
-            lane, folder = _Lane(self._home.connection), self._folder
-            self.process_number = self._ask(
-                lane, "compile", there, compiler, isolation, folder, read=int, stop=request.stop
-            )
+            lane = _Lane(self._home.connection)
+            arguments = there, compiler, isolation, self._folder
+            self.process_number = self._ask(lane, "compile", *arguments, read=int, stop=request.stop)
         except BaseException:
             self.close()
             raise
@@ -127,32 +120,44 @@ class IsolatedEngine(LocalEngine):
         """Runs the model; see `Engine`."""
         inputs: Any = bound.inputs  # a session without a location binds only the host's memory
         outputs: Any = bound.outputs
-        with self._lane() as lane:
-            arrays, values = wire.split(inputs)
+        arrays, values = wire.split(inputs)
+
+        def run(lane: _Lane) -> dict[str, Any]:
             given, end = wire.place(arrays.items())
             taken, end = wire.place(outputs.items(), end)
-            if end > len(lane.memory):
-                self._make_memory(lane, end)
-            memory = lane.memory
-            for place in given:
-                wire.view(memory, place)[...] = arrays[place[0]]
-            needed, fresh = self._ask(lane, "run", given, taken, end, values, read=lane.read_outputs, stop=stop)
-            if needed > len(memory):
+            arguments: tuple[object, ...] = ()
+            if lane.places != (given, taken):
+                if end > len(lane.memory):
+                    self._make_memory(lane, end)
+                lane.places = None  # until the process has bound them
+                lane.views = [wire.view(lane.memory, place) for place in (*given, *taken)]
+                arguments = given, taken, end, values
+            views = iter(lane.views)
+            for array in arrays.values():
+                next(views)[...] = array
+            needed, fresh = self._ask(lane, "run", *arguments, read=lane.read_outputs, stop=stop)
+            for array in outputs.values():
+                array[...] = next(views)
+            if needed > len(lane.memory):
                 self._make_memory(lane, needed)
                 _, fresh = self._ask(lane, "fetch", read=lane.read_outputs)
-            for place in taken:
-                np.copyto(outputs[place[0]], wire.view(memory, place))
+            elif not values:  # which are sent each time
+                lane.places = given, taken
             return fresh
+
+        return self._in_lane(run)
 
     def placement(self) -> list[PlacedNode]:
         """Which provider runs which node."""
-        with self._lane() as lane:
-            return self._ask(lane, "placement", read=lambda nodes: [PlacedNode(*map(str, node)) for node in nodes])
+        return self._in_lane(
+            lambda lane: self._ask(lane, "placement", read=lambda rows: [PlacedNode(*map(str, row)) for row in rows])
+        )
 
     def end_profiling(self) -> bytes:
         """The trace since the engine was made."""
-        with self._lane() as lane:
-            return self._ask(lane, "end_profiling", read=lambda trace: str(trace).encode("latin-1"))
+        return self._in_lane(
+            lambda lane: self._ask(lane, "end_profiling", read=lambda trace: str(trace).encode("latin-1"))
+        )
 
     def close(self) -> None:
         """Ends the process as soon as the last run in flight returns."""
@@ -178,9 +183,8 @@ class IsolatedEngine(LocalEngine):
         while self._free:
             self._free.pop().connection.close()
 
-    @contextmanager
-    def _lane(self) -> Iterator[_Lane]:
-        """A lane for one run."""
+    def _in_lane(self, use: Callable[[_Lane], T]) -> T:
+        """Calls a function with a lane that no other thread uses."""
         with self._lock:
             if self._loss is not None:
                 raise EngineLostError(self._loss.message, hint=self._loss.hint)
@@ -189,7 +193,7 @@ class IsolatedEngine(LocalEngine):
             lane = self._free.pop() if self._free else None
         try:
             lane = lane or self._open_lane(process)
-            yield lane
+            return use(lane)
         finally:
             with self._lock:
                 self._runs -= 1
@@ -220,27 +224,32 @@ class IsolatedEngine(LocalEngine):
         self, lane: _Lane, function: str, *arguments: object, read: Callable[[Any], T], stop: Stop | None = None
     ) -> T:
         """Calls a function at the lane's other end; returns the answer, converted by `read`."""
-        request = pickle.dumps((function, *arguments), pickle.HIGHEST_PROTOCOL)
+        sent = pickle.dumps(arguments, pickle.HIGHEST_PROTOCOL) if arguments else b""
         lane.is_in_step = False
         try:
+            if sent:
+                lane.connection.send_bytes(wire.ARGUMENTS)
+                lane.connection.send_bytes(sent)
             if stop is not None:
                 lane.connection.send_bytes(wire.STOPPABLE)
-            lane.connection.send_bytes(request)
+            lane.connection.send_bytes(function.encode())
         except OSError:
             raise self._lose("before the request") from None
-        with self._stoppable(lane, stop) if stop else nullcontext():
+        with self._stoppable(lane, stop) if stop else UNLOCKED:
             try:
                 answer = lane.connection.recv_bytes(wire.MOST_JSON)
             except (EOFError, OSError):
                 doing = {"compile": "compiled the model", "run": "evaluated the model"}.get(function, "answered")
                 raise self._lose(f"while it {doing}") from None
         try:
-            facts = json.loads(answer)
+            if answer != lane.answer:  # most runs repeat it
+                lane.answer, lane.facts = answer, json.loads(answer)
+                if "explanation" in lane.facts:
+                    explanation = wire.explanation_from_json(lane.facts["explanation"])
+                    self.explanation = explanation._replace(reason=f"{explanation.reason}; in a separate process")
+            facts = lane.facts
             outcome = wire.error_from_json(facts["error"]) if "error" in facts else read(facts["value"])
             warnings = [EngineWarning(str(text)) for text in facts.get("warnings", ())]
-            if facts.get("explanation"):
-                explanation = wire.explanation_from_json(facts["explanation"])
-                self.explanation = explanation._replace(reason=f"{explanation.reason}; in a separate process")
         except Exception as problem:  # a process with corrupt memory may send anything
             self._kill(f"since it sent an invalid answer ({problem})")
             raise self._lose("as it answered") from None
@@ -289,7 +298,7 @@ class IsolatedEngine(LocalEngine):
     def _make_memory(self, lane: _Lane, size: int) -> None:
         """Makes shared memory of so many bytes, and as much again in reserve."""
         size = max(LEAST_MEMORY, 2 * size)
-        lane.is_in_step = False
+        lane.is_in_step, lane.places = False, None
         try:
             lane.memory = system.send_memory(lane.connection, wire.MEMORY + str(size).encode(), size)
         except ConnectionError:
@@ -306,12 +315,17 @@ class _Lane:
 
     Attributes:
         is_in_step: whether all requests have been answered.
+        answer, facts: the last answer, and what it says.
+        places, views: where the bound arrays are, and the arrays there; no places if the process must bind others.
     """
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.memory: mmap.mmap | bytearray = bytearray()  # empty, until there is shared memory
         self.is_in_step = True
+        self.answer, self.facts = b"", dict[str, Any]()
+        self.places: tuple[list[wire.Place], list[wire.Place]] | None = None
+        self.views: list[Array] = []
 
     def read_outputs(self, facts: Any) -> tuple[int, dict[str, Any]]:
         """The memory that the outputs take, and copies of them; no copies if the lane's memory is too small."""

@@ -1,7 +1,7 @@
 """The protocol between a session and its engine's process: short messages, and tensors in shared memory.
 
-The session's side sends pickles. The engine's side answers only with JSON and numbers, because a process whose memory
-a model has corrupted may send anything, and reading a pickle can call any function.
+The session's side sends names and pickles. The engine's side answers only with JSON and numbers, because a process
+whose memory a model has corrupted may send anything, and reading a pickle can call any function.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from ...base.messages import type_name
 from ..engine import Candidate, Explanation
 from ..runs import Value
 
-STOPPABLE, STOP, MEMORY, LANE = b"stoppable", b"stop", b"memory", b"lane"
-"""The session's messages other than calls, which are pickles: the next call may be stopped; stop it; shared memory of
-so many bytes, or another lane. The memory, or the lane's connection, follows."""
+ARGUMENTS, STOPPABLE, STOP, MEMORY, LANE = b"arguments", b"stoppable", b"stop", b"memory", b"lane"
+"""The session's messages other than calls, which are names of functions: the next call has arguments; it may be
+stopped; stop it; shared memory of so many bytes; another lane. The arguments as a pickle, the memory, or the lane's
+connection follow."""
 
 MOST_JSON = 1 << 31
 """The largest answer in bytes. The longest answers are profiles."""
 
 ALIGNMENT = 64
 """The alignment in bytes, which suits the kernels of all processors."""
-
 
 Place = tuple[str, str, tuple[int, ...], int]
 """The place of an array in shared memory: the name of its input or output, its dtype in numpy's spelling, its shape,

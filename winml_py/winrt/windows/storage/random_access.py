@@ -120,10 +120,12 @@ class IRandomAccessStream(Closeable):
         self._shared: _SharedFile | None = file if isinstance(file, _SharedFile) else _SharedFile(file)
         self._position = 0
 
-    def _open(self) -> _SharedFile:
+    def _open(self, to_write: bool = False) -> _SharedFile:
         shared = self._shared
         if shared is None:
             raise ClosedError("The stream has been closed.", hint="Open it again.")
+        if to_write and not shared.file.writable():
+            raise InvalidArgumentError("The stream cannot be written to.", hint="Open it with READ_WRITE.")
         return shared
 
     @property
@@ -150,8 +152,8 @@ class IRandomAccessStream(Closeable):
 
     @size.setter
     def size(self, size: int) -> None:
-        self._require_writable()
-        shared = self._open()
+        size = whole_number(size, "The size")
+        shared = self._open(to_write=True)
         with shared.lock:
             current = shared.file.seek(0, io.SEEK_END)
             shared.file.write(bytes(max(0, size - current)))
@@ -173,18 +175,13 @@ class IRandomAccessStream(Closeable):
 
     def write(self, data: object, /) -> int:
         """Writes bytes at the position; returns how many."""
-        self._require_writable()
-        shared = self._open()
+        shared = self._open(to_write=True)
         with shared.lock:
             shared.file.seek(self._position)
             written = shared.file.write(byte_view(data))
             shared.file.flush()
             self._position += written
         return written
-
-    def _require_writable(self) -> None:
-        if not self.can_write:
-            raise InvalidArgumentError("The stream cannot be written to.", hint="Open it with READ_WRITE.")
 
     def read_async(
         self, buffer: object, count: int, options: InputStreamOptions = InputStreamOptions.NONE, /
@@ -194,9 +191,7 @@ class IRandomAccessStream(Closeable):
 
     def _read_into(self, buffer: object, count: int) -> Any:
         room = byte_view(buffer)
-        if count > len(room):
-            raise InvalidArgumentError(f"The buffer has room for {len(room)} bytes, not for {count}.")
-        data = self.read(count)
+        data = self.read(whole_number(count, "The number of bytes", most=len(room)))
         room[: len(data)] = data
         if isinstance(buffer, Buffer):
             buffer.length = len(data)
