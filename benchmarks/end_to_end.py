@@ -114,7 +114,7 @@ def main() -> None:
     }
     for way, fast in (("winml-py", False), ("winml-py, fast_decode", True)):
         ours(fast)
-        tensors[way] = private_state(binding).pictures.tensors[name].copy()
+        tensors[way] = private_state(binding).bound.inputs[name].copy()
     tensors |= {"Pillow and numpy": usual(data), "OpenCV": good(data), "OpenCV, reduced by hand": reduced(data)}
     levels = {way: tensor * STD[:, None, None] * 255 for way, tensor in tensors.items()}
     distance = {way: float(np.abs(level - levels["Pillow and numpy"]).mean()) for way, level in levels.items()}

@@ -183,4 +183,5 @@ def test_winrt_is_as_silent_as_windows_ml() -> None:
     session = LearningModelSession(WinRTModel.load(BYTES), None, options)
     target = LearningModelBinding(session)
     target.bind("x", PICTURE, {"BitmapBound": [0, 0, 1, 1]})
+    target.bind("x", np.ones((1, 3, 4, 6), np.float32), {"BitmapBounds": [0, 0, 1, 1]})  # numbers have no bounds
     assert session.evaluate(target).outputs["y"].to_numpy().shape == (1, 3, 4, 6)

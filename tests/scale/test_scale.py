@@ -190,8 +190,9 @@ def test_a_contract_says_how_pictures_become_a_tensor(images: np.ndarray[Any, An
     nodes = [helper.make_node("ReduceMean", ["x"], ["mean"], axes=[1, 2, 3], keepdims=0)]
     path.write_bytes(data(nodes, [tensor("x", [1, 1, 28, 28])], [tensor("mean", [1])], opset=12))
     contract = ImageContract(BitmapPixelFormat.GRAY8, mean=(100,), std=(2,))
-    answered = Evaluator(path, contract=contract)({"x": np.full((2, 28, 28), 150, np.uint8)})
-    assert answered["mean"].tolist() == [25, 25]
+    for shape in ((2, 28, 28), (2, 28, 28, 1)):
+        answered = Evaluator(path, contract=contract)({"x": np.full(shape, 150, np.uint8)})
+        assert answered["mean"].tolist() == [25, 25]
 
 
 def test_what_cannot_be_right_is_refused(tmp_path: Path, images: np.ndarray[Any, Any]) -> None:

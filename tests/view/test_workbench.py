@@ -101,7 +101,7 @@ class TestTheTensor:
         """The array that the page gives, its numbers, and its picture, beside those of a binding of one's own."""
         contract = CONTRACTS[name]
         facts = evaluated(page, opened(page, MODELS / "shapes.onnx"), picture_of(page, cat), contract.to_metadata())
-        bound = private_state(raw_binding(MODELS / "shapes.onnx", cat, contract)).pictures["image"].tensor
+        bound = private_state(raw_binding(MODELS / "shapes.onnx", cat, contract)).bound.inputs["image"]
         array = np.load(io.BytesIO(page.get(f"api/arrays/{facts['id']}?input=image")), allow_pickle=False)
         np.testing.assert_array_equal(array, bound)
         told = facts["inputs"][0]["tensor"]

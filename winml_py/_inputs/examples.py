@@ -18,10 +18,9 @@ from ..core.features.descriptors import (
     ShapedDescriptor,
     TensorFeatureDescriptor,
 )
-from ..core.features.tensor_classes import TENSOR_CLASSES
+from ..core.features.tensor_classes import FLOAT_KINDS, TENSOR_CLASSES
 from ..core.imaging.contract import ImageContract
 from ..core.imaging.geometry import compute_placement
-from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 
 MAX_NUMBERS = 1 << 27
@@ -52,10 +51,9 @@ def example_inputs(
 
 def has_example(feature: FeatureDescriptor) -> TypeGuard[ShapedDescriptor]:
     """Whether the feature accepts any numbers: floats do; ids, strings, booleans, maps and sequences do not."""
-    floats = (TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.DOUBLE)
     if isinstance(feature, TensorFeatureDescriptor):
-        return feature.has_rank and feature.tensor_kind in floats
-    return isinstance(feature, ImageFeatureDescriptor) and feature.tensor_kind in floats
+        return feature.has_rank and feature.tensor_kind in FLOAT_KINDS
+    return isinstance(feature, ImageFeatureDescriptor) and feature.tensor_kind in FLOAT_KINDS
 
 
 def example_value(feature: FeatureDescriptor, rng: np.random.Generator, sizes: Sequence[int] | None = None) -> Array:

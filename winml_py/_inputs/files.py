@@ -18,17 +18,13 @@ from ..core.features.descriptors import (
     TensorFeatureDescriptor,
 )
 from ..core.features.pictures import ImageFeatureValue, PreprocessPlan
-from ..core.features.resolve import Pictures
-from ..core.features.tensor_classes import TENSOR_CLASSES
+from ..core.features.tensor_classes import FLOAT_KINDS, TENSOR_CLASSES
 from ..core.model.contracts import MissingContracts
 from ..core.model.model import LearningModel
 from ..core.streams.sources import as_feature, files_in, files_of, read_value
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 from .examples import NOTHING_STATED, StatedSizes, example_shape, example_value, has_example, require_size
-
-_FLOATS = (TensorKind.FLOAT, TensorKind.DOUBLE, TensorKind.FLOAT16)
-
 
 ZEROS = "zeros"
 """Written instead of a file for zeros in the shape of an input, with free sizes as 1."""
@@ -83,7 +79,7 @@ def _require_all(model: LearningModel, names: Set[str]) -> None:
 
 def _takes_zeros(feature: FeatureDescriptor) -> TypeGuard[TensorFeatureDescriptor]:
     """Whether an input may be a state that begins with zeros."""
-    return isinstance(feature, TensorFeatureDescriptor) and feature.has_rank and feature.tensor_kind in _FLOATS
+    return isinstance(feature, TensorFeatureDescriptor) and feature.has_rank and feature.tensor_kind in FLOAT_KINDS
 
 
 def _require_known(named: Sequence[tuple[str, str, str]], features: Mapping[str, str]) -> None:
@@ -155,7 +151,7 @@ def as_map(feature: MapFeatureDescriptor, pairs: Iterable[tuple[Any, Any]]) -> d
     values = feature.value_descriptor
     kind = values.tensor_kind if isinstance(values, TensorFeatureDescriptor) else TensorKind.UNDEFINED
     convert_key = int if feature.key_kind is TensorKind.INT64 else str
-    convert = str if kind is TensorKind.STRING else float if kind in _FLOATS else int
+    convert = str if kind is TensorKind.STRING else float if kind in FLOAT_KINDS else int
     return {convert_key(key): convert(value) for key, value in pairs}
 
 
@@ -253,4 +249,4 @@ def _array(feature: FeatureDescriptor, value: object) -> Any:
         return value
     plan = PreprocessPlan(value.sizes, feature)
     MissingContracts(is_silent=False).warn(plan)
-    return Pictures(value, plan).tensor()
+    return plan.tensor(value)

@@ -161,7 +161,7 @@ def _values(column: OutputColumn, cells: Cells) -> Any:
 Columns = Mapping[str, str | Sequence[str]]
 """For each input its column, or several columns of numbers that become one row."""
 
-_FORMATS = {2: BitmapPixelFormat.GRAY8, 3: BitmapPixelFormat.RGB8, 4: BitmapPixelFormat.RGBA8}
+_FORMATS = {1: BitmapPixelFormat.GRAY8, 3: BitmapPixelFormat.RGB8, 4: BitmapPixelFormat.RGBA8}
 
 
 class Reader:
@@ -224,7 +224,7 @@ class Reader:
         if is_missing or (isinstance(cell, float) and np.isnan(cell) and self._is_picture(feature)):
             raise InvalidBindingError(f"This row has no value for {feature.name}.")
         if self._is_picture(feature) and array.dtype == np.uint8 and array.ndim in (2, 3):
-            channels = 2 if array.ndim == 2 else array.shape[2]
+            channels = 1 if array.ndim == 2 else array.shape[2]
             return ImageFeatureValue.from_array(array, _FORMATS.get(channels, BitmapPixelFormat.RGB8))
         return _tensor(feature, array) if isinstance(feature, ShapedDescriptor) else cell
 

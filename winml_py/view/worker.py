@@ -192,7 +192,7 @@ class Worker:
 def _bound(binding: LearningModelBinding, name: str, value: object) -> Array | None:
     """A copy of an input's numbers; None for strings, lists and maps."""
     if isinstance(value, ImageFeatureValue):
-        tensor = private_state(binding).pictures[name].tensor
+        tensor: Any = private_state(binding).bound.inputs[name]
         return np.array(tensor if isinstance(tensor, np.ndarray) else tensor.to_numpy())
     return np.array(value) if isinstance(value, np.ndarray) and value.dtype.kind in "fiub" else None
 

@@ -239,7 +239,7 @@ def test_the_engine_is_given_the_callers_arrays_again_once_they_are_apart() -> N
     for name, array in (("state", state), ("next", state), ("x", x)):
         binding.bind(name, array)
     session.evaluate(binding)
-    (native,) = binding._private_state._values.natives.values()
+    (native,) = binding._private_state.bound.natives.values()
     assert [value is state for value, _ in native._inputs.copies] == [True]
     binding.bind("next", other)
     state[:] = 5  # seen by the next run, as that of any bound array

@@ -144,7 +144,7 @@ def test_exported_pixels_are_a_picture() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (4, 6, 3), np.uint8)
     bound, properties = open_binding(PICTURES), {"BitmapPixelFormat": BitmapPixelFormat.RGB8}
     bound.bind("x", Exported(pixels), properties)
-    tensors = bound._private_state.pictures["x"].tensor
+    tensors = bound._private_state.bound.inputs["x"]
     np.testing.assert_array_equal(tensors[0], pixels[..., ::-1].transpose(2, 0, 1))
 
 

@@ -148,39 +148,27 @@ def test_a_picture_that_claims_too_much_is_refused(tmp_path: Path) -> None:
     lying = mutations.png_that_claims(60_000, 60_000)
     (tmp_path / "huge.png").write_bytes(lying)
     for source in (lying, tmp_path / "huge.png"):
-        with pytest.raises(PictureError, match=r"claims 60000x60000 pixels, but 268,435,456 are allowed"):
+        with pytest.raises(PictureError, match=r"more than the 268,435,456 that are allowed"):
             SoftwareBitmap.load(source)
         with pytest.raises(PictureError, match="claims"):
             ImageFeatureValue.load(source, fast_decode=True)
     small = encode(photograph((40, 30)), "PNG")
-    with pytest.raises(PictureError, match="1,000 are allowed"):
+    with pytest.raises(PictureError, match="1,000 that are allowed"):
         ImageFeatureValue.load(small, max_pixels=1000)
     assert ImageFeatureValue.load(small, max_pixels=1200).sizes == ((40, 30),)
 
 
-@pytest.mark.parametrize(
-    ("kind", "options"),
-    [
-        ("JPEG", {"quality": 95}),
-        ("PNG", {}),
-        ("WEBP", {"lossless": True}),
-        ("BMP", {}),
-        ("TIFF", {}),
-        ("GIF", {}),
-        ("ICO", {"sizes": [(40, 30)]}),
-    ],
-)
-def test_the_limit_is_the_callers_and_not_pillows(
-    kind: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF", "ICO"])
+def test_the_limit_is_the_callers_and_not_pillows(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     image = Image.new("L", (40, 30))
     image.putpixel((39, 28), 255)
-    data = encode(image, kind, **options)
+    options = {"JPEG": {"quality": 95}, "WEBP": {"lossless": True}, "ICO": {"sizes": [(40, 30)]}}
+    data = encode(image, kind, **options.get(kind, {}))
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)  # Pillow refuses twice as many
     pixels = SoftwareBitmap.load(data, max_pixels=1200).to_numpy()
     assert pixels.shape[:2] == (30, 40)
     assert np.ravel(pixels[-2, -1])[0] > 240
-    with pytest.raises(PictureError, match=r"1,199 are allowed|exceeds limit of 1199 pixels"):
+    with pytest.raises(PictureError, match="1,199 that are allowed"):
         SoftwareBitmap.load(data, max_pixels=1199)
     assert Image.MAX_IMAGE_PIXELS == 100
 
@@ -232,7 +220,7 @@ def identity() -> LearningModelBinding:
 def bound(binding: LearningModelBinding, value: Any, properties: Any = None) -> np.ndarray:
     binding.bind("x", value, properties)
     binding._session.evaluate(binding)
-    return private_state(binding).pictures["x"].tensor[0].copy()
+    return private_state(binding).bound.inputs["x"][0].copy()
 
 
 @pytest.mark.parametrize("factor", [2, 4, 8, 12, 20])
@@ -285,7 +273,7 @@ def test_fast_decode_of_what_is_no_picture(tmp_path: Path, identity: LearningMod
     with pytest.raises(PictureError, match="truncated"):
         identity.bind("x", value)
     identity._session.evaluate(identity)
-    np.testing.assert_array_equal(private_state(identity).pictures["x"].tensor[0], good)
+    np.testing.assert_array_equal(private_state(identity).bound.inputs["x"][0], good)
 
 
 def test_one_value_bound_by_many_threads_at_once() -> None:

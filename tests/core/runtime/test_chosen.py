@@ -30,14 +30,14 @@ class Plain(LocalEngine):
         self.explanation = Explanation(name, Precision.FLOAT32, "as asked for")
         self.function = function
         self.runs, self.is_open = 0, True
-        self.running: Callable[[Stop | None], object] = lambda stop: None
+        self.on_run: Callable[[Stop | None], object] = lambda stop: None
         self.lock = threading.Lock()
 
     def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Any]:
         require_open(self if self.is_open else None)
         with self.lock:
             self.runs += 1
-        self.running(stop)
+        self.on_run(stop)
         x: Any = bound.inputs["x"]
         y: Any = bound.outputs.get("y")
         if y is not None:
@@ -162,8 +162,8 @@ def test_the_reference_runs_first_because_outputs_may_lie_over_inputs() -> None:
     for rival, texts in ((doubling(), 0), (Plain("rival", lambda x: x * 3), 1)):
         engine, choices = chosen(rival)
         order: list[str] = []
-        choices.reference.running = lambda stop, order=order: order.append("reference")
-        rival.running = lambda stop, order=order: order.append("rival")
+        choices.reference.on_run = lambda stop, order=order: order.append("reference")
+        rival.on_run = lambda stop, order=order: order.append("rival")
         state = np.float32([7])
         rival.function = lambda x, function=rival.function: function(np.float32([7]))  # ours keep such arrays apart
         with told() as warned:
@@ -176,7 +176,7 @@ def test_the_reference_runs_first_because_outputs_may_lie_over_inputs() -> None:
 def test_a_rival_that_fails_is_wrong() -> None:
     rival = doubling()
     engine, choices = chosen(rival)
-    rival.running = fail
+    rival.on_run = fail
     with told() as warned:
         assert evaluate(engine, 2) == [4]
     assert "it failed: Index 7 is outside." in warned[0]
@@ -188,12 +188,12 @@ def test_what_the_reference_refuses_is_its_error_and_no_other_engine_sees_it() -
     engine, choices = chosen(rival)
     evaluate(engine, 1)
     runs = rival.runs
-    choices.reference.running = fail
+    choices.reference.on_run = fail
     for _ in range(2):
         with pytest.raises(EvaluationError, match="Index 7"):
             evaluate(engine, 2, 3)
     assert rival.runs == runs
-    choices.reference.running = lambda stop: None
+    choices.reference.on_run = lambda stop: None
     before = choices.reference.runs
     assert evaluate(engine, 3, 4) == [6, 8]
     assert choices.reference.runs == before + 1
@@ -218,10 +218,10 @@ def test_a_stop_spans_both_runs_and_the_next_evaluation_is_compared() -> None:
         stop.require_not_requested()
 
     for place in (choices.reference, rival):
-        place.running = stopped
+        place.on_run = stopped
         with pytest.raises(CanceledError):
             evaluate(engine, 2, stop=Stop())
-        place.running = lambda stop: None
+        place.on_run = lambda stop: None
     before = choices.reference.runs
     evaluate(engine, 3)
     evaluate(engine, 4)
@@ -327,7 +327,7 @@ def test_closing_in_a_comparison_leaves_no_engine_open() -> None:
     rival = doubling()
     engine, choices = chosen(rival)
     evaluate(engine, 1)
-    choices.reference.running = lambda stop: engine.close()
+    choices.reference.on_run = lambda stop: engine.close()
     with pytest.raises(ClosedError):
         evaluate(engine, 2, 3)
     assert (rival.is_open, choices.reference.is_open) == (False, False)

@@ -172,12 +172,12 @@ def test_pictures_of_the_host_go_to_the_card_as_bytes() -> None:
     device = Card()
     session, binding = open_session(model, device), LearningModelBinding(open_session(model))
     card = LearningModelBinding(session)
-    written = private_state(card).pictures
+    written = private_state(card).bound.inputs
     bound = []
     for value in (first, second, ImageFeatureValue([first, second]), ImageFeatureValue([first, other])):
         for each in (binding, card):
             each.bind("x", value, {"ImageContract": ImageContract()})
-        bound.append(written["x"].tensor)
+        bound.append(written["x"])
         expected = binding._session.evaluate(binding).outputs["y"].to_numpy()
         came = session.evaluate(card).outputs["y"].to_numpy()
         assert np.abs(came - expected).max() <= 1.01

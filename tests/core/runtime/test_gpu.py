@@ -186,7 +186,7 @@ def test_pictures_are_tensorized_on_the_device(
     value = picture_of(pixel_format, 50, 38)
     _, expected = tensor_of(None, contract, value, (16, 20))
     binding, came = tensor_of(gpu, contract, value, (16, 20))
-    is_on_device = not isinstance(private_state(binding).pictures["x"].tensor, np.ndarray)
+    is_on_device = not isinstance(private_state(binding).bound.inputs["x"], np.ndarray)
     assert is_on_device is (pixel_format is not BitmapPixelFormat.NV12)
     steps = np.float32([factor for factor, _ in contract.affine()])  # one level of a byte
     levels = np.moveaxis(np.abs(came - expected), contract.axes()[0], -1) / steps
@@ -212,13 +212,13 @@ def test_bounds_batches_and_new_pictures(gpu: LearningModelDevice) -> None:
     _, expected = tensor_of(None, contract, batch, (16, 16), **bounds)
     binding, came = tensor_of(gpu, contract, batch, (16, 16), **bounds)
     np.testing.assert_allclose(came, expected, atol=0.02)
-    first = private_state(binding).pictures["x"].tensor
+    first = private_state(binding).bound.inputs["x"]
     binding.bind("x", batch[::-1], {"ImageContract": contract} | bounds)
-    assert private_state(binding).pictures["x"].tensor is first  # the same memory, written again
+    assert private_state(binding).bound.inputs["x"] is first  # the same memory, written again
     mixed = [batch[0], picture_of(BitmapPixelFormat.RGB8, 33, 21).video_frame]
     _, expected = tensor_of(None, contract, mixed, (16, 16))
     binding, came = tensor_of(gpu, contract, mixed, (16, 16))
-    assert isinstance(private_state(binding).pictures["x"].tensor, np.ndarray)  # of two sizes: by the CPU
+    assert isinstance(private_state(binding).bound.inputs["x"], np.ndarray)  # of two sizes: by the CPU
     np.testing.assert_array_equal(came, expected)
 
 

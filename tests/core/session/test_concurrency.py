@@ -263,5 +263,5 @@ def test_closing_while_bindings_are_made() -> None:
                     break
             return kept
 
-        natives = [private_state(binding)._values.natives for bindings in on_threads(work, 4) for binding in bindings]
+        natives = [private_state(binding).bound.natives for bindings in on_threads(work, 4) for binding in bindings]
         assert all(native is None or native._native is None for each in natives for native in each.values())

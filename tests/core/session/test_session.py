@@ -282,11 +282,11 @@ def test_an_error_that_is_kept_keeps_no_engine() -> None:
     native = native_session(session)
     binding = LearningModelBinding(session)
     binding.bind("x", np.ones(2, np.float32))
-    private_state(binding)._values.set_output("y", np.ones(3, np.float32))
+    private_state(binding).bound.set_output("y", np.ones(3, np.float32))
     with pytest.raises(SizeMismatchError) as info:
         session.evaluate(binding)
-    private_state(binding)._values.set_output("y", None)
-    private_state(binding)._values.set_input("x", np.ones(3, np.float32))
+    private_state(binding).bound.set_output("y", None)
+    private_state(binding).bound.set_input("x", np.ones(3, np.float32))
     stopped = Stop()
     stopped.request()
     with pytest.raises(CanceledError) as cancelled:

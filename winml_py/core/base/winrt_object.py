@@ -55,7 +55,11 @@ class Closeable:
 
 
 class HasPrivateState(Protocol[I_co]):
-    """A public object with private state: a model's content, a session's engine, a binding's evaluation, and so on."""
+    """A public object with private state, of a type for each class.
+
+    A model has a `ModelContent`, a session a `SessionState`, a binding a `BindingState`, a tensor a `TensorStorage`, a
+    device a `Compiler`.
+    """
 
     @property
     def _private_state(self) -> I_co: ...

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import onnx
 
 
-class DevicePictures:
+class PictureModels:
     """The small models that turn pictures into tensors on a session's device, each compiled when it is first needed.
 
     Args:
@@ -71,8 +71,8 @@ class DevicePictures:
 class DeviceTensorizer:
     """Puts one binding's pictures into the device's memory. For one thread at a time."""
 
-    def __init__(self, pictures: DevicePictures, lock: AbstractContextManager[object], has_float32: bool) -> None:
-        self._pictures, self._lock, self._has_float32 = pictures, lock, has_float32
+    def __init__(self, models: PictureModels, lock: AbstractContextManager[object], has_float32: bool) -> None:
+        self._models, self._lock, self._has_float32 = models, lock, has_float32
         self._bound: dict[GraphKey, Bound] = {}
 
     def write(
@@ -132,7 +132,7 @@ class DeviceTensorizer:
         dtype = np.dtype(np.float16 if is_half else np.float32)
         is_written_again = isinstance(before, DeviceArray) and (before.shape, before.dtype) == (plan.shape, dtype)
         bound.set_output("tensor", before if is_written_again else StaysOnDevice())  # type: ignore[arg-type]
-        fresh = self._pictures.run(key, bound)
+        fresh = self._models.run(key, bound)
         tensor: DeviceArray = fresh.get("tensor", before)
         return tensor
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...enums import Precision
 from ...errors import (
     ClosedError,
     DeviceLostError,
@@ -18,41 +17,22 @@ from ...errors import (
     InvalidBindingError,
     MissingInputError,
     NotBoundError,
-    NotSupportedError,
 )
-from ..base.arrays import Array, DeviceArray, MemoryLocation
+from ..base.arrays import Array, DeviceArray
 from ..base.cancellation import Stop, held
 from ..base.collections import MapView
 from ..base.messages import logger, type_name
 from ..base.winrt_object import HasPrivateState, Object, private_state
-from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
 from ..features.pictures import NO_PROPERTIES, BindProperties, ImageFeatureValue, PreprocessPlan
-from ..features.resolve import (
-    Bindable,
-    Container,
-    DevicePixels,
-    DeviceTensor,
-    HostTensor,
-    Pictures,
-    check_tensor,
-    is_pil_image,
-    resolve,
-)
+from ..features.resolve import Container, DevicePixels, DeviceTensor, PlannedPictures
 from ..features.tensor import Tensor
 from ..features.tensor_classes import TensorString, as_half
 from ..imaging.formats import BufferCache
 from ..imaging.picture_placement import PicturePlacement
 from ..imaging.tensorize import tensorize_batch
-from ..runtime.runs import Bound, StaysOnDevice
-from .outputs import (
-    ImageOutput,
-    OutputSlot,
-    TensorOutput,
-    require_no_overlap,
-    slot_for_container,
-    writable_array,
-)
-from .session_state import SessionState
+from ..runtime.runs import Bound
+from .outputs import OutputSlot, OutputTarget, require_no_overlap
+from .session_state import SessionState, Target, is_picture_file
 
 if TYPE_CHECKING:
     from ..features.resolve import BoundValue
@@ -136,32 +116,22 @@ class LearningModelBinding(Object, MapView[Any]):
 
     def __getitem__(self, name: str) -> Any:
         try:
-            return self._private_state.bound[name]
+            return self._private_state.given[name]
         except KeyError:
-            bound = ", ".join(self._private_state.bound) or "nothing"
-            raise NotBoundError(f"Nothing is bound to {name!r}.", hint=f"Bound so far: {bound}.") from None
+            given = ", ".join(self._private_state.given) or "nothing"
+            raise NotBoundError(f"Nothing is bound to {name!r}.", hint=f"Bound so far: {given}.") from None
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in self._private_state.bound
+        return isinstance(name, str) and name in self._private_state.given
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict(self._private_state.bound))
+        return iter(dict(self._private_state.given))
 
     def __len__(self) -> int:
-        return len(self._private_state.bound)
+        return len(self._private_state.given)
 
     def __repr__(self) -> str:
-        return f"<LearningModelBinding {self._private_state.bound!r}>"
-
-
-Checks = tuple[Callable[[], object], ...]  # what is called before a run that reads or writes something
-
-
-class WrittenPictures(NamedTuple):
-    """Pictures in the tensor of their input."""
-
-    plan: PreprocessPlan
-    tensor: Array | DeviceArray
+        return f"<LearningModelBinding {self._private_state.given!r}>"
 
 
 class BindingState:
@@ -169,8 +139,10 @@ class BindingState:
 
     Attributes:
         session_state: what it runs on.
-        bound: the caller's objects, by the names of features.
-        pictures: by the names of inputs. A picture of the same size overwrites the previous one.
+        given: the caller's objects, by the names of features.
+        bound: what the engine reads and writes for them.
+        plans: how pictures became the tensors of their inputs, by the names of inputs. A picture of the same size is
+            written into the same tensor.
     """
 
     def __init__(self, session_state: SessionState) -> None:
@@ -179,14 +151,14 @@ class BindingState:
         self._reset()
 
     def _reset(self) -> None:
-        self._values = Bound(lock=self.session_state.lock)
-        self.pictures: dict[str, WrittenPictures] = {}
+        self.given: dict[str, Any] = {}
+        self.bound = Bound(lock=self.session_state.lock)
+        self.plans: dict[str, PreprocessPlan] = {}
         self._buffer_caches: list[BufferCache] = []
-        device_pictures = self.session_state.pictures
-        self._device_tensorizer = device_pictures.tensorizer() if device_pictures is not None else None
-        self.bound: dict[str, Any] = {}
-        self._checks: dict[str, Checks] = {}
-        self._is_checked = True
+        models = self.session_state.picture_models
+        self._device_tensorizer = models.tensorizer() if models is not None else None
+        self._before_run: dict[str, list[Callable[[], object]]] = {}
+        self._is_ready = False  # whether `_require_ready` has passed since the last bind
         self._slots: dict[str, OutputSlot] = {**self.session_state.unbound_outputs}
 
     def clear(self) -> None:
@@ -201,81 +173,68 @@ class BindingState:
         The engine's bindings and the tensors of pictures stay, because making them again costs more than most runs.
         """
         with self._lock:
-            for name in list(self._values.outputs):
-                self._values.set_output(name, None)
-            for name in self.bound.keys() & self._slots.keys():
+            for name in list(self.bound.outputs):
+                self.bound.set_output(name, None)
+            for name in self.given.keys() & self._slots.keys():
                 self._slots[name] = self.session_state.unbound_outputs[name]
-            self.bound, self._checks = {}, {}
+            self.given, self._before_run, self._is_ready = {}, {}, False
 
     def bind(self, name: str, value: object, properties: BindProperties = NO_PROPERTIES) -> None:
-        """Binds a value to a feature; raises as `SessionState.find`, `bind_input` and `bind_output` do."""
-        plain = (
-            self.session_state.plain.get(name) if type(value) is np.ndarray and properties is NO_PROPERTIES else None
-        )
-        if plain is not None and plain.takes(value):  # type: ignore[arg-type]  # as nearly always
+        """Binds a value to a feature; raises as `SessionState.check` does."""
+        if type(value) is np.ndarray and properties is NO_PROPERTIES and self.session_state.is_plain(name, value):
             self.session_state.require_open()
-            with self._lock:
-                self._set_array(name, value, value)
-            return
-        descriptor, is_input = self.session_state.find(name)
-        bind = self.bind_input if is_input else self.bind_output
-        bind(descriptor, value, properties)
+            self.set(name, value, value)  # as nearly always
+        else:
+            name, target = self.session_state.check(name, value, properties, self.plans)
+            self.set(name, value, target)
 
-    def bind_input(self, descriptor: FeatureDescriptor, value: object, properties: BindProperties) -> None:
-        """Binds a value to an input; raises as `check_input` does, and if the session is closed."""
-        self.session_state.require_open()  # before a picture is decoded, and before the lock, as in `clear`
-        before = self.pictures.get(descriptor.name)
-        bindable = check_input(value, descriptor, properties, self.session_state, before.plan if before else None)
-        self.set_input(descriptor, value, bindable)
-
-    def set_input(self, descriptor: FeatureDescriptor, value: object, bindable: Bindable) -> None:
-        """Binds a value with the result of its `check_input`."""
-        name = descriptor.name
+    def set(self, name: str, value: object, target: Target) -> None:
+        """Binds a value with the result of its check."""
         with self._lock:
-            if isinstance(bindable, (Pictures, DevicePixels)):
-                self._write_pictures(bindable)
-                self._note(name, value)
-                return
-            if isinstance(bindable, Container):
-                read: Any = bindable.converted
-            elif isinstance(bindable, DeviceTensor):
-                read = bindable.array
+            before_run: list[Callable[[], object]] = []
+            if isinstance(target, np.ndarray):
+                self._set_input(name, target)
+            elif isinstance(target, (PlannedPictures, DevicePixels)):
+                self._write_pictures(target)
+            elif isinstance(target, OutputTarget):
+                self.bound.set_output(name, target.memory)
+                self._slots[name] = target.slot
+                before_run += _waits_for(target.memory)
+            elif isinstance(target, Container):
+                self._set_input(name, target.converted)
+            elif isinstance(target, DeviceTensor):
+                self._set_input(name, target.array)
+                before_run += _waits_for(target.array)
             else:
-                tensor = bindable.tensor
-                read = (as_half(tensor, descriptor) if bindable.is_cast else tensor).to_numpy()
-                if isinstance(tensor, TensorString):  # strings share no memory that a later write could reach
-                    read = read.copy()
-            checks = _waits_for(read)
-            if isinstance(value, Tensor):  # which another evaluation may write
-                checks = (private_state(value).require_valid, *checks)
-            self._set_array(name, value, read, checks)
+                tensor = as_half(target.tensor, self.session_state.inputs[name]) if target.is_cast else target.tensor
+                array = tensor.to_numpy()
+                # strings share no memory that a later write could reach
+                self._set_input(name, array.copy() if isinstance(tensor, TensorString) else array)
+            if isinstance(value, Tensor) and not isinstance(target, OutputTarget):  # another evaluation may write it
+                before_run.append(private_state(value).require_valid)
+            self.given[name] = value
+            self._before_run.pop(name, None)
+            if before_run:
+                self._before_run[name] = before_run
+            self._is_ready = False
 
-    def _set_array(self, name: str, value: object, read: Any, checks: Checks = ()) -> None:
-        self._values.set_input(name, read)
-        self._note(name, value, checks)
-        # The engine no longer reads the previous picture's tensor. If it were kept, the next picture would be written
-        # there, and not bound.
-        self.pictures.pop(name, None)
+    def _set_input(self, name: str, value: Any) -> None:
+        self.bound.set_input(name, value)
+        # The engine no longer reads the tensor of the previous picture: the next one must not be written there.
+        self.plans.pop(name, None)
 
-    def _note(self, name: str, value: object, checks: Checks = ()) -> None:
-        self.bound[name] = value
-        self._checks.pop(name, None)
-        if checks:
-            self._checks[name] = checks
-
-    def _write_pictures(self, pictures: Pictures | DevicePixels) -> None:
+    def _write_pictures(self, pictures: PlannedPictures | DevicePixels) -> None:
         """Writes pictures into their tensor: on the device if it can, else on the CPU."""
         plan = pictures.plan
-        name = plan.descriptor.name
-        written, device = self.pictures.get(name), self._device_tensorizer
-        before = written.tensor if written else None
+        name, device = plan.descriptor.name, self._device_tensorizer
+        before: Any = self.bound.inputs[name] if name in self.plans else None
         tensor: Array | DeviceArray | None = None
         try:
             if isinstance(pictures, DevicePixels):
-                assert device is not None  # without it, `check_input` refuses pixels on a device
+                assert device is not None  # without it, the check refuses pixels on a device
                 tensor = device.write_pixels(pictures, before)
             else:
-                bitmaps, placements = pictures.decode()
+                bitmaps, placements = plan.decode(pictures.value)
                 if device is not None:
                     tensor = device.write(plan, bitmaps, placements, before)
                 if tensor is None:
@@ -284,49 +243,31 @@ class BindingState:
         except DeviceLostError as error:  # raised by tensorizing on the device
             self.session_state.lose(error)
             raise
-        self.pictures[name] = WrittenPictures(plan, tensor)
+        self.plans[name] = plan
         # A picture of the same size overwrites the previous one, in memory that the engine already reads.
         if tensor is not before:
-            self._values.set_input(name, tensor)
-
-    def bind_output(self, descriptor: FeatureDescriptor, bound: object, properties: BindProperties) -> None:
-        """Binds an object to an output; raises as `check_output` does, and if the session is closed."""
-        self.session_state.require_open()
-        self.set_output(descriptor, bound, check_output(bound, descriptor, properties, self.session_state))
-
-    def set_output(self, descriptor: FeatureDescriptor, bound: object, checked: CheckedOutput) -> None:
-        """Binds an object with the result of its `check_output`."""
-        name = descriptor.name
-        with self._lock:
-            self._values.set_output(name, checked.memory)
-            self._slots[name] = checked.slot
-            self._note(name, bound, _waits_for(checked.memory))
-            self._is_checked = False
+            self.bound.set_input(name, tensor)
 
     def run(self, stop: Stop | None = None) -> dict[str, Any]:
         """Runs the model; returns the caller's object for each output, by name.
 
         Raises:
             MissingInputError: an input has not been bound.
+            InvalidBindingError: two outputs are bound to the same memory.
             IllegalCallError: an input is a tensor that a failed evaluation was to write.
             WinMLError: the engine's error.
         """
         engine = self.session_state.require_open()  # before the lock, as in `clear`
         with self._lock if stop is None else held(self._lock, stop):
-            if not self.session_state.input_names <= self.bound.keys():
-                missing = [feature for name, feature in self.session_state.inputs.items() if name not in self.bound]
-                expected = ", ".join(f"{feature.name} ({feature.expects()})" for feature in missing)
-                raise MissingInputError(f"Missing Input: {expected}.", hint="Bind every input before evaluate().")
-            for checks in self._checks.values():
-                for check in checks:
-                    check()
-            if not self._is_checked:  # not at bind, where two outputs may just be swapping their arrays
-                require_no_overlap(self._slots)
-                self._is_checked = True
+            if not self._is_ready:
+                self._require_ready()
+            for calls in self._before_run.values():
+                for call in calls:
+                    call()
             has_begun = True
             try:
                 try:
-                    fresh = engine.run(self._values, stop)
+                    fresh = engine.run(self.bound, stop)
                 except (ClosedError, InvalidBindingError):  # the engine raises these before it writes anything
                     has_begun = False
                     raise
@@ -340,6 +281,16 @@ class BindingState:
                     self._explain(error)
                 raise
 
+    def _require_ready(self) -> None:
+        """Refuses missing inputs and overlapping outputs: not at bind, where two outputs may be swapping arrays."""
+        if not self.given.keys() >= self.session_state.input_names:
+            missing = [feature for name, feature in self.session_state.inputs.items() if name not in self.given]
+            expected = ", ".join(f"{feature.name} ({feature.expects()})" for feature in missing)
+            raise MissingInputError(f"Missing Input: {expected}.", hint="Bind every input before evaluate().")
+        if len(self.given) > len(self.session_state.input_names) + 1:
+            require_no_overlap(self._slots)
+        self._is_ready = True
+
     def _invalidate_outputs(self) -> None:
         """Invalidates bound outputs, which may be half written, or hold the numbers of an earlier run."""
         for name, slot in self._slots.items():
@@ -352,7 +303,7 @@ class BindingState:
         """If a picture kept its own size, which is often the cause, raises the error with a hint to state a size."""
         kept_sizes = ", ".join(
             f"the picture for {name} kept its own size, {plan.sizes[0][0]}x{plan.sizes[0][1]}"
-            for name, plan in self._plans().items()
+            for name, plan in self._plans_in_use().items()
             if plan.keeps_own_size
         )
         if not kept_sizes or error.__cause__ is not None:  # a custom operator raised it
@@ -366,15 +317,17 @@ class BindingState:
     @property
     def placements(self) -> dict[str, tuple[PicturePlacement, ...]]:
         """Where the bound pictures lie in their tensors, by the names of inputs."""
-        return {name: tuple(map(PicturePlacement, plan.placements)) for name, plan in self._plans().items()}
+        if not self.plans:  # as in most evaluations of arrays
+            return {}
+        return {name: tuple(map(PicturePlacement, plan.placements)) for name, plan in self._plans_in_use().items()}
 
-    def _plans(self) -> dict[str, PreprocessPlan]:
-        return {name: written.plan for name, written in self.pictures.items() if name in self.bound}
+    def _plans_in_use(self) -> dict[str, PreprocessPlan]:
+        return {name: plan for name, plan in self.plans.items() if name in self.given}
 
 
-def _waits_for(memory: object) -> Checks:
+def _waits_for(memory: object) -> list[Callable[[], object]]:
     # Another library may still be working on its arrays on the device.
-    return (memory.wait,) if isinstance(memory, DeviceArray) and memory.handle is None else ()
+    return [memory.wait] if isinstance(memory, DeviceArray) and memory.handle is None else []
 
 
 def bind_features(session_state: SessionState, features: Mapping[str, object]) -> BindingState:
@@ -390,118 +343,6 @@ def bind_features(session_state: SessionState, features: Mapping[str, object]) -
             if is_input and is_picture_file(value, descriptor):
                 value = ImageFeatureValue.load(value)
         binding_state.bind(name, value)
-    if len(binding_state.bound) < len(features):
-        require_distinct(features, session_state)
+    if len(binding_state.given) < len(features):
+        session_state.require_distinct(features)
     return binding_state
-
-
-def require_distinct(names: Iterable[str], session_state: SessionState) -> None:
-    """Refuses two names of one feature: one of their values would be dropped in silence."""
-    spellings: dict[str, str] = {}
-    for name in names:
-        descriptor, is_input = session_state.find(name)
-        before = spellings.setdefault(descriptor.name, name)
-        if before != name:
-            what = "input" if is_input else "output"
-            raise InvalidArgumentError(f"{before!r} and {name!r} name the same {what}.", hint="Leave one of them out.")
-
-
-def is_picture_file(value: object, descriptor: FeatureDescriptor) -> TypeGuard[str | os.PathLike[str] | bytes]:
-    """Whether the feature is an image, and the value the path or the bytes of a picture file."""
-    return isinstance(value, (str, os.PathLike, bytes)) and isinstance(descriptor, ImageFeatureDescriptor)
-
-
-# Checks of bound values. They use no engine and decode no picture, so they are quick and never wait.
-
-
-def check_input(
-    value: object,
-    descriptor: FeatureDescriptor,
-    properties: BindProperties,
-    session_state: SessionState,
-    before: PreprocessPlan | None = None,
-) -> Bindable:
-    """Checks a value for an input, and returns what to bind.
-
-    Raises:
-        InvalidBindingError: a tensor without data, or in the memory of another device.
-        WinMLError: as `resolve` does, and if a picture does not fit into the tensor.
-    """
-    bindable = resolve(value, descriptor, properties, before)
-    if isinstance(bindable, HostTensor) and bindable.tensor.is_placeholder:
-        write = ", or write to its to_numpy()." if bindable.tensor.shape else "."
-        raise InvalidBindingError(
-            f"The model variable {descriptor.name} is an input, but has no associated resources to bind.",
-            hint=f"Give the tensor data: create_from_array, from_numpy{write}",
-        )
-    if isinstance(bindable, (DeviceTensor, DevicePixels)):
-        if isinstance(value, Tensor):
-            private_state(value).require_valid()
-        _require_here(bindable.array, descriptor.name, session_state.location)
-    if (
-        isinstance(bindable, (Pictures, DevicePixels)) and bindable.plan.placements
-    ):  # here, so that bind raises the errors
-        contracts = session_state.missing_contracts
-        if not bindable.plan.is_stated or contracts.proven is not None:
-            contracts.warn(bindable.plan, properties)
-    return bindable
-
-
-def _require_here(array: DeviceArray, name: str, location: MemoryLocation | None) -> None:
-    if array.location != location:
-        here = f"on {location}" if location else "on the CPU"
-        raise InvalidBindingError(
-            f"The model variable {name} cannot be bound to a tensor in the memory of {array.location}: the session "
-            f"runs {here}.",
-            hint=f"Bind {array.host_copy}, a copy in the host's memory.",
-        )
-
-
-class CheckedOutput(NamedTuple):
-    """How an output is received, and where the engine writes it.
-
-    Attributes:
-        slot: receives the output.
-        memory: the host's or the device's, or `StaysOnDevice`; None if the engine allocates it.
-    """
-
-    slot: OutputSlot
-    memory: Array | DeviceArray | StaysOnDevice | None = None
-
-
-def check_output(
-    bound: object, descriptor: FeatureDescriptor, properties: BindProperties, session_state: SessionState
-) -> CheckedOutput:
-    """Checks an object for an output, and returns what to bind.
-
-    Raises:
-        NotSupportedError: memory on the device for float16 numbers that are computed in float32.
-        WinMLError: as `resolve` does, and if the object cannot be written in place.
-    """
-    slot = slot_for_container(bound, descriptor)
-    if slot is not None:
-        return CheckedOutput(slot)
-    value = resolve(bound, descriptor, properties)
-    if isinstance(value, DeviceTensor):
-        _require_here(value.array, descriptor.name, session_state.location)
-        if value.array.dtype == np.float16 and session_state.engine.explanation.precision is Precision.FLOAT32:
-            raise NotSupportedError(
-                f"The output {descriptor.name} is computed in float32 and cannot be written to float16 memory on the "
-                "device.",
-                hint="Bind a tensor without memory, or make the session with another precision.",
-            )
-        return CheckedOutput(TensorOutput(bound, value.tensor, value.array), value.array)
-    if isinstance(value, HostTensor):
-        if properties.stays_on_device and isinstance(bound, Tensor) and session_state.location is not None:
-            check_tensor(value.tensor, descriptor)  # the device casts nothing
-            return CheckedOutput(TensorOutput(bound, value.tensor), StaysOnDevice())
-        array = writable_array(bound, value.tensor)
-        slot = TensorOutput(bound, value.tensor, array, value.is_cast)
-        return CheckedOutput(slot, None if value.is_cast else array)
-    if isinstance(value, Pictures) and not is_pil_image(bound):
-        return CheckedOutput(ImageOutput(bound, value.value, value.plan.contract, descriptor))
-    what = "a Pillow image" if is_pil_image(bound) else type_name(bound)
-    raise InvalidBindingError(
-        f"The model variable {descriptor.name} is an output, but {what} cannot be written in place.",
-        hint="Bind a tensor, an array, a VideoFrame, a dict or a list; or leave it unbound: results have to_pil().",
-    )

@@ -10,25 +10,18 @@ from typing import Any, NamedTuple
 
 from ..base.cancellation import Stop, held
 from ..base.machine import usable_cores
-from ..features.descriptors import FeatureDescriptor
-from ..features.pictures import NO_PROPERTIES, ImageFeatureValue
-from ..features.resolve import Bindable, as_picture, is_pil_image
-from .evaluation import BindingState, CheckedOutput, check_input, check_output, is_picture_file, require_distinct
-from .session_state import SessionState
+from ..features.pictures import ImageFeatureValue
+from ..features.resolve import as_picture, is_pil_image
+from .evaluation import BindingState
+from .session_state import SessionState, Target, is_picture_file
 
 
 class LateValue(NamedTuple):
-    """A value that is bound in a thread.
+    """A feature's name, the caller's value, and the result of its check: None for a picture that must be decoded."""
 
-    Attributes:
-        descriptor: the feature.
-        value: the caller's.
-        checked: the result of its check; None for a picture that must be decoded first.
-    """
-
-    descriptor: FeatureDescriptor
+    name: str
     value: object
-    checked: Bindable | CheckedOutput | None
+    target: Target | None
 
 
 def check_features(session_state: SessionState, features: Mapping[str, object]) -> list[LateValue]:
@@ -38,18 +31,16 @@ def check_features(session_state: SessionState, features: Mapping[str, object]) 
         WinMLError: as a bind does, except for pictures that must be decoded first.
     """
     session_state.require_open()
-    require_distinct(features, session_state)
+    session_state.require_distinct(features)
     values = []
     for name, value in features.items():
         descriptor, is_input = session_state.find(name)
-        checked: Bindable | CheckedOutput | None = None
-        if not is_input:
-            checked = check_output(value, descriptor, NO_PROPERTIES, session_state)
-        elif not is_picture_file(value, descriptor) and not any(
-            map(is_pil_image, value if isinstance(value, (list, tuple)) else [value])  # checking them would decode them
-        ):
-            checked = check_input(value, descriptor, NO_PROPERTIES, session_state)
-        values.append(LateValue(descriptor, value, checked))
+        images = map(is_pil_image, value if isinstance(value, (list, tuple)) else [value])  # a check would decode them
+        if is_input and (is_picture_file(value, descriptor) or any(images)):
+            values.append(LateValue(name, value, None))
+        else:
+            name, target = session_state.check(name, value)
+            values.append(LateValue(name, value, target))
     return values
 
 
@@ -65,16 +56,14 @@ def bind_later(session_state: SessionState, values: Iterable[LateValue], stop: S
     """
     binding_state = BindingState(session_state)
     with held(_core_slots(os.getpid()), stop):
-        for descriptor, value, checked in values:
+        for name, value, target in values:
             stop.require_not_requested()
-            if isinstance(checked, CheckedOutput):
-                binding_state.set_output(descriptor, value, checked)
-            elif checked is not None:
-                binding_state.set_input(descriptor, value, checked)
+            if target is not None:
+                binding_state.set(name, value, target)
+            elif isinstance(value, (str, bytes, os.PathLike)):  # of a picture: others have been checked
+                binding_state.bind(name, ImageFeatureValue.load(value))
             else:
-                is_file = is_picture_file(value, descriptor)
-                picture = ImageFeatureValue.load(value) if is_file else _convert_picture(value)  # type: ignore[arg-type]
-                binding_state.bind_input(descriptor, picture, NO_PROPERTIES)
+                binding_state.bind(name, _convert_picture(value))
     return binding_state
 
 

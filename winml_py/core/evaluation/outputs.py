@@ -1,21 +1,21 @@
-"""What happens to each output after a run: it is written into the bound object, or becomes a new value."""
+"""Outputs: what can be bound to one, and what happens to it after a run: it is written in place, or a new value."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
 from itertools import combinations
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ...enums import TensorKind
+from ...enums import Precision, TensorKind
 from ...errors import E_UNEXPECTED, EvaluationError, InvalidBindingError, NotSupportedError, SizeMismatchError
 from ..base.arrays import Array, DeviceArray, exports_dlpack, host_array
 from ..base.buffers import Buffer
 from ..base.collections import ListOutput, MapOutput
 from ..base.messages import type_name
 from ..base.winrt_object import private_state
-from ..features.containers import for_engine, is_buffer, is_element
+from ..features.containers import for_engine, is_element
 from ..features.descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
@@ -23,14 +23,25 @@ from ..features.descriptors import (
     SequenceFeatureDescriptor,
     TensorFeatureDescriptor,
 )
-from ..features.pictures import ImageFeatureValue
+from ..features.pictures import BindProperties, ImageFeatureValue
+from ..features.resolve import (
+    DeviceTensor,
+    HostTensor,
+    PlannedPictures,
+    check_tensor,
+    is_buffer,
+    is_pil_image,
+    require_location,
+    resolve,
+)
 from ..features.tensor import Tensor, over
 from ..features.tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES, TensorString
 from ..imaging.bitmap import VideoFrame
 from ..imaging.contract import ImageContract
 from ..imaging.detensorize import detensorize
 from ..imaging.formats import BufferCache
-from ..runtime.runs import Value
+from ..runtime.engine import Engine
+from ..runtime.runs import StaysOnDevice, Value
 
 
 class OutputSlot(Protocol):
@@ -95,24 +106,24 @@ class ContainerOutput:
 
     memory: Array | None = None
 
-    def __init__(self, bound: Any, descriptor: FeatureDescriptor) -> None:
-        self._bound, self._descriptor = bound, descriptor
+    def __init__(self, given: Any, descriptor: FeatureDescriptor) -> None:
+        self._given, self._descriptor = given, descriptor
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Refills the bound object: a list with the elements of a tensor or a sequence, a dict with those of a map."""
         content: Any = (
             value.reshape(-1).tolist() if isinstance(value, np.ndarray) else to_python(value, self._descriptor)
         )
-        if isinstance(self._bound, MutableMapping):
-            self._bound.clear()
-            self._bound.update(content)
+        if isinstance(self._given, MutableMapping):
+            self._given.clear()
+            self._given.update(content)
         else:
-            self._bound[:] = content
-        return self._bound
+            self._given[:] = content
+        return self._given
 
     def invalidate(self) -> None:
         """Empties the bound object."""
-        self._bound.clear()
+        self._given.clear()
 
 
 class BuffersOutput:
@@ -120,10 +131,10 @@ class BuffersOutput:
 
     memory: Array | None = None
 
-    def __init__(self, bound: list[Any], descriptor: FeatureDescriptor) -> None:
-        self._bound, self._descriptor = bound, descriptor
+    def __init__(self, given: list[Any], descriptor: FeatureDescriptor) -> None:
+        self._given, self._descriptor = given, descriptor
         # an empty memoryview cannot be cast, and receives nothing
-        views = [memoryview(buffer) for buffer in bound]
+        views = [memoryview(buffer) for buffer in given]
         self._parts = [view.cast("B") if view.nbytes else memoryview(b"") for view in views]
         if any(part.readonly and part.nbytes for part in self._parts):
             raise InvalidBindingError("An output cannot be bound to read-only buffers.", hint="Use bytearray.")
@@ -143,17 +154,17 @@ class BuffersOutput:
             if size:  # the view of an empty part is read-only
                 part[:] = data[start : start + size]
             start += size
-        for buffer in self._bound:
+        for buffer in self._given:
             if isinstance(buffer, Buffer):
                 buffer.length = buffer.capacity
-        return self._bound
+        return self._given
 
     def invalidate(self) -> None:
         """Sets all bits, which makes floats NaN; the `length` of WinRT buffers becomes 0."""
         for part in self._parts:
             if part.nbytes:  # an empty part may be the empty view, which cannot be written
                 part[:] = b"\xff" * part.nbytes
-        for buffer in self._bound:
+        for buffer in self._given:
             if isinstance(buffer, Buffer):
                 buffer.length = 0
 
@@ -165,9 +176,9 @@ class TensorOutput:
     """
 
     def __init__(
-        self, bound: object, tensor: Tensor, memory: Array | DeviceArray | None = None, is_cast: bool = False
+        self, given: object, tensor: Tensor, memory: Array | DeviceArray | None = None, is_cast: bool = False
     ) -> None:
-        self._bound, self._storage, self._target, self._is_cast = bound, private_state(tensor), memory, is_cast
+        self._given, self._storage, self._target, self._is_cast = given, private_state(tensor), memory, is_cast
         self.memory = memory if isinstance(memory, np.ndarray) else None
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
@@ -189,12 +200,12 @@ class TensorOutput:
         elif isinstance(value, (np.ndarray, DeviceArray)):
             storage.adopt(value)
         storage.is_invalid = False
-        return self._bound
+        return self._given
 
     def invalidate(self) -> None:
         """Marks a tensor as invalid; fills an array, which cannot be marked."""
         self._storage.is_invalid = True
-        if not isinstance(self._bound, Tensor) and self._target is not None:
+        if not isinstance(self._given, Tensor) and self._target is not None:
             invalidate(self._target)
 
 
@@ -204,7 +215,7 @@ class ImageOutput:
     memory: Array | None = None
 
     def __init__(
-        self, bound: object, pictures: ImageFeatureValue, contract: ImageContract, descriptor: FeatureDescriptor
+        self, given: object, pictures: ImageFeatureValue, contract: ImageContract, descriptor: FeatureDescriptor
     ) -> None:
         self._bitmaps = [frame.software_bitmap for frame in pictures.video_frames]
         if any(bitmap.is_read_only for bitmap in self._bitmaps):
@@ -212,7 +223,7 @@ class ImageOutput:
                 f"The model variable {descriptor.name} is an output, but the picture bound to it is read-only.",
                 hint="Bind a new VideoFrame, or a copy of the array.",
             )
-        self._bound, self._contract, self._descriptor = bound, contract, descriptor
+        self._given, self._contract, self._descriptor = given, contract, descriptor
         self._buffers = BufferCache()
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
@@ -228,12 +239,62 @@ class ImageOutput:
         for tensor, bitmap in zip(array, self._bitmaps, strict=True):
             bitmap.is_valid = True
             detensorize(tensor, self._contract, bitmap, self._buffers)
-        return self._bound
+        return self._given
 
     def invalidate(self) -> None:
         """Makes reading the pictures an error until a run succeeds."""
         for bitmap in self._bitmaps:
             bitmap.is_valid = False
+
+
+class OutputTarget(NamedTuple):
+    """How an output is received, and where the engine writes it.
+
+    Attributes:
+        slot: receives the output.
+        memory: the host's or the device's, or `StaysOnDevice`; None if the engine allocates it.
+    """
+
+    slot: OutputSlot
+    memory: Array | DeviceArray | StaysOnDevice | None = None
+
+
+def output_target(
+    given: object, descriptor: FeatureDescriptor, properties: BindProperties, engine: Engine
+) -> OutputTarget:
+    """Checks what a caller binds to an output.
+
+    Raises:
+        NotSupportedError: memory on the device for float16 numbers that are computed in float32.
+        WinMLError: as `resolve` does, and if the object cannot be written in place.
+    """
+    slot = slot_for_container(given, descriptor)
+    if slot is not None:
+        return OutputTarget(slot)
+    value = resolve(given, descriptor, properties)
+    if isinstance(value, DeviceTensor):
+        require_location(value.array, descriptor, engine.location)
+        if value.array.dtype == np.float16 and engine.explanation.precision is Precision.FLOAT32:
+            raise NotSupportedError(
+                f"The output {descriptor.name} is computed in float32 and cannot be written to float16 memory on the "
+                "device.",
+                hint="Bind a tensor without memory, or make the session with another precision.",
+            )
+        return OutputTarget(TensorOutput(given, value.tensor, value.array), value.array)
+    if isinstance(value, HostTensor):
+        if properties.stays_on_device and isinstance(given, Tensor) and engine.location is not None:
+            check_tensor(value.tensor, descriptor)  # the device casts nothing
+            return OutputTarget(TensorOutput(given, value.tensor), StaysOnDevice())
+        array = writable_array(given, value.tensor)
+        slot = TensorOutput(given, value.tensor, array, value.is_cast)
+        return OutputTarget(slot, None if value.is_cast else array)
+    if isinstance(value, PlannedPictures) and not is_pil_image(given):
+        return OutputTarget(ImageOutput(given, value.value, value.plan.contract, descriptor))
+    what = "a Pillow image" if is_pil_image(given) else type_name(given)
+    raise InvalidBindingError(
+        f"The model variable {descriptor.name} is an output, but {what} cannot be written in place.",
+        hint="Bind a tensor, an array, a VideoFrame, a dict or a list; or leave it unbound: results have to_pil().",
+    )
 
 
 def invalidate(array: Array | DeviceArray) -> None:
@@ -249,33 +310,33 @@ def invalidate(array: Array | DeviceArray) -> None:
         array.fill(info.min or info.max)
 
 
-def slot_for_container(bound: object, descriptor: FeatureDescriptor) -> OutputSlot | None:
+def slot_for_container(given: object, descriptor: FeatureDescriptor) -> OutputSlot | None:
     """The slot for a dict, a list or a list of buffers bound to an output, or None for other values.
 
     Raises:
         InvalidBindingError: a dict for an output that is not a map, or a list for one that is not a sequence or tensor.
     """
-    if isinstance(bound, MutableMapping):
+    if isinstance(given, MutableMapping):
         fits = isinstance(descriptor, MapFeatureDescriptor)
-    elif isinstance(bound, list):
-        if bound and all(map(is_buffer, bound)) and isinstance(descriptor, TensorFeatureDescriptor):
+    elif isinstance(given, list):
+        if given and all(map(is_buffer, given)) and isinstance(descriptor, TensorFeatureDescriptor):
             if descriptor.tensor_kind is TensorKind.STRING:
                 raise InvalidBindingError("Strings cannot be written into buffers.", hint="Bind an empty list.")
-            return BuffersOutput(bound, descriptor)
-        if bound and all(isinstance(element, VideoFrame) for element in bound):
+            return BuffersOutput(given, descriptor)
+        if given and all(isinstance(element, VideoFrame) for element in given):
             return None
         fits = isinstance(descriptor, (SequenceFeatureDescriptor, TensorFeatureDescriptor)) and (
-            not bound or _could_hold(bound, descriptor)
+            not given or _could_hold(given, descriptor)
         )
     else:
         return None
     if not fits:
         raise InvalidBindingError(
             f"Model variable {descriptor.name}, expects {descriptor.expects()}, but binding was attempted with an "
-            f"incompatible type {type_name(bound)}.",
+            f"incompatible type {type_name(given)}.",
             hint="Bind an object of the descriptor's kind, or leave the output unbound.",
         )
-    return ContainerOutput(bound, descriptor)
+    return ContainerOutput(given, descriptor)
 
 
 def _could_hold(elements: list[Any], descriptor: SequenceFeatureDescriptor | TensorFeatureDescriptor) -> bool:
@@ -299,7 +360,7 @@ def to_python(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) 
     raise unexpected_output(descriptor, value)
 
 
-def writable_array(bound: Any, tensor: Tensor) -> Array | None:
+def writable_array(given: Any, tensor: Tensor) -> Array | None:
     """The memory of an output tensor for the engine to write into; None for a placeholder, or for strings.
 
     Raises:
@@ -308,17 +369,17 @@ def writable_array(bound: Any, tensor: Tensor) -> Array | None:
     if tensor.is_placeholder or isinstance(tensor, TensorString):
         return None
     array = private_state(tensor).memory()
-    if not isinstance(bound, (Tensor, np.ndarray)) and exports_dlpack(bound):
-        bound = host_array(bound)
-    is_view = is_buffer(bound) and np.shares_memory(np.frombuffer(bound, np.uint8), array)
-    if not isinstance(bound, (Tensor, np.ndarray)) and not is_view:
+    if not isinstance(given, (Tensor, np.ndarray)) and exports_dlpack(given):
+        given = host_array(given)
+    is_view = is_buffer(given) and np.shares_memory(np.frombuffer(given, np.uint8), array)
+    if not isinstance(given, (Tensor, np.ndarray)) and not is_view:
         raise InvalidBindingError(
-            f"An output cannot be written into {type_name(bound)}.", hint="Bind an array, a tensor or a list."
+            f"An output cannot be written into {type_name(given)}.", hint="Bind an array, a tensor or a list."
         )
     if not array.flags.writeable:
         raise InvalidBindingError("An output cannot be bound to read-only memory.", hint="Bind a copy of the array.")
     # Empty arrays share no memory, and nothing is written to them.
-    if isinstance(bound, np.ndarray) and not np.shares_memory(bound, array) and array.size:
+    if isinstance(given, np.ndarray) and not np.shares_memory(given, array) and array.size:
         raise InvalidBindingError(
             "An output cannot be bound to an array that is not C-contiguous: the engine would write to a copy.",
             hint="Bind np.ascontiguousarray(array), or a tensor.",

@@ -1,4 +1,4 @@
-"""SessionState: what a session and its bindings share."""
+"""SessionState: what a session and its bindings share: the engine, the features, and what can be bound to them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,37 @@ import copy
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from ...enums import Precision
-from ...errors import ClosedError, DeviceLostError, EngineLostError, IllegalCallError, InvalidBindingError
+from ...errors import (
+    ClosedError,
+    DeviceLostError,
+    EngineLostError,
+    IllegalCallError,
+    InvalidArgumentError,
+    InvalidBindingError,
+)
 from ..base import child_process
 from ..base.arrays import Array, DType
-from ..base.winrt_object import Object, private_state
+from ..base.winrt_object import private_state
 from ..features.descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
     ShapedDescriptor,
     TensorFeatureDescriptor,
 )
+from ..features.pictures import NO_PROPERTIES, BindProperties, PreprocessPlan
+from ..features.resolve import (
+    Bindable,
+    DevicePixels,
+    DeviceTensor,
+    HostTensor,
+    PlannedPictures,
+    require_location,
+    resolve,
+)
+from ..features.tensor import Tensor
 from ..features.tensor_classes import TENSOR_CLASSES, TensorString
 from ..imaging.contract import ImageContract
 from ..model.contracts import as_image
@@ -26,10 +44,14 @@ from ..model.model import LearningModel
 from ..runtime.engine import Engine
 from ..runtime.pool import Lease
 from ..runtime.request import CompileRequest
-from .outputs import UnboundOutput
+from .outputs import OutputTarget, UnboundOutput, output_target
 
 if TYPE_CHECKING:
-    from .device_pictures import DevicePictures
+    from .device_pictures import PictureModels
+
+
+Target = Array | Bindable | OutputTarget
+"""What a value becomes when it is bound: an array that goes to an input as it is, or the result of a check."""
 
 
 class SessionState:
@@ -51,11 +73,9 @@ class SessionState:
         is_silent: whether probable mistakes of the program are ignored, as in Windows ML.
         missing_contracts: warns of pictures without a contract.
         lock: the session's, which the engine holds while it uses a GPU.
-        location: where the device's memory is, which can be bound; None for engines on the host.
         loss: why no run can succeed any more: the error of the run in which the device went, or the engine's process.
         is_inherited: whether a fork brought it into this process.
-        plain: what an array must be to go to an input as it is, by the names of inputs.
-        pictures: the models that tensorize pictures on the device; None where the host does it.
+        picture_models: the models that tensorize pictures on the device; None where the host does it.
     """
 
     def __init__(
@@ -70,7 +90,7 @@ class SessionState:
         self._lease: Lease | None = lease
         content = private_state(model)
         # The exporter's contract is read again: an option may fix the sizes that it filled in, or leave them free.
-        self.inputs = LiveFeatures(map(content.with_exporters_contract, features), private_state(content.contracts))
+        self.inputs = LiveFeatures(map(content.with_exporters_contract, features), content.attached_contracts)
         self.input_names = frozenset(self.inputs)
         self.is_silent, self.missing_contracts = content.is_silent, content.missing_contracts
         self.outputs: Mapping[str, FeatureDescriptor] = {feature.name: feature for feature in model.output_features}
@@ -80,16 +100,15 @@ class SessionState:
         self.is_inherited = False
         self._process = os.getpid()
         child_process.watch_forks(self)
-        self.location = lease.engine.location
-        self.plain: dict[str, PlainArray] = {}
-        self.pictures: DevicePictures | None = None
-        if self.location is None:
-            self.plain = {feature.name: plain for feature in features if (plain := plain_array(feature)) is not None}
+        self._plain: dict[str, PlainArray] = {}
+        self.picture_models: PictureModels | None = None
+        if lease.engine.location is None:
+            self._plain = {feature.name: plain for feature in features if (plain := plain_array(feature)) is not None}
         else:
-            from .device_pictures import DevicePictures  # sessions on the CPU do not need it
+            from .device_pictures import PictureModels  # sessions on the CPU do not need it
 
             has_float32 = lease.engine.explanation.precision is Precision.FLOAT32
-            self.pictures = DevicePictures(compile_model, lock, has_float32)
+            self.picture_models = PictureModels(compile_model, lock, has_float32)
 
     @property
     def engine(self) -> Engine:
@@ -105,6 +124,8 @@ class SessionState:
             IllegalCallError: another process made the session.
         """
         lease = self._lease
+        if lease is not None and self.loss is None:  # first, because every bind and run asks
+            return lease.engine
         if self.is_inherited:
             raise IllegalCallError(
                 f"The session was made in process {self._process}, and does not survive a fork: its threads are not "
@@ -118,12 +139,10 @@ class SessionState:
             )
         if isinstance(self.loss, EngineLostError):
             raise EngineLostError(self.loss.message, hint=self.loss.hint)
-        if self.loss is not None:
-            raise DeviceLostError(
-                f"The device {self.device_name} was lost during an evaluation, and the session with it.",
-                hint="Make a new LearningModelDevice, and a session on it.",
-            )
-        return lease.engine
+        raise DeviceLostError(
+            f"The device {self.device_name} was lost during an evaluation, and the session with it.",
+            hint="Make a new LearningModelDevice, and a session on it.",
+        )
 
     def lose(self, error: DeviceLostError) -> None:
         """Notes the loss of the device, after which no run can succeed."""
@@ -149,6 +168,63 @@ class SessionState:
             hint=f"Its inputs: {', '.join(self.inputs) or 'none'}; its outputs: {', '.join(self.outputs) or 'none'}.",
         )
 
+    def is_plain(self, name: str, array: Array) -> bool:
+        """Whether an array goes to an input as it is: nearly all that are bound need no further check."""
+        plain = self._plain.get(name)
+        return plain is not None and plain.takes(array)
+
+    def check(
+        self,
+        name: str,
+        value: object,
+        properties: BindProperties = NO_PROPERTIES,
+        plans: Mapping[str, PreprocessPlan] | None = None,
+    ) -> tuple[str, Target]:
+        """The feature's name as the model spells it, and what to bind. Quick: no engine runs, no picture is decoded.
+
+        `plans` are those of the pictures bound before, by the names of inputs; they are reused where they fit.
+
+        Raises:
+            InvalidBindingError: no such feature, an input without data, memory of another device, or properties of
+                pictures for numbers.
+            WinMLError: as `resolve`, `output_target` and `require_open` do, and if a picture does not fit its tensor.
+        """
+        engine = self.require_open()
+        descriptor, is_input = self.find(name)
+        if not is_input:
+            return descriptor.name, output_target(value, descriptor, properties, engine)
+        bindable = resolve(value, descriptor, properties, plans.get(descriptor.name) if plans else None)
+        if isinstance(bindable, (PlannedPictures, DevicePixels)):
+            contracts = self.missing_contracts
+            # `placements` is computed here so that the bind raises its errors.
+            if bindable.plan.placements and (not bindable.plan.is_stated or contracts.proven is not None):
+                contracts.warn(bindable.plan, properties)
+        else:
+            properties.require_none_of_pictures(descriptor.name, value)
+        if isinstance(bindable, HostTensor) and bindable.tensor.is_placeholder:
+            write = ", or write to its to_numpy()." if bindable.tensor.shape else "."
+            raise InvalidBindingError(
+                f"The model variable {descriptor.name} is an input, but has no associated resources to bind.",
+                hint=f"Give the tensor data: create_from_array, from_numpy{write}",
+            )
+        if isinstance(bindable, (DeviceTensor, DevicePixels)):
+            if isinstance(value, Tensor):
+                private_state(value).require_valid()
+            require_location(bindable.array, descriptor, engine.location)
+        return descriptor.name, bindable
+
+    def require_distinct(self, names: Iterable[str]) -> None:
+        """Refuses two names of one feature: one of their values would be dropped in silence."""
+        spellings: dict[str, str] = {}
+        for name in names:
+            descriptor, is_input = self.find(name)
+            before = spellings.setdefault(descriptor.name, name)
+            if before != name:
+                what = "input" if is_input else "output"
+                raise InvalidArgumentError(
+                    f"{before!r} and {name!r} name the same {what}.", hint="Leave one of them out."
+                )
+
     @property
     def is_lost(self) -> bool:
         """Whether the device or the engine process was lost."""
@@ -164,15 +240,20 @@ class SessionState:
         lease, self._lease = self._lease, None
         if lease is not None:
             lease.release()
-            if self.pictures is not None:
-                self.pictures.close()
+            if self.picture_models is not None:
+                self.picture_models.close()
 
     def in_child(self) -> None:
         """After a fork, the engine belongs to the parent: the child neither uses nor returns it."""
-        lease, self._lease, self.pictures = self._lease, None, None
+        lease, self._lease, self.picture_models = self._lease, None, None
         if lease is not None:
             self.is_inherited = True
             lease.forget()
+
+
+def is_picture_file(value: object, descriptor: FeatureDescriptor) -> TypeGuard[str | os.PathLike[str] | bytes]:
+    """Whether the feature is an image, and the value the path or the bytes of a picture file."""
+    return isinstance(value, (str, os.PathLike, bytes)) and isinstance(descriptor, ImageFeatureDescriptor)
 
 
 class LiveFeatures(Mapping[str, FeatureDescriptor]):
@@ -199,22 +280,6 @@ class LiveFeatures(Mapping[str, FeatureDescriptor]):
 
     def __len__(self) -> int:
         return len(self._features)
-
-
-class CompiledModel(Object):
-    """The base of sessions: all that a binding needs to know about one."""
-
-    _private_state: SessionState
-
-    def __reduce__(self) -> NoReturn:
-        raise IllegalCallError(
-            "A session belongs to the process that made it, and cannot be pickled.",
-            hint="Pickle the model and the options, and make the session in the other process. "
-            "winml_py.scale.Evaluator(model) does that.",
-        )
-
-
-# Arrays that need no further check: nearly all that are bound.
 
 
 class PlainArray(NamedTuple):

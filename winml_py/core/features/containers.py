@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...enums import TensorKind
-from ...errors import InvalidArgumentError
 from ..base.arrays import exports_dlpack, host_array
-from ..base.buffers import ByteArray
 from ..base.messages import type_name
 from .descriptors import (
     FeatureDescriptor,
@@ -21,8 +18,8 @@ from .descriptors import (
     format_kind,
     format_tensor,
 )
-from .tensor import Tensor, over
-from .tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES
+from .tensor import Tensor
+from .tensor_classes import CLASSES_BY_DTYPE
 
 # The Python types that fit each kind. A bool is not a number here; a whole number fits where a float is expected.
 _PYTHON_TYPES: dict[TensorKind, tuple[type, ...]] = {
@@ -120,89 +117,3 @@ def _spell_value(value: object) -> str:
 
 def _spell_element(value: object) -> str:
     return format_kind(_KINDS[type(value)]) if type(value) in _KINDS else type_name(value)
-
-
-# Python lists, and lists of buffers, as tensors: the list supplies the elements, the descriptor the shape.
-
-
-def is_buffer(value: Any) -> bool:
-    """Whether a value offers its memory: bytes, bytearray, memoryview, array.array and the like."""
-    if isinstance(value, ByteArray):
-        return True
-    if isinstance(value, (str, np.ndarray, Tensor)):
-        return False
-    try:
-        memoryview(value).release()
-    except (TypeError, ValueError, BufferError):
-        return False
-    return True
-
-
-def from_vector(values: Sequence[object], descriptor: TensorFeatureDescriptor) -> Tensor | None:
-    """A tensor with a copy of a list's elements, or None where they do not fit the descriptor's kind.
-
-    A list in WinRT is a vector and takes the descriptor's shape, which must have as many elements and at most one free
-    size (else InvalidArgumentError). A list of lists has its own shape.
-    """
-    tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
-    elements, nested_shape = values, None
-    if any(isinstance(value, (list, tuple)) for value in values):
-        nested = np.array(values, object)  # rows of unequal length become lists, which are refused below
-        elements, nested_shape = nested.reshape(-1).tolist(), nested.shape
-    if tensor_class is None or not all(is_element(element, descriptor.tensor_kind) for element in elements):
-        return None
-    shape = _shape(descriptor, len(elements)) if nested_shape is None else nested_shape
-    with np.errstate(over="ignore"):  # see Tensor._elements
-        array = np.array(elements, tensor_class.dtype)
-    return over(tensor_class, array.reshape(shape))
-
-
-def from_scalar(value: float | str, descriptor: TensorFeatureDescriptor) -> Tensor | None:
-    """A tensor of one element, or None where the feature holds more elements or another kind."""
-    tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
-    if tensor_class is None or not is_element(value, descriptor.tensor_kind):
-        return None
-    if any(size not in (1, -1) for size in descriptor.shape):
-        return None
-    with np.errstate(over="ignore"):  # see Tensor._elements
-        return over(tensor_class, np.full((1,) * len(descriptor.shape), value, tensor_class.dtype))
-
-
-def from_typed_buffer(buffer: Any, descriptor: TensorFeatureDescriptor) -> Tensor | None:
-    """A tensor over a buffer that states its element type; None where the descriptor has another type."""
-    tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
-    array = np.asarray(memoryview(buffer))
-    if tensor_class is None or array.dtype not in (tensor_class.dtype, tensor_class.view_dtype):
-        return None
-    if array.dtype != tensor_class.dtype:
-        return tensor_class.create_from_array(_shape(descriptor, array.size), array)
-    return tensor_class.create_from_buffer(_shape(descriptor, array.size), buffer)
-
-
-def from_buffers(buffers: Sequence[Any], descriptor: TensorFeatureDescriptor) -> Tensor | None:
-    """A tensor with a copy of the bytes of several buffers, joined end to end; None for strings."""
-    tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
-    if tensor_class is None or tensor_class.dtype == object:
-        return None
-    data = bytearray().join(memoryview(buffer).cast("B") for buffer in buffers)
-    count = len(data) // tensor_class.dtype.itemsize
-    return tensor_class.create_from_buffer(_shape(descriptor, count), data)
-
-
-def _shape(descriptor: TensorFeatureDescriptor, count: int) -> tuple[int, ...]:
-    """The descriptor's shape, with its one free size taken from the number of elements."""
-    sizes = descriptor.shape
-    fixed = math.prod(size for size in sizes if size != -1)
-    free = sizes.count(-1)
-    if free > 1 or not descriptor.has_rank:
-        raise InvalidArgumentError(
-            f"The model variable {descriptor.name} expects {descriptor.expects()}: a plain list of {count} elements "
-            "does not determine the free sizes.",
-            hint="Bind an array or a tensor, which has a shape.",
-        )
-    if (free and (fixed == 0 or count % fixed)) or (not free and count != fixed):
-        raise InvalidArgumentError(
-            f"The model variable {descriptor.name} expects {descriptor.expects()}, got {count} elements.",
-            hint=f"It takes {'a multiple of ' if free else ''}{fixed}.",
-        )
-    return tuple(count // fixed if size == -1 else size for size in sizes)

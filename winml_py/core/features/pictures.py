@@ -24,6 +24,7 @@ from ..imaging.bitmap import SCREEN, SoftwareBitmap, VideoFrame, png
 from ..imaging.codecs import MAX_PIXELS, EncodedPicture, PictureSource
 from ..imaging.contract import ImageContract, size_of
 from ..imaging.geometry import BitmapBounds, Placement, compute_placement
+from ..imaging.tensorize import tensorize_batch
 from .descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
@@ -208,6 +209,7 @@ class BindProperties(NamedTuple):
         contract: how a picture becomes the tensor, in place of the model's contract.
         size: height and width of the tensor, where the model leaves them free.
         stays_on_device: whether an output stays in the device's memory.
+        is_strict: whether what only pictures have is refused for numbers, where it would have no effect.
     """
 
     bounds: BitmapBounds | None = None
@@ -216,11 +218,11 @@ class BindProperties(NamedTuple):
     contract: ImageContract | None = None
     size: Size | None = None
     stays_on_device: bool = False
+    is_strict: bool = False
 
     @classmethod
-    def read(cls, properties: Mapping[str, Any] | None, ignores_unknown: bool = False) -> BindProperties:
-        """Reads the properties of a bind. Values of None are ignored, as in Windows ML; unknown keys are ignored with
-        `ignores_unknown`.
+    def read(cls, properties: Mapping[str, Any] | None, is_silent: bool = False) -> BindProperties:
+        """Reads the properties of a bind. Values of None are ignored, as in Windows ML; with `is_silent`, unknown keys.
 
         Raises:
             InvalidBindingError: a value of the wrong type, or an unknown key.
@@ -234,11 +236,20 @@ class BindProperties(NamedTuple):
             )
         fields: dict[str, Any] = {}
         for key, value in properties.items():
-            if key not in _FIELDS and not ignores_unknown:
+            if key not in _FIELDS and not is_silent:
                 raise InvalidBindingError(f"A bind has no property {key!r}.", hint=did_you_mean(key, _FIELDS))
             if value is not None and key in _FIELDS:
                 fields[_FIELDS[key]] = _read_property(key, value)
-        return cls(**fields)
+        return cls(**fields, is_strict=not is_silent)
+
+    def require_none_of_pictures(self, name: str, value: object) -> None:
+        """Refuses what only pictures have, for a value that is bound as numbers; see `is_strict`."""
+        for key, field in _FIELDS.items() if self.is_strict else ():
+            if key != "DisableTensorCpuSync" and getattr(self, field) is not None:
+                raise InvalidBindingError(
+                    f"The property {key} is for pictures, but {type_name(value)} is bound to {name} as numbers.",
+                    hint=f"Leave {key} out, or bind a picture: ImageFeatureValue.from_array(array, pixel_format).",
+                )
 
 
 _FIELDS = {
@@ -350,6 +361,27 @@ class PreprocessPlan:
             return np.zeros(self.shape, TENSOR_CLASSES[self.descriptor.tensor_kind].dtype)
         except (ValueError, MemoryError) as error:
             raise InvalidArgumentError(f"A tensor of shape {self.shape} does not fit into memory: {error}.") from error
+
+    def decode(self, value: ImageFeatureValue) -> tuple[list[SoftwareBitmap], list[Placement]]:
+        """The pictures, and where each goes in the tensor. One not decoded yet may be decoded smaller.
+
+        Raises:
+            IllegalCallError: one has been closed.
+        """
+        bitmaps, placements = bitmaps_of(value, self.shrink), self.placements
+        size = bitmaps[0].pixel_width, bitmaps[0].pixel_height
+        if size != self.sizes[0]:
+            placements = [placements[0].reduced_to(*size)]
+        for bitmap in bitmaps:  # raises before the first one overwrites what was bound
+            bitmap.to_numpy()
+        return bitmaps, placements
+
+    def tensor(self, value: ImageFeatureValue) -> Array:
+        """A new tensor of the pictures, in the host's memory."""
+        bitmaps, placements = self.decode(value)
+        tensor = self.memory()
+        tensorize_batch(bitmaps, self.contract, placements, tensor)
+        return tensor
 
 
 def place_pictures(

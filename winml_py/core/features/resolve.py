@@ -6,6 +6,7 @@ class alone.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard
@@ -13,25 +14,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard
 import numpy as np
 
 from ...enums import BitmapPixelFormat, TensorKind
-from ...errors import InvalidBindingError, SizeMismatchError, WinMLError
+from ...errors import InvalidArgumentError, InvalidBindingError, SizeMismatchError, WinMLError
 from ..base.arguments import is_stream
-from ..base.arrays import Array, DeviceArray, as_device_array, exports_dlpack, host_array, is_cuda_array
+from ..base.arrays import DeviceArray, MemoryLocation, as_device_array, exports_dlpack, host_array, is_cuda_array
 from ..base.buffers import ByteArray
 from ..base.messages import type_name
 from ..base.winrt_object import private_state
 from ..imaging.bitmap import SoftwareBitmap, VideoFrame
-from ..imaging.geometry import Placement
-from ..imaging.tensorize import tensorize_batch
 from .containers import (
     MapOrSequence,
     as_tensor,
     for_engine,
     format_container,
-    from_buffers,
-    from_scalar,
-    from_typed_buffer,
-    from_vector,
-    is_buffer,
+    is_element,
 )
 from .descriptors import (
     FeatureDescriptor,
@@ -47,9 +42,8 @@ from .pictures import (
     BindProperties,
     ImageFeatureValue,
     PreprocessPlan,
-    bitmaps_of,
 )
-from .tensor import Tensor, on_device
+from .tensor import Tensor, on_device, over
 from .tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES, TensorFloat16Bit, is_cast
 
 if TYPE_CHECKING:
@@ -94,32 +88,11 @@ class DeviceTensor(NamedTuple):
     array: DeviceArray
 
 
-class Pictures(NamedTuple):
+class PlannedPictures(NamedTuple):
     """Pictures, and how they become the feature's tensor."""
 
     value: ImageFeatureValue
     plan: PreprocessPlan
-
-    def decode(self) -> tuple[list[SoftwareBitmap], list[Placement]]:
-        """The pictures, and where each goes in the tensor. One not decoded yet may be decoded smaller.
-
-        Raises:
-            IllegalCallError: one has been closed.
-        """
-        bitmaps, placements = bitmaps_of(self.value, self.plan.shrink), self.plan.placements
-        size = bitmaps[0].pixel_width, bitmaps[0].pixel_height
-        if size != self.plan.sizes[0]:
-            placements = [placements[0].reduced_to(*size)]
-        for bitmap in bitmaps:  # raises before the first one overwrites what was bound
-            bitmap.to_numpy()
-        return bitmaps, placements
-
-    def tensor(self) -> Array:
-        """A new tensor of the pictures, in the host's memory."""
-        bitmaps, placements = self.decode()
-        tensor = self.plan.memory()
-        tensorize_batch(bitmaps, self.plan.contract, placements, tensor)
-        return tensor
 
 
 class DevicePixels(NamedTuple):
@@ -136,7 +109,7 @@ class Container(NamedTuple):
     converted: dict[Any, Any] | list[Any]
 
 
-Bindable = HostTensor | DeviceTensor | Pictures | DevicePixels | Container
+Bindable = HostTensor | DeviceTensor | PlannedPictures | DevicePixels | Container
 
 
 def resolve(
@@ -159,7 +132,7 @@ def resolve(
     if isinstance(feature, ImageFeatureValue):
         if before is None or not before.is_for(feature.sizes, descriptor, properties):
             before = PreprocessPlan(feature.sizes, descriptor, properties)
-        return Pictures(feature, before)
+        return PlannedPictures(feature, before)
     if isinstance(feature, DeviceArray):
         return _resolve_cuda(feature, descriptor, properties)
     if not isinstance(feature, Tensor):
@@ -216,7 +189,7 @@ def _feature_value(
         is_list = isinstance(descriptor, SequenceFeatureDescriptor) and isinstance(value, (list, tuple))
         feature_value = value if is_list or isinstance(value, Mapping) else None
     if feature_value is None and isinstance(descriptor, TensorFeatureDescriptor):
-        feature_value = _vector(value, descriptor)
+        feature_value = _from_python(value, descriptor)
     if feature_value is None:
         raise InvalidBindingError(
             f"The model variable {descriptor.name} cannot be bound with the provided type: "
@@ -232,7 +205,7 @@ def _pixel_format_of(
     """The pixel format of an array of this shape; InvalidBindingError where nothing states it."""
     if properties.pixel_format is not None:
         return properties.pixel_format
-    if len(sizes) == 2:
+    if len(sizes) == 2 or sizes[2:] == (1,):
         return BitmapPixelFormat.GRAY8
     shape = "x".join(map(str, sizes))
     raise InvalidBindingError(
@@ -272,17 +245,78 @@ def is_pil_image(value: object) -> bool:
     return any(cls.__module__ == "PIL.Image" and cls.__name__ == "Image" for cls in type(value).__mro__)
 
 
-def _vector(value: object, descriptor: TensorFeatureDescriptor) -> Tensor | None:
-    """A number, a buffer, or a list of either as a tensor of the feature's shape; None for bytes: they have no type."""
-    if isinstance(value, (int, float, str)):
-        return from_scalar(value, descriptor)
-    if is_buffer(value):
-        return None if isinstance(value, (bytes, bytearray, ByteArray)) else from_typed_buffer(value, descriptor)
-    if not isinstance(value, Sequence) or not value:
+def is_buffer(value: Any) -> bool:
+    """Whether a value offers its memory: bytes, bytearray, memoryview, array.array and the like."""
+    if isinstance(value, ByteArray):
+        return True
+    if isinstance(value, (str, np.ndarray, Tensor)):
+        return False
+    try:
+        memoryview(value).release()
+    except (TypeError, ValueError, BufferError):
+        return False
+    return True
+
+
+def _from_python(value: Any, descriptor: TensorFeatureDescriptor) -> Tensor | None:
+    """A number, a buffer, or a list of either as a tensor; None where it does not fit the feature's kind.
+
+    A list is a vector in WinRT and takes the feature's shape, which must have as many elements and at most one free
+    size (else InvalidArgumentError). A list of lists has its own shape.
+    """
+    tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
+    if tensor_class is None:
         return None
-    if all(map(is_buffer, value)):
-        return from_buffers(value, descriptor)
-    return from_vector(value, descriptor)
+    elements: list[Any]
+    shape: tuple[int, ...] | None = None
+    if isinstance(value, (int, float, str)):
+        if any(size not in (1, -1) for size in descriptor.shape):
+            return None
+        elements, shape = [value], (1,) * len(descriptor.shape)
+    elif is_buffer(value):
+        array = np.asarray(memoryview(value))
+        is_typed = not isinstance(value, (bytes, bytearray, ByteArray))
+        if not is_typed or array.dtype not in (tensor_class.dtype, tensor_class.view_dtype):
+            return None
+        shares = array.dtype == tensor_class.dtype
+        make = tensor_class.create_from_buffer if shares else tensor_class.create_from_array
+        return make(_shape(descriptor, array.size), array)
+    elif not isinstance(value, Sequence) or not value:
+        return None
+    elif all(map(is_buffer, value)):
+        if tensor_class.dtype == object:
+            return None
+        data = bytearray().join(memoryview(buffer).cast("B") for buffer in value)
+        return tensor_class.create_from_buffer(_shape(descriptor, len(data) // tensor_class.dtype.itemsize), data)
+    elif any(isinstance(row, (list, tuple)) for row in value):
+        nested = np.array(value, object)  # rows of unequal length become lists, which are refused below
+        elements, shape = nested.reshape(-1).tolist(), nested.shape
+    else:
+        elements = list(value)
+    if not all(is_element(element, descriptor.tensor_kind) for element in elements):
+        return None
+    shape = _shape(descriptor, len(elements)) if shape is None else shape
+    with np.errstate(over="ignore"):  # see Tensor._elements
+        return over(tensor_class, np.array(elements, tensor_class.dtype).reshape(shape))
+
+
+def _shape(descriptor: TensorFeatureDescriptor, count: int) -> tuple[int, ...]:
+    """The descriptor's shape, with its one free size taken from the number of elements."""
+    sizes = descriptor.shape
+    fixed = math.prod(size for size in sizes if size != -1)
+    free = sizes.count(-1)
+    if free > 1 or not descriptor.has_rank:
+        raise InvalidArgumentError(
+            f"The model variable {descriptor.name} expects {descriptor.expects()}: a plain list of {count} elements "
+            "does not determine the free sizes.",
+            hint="Bind an array or a tensor, which has a shape.",
+        )
+    if (free and (fixed == 0 or count % fixed)) or (not free and count != fixed):
+        raise InvalidArgumentError(
+            f"The model variable {descriptor.name} expects {descriptor.expects()}, got {count} elements.",
+            hint=f"It takes {'a multiple of ' if free else ''}{fixed}.",
+        )
+    return tuple(count // fixed if size == -1 else size for size in sizes)
 
 
 def _describe(value: object) -> str:
@@ -372,4 +406,15 @@ def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
         raise InvalidBindingError(
             "The tensor has outstanding memory buffer references that must be closed prior to evaluation!",
             hint="Close what create_reference() returned, or use get_buffer(), which needs no closing.",
+        )
+
+
+def require_location(array: DeviceArray, descriptor: FeatureDescriptor, location: MemoryLocation | None) -> None:
+    """Refuses memory on another device than that of the session; a location of None is the host."""
+    if array.location != location:
+        here = f"on {location}" if location else "on the CPU"
+        raise InvalidBindingError(
+            f"The model variable {descriptor.name} cannot be bound to a tensor in the memory of {array.location}: the "
+            f"session runs {here}.",
+            hint=f"Bind {array.host_copy}, a copy in the host's memory.",
         )

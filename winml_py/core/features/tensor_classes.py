@@ -170,6 +170,9 @@ class _TensorClasses(dict[TensorKind, type[Tensor]]):
 TENSOR_CLASSES = _TensorClasses({cls.tensor_kind: cls for cls in Tensor.__subclasses__()})
 """The class for each element type; kinds that Windows ML does not run have no class."""
 
+FLOAT_KINDS = frozenset(kind for kind, cls in TENSOR_CLASSES.items() if cls.dtype.kind == "f")
+"""Those of float16, float32 and float64."""
+
 CLASSES_BY_DTYPE: dict[DType, type[Tensor]] = {cls.dtype: cls for cls in Tensor.__subclasses__()}
 """The class for each dtype in memory."""
 

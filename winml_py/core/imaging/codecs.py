@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import io
 import os
-import struct
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -42,10 +41,9 @@ WITHOUT_RANGE = ("I", "F")
 
 _HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs", b"mif1", b"msf1")
 
-FORMATS = ("AVIF", "BMP", "GIF", "ICO", "JPEG", "JPEG2000", "PNG", "PPM", "QOI", "TGA", "TIFF", "WEBP")
-"""The formats that are read, by Pillow's names. Pillow supports more, but some of them start a program to read a file
-(Ghostscript for EPS), or open another file that they name: formats not listed here are never opened. HEIC is read by a
-separate package."""
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "AVIF", "ICO", "JPEG2000", "QOI", "TGA", "TIFF", "WEBP")
+"""The formats that are read, by Pillow's names; first those whose plugins always load. Others are never opened: some
+start a program to read a file (Ghostscript for EPS), or open another file that they name. HEIC has its own package."""
 
 
 def decode(source: PictureSource, max_pixels: int = MAX_PIXELS, reduction: int = 1) -> tuple[Pixels, BitmapPixelFormat]:
@@ -130,21 +128,21 @@ def opened(source: PictureSource, max_pixels: int = MAX_PIXELS) -> Iterator[tupl
     name = f"{len(source):,} bytes" if isinstance(source, bytes) else os.fspath(source)
     failure = f"{name} is not a picture that can be decoded"
     with (
-        _translate_errors(failure, f"Formats that are read: {', '.join(FORMATS)}."),
+        _translate_errors(failure, f"Formats that are read: {', '.join(sorted(FORMATS))}."),
         io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file,
     ):
         try:
-            image = _identify(file, name)
-        except (DecompressionBombError, DecompressionBombWarning):  # ICO's and WebP's readers check before opening
             with raised_pillow_limit(max_pixels):
                 image = _identify(file, name)
-        width, height = image.size
-        if not 0 < width * height <= max_pixels:
+            pixels = image.width * image.height
+            if not 0 < pixels <= max_pixels:
+                raise DecompressionBombError
+        except (DecompressionBombError, DecompressionBombWarning):
             raise PictureError(
-                f"{name} claims {width}x{height} pixels, but {max_pixels:,} are allowed.",
+                f"{name} claims no pixels, or more than the {max_pixels:,} that are allowed.",
                 hint="If that is intended, allow more: load(source, max_pixels=...).",
-            )
-        with raised_pillow_limit(width * height):
+            ) from None
+        with raised_pillow_limit(pixels):
             yield image, file
 
 
@@ -208,24 +206,13 @@ def _translate_errors(failure: str, hint: str) -> Iterator[None]:
 
 
 def _identify(file: BinaryIO, name: str) -> Image:
-    """The image that one of Pillow's plugins for `FORMATS` makes of a file, with its pixels not read yet.
-
-    `PIL.Image.open` does the same, but its limit on sizes applies to the process, not to the caller.
-    """
+    """Pillow's image of a file in one of `FORMATS` or in HEIC, with its pixels not read yet."""
     from PIL import Image, UnidentifiedImageError
 
+    with suppress(UnidentifiedImageError):
+        return Image.open(file, formats=FORMATS)
     file.seek(0)
-    prefix = file.read(16)
-    for load_plugins in (Image.preinit, Image.init):  # loading those of rare formats takes a while
-        load_plugins()
-        for kind in Image.ID:
-            factory, accepts = Image.OPEN[kind]
-            try:  # some plugins give a reason instead of False, and some fail on files of a few bytes
-                if kind in FORMATS and (accepts is None or accepts(prefix) is True):
-                    file.seek(0)
-                    return factory(file, "")
-            except (SyntaxError, IndexError, TypeError, struct.error):
-                continue  # it begins like a file of that kind, but is not one
+    prefix = file.read(12)
     if prefix[4:8] != b"ftyp" or prefix[8:12] not in _HEIF_BRANDS:
         raise UnidentifiedImageError("no decoder recognises it")
     try:

@@ -41,9 +41,8 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
         >>> model.contracts["image"] = None
     """
 
-    def __init__(self, features: Iterable[FeatureDescriptor]) -> None:
-        self._features = {feature.name: feature for feature in features}
-        self._private_state: dict[str, ImageContract] = {}
+    def __init__(self, features: Iterable[FeatureDescriptor], attached: dict[str, ImageContract]) -> None:
+        self._features, self._attached = {feature.name: feature for feature in features}, attached
 
     def __setitem__(self, name: str, contract: ImageContract | None) -> None:
         """Attaches a contract to an input, in place of an earlier one; None removes it.
@@ -56,7 +55,7 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
             hint = did_you_mean(name, self._features)
             raise InvalidArgumentError(f"The model has no input {name!r}.", hint=hint)
         if contract is None:
-            self._private_state.pop(name, None)
+            self._attached.pop(name, None)
             return
         if not isinstance(contract, ImageContract):
             raise InvalidArgumentError(
@@ -69,36 +68,36 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
                 + ("." if contract.tensor_kind is None else f", for {format_kind(contract.tensor_kind)}."),
                 hint=_misfit_hint([feature], contract),
             )
-        self._private_state[name] = contract
+        self._attached[name] = contract
 
     def __getitem__(self, name: str) -> ImageContract:
         try:
-            return self._private_state[name]
+            return self._attached[name]
         except KeyError:
             raise self._missing(name) from None
 
     def __delitem__(self, name: str) -> None:
-        if self._private_state.pop(name, None) is None:
+        if self._attached.pop(name, None) is None:
             raise self._missing(name)
 
     def _missing(self, name: str) -> NotBoundError:
-        hint = did_you_mean(name, self._private_state)
+        hint = did_you_mean(name, self._attached)
         return NotBoundError(f"No contract is attached to {name!r}.", hint=hint)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(list(self._private_state))
+        return iter(list(self._attached))
 
     def __len__(self) -> int:
-        return len(self._private_state)
+        return len(self._attached)
 
     def __repr__(self) -> str:
         images = (feature for feature in self._features.values() if isinstance(feature, ImageFeatureDescriptor))
-        stated = {image.name: image.contract for image in images if image.name not in self._private_state}
-        return f"AttachedContracts({self._private_state!r}" + (f"; the model states {stated!r})" if stated else ")")
+        stated = {image.name: image.contract for image in images if image.name not in self._attached}
+        return f"AttachedContracts({self._attached!r}" + (f"; the model states {stated!r})" if stated else ")")
 
     def get(self, name: str, default: object = None, /) -> Any:
         """The contract attached to an input, or the default."""
-        return self._private_state.get(name, default)
+        return self._attached.get(name, default)
 
     def applied(self, feature: FeatureDescriptor) -> FeatureDescriptor:
         """The feature as an image with its attached contract; unchanged if none is attached."""

@@ -17,6 +17,7 @@ from ..contracts.exporters import exporters_labels
 from ..contracts.labels import read_written_labels
 from ..features.descriptors import FeatureDescriptor
 from ..features.from_onnx import TENSOR_KINDS, describe
+from ..features.tensor_classes import FLOAT_KINDS
 from ..imaging.contract import ImageContract
 from ..onnx_file.header import Header
 from ..onnx_file.source import BytesSource, FileSource, ModelSource, PackedFile, packed, reopen
@@ -222,7 +223,7 @@ class LearningModel(Closeable, Object):
         features = (*self._private_state.inputs, *self._outputs)
         kinds = {feature.tensor_kind for feature in features if hasattr(feature, "tensor_kind")}
         kinds |= {TENSOR_KINDS.get(weight.element) for weight in self._header.weights}
-        floats = kinds & {TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.DOUBLE}
+        floats = kinds & FLOAT_KINDS
         names = {frozenset({TensorKind.FLOAT}): "float32", frozenset({TensorKind.FLOAT16}): "float16", frozenset(): ""}
         return names.get(frozenset(floats), "mixed" if TensorKind.FLOAT16 in floats else "other")
 
@@ -304,7 +305,8 @@ class ModelContent:
         self.operators = operators
         self.header, self.is_silent = header, is_silent
         self.inputs: Vector[AnyFeature] = Vector(map(self.with_exporters_contract, inputs))
-        self.contracts = AttachedContracts(self.inputs)
+        self.attached_contracts: dict[str, ImageContract] = {}
+        self.contracts = AttachedContracts(self.inputs, self.attached_contracts)
         self.missing_contracts = MissingContracts(is_silent, header.metadata)
         self.engines = EnginePool()
         self._source: ModelSource | None = source

@@ -37,11 +37,10 @@ class Bound:
         outputs: memory, or `StaysOnDevice`, by name. Each run allocates the other outputs, and the caller owns them.
         lock: the session's, which an engine holds while it uses a device.
         version: counts what is bound anew.
-        runs: how many runs of ONNX Runtime in the host's memory have begun on it.
         natives: by engine, what it keeps for the next run, such as its I/O binding.
     """
 
-    __slots__ = ("inputs", "lock", "natives", "outputs", "runs", "version")
+    __slots__ = ("inputs", "lock", "natives", "outputs", "version")
 
     def __init__(
         self,
@@ -51,7 +50,7 @@ class Bound:
     ) -> None:
         self.inputs = {} if inputs is None else dict(inputs)
         self.outputs = {} if outputs is None else dict(outputs)
-        self.lock, self.version, self.runs = lock, 0, 0
+        self.lock, self.version = lock, 0
         self.natives: dict[object, Any] = {}
 
     def set_input(self, name: str, value: Value | DeviceArray) -> None:

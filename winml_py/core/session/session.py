@@ -5,21 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from ...enums import LearningModelDeviceKind, Precision
-from ...errors import InvalidArgumentError, InvalidBindingError, InvalidDeviceError
+from ...errors import IllegalCallError, InvalidArgumentError, InvalidBindingError, InvalidDeviceError
 from ..base.arguments import require_type, seconds_above_zero
 from ..base.async_operation import AsyncOperation
 from ..base.atomic_files import require_folder, write_whole, written_to
 from ..base.cancellation import Stop
 from ..base.collections import PropertySet
 from ..base.messages import type_name
-from ..base.winrt_object import Closeable, private_state
+from ..base.winrt_object import Closeable, Object, private_state
 from ..evaluation.evaluation import BindingState, LearningModelBinding, bind_features
 from ..evaluation.late_values import bind_later, check_features
 from ..evaluation.result import LearningModelEvaluationResult, ModelFacts
-from ..evaluation.session_state import CompiledModel, SessionState
+from ..evaluation.session_state import SessionState
 from ..features.containers import as_tensor
 from ..features.tensor import Tensor, on_device
 from ..features.tensor_classes import TensorString
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..streams.stream import EvaluationStream
 
 
-class LearningModelSession(Closeable, CompiledModel):
+class LearningModelSession(Closeable, Object):
     """A model compiled for a device.
 
     Sessions of the same model on the CPU with equal options share one engine: one copy of the weights and one
@@ -431,6 +431,13 @@ class LearningModelSession(Closeable, CompiledModel):
         device = f"{self._device.kind.name}, {self._device.name}"
         return session_html(model.name, device, engine, model.input_features, model.output_features)
 
+    def __reduce__(self) -> NoReturn:
+        raise IllegalCallError(
+            "A session belongs to the process that made it, and cannot be pickled.",
+            hint="Pickle the model and the options, and make the session in the other process. "
+            "winml_py.scale.Evaluator(model) does that.",
+        )
+
     def __repr__(self) -> str:
         state = f" {self._state}" if self._state else ""
         return f"<LearningModelSession {self._model.name!r} on {self._device.kind.name}{state}>"
@@ -475,7 +482,7 @@ class LearningModelSession(Closeable, CompiledModel):
         if "EnableDebugOutput" in self._properties:
             from ..base.messages import logger
 
-            logger.debug("evaluated %s %r: %r gave %r", self, correlation_id, binding_state.bound, outputs)
+            logger.debug("evaluated %s %r: %r gave %r", self, correlation_id, binding_state.given, outputs)
         return LearningModelEvaluationResult(
             correlation_id, outputs, placements=binding_state.placements, facts=self._facts
         )

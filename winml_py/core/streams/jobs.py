@@ -26,12 +26,12 @@ from ..base.arrays import Array
 from ..base.collections import NameMap
 from ..base.messages import type_name
 from ..base.winrt_object import private_state
-from ..evaluation.evaluation import LearningModelBinding, require_distinct
+from ..evaluation.evaluation import LearningModelBinding
 from ..evaluation.result import LearningModelEvaluationResult, ModelFacts, for_stream_item
 from ..evaluation.session_state import SessionState
 from ..features.containers import as_tensor
 from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
-from ..features.pictures import ImageFeatureValue
+from ..features.pictures import NO_PROPERTIES, BindProperties, ImageFeatureValue
 from ..features.resolve import as_picture, is_pil_image
 from ..features.tensor import Tensor, over
 from ..imaging.bitmap import VideoFrame
@@ -227,7 +227,7 @@ def require_free_batch(feature: FeatureDescriptor) -> None:
 Features = Mapping[str, Any]
 """Values by the names of features."""
 
-Properties = Mapping[str, Mapping[str, Any]]
+Properties = Mapping[str, BindProperties]
 """The properties of binds, by the names of inputs."""
 
 
@@ -271,11 +271,12 @@ class SessionRunner:
             binding = self._bindings.pop()
         except IndexError:
             binding = LearningModelBinding(self._session)
-        private_state(binding).forget()  # or an item would get what an earlier one bound
+        binding_state = private_state(binding)
+        binding_state.forget()  # or an item would get what an earlier one bound
         for name, value in features.items():
-            binding.bind(name, value, self._properties.get(name) if self._properties else None)
+            binding_state.bind(name, value, self._properties.get(name, NO_PROPERTIES))
         if len(binding) < len(features):
-            require_distinct(features, private_state(self._session))
+            private_state(self._session).require_distinct(features)
         result = self._session.evaluate(binding)
         self._bindings.append(binding)  # not after a failure: it may be half bound
         return result

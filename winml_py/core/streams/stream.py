@@ -22,8 +22,8 @@ from ..base.machine import usable_cores
 from ..base.winrt_object import Closeable, private_state
 from ..evaluation.result import LearningModelEvaluationResult, with_placements
 from ..evaluation.session_state import SessionState
-from ..features.pictures import BindProperties
-from ..features.resolve import Pictures, resolve
+from ..features.pictures import NO_PROPERTIES, BindProperties
+from ..features.resolve import PlannedPictures, resolve
 from ..imaging.contract import ImageContract
 from ..imaging.picture_placement import PicturePlacement
 from ..model.contracts import fitting_inputs
@@ -70,11 +70,11 @@ def open_stream(
     if progress is not None and not callable(progress):
         raise InvalidArgumentError(f"progress is {progress!r}.", hint="Write a function of two numbers: done, total.")
     session_state = private_state(session)
-    properties: dict[str, dict[str, Any]] = {}
+    properties: Properties = {}
     if contract is not None:
         require_type(contract, ImageContract, "Write ImageContract.imagenet(), or make one.")
         fitting = fitting_inputs(list(session_state.inputs.values()), contract)
-        properties = {feature.name: {"ImageContract": contract} for feature in fitting}
+        properties = {feature.name: BindProperties(contract=contract) for feature in fitting}
     # No code of the program runs between two items of a list: they all exist, each with separate memory.
     copies = truth(copy, "copy") and type(inputs) not in (list, tuple)
     is_fast = truth(fast_decode, "fast_decode")
@@ -254,10 +254,8 @@ class DevicesRunner:
 
     def __init__(self, sessions: Sequence[Evaluates], slots: Sequence[int], properties: Properties) -> None:
         self._session_state: SessionState = private_state(sessions[0])
+        self._properties = properties
         self._inputs = NameMap(self._session_state.inputs)
-        self._properties = {
-            name: BindProperties.read(properties.get(name), self._session_state.is_silent) for name in self._inputs
-        }
         self._runners = [SessionRunner(session, properties) for session in sessions]
         self._lost: dict[int, DeviceLostError] = {}
         self._free: PriorityQueue[_Slot] = PriorityQueue()
@@ -292,13 +290,13 @@ class DevicesRunner:
         if name not in self._inputs:  # an output's, or unknown
             return value
         feature = self._inputs[name]
-        properties = self._properties[feature.name]
+        properties = self._properties.get(feature.name, NO_PROPERTIES)
         bindable = resolve(value, feature, properties)
-        if not isinstance(bindable, Pictures):
+        if not isinstance(bindable, PlannedPictures):
             return value
         self._session_state.missing_contracts.warn(bindable.plan, properties)
         placements[feature.name] = tuple(map(PicturePlacement, bindable.plan.placements))
-        return bindable.tensor()
+        return bindable.plan.tensor(bindable.value)
 
     def clear(self) -> None:
         """Releases the memory kept for the next item."""

@@ -137,22 +137,23 @@ class OrtEngine(LocalEngine):
 
     def _run_on_host(self, bound: Bound, run_options: onnxruntime.RunOptions | None) -> dict[str, Any]:
         session = require_open(self._session)
-        bound.runs += 1
-        if not self._are_numeric:  # strings, maps and sequences have no address to bind
-            values = session.run(self._outputs, bound.inputs, run_options)
-            fresh = fill(bound.outputs, dict(zip(self._outputs, values, strict=True)))
-        elif bound.runs == 1 and not bound.outputs:  # feeding the values once costs less than binding them
-            try:
-                values = session.run(self._outputs, bound.inputs, run_options)
-            except Exception as error:  # of other classes than a bound run's, with the same text
-                raise RuntimeError(str(error)) from None
-            fresh = dict(zip(self._outputs, values, strict=True))
-        else:
+        # Strings, maps and sequences have no address to bind. Feeding numbers costs less than binding them, but outputs
+        # in the caller's memory would be copied.
+        if bound.outputs and self._are_numeric:
             binding: HostBinding | None = bound.natives.get(self)
             if binding is None:
                 binding = bound.natives[self] = HostBinding(session)
                 self._close_with_this(binding)
             fresh = binding.run(bound, run_options)
+        else:
+            bound.natives.pop(self, None)  # would keep memory that is bound no more
+            try:
+                values = session.run(self._outputs, bound.inputs, run_options)
+            except Exception as error:  # of other classes than a bound run's, with the same text
+                raise RuntimeError(str(error)) from None
+            fresh = dict(zip(self._outputs, values, strict=True))
+            if bound.outputs:
+                fresh = fill(bound.outputs, fresh)
         for name in self._passed_through:  # such an output is in the input's memory, which is the caller's
             if isinstance(fresh.get(name), np.ndarray):
                 fresh[name] = fresh[name].copy()
