@@ -28,19 +28,19 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
-    "lines of code": 27_936,
-    "lines of code in core/": 14_412,
-    "lines of docstrings": 7_818,
-    "files": 262,
+    "lines of code": 26_515,
+    "lines of code in core/": 13_682,
+    "lines of docstrings": 7_527,
+    "files": 257,
     "names in __all__": 69,
-    "options of commands": 85,
-    "words of docs": 37_575,
-    "lines of code of tests": 40_000,
+    "options of commands": 80,
+    "words of docs": 37_008,
+    "lines of code of tests": 38_817,
     "binding classes of engines": 3,
     "files from bind of a JPEG to the engine": 14,
     "files of evaluate_features": 8,
     "modules in a circle": 0,
-    "inner names that capabilities use": 87,
+    "inner names that capabilities use": 86,
 }
 """`--check` fails above these. A change that needs more raises its line, and says what it needs it for."""
 
