@@ -215,7 +215,6 @@ EXTRAS = {
     "sympy": "the optimizer of transformers: pip install 'winml-py[tools]'",
     "cupy-cuda13x": "arrays on NVIDIA cards: pip install 'winml-py[cuda]'",
     "netron": "the page of `winml-py view`: pip install 'winml-py[view]'",
-    "ray": "`winml-py map` on many machines: pip install 'winml-py[ray]'",
 }
 """A package of each extra, and what it is for."""
 TRY_SECONDS = 30.0

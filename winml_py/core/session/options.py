@@ -82,12 +82,20 @@ def _log_severity(severity: str) -> str:
     return str(severity)
 
 
+def _from_fields(kind: type[K], values: Mapping[str, Any]) -> K:
+    known = kind.__annotations__
+    for name in values:
+        if name not in known:
+            raise InvalidArgumentError(f"{kind.__name__} has no {name!r}.", hint=did_you_mean(name, known))
+    return kind(**values)
+
+
 def _tuning(value: object) -> Tuning:
     """The tuning for a value; a file of options has its fields."""
     if isinstance(value, Tuning):
         return value
     if isinstance(value, Mapping):
-        return Tuning(**value)
+        return _from_fields(Tuning, value)
     raise InvalidArgumentError(f"The tuning is {value!r}.", hint="Write Tuning(memory_arena=False), say.")
 
 
@@ -98,7 +106,7 @@ def _isolation(value: object) -> Isolation | None:
     if value == "process":
         return Isolation()
     if isinstance(value, Mapping):
-        return Isolation(**value)
+        return _from_fields(Isolation, value)
     raise InvalidArgumentError(
         f"isolation is {value!r}.", hint='Write "process", Isolation(max_memory=2 << 30), say, or None.'
     )
