@@ -294,7 +294,7 @@ def test_texts_that_a_model_takes_are_utf8() -> None:
     model = helper.make_model(graph, ir_version=8, opset_imports=[opset])
     with LearningModelSession(LearningModel.load(model.SerializeToString())) as session:
         for value in ([HALF], HALF, np.array([HALF], object)):
-            with pytest.raises(WinMLError, match="(?i)utf-8"):
+            with pytest.raises(WinMLError, match=r"(?i)utf-8"):
                 session.evaluate_features({"x": value})
         assert session.evaluate_features({"x": ["é"]}).outputs["y"].get_as_vector_view() == ["é"]
     with pytest.raises(InvalidArgumentError, match="UTF-8 can encode"):
