@@ -17,6 +17,7 @@ from ._inputs.model import evaluate_all_outputs, evaluate_apart, input_sizes, lo
 from .core.base.agreement import FLOAT_TOLERANCE
 from .core.base.atomic_files import require_another_file, require_folder, write_whole
 from .core.base.messages import Facts
+from .core.contracts.published.folder import find_model
 from .core.imaging.contract import ImageContract
 from .core.onnx_file.nodes import messages
 from .core.runtime.custom.operator import ModelOperators, Operators
@@ -114,9 +115,10 @@ def optimize(
         raise InvalidArgumentError(f"Unknown level {level!r}.", hint=f"Use one of {', '.join(LEVELS)}.")
     require_folder(out)
     if not force:
-        require_another_file(out, model)
+        require_another_file(out, find_model(model))
     model_operators = ModelOperators.of(operators)
     loaded = load_model(model, contract, model_operators.given)
+    model = find_model(model)
     features = sizes.applied(loaded.input_features)
     values, _ = example_inputs(features, inputs or {})
     expected = evaluate_all_outputs(loaded, values)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -180,6 +181,23 @@ def training() -> Card:
     return card
 
 
+def published() -> Card:
+    card, folder = Card(), Path("published")
+    folder.mkdir()
+    shutil.copy(MODELS / "digits.onnx", folder / "model.onnx")
+    shutil.copy(MODELS / "digits.labels.txt", folder / "labels.txt")
+    (folder / "cvexport.manifest").write_text('{"LabelFileName": "labels.txt"}')
+    found = [re.fullmatch(r"(\w+) from +(\S+) *", line) for line in command("info", folder)]
+    card.write("published/", MARGIN, 130, 40)
+    for number, line in enumerate(filter(None, found)):
+        card.write(line[2], MARGIN + 40, 220 + 80 * number, colour=ACCENT)
+        card.write(line[1], 400, 220 + 80 * number, colour=SOFT)
+    card.place(Image.open(PICTURES / "seven.png"), 620, 90, 300)
+    answer = command("run", folder, PICTURES / "seven.png", "--top-k", "1")[-1].split()
+    card.write(f"{answer[1]} {float(answer[2]):.0%}", 620, 440)
+    return card
+
+
 def upscaling() -> Card:
     """A drawing and a photograph of half their size, as Pillow enlarges them, and as the model does."""
     card = Card()
@@ -204,7 +222,7 @@ def upscaling() -> Card:
     return card
 
 
-TASKS = (classification, detection, segmentation, text, sound, language, video, service, training, upscaling)
+TASKS = (classification, detection, segmentation, text, sound, language, video, service, training, upscaling, published)
 
 
 def main() -> None:

@@ -90,6 +90,12 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
         "seven.png: Expected an ONNX model, got a picture. Name the model first, then the inputs.",
     ),
     (
+        "info nothing",
+        3,
+        "nothing: There is no .onnx file in this folder, nor in its folder onnx. Export the model to ONNX, or name "
+        "another folder.",
+    ),
+    (
         "info digit.onnx",
         3,
         "digit.onnx: Model file not found. Check the working directory.",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..core.base.agreement import compare_outputs
+from ..core.contracts.published.folder import find_model
 from ..core.onnx_file.nodes import messages
 from ..errors import ConversionError, InvalidArgumentError
 
@@ -21,6 +22,7 @@ def read_for_copy(source: str | os.PathLike[str], destination: str | os.PathLike
     """Reads a model without its external weights, for a copy in the same folder that refers to the same files."""
     import onnx
 
+    source = find_model(source)
     model = onnx.load(source, load_external_data=False)
     folders = {os.path.dirname(os.path.abspath(path)) for path in (source, destination)}
     if len(folders) > 1 and has_external_weights(model):

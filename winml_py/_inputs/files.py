@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -98,11 +99,11 @@ def _files_of(path: str) -> list[str]:
 
 
 def models_of(path: str) -> list[str]:
-    """The models in a folder, in natural order; or the path itself, if it is not a folder."""
-    try:
-        return files_in(path, "model", (".onnx",)) if os.path.isdir(path) else [path]
-    except InvalidArgumentError as error:
-        raise WrongInputsError(error.message, hint=error.hint) from error
+    """The models in a folder of several, in natural order; or the path itself, of a model or its folder."""
+    models: list[str] = []
+    with suppress(InvalidArgumentError):
+        models = files_in(path, "model", (".onnx",)) if os.path.isdir(path) else []
+    return models if len(models) > 1 else [path]
 
 
 def read(model: LearningModel, files: Mapping[str, str]) -> dict[str, Any]:

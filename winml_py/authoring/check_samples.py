@@ -12,13 +12,14 @@ import numpy as np
 from .._inputs.model import evaluate_by
 from ..core.base.agreement import HALF_TOLERANCE
 from ..core.base.arrays import Array
+from ..core.base.winrt_object import private_state
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..enums import Precision
 from ..errors import InvalidArgumentError, WinMLError
-from .known_answers import KnownAnswer, read_answers
+from .known_answers import KnownAnswer, KnownInput, known_output, read_answers
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,9 @@ def check_samples(
 
 
 def require_answers(model: LearningModel) -> tuple[KnownAnswer, ...]:
-    """The model's samples; InvalidArgumentError if it has none."""
-    answers = read_answers(model.metadata)
+    """The model's samples, or those of its folder; InvalidArgumentError if it has none, or they cannot be read."""
+    published = private_state(model).published.parts.get("answers", ())
+    answers = read_answers(model.metadata) or tuple(_read_set(model, *files) for files in published)
     if not answers:
         raise InvalidArgumentError(
             "The model has no samples with known answers.",
@@ -165,3 +167,33 @@ def _arrays(name: str, value: Any) -> Iterator[tuple[str, Array]]:
         yield f"{name}{KEYS}", np.array(keys, object)
     else:
         yield name, np.asarray(value)
+
+
+# The known answers that ONNX's model zoo publishes beside a model: `test_data_set_0/input_0.pb` and so on.
+
+
+_NUMBERS = 4096
+"""How many numbers of an output are compared."""
+
+
+def _read_set(model: LearningModel, inputs: list[str], outputs: list[str]) -> KnownAnswer:
+    if (len(inputs), len(outputs)) != (len(model.input_features), len(model.output_features)):
+        raise InvalidArgumentError(f"{outputs[0]}: Expected a file for each input and output of the model beside it.")
+    given = {
+        feature.name: KnownInput(array=_read(path)) for feature, path in zip(model.input_features, inputs, strict=True)
+    }
+    features = zip(model.output_features, outputs, strict=True)
+    known = tuple(known_output(feature.name, _read(path), _NUMBERS) for feature, path in features)
+    return KnownAnswer(given, known, "", {})
+
+
+def _read(path: str) -> Array:
+    from google.protobuf.message import DecodeError
+    from onnx import load_tensor, numpy_helper
+
+    try:
+        tensor = load_tensor(path)
+        tensor.ClearField("data_location")  # its numbers are in this file, or nowhere
+        return numpy_helper.to_array(tensor)
+    except (DecodeError, KeyError, OSError, TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"{path}: Expected an ONNX tensor: {error}.") from error

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.base.agreement import ENOUGH, FLOAT_TOLERANCE, SMALLEST_SCALE, channel_axis
 from ..core.base.arrays import Array, Pixels
 from ..core.base.messages import Facts
 from ..core.features.pictures import ImageFeatureValue
@@ -250,6 +251,42 @@ class KnownOutput:
         shares = np.abs(np.where(is_finite, found, 0) - np.where(is_finite, known, 0)) / scales
         means = [abs(one - other) for one, other in zip(means_of(came), self.mean, strict=True)]
         return float(max([*shares.tolist(), *(share / scales.max(initial=SMALLEST) for share in means)]))
+
+
+def known_output(name: str, array: Array, count: int) -> KnownOutput:
+    """The stored part of an output: its largest numbers, which matter most, and some others."""
+    flat = array.reshape(-1)
+    is_float = array.dtype.kind == "f"
+    kind = "float" if is_float else "byte" if array.dtype in (np.uint8, np.int8) else "exact"
+    chosen = np.random.RandomState(0).permutation(flat.size)[:count]
+    if is_float and flat.size > count:
+        largest = np.argsort(np.nan_to_num(-np.abs(flat.astype(np.float64)), nan=0.0), kind="stable")[: count // 4]
+        chosen = np.concatenate([largest, chosen])[:count]
+    positions = tuple(sorted({int(position) for position in chosen}))
+    # The nine digits of a float32: more would only take space.
+    values = tuple(float(f"{each:.9g}") if isinstance(each, float) else each for each in flat[list(positions)].tolist())
+    if any(isinstance(value, str) and len(value) > LONGEST_TEXT for value in values):
+        raise InvalidArgumentError(f"The model gives texts of more than {LONGEST_TEXT:,} characters in {name}.")
+    if not is_float:
+        return KnownOutput(name, array.shape, kind, positions, values)
+    scales = tuple(float(f"{scale:.9g}") for scale in _scales(array).reshape(-1)[list(positions)].tolist())
+    best, lead = leader_of(array)
+    means = means_of(array)
+    return KnownOutput(
+        name, array.shape, kind, positions, values, scales, means, FLOAT_TOLERANCE, best, float(f"{lead:.3g}")
+    )
+
+
+def _scales(array: Array) -> Array:
+    """The largest magnitude in the channel of each number: boxes in pixels may be next to scores up to 1."""
+    magnitudes = np.abs(np.where(np.isfinite(array), array, 0).astype(np.float64))
+    largest = max(float(magnitudes.max(initial=0)), SMALLEST) if magnitudes.any() else 1.0
+    axis = channel_axis(array.shape)
+    if axis is None or array.size < ENOUGH * array.shape[axis]:
+        return np.full(array.shape, largest)
+    others = tuple(each for each in range(array.ndim) if each != axis)
+    scales = np.maximum(magnitudes.max(axis=others, keepdims=True), max(SMALLEST, SMALLEST_SCALE * largest))
+    return np.broadcast_to(scales, array.shape)
 
 
 def leader_of(array: Array) -> tuple[int, float]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from .._inputs.copies import convert_opset, read_for_copy
 from ..core.base.atomic_files import require_another_file, require_folder, write_whole
+from ..core.contracts.published.folder import find_model
 from ..core.features.descriptors import ImageFeatureDescriptor
 from ..core.features.pictures import fixed_sides
 from ..core.features.tensor_classes import TENSOR_CLASSES
@@ -65,7 +66,7 @@ def write_contract(
     proof: dict[str, str] = {}
     if isinstance(contract, LearnedContract):
         proof, contract = contract.evidence.to_metadata(), contract.contract
-    features = LearningModel.load_from_file_path(source).input_features
+    features = LearningModel.load(source).input_features
     require_folder(destination)
     model = read_for_copy(source, destination)
     images = {image.name: image.tensor_kind for image in fitting_inputs(features, contract, set(inputs))}
@@ -144,12 +145,12 @@ def build_in(
             hint=f"Use one of {', '.join(known.name for known in INTERLEAVED_FORMATS)}.",
         )
     # Loads the model first, which may refuse the contract in its own words before the weights are read.
-    loaded = LearningModel.load_from_file_path(source)
+    loaded = LearningModel.load(source)
     images = _images(loaded, contract, set(inputs))
     steps = {image.name: _preprocessing(image, pictures) for image in images}
     require_folder(destination)
     if not force:
-        require_another_file(destination, source)
+        require_another_file(destination, find_model(source))
     model = read_for_copy(source, destination)
     _upgrade_opset(GraphWriter.OPSET, model)
     placements = {name: put_before(model, name, step) for name, step in steps.items()}

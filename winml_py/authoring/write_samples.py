@@ -14,7 +14,7 @@ import numpy as np
 from .._inputs.copies import read_for_copy
 from .._inputs.examples import example_shape
 from .._inputs.files import jobs, read
-from ..core.base.agreement import ENOUGH, FLOAT_TOLERANCE, SMALLEST_SCALE, channel_axis
+from ..core.base.agreement import FLOAT_TOLERANCE
 from ..core.base.arrays import Array
 from ..core.base.atomic_files import require_folder, write_whole
 from ..core.base.messages import type_name
@@ -32,17 +32,14 @@ from .check_samples import KEYS, outputs_as_arrays
 from .evidence import stated_contract
 from .known_answers import (
     KEY,
-    LONGEST_TEXT,
     MAX_NUMBERS,
     MAX_PIXELS,
     MOST,
-    SMALLEST,
     KnownAnswer,
     KnownInput,
-    KnownOutput,
     answers_to_metadata,
+    known_output,
     leader_of,
-    means_of,
 )
 
 if TYPE_CHECKING:
@@ -105,7 +102,7 @@ def write_samples(
     if isinstance(samples, (str, bytes, os.PathLike, Mapping)) or not isinstance(samples, Iterable):
         raise InvalidArgumentError("Expected a list of samples, got one value.", hint="Write [sample].")
     require_folder(destination)
-    answers = take_answers(LearningModel.load_from_file_path(source), list(samples))
+    answers = take_answers(LearningModel.load(source), list(samples))
     proto = read_for_copy(source, destination)
     from onnx import helper
 
@@ -233,7 +230,7 @@ def _take(session: LearningModelSession, inputs: dict[str, KnownInput]) -> Known
     outputs, left_out = [], []
     count = max(4, min(NUMBERS, ALL_NUMBERS // max(1, len(result))))
     for name, array in result.items():
-        known = _known_output(name, array, count)
+        known = known_output(name, array, count)
         if name not in again or known.compare(again[name], FLOAT_TOLERANCE)[1]:
             raise InvalidArgumentError(
                 f"The model gives another {name} in each evaluation, so it has no known answer.",
@@ -274,42 +271,6 @@ def _nudge(value: Any, rng: np.random.Generator) -> Any:
         digits = float(np.finfo(value.dtype).eps)
         return (value * (1 + rng.uniform(-digits, digits, value.shape))).astype(value.dtype)
     return value
-
-
-def _known_output(name: str, array: Array, count: int) -> KnownOutput:
-    """The stored part of an output: its largest numbers, which matter most, and some others."""
-    flat = array.reshape(-1)
-    is_float = array.dtype.kind == "f"
-    kind = "float" if is_float else "byte" if array.dtype in (np.uint8, np.int8) else "exact"
-    chosen = np.random.RandomState(0).permutation(flat.size)[:count]
-    if is_float and flat.size > count:
-        largest = np.argsort(np.nan_to_num(-np.abs(flat.astype(np.float64)), nan=0.0), kind="stable")[: count // 4]
-        chosen = np.concatenate([largest, chosen])[:count]
-    positions = tuple(sorted({int(position) for position in chosen}))
-    # The nine digits of a float32: more would only take space.
-    values = tuple(float(f"{each:.9g}") if isinstance(each, float) else each for each in flat[list(positions)].tolist())
-    if any(isinstance(value, str) and len(value) > LONGEST_TEXT for value in values):
-        raise InvalidArgumentError(f"The model gives texts of more than {LONGEST_TEXT:,} characters in {name}.")
-    if not is_float:
-        return KnownOutput(name, array.shape, kind, positions, values)
-    scales = tuple(float(f"{scale:.9g}") for scale in _scales(array).reshape(-1)[list(positions)].tolist())
-    best, lead = leader_of(array)
-    means = means_of(array)
-    return KnownOutput(
-        name, array.shape, kind, positions, values, scales, means, FLOAT_TOLERANCE, best, float(f"{lead:.3g}")
-    )
-
-
-def _scales(array: Array) -> Array:
-    """The largest magnitude in the channel of each number: boxes in pixels may be next to scores up to 1."""
-    magnitudes = np.abs(np.where(np.isfinite(array), array, 0).astype(np.float64))
-    largest = max(float(magnitudes.max(initial=0)), SMALLEST) if magnitudes.any() else 1.0
-    axis = channel_axis(array.shape)
-    if axis is None or array.size < ENOUGH * array.shape[axis]:
-        return np.full(array.shape, largest)
-    others = tuple(each for each in range(array.ndim) if each != axis)
-    scales = np.maximum(magnitudes.max(axis=others, keepdims=True), max(SMALLEST, SMALLEST_SCALE * largest))
-    return np.broadcast_to(scales, array.shape)
 
 
 def _words(session: LearningModelSession, values: Mapping[str, Any], result: Mapping[str, Array]) -> str:

@@ -15,6 +15,7 @@ from .._inputs.model import CONTRACTS, Case
 from ..core.base.atomic_files import is_same_file
 from ..core.base.messages import did_you_mean
 from ..core.contracts.files import read_contract
+from ..core.contracts.published.folder import find_model
 from ..core.imaging.contract import ImageContract
 from ..core.streams.sources import PICTURES, files_in, files_of
 from ..enums import Precision
@@ -105,6 +106,8 @@ def _paths_in(value: object) -> Iterator[str]:
     elif isinstance(value, str):
         for word in (value, value.partition("=")[2], value.rpartition(":")[0]):
             yield word
+            with suppress(InvalidArgumentError, OSError):  # no folder with one model
+                yield find_model(word)
             with suppress(InvalidArgumentError, OSError):  # the folder has no such files, or cannot be read
                 yield from files_in(word, "file", PICTURES) if os.path.isdir(word) else files_of(word) or ()
 

@@ -10,6 +10,7 @@ from ..authoring.evidence import KEY, ContractEvidence, is_proven, outdated
 from ..authoring.known_answers import KEY as SAMPLES_KEY
 from ..authoring.known_answers import read_answers
 from ..core.base.messages import Facts
+from ..core.base.winrt_object import private_state
 from ..core.features.descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
@@ -47,6 +48,8 @@ def _facts(model: LearningModel, path: str) -> Facts:
         "metadata": dict(model.metadata),
         "proof": _proof(model),
         "samples": _samples(model),
+        "sources": dict(model.sources),
+        "refusal": str(private_state(model).missing_contracts.refusal or ""),
         "inputs": [_feature(feature) for feature in model.input_features],
         "outputs": [_feature(feature) for feature in model.output_features],
     }
@@ -115,6 +118,8 @@ def _print(facts: Facts) -> None:
         "format": f"IR version {facts['ir_version']}, opset {opsets}",
         **{key: value for key, value in facts["metadata"].items() if key not in (KEY, SAMPLES_KEY)},
     } | ({"proof": _format_proof(facts["proof"])} if facts["proof"] else {})
+    about |= {f"{part} from": file for part, file in facts["sources"].items()}
+    about |= {"no contract": facts["refusal"]}
     about |= {f"sample {number}": sample for number, sample in enumerate(facts["samples"], start=1)}
     pairs((name, _shorten(value)) for name, value in about.items())
     say("")

@@ -87,7 +87,7 @@ def _evaluator(
     **same: Any,
 ) -> tuple[Evaluator, Facts]:
     """The evaluator, and everything that its answers depend on."""
-    model = LearningModel.load_from_file_path(path)
+    model = LearningModel.load(path)
     options = LearningModelSessionOptions.load(settings) if settings else None
     sources = {name: column.split(",") if "," in column else column for name, column in columns.items()}
     evaluator = Evaluator(

@@ -11,6 +11,7 @@ from .._inputs.examples import NOTHING_STATED, StatedSizes, example_inputs
 from .._inputs.model import input_sizes, load_model
 from ..core.base.atomic_files import require_another_file, require_folder, written_to
 from ..core.base.messages import Progress
+from ..core.contracts.published.folder import find_model
 from ..core.imaging.contract import ImageContract
 from ..core.runtime.custom.operator import ModelOperators, Operators
 from ..errors import ConversionError, InvalidArgumentError, MissingPackageError
@@ -82,6 +83,7 @@ def convert(
     if not 0 < tolerance < 1:
         raise InvalidArgumentError(f"Expected a tolerance between 0 and 1 (--tolerance), got {tolerance}.")
     require_folder(destination)
+    source = find_model(source)
     if not force:
         require_another_file(destination, source)
     names_to_keep = {keep_float32} if isinstance(keep_float32, str) else set(keep_float32)

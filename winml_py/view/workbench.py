@@ -23,6 +23,7 @@ from ..authoring.write_contract import write_contract
 from ..core.base.arrays import Array
 from ..core.base.messages import Facts
 from ..core.contracts.files import read_contract
+from ..core.contracts.published.folder import find_model
 from ..core.features.pictures import ImageFeatureValue
 from ..core.imaging.contract import ImageContract
 from ..core.model.model import LearningModel
@@ -84,7 +85,7 @@ class Workbench:
         model = LearningModel.load(path)
         worker = Worker(model, Case(path, device=self.device))
         return self._keep_model(
-            OpenModel(os.path.abspath(path), name or os.path.basename(path), model, worker, is_here)
+            OpenModel(os.path.abspath(find_model(path)), name or os.path.basename(path), model, worker, is_here)
         )
 
     def take_session(self, session: LearningModelSession | LearningModel) -> str:

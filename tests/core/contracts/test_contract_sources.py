@@ -48,15 +48,13 @@ def test_a_dict_a_file_and_a_folder_say_the_same(tmp_path: Path) -> None:
     )
     assert read_contract(VIT) == expected
     file = written(tmp_path / "preprocessor_config.json", VIT)
-    for source in (file, str(file), tmp_path, str(tmp_path)):
+    for source in (file, str(file)):
         assert read_contract(source) == expected
 
 
 def test_a_processor_config_holds_the_image_processor(tmp_path: Path) -> None:
     whole = {"processor_class": "SiglipProcessor", "image_processor": VIT}
-    written(tmp_path / "processor_config.json", whole)
-    assert read_contract(tmp_path) == read_contract(VIT)
-    assert read_contract(tmp_path).size == (384, 384)
+    assert read_contract(written(tmp_path / "processor_config.json", whole)) == read_contract(VIT)
 
 
 def test_a_timm_config(tmp_path: Path) -> None:
@@ -71,7 +69,7 @@ def test_a_timm_config(tmp_path: Path) -> None:
     )
     whole = {"architecture": "convnext_tiny", "num_classes": 1000, "pretrained_cfg": TIMM}
     file = written(tmp_path / "config.json", whole)
-    for source in (TIMM, whole, file, tmp_path):
+    for source in (TIMM, whole, file):
         assert read_contract(source) == expected
 
 
@@ -197,9 +195,9 @@ def test_numbers_that_mean_nothing_name_the_file(tmp_path: Path) -> None:
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(StorageNotFoundError, match="Is a directory"):
+        read_contract(tmp_path)
     for read in (read_contract, labels_of):
-        with pytest.raises(StorageNotFoundError, match=r"config\.json"):
-            read(tmp_path)
         with pytest.raises(StorageNotFoundError, match=r"missing\.json"):
             read(tmp_path / "missing.json")
         for text in ("{", "\udcff", "[" * 100_000):
@@ -218,8 +216,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 def test_labels(tmp_path: Path) -> None:
     written(tmp_path / "preprocessor_config.json", VIT)
     written(tmp_path / "config.json", {"id2label": {"1": "dog", "0": "cat"}})
-    for source in (tmp_path, tmp_path / "config.json", tmp_path / "model.onnx"):
-        assert labels_of(source) == ("cat", "dog")
+    assert labels_of(tmp_path / "config.json") == ("cat", "dog")
     written(tmp_path / "names.json", ["cat", "dog"])
     assert labels_of(tmp_path / "names.json") == ("cat", "dog")
     written(tmp_path / "other.json", {"id2label": {"0": "right"}})

@@ -95,7 +95,7 @@ def test_a_missing_file_is_told() -> None:
 
 def test_a_folder_and_an_empty_path_are_no_models(tmp_path: Path) -> None:
     with pytest.raises(ModelNotFoundError, match="Expected a model file, got a folder"):
-        LearningModel.load(tmp_path)
+        LearningModel.load_from_file_path(tmp_path)
     with pytest.raises(InvalidArgumentError, match="empty"):
         LearningModel.load("")
     with pytest.raises(ModelNotFoundError, match="The model file cannot be opened"):

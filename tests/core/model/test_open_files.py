@@ -166,7 +166,7 @@ def as_bytes(values: Any) -> io.BytesIO:
 
 def test_configs_from_open_files(tmp_path: Path) -> None:
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(CONFIG))
-    from_path = read_contract(tmp_path)
+    from_path = read_contract(tmp_path / "preprocessor_config.json")
     assert from_path.size == (32, 48)
     with (tmp_path / "preprocessor_config.json").open(encoding="utf-8") as text:
         assert read_contract(text) == from_path

@@ -1,12 +1,11 @@
-"""Configs of other libraries: JSON files, folders with one, or dicts."""
+"""Configs of other libraries: files of JSON or YAML, or dicts."""
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from ...errors import InvalidArgumentError, NotSupportedError, StorageNotFoundError
 from ..base.arguments import JsonSource, name_of, open_text
@@ -21,12 +20,11 @@ class Config(NamedTuple):
     values: Mapping[str, Any]
 
 
-def read_config(source: Source, names: Sequence[str], list_key: str = "") -> Config:
+def read_config(source: Source, list_key: str = "") -> Config:
     """Reads a config.
 
     Args:
-        source: a file, an open one, a folder, or the values themselves.
-        names: the files to look for in a folder; the first that exists is read.
+        source: a file, an open one, or the values themselves.
         list_key: the key for a plain list; "" where a list means nothing.
 
     Raises:
@@ -35,16 +33,10 @@ def read_config(source: Source, names: Sequence[str], list_key: str = "") -> Con
     """
     if isinstance(source, Mapping):
         return Config("The config", source)
-    if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
-        folder = os.fspath(source)
-        existing = next((path for name in names if os.path.exists(path := os.path.join(folder, name))), None)
-        if existing is None:
-            raise StorageNotFoundError(f"{folder}: there is no {' and no '.join(names)} in this folder.")
-        source = existing
     path = name_of(source)
     try:
         with open_text(source) as file:
-            values = json.load(file)
+            values = _load_yaml(file) if path.endswith((".yml", ".yaml")) else json.load(file)
     except OSError as error:
         raise StorageNotFoundError(f"{path}: {error.strerror}.", hint="Check the working directory.") from error
     except (ValueError, RecursionError) as error:
@@ -52,8 +44,19 @@ def read_config(source: Source, names: Sequence[str], list_key: str = "") -> Con
     if list_key and isinstance(values, list):
         values = {list_key: values}
     if not isinstance(values, dict):
-        raise InvalidArgumentError(f"{path}: Expected a JSON object.", hint=f"Pass a file such as {names[0]}.")
+        raise InvalidArgumentError(f"{path}: Expected a JSON object.", hint="Pass preprocessor_config.json, say.")
     return Config(path, values)
+
+
+def _load_yaml(file: IO[Any]) -> Any:
+    """Reads YAML. References to other parts are shared, but merges of them could fill the memory."""
+    import yaml  # here, because few configs need it
+
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        def flatten_mapping(self, node: object) -> None:
+            pass
+
+    return yaml.load(file, Loader)
 
 
 _LARGEST = 1 << 53

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -102,7 +102,7 @@ def _classifier(size: tuple[int, int]) -> ImageContract:
     return replace(contract, scaling=ImageScaling(crop_ratio=1.0, crop_rounding=ImageRounding.HALF_EVEN))
 
 
-def _ultralytics_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
+def _ultralytics_labels(metadata: Mapping[str, str], _: Collection[int]) -> tuple[str, ...]:
     """The names of the classes, by their index; none where the metadata do not name each."""
     names = metadata.get("names", "")
     if metadata.get("author") != "Ultralytics" or not names:
@@ -117,10 +117,11 @@ def _ultralytics_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
 # PaddleOCR: `character`, one per line. Its text readers state no contract.
 
 
-def _paddleocr_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
-    """The characters by their class, as in PaddleOCR's decoder: the blank first, as "", and the space last."""
+def _paddleocr_labels(metadata: Mapping[str, str], scores: Collection[int]) -> tuple[str, ...]:
+    """The names of a classifier; or a reader's characters as in its decoder: the blank first, as "", the space last."""
     characters = metadata.get("character", "").removesuffix("\n")
-    return ("", *characters.split("\n"), " ") if characters else ()
+    names = tuple(characters.split("\n")) if characters else ()
+    return names if not names or len(names) in scores else ("", *names, " ")
 
 
 class Exporter(NamedTuple):
@@ -128,14 +129,14 @@ class Exporter(NamedTuple):
 
     Attributes:
         name: its name, for the log.
-        labels: reads the names of the classes; () if the exporter did not write them.
+        labels: reads the names of the classes, given the last sizes of the outputs; () if it did not write them.
         contract: reads how pictures become tensors; None if it is not stated. Raises ValueError or RecursionError for
             what does not parse, or what no contract does.
         contract_keys: the keys without which a model states no contract.
     """
 
     name: str
-    labels: Callable[[Mapping[str, str]], tuple[str, ...]]
+    labels: Callable[[Mapping[str, str], Collection[int]], tuple[str, ...]]
     contract: Callable[[Mapping[str, str]], ImageContract | None]
     contract_keys: tuple[str, ...]
 
@@ -149,9 +150,14 @@ EXPORTERS = (
 CONTRACT_KEYS = frozenset(key for exporter in EXPORTERS for key in exporter.contract_keys)
 
 
-def exporters_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
-    """The names of the classes, if an exporter wrote them; else none."""
-    return next((labels for exporter in EXPORTERS if (labels := exporter.labels(metadata))), ())
+def exporters_labels(metadata: Mapping[str, str], scores: Collection[int] = ()) -> tuple[str, ...]:
+    """The names of the classes, if an exporter wrote them; else none.
+
+    Args:
+        metadata: the model's.
+        scores: the last sizes of its outputs.
+    """
+    return next((labels for exporter in EXPORTERS if (labels := exporter.labels(metadata, scores))), ())
 
 
 def exporters_contract(metadata: Mapping[str, str]) -> ImageContract | None:

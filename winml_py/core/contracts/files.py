@@ -17,8 +17,8 @@ def read_contract(source: Source, *, use_test_size: bool = False) -> ImageContra
     Args:
         source: Hugging Face's `preprocessor_config.json` or `processor_config.json`; timm's `config.json`, or the
             `pretrained_cfg` in it; or a JSON file with the keys of a model's metadata, as
-            `json.dump(contract.to_metadata(), file)` writes it. Pass the file's path, an open file, a folder that holds
-            one, or the contents of such a file.
+            `json.dump(contract.to_metadata(), file)` writes it. Pass the file's path, an open file, or the contents of
+            such a file. `LearningModel.load` reads a whole folder.
         use_test_size: for timm's, use `test_input_size` and `test_crop_pct` where the config states them.
 
     Raises:
@@ -33,7 +33,7 @@ def read_contract(source: Source, *, use_test_size: bool = False) -> ImageContra
         >>> read_contract({"input_size": (3, 288, 288), "crop_pct": 1.0}).size
         (288, 288)
     """
-    config = read_config(source, (*huggingface.NAMES, timm.NAME))
+    config = read_config(source)
     values = config.values
     if any(str(key).startswith("Image.") for key in values):
         return _from_words(config)

@@ -1,4 +1,4 @@
-"""The names of a model's classes, from its metadata, the `config.json` beside it, or a file with one per line."""
+"""The names of a model's classes, from its metadata, a `config.json`, or a file with one per line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def labels_of(source: Source) -> tuple[str, ...]:
     Args:
         source: a text file with one name per line; a `.json` file with a list of names; or a config of Hugging Face
             (`id2label`) or timm (`label_names`): the path of a `.json` file, an open one, or the contents of such a
-            file. For a folder or a model (`.onnx`), the `config.json` in it or beside it.
+            file.
 
     Returns:
         The names; empty where the config states none.
@@ -47,13 +47,9 @@ def labels_of(source: Source) -> tuple[str, ...]:
         >>> labels_of({"id2label": {"0": "cat", "1": "dog"}})
         ('cat', 'dog')
     """
-    if isinstance(source, (str, os.PathLike)):
-        path = os.fspath(source)
-        if path.lower().endswith(".onnx"):
-            source = os.path.dirname(os.path.abspath(path))
-        elif not path.lower().endswith(".json") and not os.path.isdir(path):
-            return _lines(path)
-    name, values = read_config(source, ("config.json",), list_key="label_names")
+    if isinstance(source, (str, os.PathLike)) and not os.fspath(source).lower().endswith(".json"):
+        return _lines(os.fspath(source))
+    name, values = read_config(source, "label_names")
     inner = values.get("pretrained_cfg")
     names = values.get("id2label") or values.get("label_names")
     if names is None and isinstance(inner, Mapping):

@@ -5,16 +5,18 @@ inputs that they fit, and the warning where there is none.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Set
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence, Set
+from copy import copy
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from ...enums import BitmapPixelFormat, LearningModelPixelRange
-from ...errors import InvalidArgumentError, MissingContractWarning, NotBoundError, WinMLError
+from ...errors import InvalidArgumentError, MissingContractWarning, NotBoundError, NotSupportedError, WinMLError
 from ..base.arrays import Size
-from ..base.messages import did_you_mean, warn_caller
+from ..base.messages import did_you_mean, logger, warn_caller
 from ..contracts.exporters import exporters_contract
+from ..contracts.published.folder import Published
 from ..features.descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
@@ -125,7 +127,10 @@ class MissingContracts:
 
     Attributes:
         proven: the learned contract, and height and width of the largest pictures that it was proven on.
+        refusal: raised instead of the warning: why the contract that the model's folder states cannot be used.
     """
+
+    refusal: WinMLError | None = None
 
     def __init__(self, is_silent: bool, metadata: Mapping[str, str] = MappingProxyType({})) -> None:
         self._is_silent = is_silent
@@ -133,8 +138,10 @@ class MissingContracts:
         self.proven = None if is_silent else _read_proof(metadata)
 
     def warn(self, plan: PreprocessPlan, properties: BindProperties = NO_PROPERTIES) -> None:
-        """Warns of a picture bound to an input without a contract, the first time only."""
+        """Warns of a picture bound to an input without a contract, the first time only; or raises the refusal."""
         name = plan.descriptor.name
+        if self.refusal is not None and not plan.is_stated:
+            raise copy(self.refusal)
         if self._is_silent:
             return
         if not plan.is_stated:
@@ -261,3 +268,47 @@ def _misfit_hint(features: Iterable[FeatureDescriptor], contract: ImageContract)
         "number, state it: layout and pixel_format of an ImageContract, or --set layout=... of `winml-py contract`; "
         "otherwise the model takes no pictures."
     )
+
+
+# What a published folder states, applied to the inputs, the outputs and the labels of its model.
+
+
+Features = Sequence[FeatureDescriptor]
+
+
+def apply_published(
+    published: Published, inputs: Features, outputs: Features, labels: tuple[str, ...]
+) -> tuple[Features, Published]:
+    """Takes from a folder what the model's own file does not state; the log has what contradicts it, or does not fit.
+
+    Returns:
+        The inputs, of which one may have become an image; and what the folder states, without what does not count, and
+        with an error for a contract that does not fit the model.
+    """
+    parts, sources = dict(published.parts), dict(published.sources)
+    images = [feature.contract for feature in inputs if isinstance(feature, ImageFeatureDescriptor)]
+    for name, own in (("contract", images[0] if images else None), ("labels", labels)):
+        if own:
+            if parts.pop(name, own) != own:
+                told = "%s: The %s of %s and of the model itself differ; the latter count."
+                logger.warning(told, published.folder, name, sources[name])
+            sources[name] = sources.get("metadata", sources["model"])
+            parts.pop(f"no {name}", None)
+    if (contract := parts.get("contract")) is not None:
+        fitting = [each for each in inputs if isinstance(each, ShapedDescriptor) and each.fits(contract)]
+        sides = [feature.shape[axis] for feature in fitting for axis in contract.axes()[1:]]
+        # With a scaling alone, each picture has another size.
+        wanted = contract.size or ((0, 0) if contract.scaling else sides)
+        if len(fitting) == 1 and all(side in (-1, size) for side, size in zip(sides, wanted, strict=True)):
+            inputs = [as_image(each, contract) if each is fitting[0] else each for each in inputs]
+        else:
+            size = " x ".join(map(str, contract.size or ["of any size"]))
+            types = ", ".join(f"{feature.name}: {format_type(feature)}" for feature in inputs)
+            told = f"{sources['contract']}: It is for one picture, {size}, which the model does not take: {types}."
+            parts["no contract"] = NotSupportedError(told, hint="State it: model.contracts[name] = ImageContract(...).")
+    # The only output, if it is a row, has a score for each class.
+    rows = [output.shape[-1] for output in outputs if isinstance(output, ShapedDescriptor) and len(output.shape) == 2]
+    if "labels" in parts and len(outputs) == len(rows) == 1 and rows[0] not in (-1, len(parts["labels"])):
+        file, count = sources.pop("labels"), len(parts.pop("labels"))
+        logger.warning("%s: %s has %d labels for %d scores; they are not used.", published.folder, file, count, rows[0])
+    return inputs, Published(published.folder, parts, sources)

@@ -15,6 +15,7 @@ from ..base.messages import type_name
 from ..base.winrt_object import Closeable, Object, private_state
 from ..contracts.exporters import exporters_labels
 from ..contracts.labels import read_written_labels
+from ..contracts.published.folder import NOTHING, Published, find_model
 from ..features.descriptors import FeatureDescriptor
 from ..features.from_onnx import TENSOR_KINDS, describe
 from ..features.tensor_classes import FLOAT_KINDS
@@ -23,7 +24,7 @@ from ..onnx_file.header import Header
 from ..onnx_file.source import BytesSource, FileSource, ModelSource, PackedFile, packed, reopen
 from ..runtime.custom.operator import ModelOperators, Operators
 from ..runtime.pool import EnginePool
-from .contracts import AttachedContracts, MissingContracts, with_exporters_contract
+from .contracts import AttachedContracts, MissingContracts, apply_published, with_exporters_contract
 
 _NO_OPERATORS = ModelOperators()
 
@@ -54,45 +55,63 @@ class LearningModel(Closeable, Object):
     """Whether exporters' metadata, unknown names and missing contracts are ignored, as in Windows ML."""
 
     def __init__(
-        self, source: ModelSource, header: Header | None = None, operators: ModelOperators = _NO_OPERATORS
+        self,
+        source: ModelSource,
+        header: Header | None = None,
+        operators: ModelOperators = _NO_OPERATORS,
+        published: Published = NOTHING,
     ) -> None:
         """Use `load`, `load_from_file_path` or `load_from_stream`."""
         if header is None:
             raise InvalidArgumentError(
                 "A LearningModel cannot be created from a path directly.", hint="Write LearningModel.load(path)."
             )
+        header.metadata = {**published.parts.get("metadata", {}), **header.metadata}
         constants = {weight.name for weight in header.weights}
         infos = [info for info in header.inputs if info.name not in constants]
         self._labels: tuple[str, ...] = ()
         inputs = Vector(describe(info, header.metadata) for info in infos)
+        self._outputs = Vector(describe(info, header.metadata) for info in header.outputs)
         if not self._is_silent:
-            self._labels = read_written_labels(header.metadata) or exporters_labels(header.metadata)
+            scores = [size for output in self._outputs for size in getattr(output, "shape", ())[-1:]]
+            self._labels = read_written_labels(header.metadata) or exporters_labels(header.metadata, scores)
         self._private_state = ModelContent(source, header, inputs, self._is_silent, operators)
         self._header = header
         self._size = source.size
-        self._outputs = Vector(describe(info, header.metadata) for info in header.outputs)
+        if published.sources:
+            self._private_state.publish(published, self._labels, self._outputs)
+            self._labels = self._labels or self._private_state.published.parts.get("labels", ())
 
     @classmethod
-    def load(cls, source: Source, *, operators: Operators = ()) -> Self:
+    def load(cls, source: Source, *, operators: Operators = (), file: str = "") -> Self:
         """Loads a model from a path, from bytes, from a binary stream, or from a `ModelProto` of the package onnx.
 
         Args:
-            source: the path of an .onnx file; the file's bytes (`bytes` are kept, not copied); an open binary stream,
+            source: the path of an .onnx file, or of a folder as models are published in, whose other files state the
+                contract and the labels; the file's bytes (`bytes` are kept, not copied); an open binary stream,
                 which is read from its position to its end; or an `onnx.ModelProto`, which is copied, so that later
                 changes to it have no effect.
             operators: custom operators: `CustomOperator` objects, which are Python functions, and paths of shared
                 libraries that ONNX Runtime registers. A library runs code in this process: pass only those that you
                 trust.
+            file: which model of a folder, by its path in the folder; by default the only one.
 
         Raises:
             ModelNotFoundError: there is no such file, or it cannot be opened.
             CorruptModelError: it is not an ONNX model.
             NotSupportedError: it has a feature of a type that Windows ML refuses, such as `optional`.
-            InvalidArgumentError: the source is none of these, or an operator is invalid.
+            InvalidArgumentError: the source is none of these, or an operator is invalid; a folder has several models,
+                or a file that is damaged or leads out of it.
         """
         model_operators = ModelOperators.of(operators)
         if isinstance(source, (str, os.PathLike)):
-            return cls._from_file(source, model_operators)
+            if not file and not os.path.isdir(source):
+                return cls._from_file(source, model_operators)
+            from ..contracts.published.layouts import read_published  # all readers, which only folders need
+
+            path = find_model(source, file)
+            found, header = FileSource.open(path)
+            return cls(found, header, model_operators, read_published(source, path))
         if isinstance(source, (bytes, bytearray, memoryview)):
             return cls(*BytesSource.open(source), model_operators)
         if is_model_proto(source):
@@ -126,9 +145,9 @@ class LearningModel(Closeable, Object):
         return cls(*BytesSource.open(data), operators)
 
     @classmethod
-    def load_async(cls, source: Source, *, operators: Operators = ()) -> AsyncOperation[Self]:
+    def load_async(cls, source: Source, *, operators: Operators = (), file: str = "") -> AsyncOperation[Self]:
         """Starts `load` in a thread; the operation raises what `load` raises."""
-        return AsyncOperation(lambda _: cls.load(source, operators=operators))
+        return AsyncOperation(lambda _: cls.load(source, operators=operators, file=file))
 
     @classmethod
     def load_from_stream_async(cls, stream: BinaryIO, /) -> AsyncOperation[Self]:
@@ -198,6 +217,13 @@ class LearningModel(Closeable, Object):
         return self._labels
 
     @property
+    def sources(self) -> Mapping[str, str]:
+        """For a model from a folder, the file that each part is from: "model", "contract", "labels", "metadata",
+        "answers". Parts that the model's own file states are from that. Empty for other models.
+        """
+        return self._private_state.published.sources
+
+    @property
     def output_features(self) -> Vector[AnyFeature]:
         """The outputs of an evaluation, in the graph's order."""
         return self._outputs
@@ -246,8 +272,8 @@ class LearningModel(Closeable, Object):
         attached contracts and operators.
         """
         content = self._private_state
-        state = type(self), packed(content.open()), content.operators, dict(content.contracts), self.name
-        return _unpickle, state
+        source, attached = packed(content.open()), dict(content.contracts)
+        return _unpickle, (type(self), source, content.operators, attached, self.name, content.published)
 
     def _repr_html_(self) -> str:
         from ..features.html import model_html
@@ -266,8 +292,9 @@ def _unpickle(
     operators: ModelOperators,
     contracts: Mapping[str, ImageContract],
     name: str,
+    published: Published,
 ) -> LearningModel:
-    model = cls(*reopen(source), operators)
+    model = cls(*reopen(source), operators, published)
     model.contracts.update(contracts)
     rename(model, name)
     return model
@@ -292,6 +319,7 @@ class ModelContent:
         is_silent: whether possible mistakes of a program are ignored, as in Windows ML.
         missing_contracts: warns of pictures without a contract.
         operators: the custom operators.
+        published: what the folder states that the model was loaded from.
     """
 
     def __init__(
@@ -309,7 +337,14 @@ class ModelContent:
         self.contracts = AttachedContracts(self.inputs, self.attached_contracts)
         self.missing_contracts = MissingContracts(is_silent, header.metadata)
         self.engines = EnginePool()
+        self.published = NOTHING
         self._source: ModelSource | None = source
+
+    def publish(self, published: Published, labels: tuple[str, ...], outputs: Vector[AnyFeature]) -> None:
+        """Takes what a folder states and the model's file does not, except labels."""
+        inputs, self.published = apply_published(published, self.inputs, outputs, labels)
+        self.inputs, self.missing_contracts.refusal = Vector(inputs), self.published.parts.get("no contract")
+        self.contracts = AttachedContracts(self.inputs, self.attached_contracts)
 
     def with_exporters_contract(self, feature: FeatureDescriptor) -> FeatureDescriptor:
         """An input as an image, if the exporter states so in the metadata."""

@@ -1,0 +1,238 @@
+"""Folders as models are published in: what is read from them, what is refused, and what nobody may make them do."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from onnx import numpy_helper
+
+from helpers.models import FLOAT, data, tensor, unary
+from tools import published_folders
+from winml_py import (
+    BitmapPixelFormat,
+    ImageContract,
+    ImageCropMode,
+    ImageFeatureValue,
+    InvalidArgumentError,
+    LearningModel,
+    LearningModelBinding,
+    LearningModelSession,
+    NotSupportedError,
+    read_contract,
+)
+from winml_py.authoring import build_in, check_samples
+from winml_py.cli.main import main
+from winml_py.errors import ModelNotFoundError
+
+VIT = {"image_processor_type": "ViTImageProcessor", "size": {"height": 8, "width": 8}}
+MODEL = unary(shape=(1, 3, 8, 8))
+PICTURE = ImageFeatureValue.from_array(np.zeros((9, 9, 3), np.uint8), BitmapPixelFormat.RGB8)
+SOME = (
+    "facebook/detr",
+    "timm/resnet18",
+    "yolo11n-seg",
+    "rtdetr",
+    "Custom",
+    "PP-",
+    "mmdeploy",
+    "roboflow",
+    "zoo",
+    "magika",
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of a ViT."""
+    write(tmp_path, {"model.onnx": MODEL, "preprocessor_config.json": VIT})
+    return tmp_path
+
+
+def write(folder: Path, files: dict[str, Any]) -> None:
+    published_folders.write(folder, files)
+
+
+def bind(model: LearningModel) -> None:
+    LearningModelBinding(LearningModelSession(model)).bind("x", PICTURE)
+
+
+CASES = {name: case for layout in published_folders.LAYOUTS for name, case in layout() if name.startswith(SOME)}
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", CASES)
+def test_a_published_folder_gives_the_makers_answer_or_a_true_refusal(name: str) -> None:
+    verdict, told = published_folders.judge(CASES[name])
+    assert verdict in ("right", "refused"), told
+
+
+def test_of_variants_the_plain_file_counts_and_others_are_named(folder: Path) -> None:
+    (folder / "model_fp16.onnx").write_bytes(MODEL)
+    assert LearningModel.load(folder).sources == {"model": "model.onnx", "contract": "preprocessor_config.json"}
+    chosen = LearningModel.load(folder, file="model_fp16.onnx")
+    assert chosen.sources["model"] == "model_fp16.onnx"
+    assert chosen.input_features[0].contract == read_contract(VIT)
+    (folder / "text_model.onnx").write_bytes(MODEL)
+    with pytest.raises(InvalidArgumentError, match=r"got model\.onnx, model_fp16\.onnx, text_model\.onnx\. Choose one"):
+        LearningModel.load(folder)
+    with pytest.raises(ModelNotFoundError, match=r"There is no onnx/model\.onnx in this folder"):
+        LearningModel.load(folder, file="onnx/model.onnx")
+
+
+def test_a_pickle_has_what_the_folder_states(folder: Path) -> None:
+    write(folder, {"config.json": {"id2label": {"0": "cat", "1": "dog"}}})
+    model = LearningModel.load(folder)
+    (folder / "config.json").unlink()
+    again = pickle.loads(pickle.dumps(model))
+    assert (again.labels, again.sources) == (("cat", "dog"), model.sources)
+    assert again.input_features[0].contract == read_contract(VIT)
+
+
+def test_the_models_own_statements_count_and_the_log_says_so(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    own = ImageContract(BitmapPixelFormat.BGR8, crop_mode=ImageCropMode.STRETCH)
+    metadata = {**own.to_metadata(), "Labels": '["one", "two"]'}
+    files = {"config.json": {"id2label": {"0": "cat", "1": "dog"}}}
+    write(folder, {**files, "model.onnx": unary(shape=(1, 3, 8, 8), denotation="IMAGE", metadata=metadata)})
+    model = LearningModel.load(folder)
+    assert (model.input_features[0].contract, model.labels) == (own, ("one", "two"))
+    assert set(model.sources.values()) == {"model.onnx"}
+    assert [record.message.partition(": ")[2] for record in caplog.records] == [
+        "The contract of preprocessor_config.json and of the model itself differ; the latter count.",
+        "The labels of config.json and of the model itself differ; the latter count.",
+    ]
+
+
+def test_two_files_that_contradict_each_other(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    cfg = {"input_size": [3, 8, 8], "crop_pct": 1.0}
+    write(folder, {"config.json": {"pretrained_cfg": cfg}})
+    assert LearningModel.load(folder).sources["contract"] == "config.json"
+    assert "The contract of preprocessor_config.json and of config.json differ" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [((1, 3, 9, 9), "It is for one picture, 8 x 8, which the model does not take: x: Float"), ((1, 1, 8, 8), "Float")],
+)
+def test_a_contract_that_does_not_fit_is_refused_where_a_picture_is_bound(folder: Path, shape: Any, words: str) -> None:
+    write(folder, {"model.onnx": unary(shape=shape)})
+    model = LearningModel.load(folder)
+    with pytest.raises(NotSupportedError, match=words):
+        bind(model)
+    session = LearningModelSession(model)
+    assert session.evaluate_features({"x": np.ones(shape, np.float32)}).outputs["y"].to_numpy().max() == 1
+
+
+def test_two_pictures_are_refused_and_a_program_may_state_a_contract(folder: Path) -> None:
+    from onnx import helper
+
+    ends = [tensor(name, (1, 3, 8, 8)) for name in ("x", "z", "y")]
+    write(folder, {"model.onnx": data([helper.make_node("Add", ["x", "z"], ["y"])], ends[:2], ends[2:])})
+    model = LearningModel.load(folder)
+    with pytest.raises(NotSupportedError, match="for one picture"):
+        bind(model)
+    model.contracts["x"] = read_contract(VIT)
+    bind(model)
+
+
+def test_labels_that_do_not_fit_are_not_used(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write(folder, {"config.json": {"id2label": {"0": "cat", "1": "dog"}}, "model.onnx": unary(shape=(1, 3))})
+    assert LearningModel.load(folder).labels == ()
+    assert "config.json has 2 labels for 3 scores; they are not used" in caplog.text
+
+
+@pytest.mark.skipif(not hasattr(os, "symlink") or os.name == "nt", reason="links need rights on Windows")
+@pytest.mark.parametrize("name", ["model.onnx", "preprocessor_config.json", "config.json"])
+def test_a_link_out_of_the_folder_is_refused(folder: Path, tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
+    outside = tmp_path_factory.mktemp("outside") / name
+    outside.write_bytes(MODEL if name == "model.onnx" else json.dumps(VIT).encode())
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(outside)
+    with pytest.raises(InvalidArgumentError, match="leads out of the folder"):
+        LearningModel.load(folder)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights on Windows")
+def test_a_snapshot_in_the_cache_of_hugging_face(folder: Path) -> None:
+    snapshot, blobs = folder / "snapshots" / "abc", folder / "blobs"
+    snapshot.mkdir(parents=True)
+    blobs.mkdir()
+    for name in ("model.onnx", "preprocessor_config.json"):
+        (folder / name).rename(blobs / name)
+        (snapshot / name).symlink_to(Path("..", "..", "blobs", name))
+    bind(LearningModel.load(snapshot))
+
+
+def test_a_file_outside_cannot_be_chosen(folder: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="leads out"):
+        LearningModel.load(folder, file=__file__)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"{", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b"[1]", "Expected a JSON object"),
+        (b'{"image_processor_type": 1}', "names no"),
+    ],
+)
+def test_damaged_configs_are_typed_errors(folder: Path, content: bytes, words: str) -> None:
+    write(folder, {"preprocessor_config.json": content})
+    with pytest.raises((InvalidArgumentError, NotSupportedError), match=words):
+        bind(LearningModel.load(folder))
+
+
+def test_a_config_of_a_gigabyte_is_not_read(folder: Path) -> None:
+    os.truncate(folder / "preprocessor_config.json", 1 << 30)
+    with pytest.raises(InvalidArgumentError, match="Expected at most 16,777,216 bytes, got 1,073,741,824"):
+        bind(LearningModel.load(folder))
+
+
+def test_yaml_runs_nothing_and_does_not_grow(folder: Path) -> None:
+    (folder / "preprocessor_config.json").unlink()
+    bomb = "a0: &a0 {x: 1}\n" + "".join(
+        f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}\n" for n in range(1, 12)
+    )
+    nested = "b0: &b0 [1, 1]\n" + "".join(f"b{n}: &b{n} [{', '.join([f'*b{n - 1}'] * 9)}]\n" for n in range(1, 12))
+    for text in (bomb, nested, "a: !!python/object/apply:os.system ['exit 1']", "{", "- 1"):
+        for name in ("inference.yml", "metadata.yaml"):
+            write(folder, {name: f"author: Ultralytics\nnames: {{0: a}}\n{text}\n"})
+        model = LearningModel.load(folder)
+        with pytest.raises(InvalidArgumentError, match=r"inference\.yml: It cannot be used"):
+            bind(model)
+
+
+def test_known_answers_of_the_zoo(tmp_path: Path) -> None:
+    one, other = (numpy_helper.from_array(np.full((2, 3), value, np.float32)) for value in (1, 2))
+    files = {"input_0.pb": one.SerializeToString(), "output_0.pb": one.SerializeToString()}
+    sets = {f"test_data_set_{index}/{name}": file for index in (0, 1) for name, file in files.items()}
+    write(tmp_path, {"model.onnx": unary(shape=(2, 3), element=FLOAT), **sets})
+    assert len(check_samples(LearningModel.load(tmp_path)).answers) == 2
+    write(tmp_path, {"test_data_set_1/output_0.pb": other.SerializeToString()})
+    result = CliRunner().invoke(main, ["run", "--check", str(tmp_path)])
+    assert (result.exit_code, "wrong: 1 of 2 samples" in result.output) == (1, True)
+    write(tmp_path, {"test_data_set_1/output_0.pb": b"no tensor"})
+    with pytest.raises(InvalidArgumentError, match="Expected an ONNX tensor"):
+        check_samples(LearningModel.load(tmp_path))
+
+
+def test_commands_take_the_folder(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    write(folder, {"config.json": {"id2label": {"0": "[red]cat[/red]", "1": "\x1b[31mdog"}}})
+    out = tmp_path_factory.mktemp("out") / "built.onnx"
+    shown = CliRunner().invoke(main, ["info", str(folder)]).output
+    assert "contract from  preprocessor_config.json" in shown
+    build_in(folder, out)
+    assert LearningModel.load(out).input_features[0].shape == (-1, -1, 3)
+    refused = CliRunner().invoke(main, ["contract", str(folder), "--build-in", "--output", str(folder / "model.onnx")])
+    assert (refused.exit_code, "would overwrite it" in refused.output) == (2, True)
+    assert CliRunner().invoke(main, ["perf", str(folder), "-n", "1"]).exit_code == 0
+    write(folder, {"model.onnx": unary(shape=(1, 2))})
+    answer = CliRunner().invoke(main, ["run", str(folder), "1,2", "--top-k", "2"]).output
+    assert ("[red]cat[/red]" in answer, "\x1b" in answer) == (True, False)

@@ -1,0 +1,115 @@
+"""A folder that somebody published: its model, and its files. Nothing outside is read, and nothing too large."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from glob import glob
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ....errors import InvalidArgumentError, ModelNotFoundError
+from ..config import Config, read_config
+from ..labels import labels_of
+
+LARGEST = 1 << 24
+"""The most bytes of a file that is read whole. The largest real ones hold the characters of a text reader: 200 kB."""
+
+ANY_SIZE = 1 << 62
+"""For files that are not read whole."""
+
+
+class Folder:
+    """The files of a folder. Its methods raise InvalidArgumentError for files that lead out of it or are too large.
+
+    A snapshot in the cache of Hugging Face has links to the folder `blobs` beside all snapshots, which belongs to it.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fsdecode(path)
+        root = Path(os.path.realpath(self.path))
+        self._roots = [root, root.parent.parent / "blobs"] if root.parent.name == "snapshots" else [root]
+
+    def find(self, name: str, largest: int = LARGEST) -> str:
+        """The path of a file; "" if there is none."""
+        path = os.path.join(self.path, name.replace("\0", ""))
+        real = os.path.realpath(path)
+        if not os.path.isfile(real):
+            return ""
+        if not any(Path(real).is_relative_to(root) for root in self._roots):
+            raise InvalidArgumentError(f"{path}: It leads out of the folder.", hint="Copy the file into the folder.")
+        if (size := os.path.getsize(real)) > largest:
+            raise InvalidArgumentError(f"{path}: Expected at most {largest:,} bytes, got {size:,}.")
+        return path
+
+    def config(self, name: str) -> Config:
+        """The path of a file, and its values if it is JSON or YAML; no values if there is no such file."""
+        is_config = name.endswith((".json", ".yml", ".yaml"))
+        path = self.find(name, LARGEST if is_config else ANY_SIZE)
+        return read_config(path) if path and is_config else Config(path, {})
+
+
+class Published(NamedTuple):
+    """What a folder states of its model.
+
+    Attributes:
+        folder: its path.
+        parts: the value of each part; under "no contract" and so on the error that says why a file does not state it.
+        sources: the file that each part is from, by its path in the folder, and "model".
+    """
+
+    folder: str
+    parts: Mapping[str, Any]
+    sources: Mapping[str, str]
+
+
+NOTHING = Published("", {}, {})
+"""Of a model that is not from a folder."""
+
+
+_VARIANT = re.compile(r"(.+)[_.-](fp16|float16|half|q?u?int8\w*|q4\w*|q8|bnb4|quant(ized)?|qdq|optimized|O[1-4])")
+
+
+def find_model(source: str | os.PathLike[str], file: str = "") -> str:
+    """The path of the model in a folder; a path that is no folder as it is.
+
+    The model is the only .onnx file of the folder, or else of its folder `onnx`. Files that are named after another
+    one, such as model_fp16.onnx beside model.onnx, do not count.
+
+    Raises:
+        ModelNotFoundError: there is none.
+        InvalidArgumentError: there are several, or the file is outside of the folder.
+    """
+    path = os.fsdecode(source)
+    if not file and not os.path.isdir(path):
+        return path
+    names = sorted([file] if file else glob("*.onnx", root_dir=path) or glob("onnx/*.onnx", root_dir=path))
+    stems = {name.removesuffix(".onnx") for name in names}
+    plain = [stem for stem in stems if not ((of := _VARIANT.fullmatch(stem)) and of[1] in stems)]
+    if len(plain) > 1:
+        told = f"{path}: Expected one model in this folder, got {', '.join(names)}."
+        raise InvalidArgumentError(told, hint='Choose one: LearningModel.load(folder, file="..."); or name the file.')
+    if not plain or not (model := Folder(path).find(file or f"{plain[0]}.onnx", ANY_SIZE)):
+        where = f"There is no {file or '.onnx file'} in this folder{'' if file else ', nor in its folder onnx'}."
+        raise ModelNotFoundError(f"{path}: {where}", hint="Export the model to ONNX, or name another folder.")
+    return model
+
+
+Parts = tuple[tuple[str, str, str, Callable[[Config, Folder], Any]], ...]
+"""What the files of a layout may state. Each part is a name, a file in the folder, a key, and a function.
+
+The names are "contract", "labels", "metadata" (keys that the model's file lacks) and "answers" (the paths of inputs and
+of outputs, for each). A config without the key is of another layout. The function takes the config, whose name is the
+file's path, and the folder. Any error means that the file does not state it.
+"""
+
+
+def read_labels(config: Config, _: Folder) -> tuple[str, ...]:
+    """The class names in a file of text, or in a config of Hugging Face or timm."""
+    return labels_of(config.name)
+
+
+def listed(numbers: Iterable[float]) -> str:
+    """Numbers in the words of metadata."""
+    return ",".join(f"{number:.17g}" for number in numbers)

@@ -1,0 +1,43 @@
+"""The layouts of published folders, and what a folder states of its model by one of them."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ....errors import InvalidArgumentError, WinMLError
+from ...base.messages import logger
+from . import custom_vision, huggingface_hub, mmdeploy, onnx_zoo, paddle, roboflow, timm_hub, ultralytics
+from .folder import ANY_SIZE, Folder, Published
+
+LAYOUTS = (timm_hub, huggingface_hub, ultralytics, custom_vision, paddle, mmdeploy, roboflow, onnx_zoo)
+"""What the files of each may state, as `PARTS`. Of two files that state the same part, the first one counts."""
+
+
+def read_published(source: str | os.PathLike[str], model: str) -> Published:
+    """What a folder states of a model in it. The log has what contradicts itself or cannot be read.
+
+    Args:
+        source: the folder.
+        model: the path of the model.
+
+    Raises:
+        InvalidArgumentError: a file leads out of the folder.
+    """
+    folder, parts, sources = Folder(source), dict[str, Any](), {"model": os.path.relpath(model, source)}
+    for name, file, key, read in (part for layout in LAYOUTS for part in layout.PARTS):
+        if not folder.find(file, ANY_SIZE):
+            continue
+        try:
+            config = folder.config(file)
+            value = read(config, folder) if not key or key in config.values else None
+        except Exception as error:  # the files are untrusted: one with which anything is wrong states nothing
+            told = f"{file}: It cannot be used: {type(error).__name__}: {error}"
+            parts[f"no {name}"] = error if isinstance(error, WinMLError) else InvalidArgumentError(told)
+            logger.info("%s states no %s: %s", source, name, error)
+            continue
+        if value and parts.setdefault(name, value) != value:
+            logger.warning("%s: The %s of %s and of %s differ; the latter count.", source, name, file, sources[name])
+        elif value:
+            sources.setdefault(name, file)
+    return Published(folder.path, parts, sources)

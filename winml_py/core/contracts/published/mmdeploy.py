@@ -1,0 +1,43 @@
+"""MMDeploy: `pipeline.json`, whose transforms its SDK runs. An export has no class names."""
+
+from __future__ import annotations
+
+from ...imaging.contract import ImageContract
+from ..config import Config, unsupported
+from .folder import Folder, Parts, listed
+
+_CORNER = "rounding=half_up,anchor=top_left"
+_KERNELS = {"bilinear": "Linear", "bicubic": "Cubic", "area": "Area"}
+
+
+def _contract(config: Config, _: Folder) -> ImageContract:
+    words, shortest, square = {"Image.BitmapPixelFormat": "Bgr8", "Image.Kernel": "Linear"}, 0, 0
+    for step in config.values["pipeline"]["tasks"][0]["transforms"]:
+        match {"keep_ratio": False} | step:
+            case {"type": "Resize", "size": [int(width), int(height)], "keep_ratio": keeps}:
+                words["Image.Kernel"] = _KERNELS[step.get("interpolation", "bilinear")]
+                if keeps:
+                    short, long = sorted((width, height))
+                    square = long if short == long else 0
+                    words["Image.Scaling"] = f"shortest_side={short},longest_side={long},{_CORNER}"
+                elif height == -1:
+                    words["Image.Scaling"], shortest = f"shortest_side={width},crop_rounding=half_up", width
+                else:
+                    words |= {"Image.CropMode": "Stretch", "Image.Size": f"{height},{width}"}
+            case {"type": "CenterCrop", "crop_size": int(side)} if side <= shortest:
+                words["Image.Size"] = f"{side},{side}"
+            case {"type": "Normalize", "mean": mean, "std": std, "to_rgb": to_rgb}:
+                words |= {"Image.Mean": listed(mean), "Image.Std": listed(std)}
+                words["Image.BitmapPixelFormat"] = "Rgb8" if to_rgb else "Bgr8"
+            case {"type": "Pad"} if "Image.Mean" in words:
+                raise unsupported(config.name, "Pad comes after Normalize, and pads between two levels")
+            case {"type": "Pad", "pad_to_square": True, "pad_val": {"img": [level, *_]}} if square:
+                words |= {"Image.Pad": f"{level:g},{level:g},{level:g}", "Image.Size": f"{square},{square}"}
+            case {"type": "LoadImageFromFile" | "ImageToTensor" | "DefaultFormatBundle" | "Collect"}:
+                pass
+            case _:
+                raise unsupported(config.name, f"no contract is known to match the step {step['type']}")
+    return ImageContract.from_metadata(words)
+
+
+PARTS: Parts = (("contract", "pipeline.json", "pipeline", _contract),)
