@@ -4,31 +4,23 @@
     python samples/service_litserve.py [PORT [MODEL]]
     curl --data-binary @samples/pictures/seven.png 127.0.0.1:8000/predict
 
-Clients are not trusted: the size, the pixels and the time of a request are limited, what is no picture is refused
-before it reaches the worker, and the picture of a client that leaves is not evaluated. Nor is the model: its engine has
-a process of its own, and if that ends, the worker goes on with another one. On SIGTERM or Ctrl-C, it stops its worker,
-too.
+The size, the pixels and the time of a request are limited, and what is no picture is refused before it reaches the
+worker. The engine has its own process: if a model ends it, the worker goes on with another one. `winml-py serve` does
+the same, and more, without a program.
 """
 
 import asyncio
 import os
 import signal
 import sys
-import time
-from collections.abc import AsyncIterator
-from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from queue import Empty
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any, NoReturn
-from uuid import uuid4
 
 import litserve
 from fastapi import Depends, HTTPException, Request
 from fastapi.responses import JSONResponse
-from litserve.loops import BatchedLoop
 from starlette.requests import ClientDisconnect
 
 from winml_py import (
@@ -39,10 +31,10 @@ from winml_py import (
     LearningModelSessionOptions,
     PictureError,
 )
+from winml_py.errors import EngineLostError
 
 DIGITS = Path(__file__).parent.parent / "models" / "digits.onnx"
-MOST_BYTES, MOST_PIXELS, MOST_SECONDS = 8 << 20, 24_000_000, 10
-MOST_TOGETHER, GATHER_SECONDS = 16, 0.005
+MOST_BYTES, MOST_PIXELS, MOST_SECONDS, MOST_TOGETHER = 8 << 20, 24_000_000, 10, 16
 
 
 async def body_of(request: Request) -> bytes:
@@ -64,46 +56,11 @@ async def body_of(request: Request) -> bytes:
     return bytes(body)
 
 
-async def file_of(request: Request, body: Annotated[bytes, Depends(body_of)]) -> AsyncIterator[Path]:
-    """A file that holds the picture until it is answered. LitServe would send its bytes through two more processes."""
-    path = Path(request.app.state.folder, uuid4().hex)
-    path.write_bytes(body)
-    leaving = asyncio.ensure_future(take_away(request, path))
-    try:
-        yield path
-    finally:
-        leaving.cancel()
-        path.unlink(missing_ok=True)
-
-
-async def take_away(request: Request, path: Path) -> None:
-    """Removes the picture of a client that leaves: the worker does not evaluate it."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-    path.unlink(missing_ok=True)
-
-
-class Gathering(BatchedLoop):
-    """Waits for the first request of a batch, where LitServe's own loop asks for one a thousand times a second."""
-
-    def get_batch_requests(self, lit_api: Any, request_queue: Any, transport: Any) -> tuple[list[Any], list[Any]]:
-        together: list[Any] = []
-        late: list[Any] = []
-        with suppress(Empty):
-            while len(together) < MOST_TOGETHER:
-                server, request, arrived, picture = request_queue.get(timeout=GATHER_SECONDS if together else None)
-                if time.monotonic() - arrived > MOST_SECONDS:
-                    late.append((server, request))
-                else:
-                    together.append((server, request, picture))
-        return together, late
-
-
 class Pictures(litserve.LitAPI):
-    """Runs in a process of its own."""
+    """Runs in its own process."""
 
     def __init__(self, model: str | Path) -> None:
-        super().__init__(max_batch_size=MOST_TOGETHER, loop=Gathering())
+        super().__init__(max_batch_size=MOST_TOGETHER)
         self.path = model
 
     def setup(self, device: str) -> None:
@@ -112,11 +69,8 @@ class Pictures(litserve.LitAPI):
         self.options.isolation = "process"
         self.session = LearningModelSession(LearningModel.load(self.path), None, self.options)
 
-    def decode_request(self, request: Annotated[Path, Depends(file_of)]) -> bytes:
-        try:
-            return request.read_bytes()
-        except FileNotFoundError:
-            return b""  # nobody waits for it any more
+    def decode_request(self, request: Annotated[bytes, Depends(body_of)]) -> bytes:
+        return request
 
     def batch(self, inputs: list[bytes]) -> list[bytes]:
         return inputs
@@ -125,7 +79,10 @@ class Pictures(litserve.LitAPI):
         if self.session.is_lost:  # a picture before these ended the process of its engine
             self.session.close()
             self.session = LearningModelSession(LearningModel.load(self.path), None, self.options)
-        return list(self.session.evaluate_many(x, fast_decode=True))
+        try:
+            return list(self.session.evaluate_many(x, fast_decode=True))
+        except EngineLostError as error:  # one of these ended it
+            return [LearningModelEvaluationResult("", {}, error)] * len(x)
 
     def unbatch(self, output: list[LearningModelEvaluationResult]) -> list[LearningModelEvaluationResult]:
         return output
@@ -149,8 +106,7 @@ def main() -> None:
     port, model = (int(sys.argv[1]) if sys.argv[1:] else 8000), (sys.argv[2] if sys.argv[2:] else DIGITS)
     signal.signal(signal.SIGTERM, partial(stop, os.getpid()))
     server = litserve.LitServer(Pictures(model), accelerator="cpu", timeout=MOST_SECONDS)
-    with TemporaryDirectory() as server.app.state.folder:
-        server.run(host="127.0.0.1", port=port, log_level="warning", generate_client_file=False)
+    server.run(host="127.0.0.1", port=port, log_level="warning", generate_client_file=False)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ _MODULES = frozenset(
         "perf",
         "results",
         "scale",
+        "serve",
         "testing",
         "view",
         "vision",

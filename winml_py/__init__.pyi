@@ -10,6 +10,7 @@ from . import optimize as optimize
 from . import perf as perf
 from . import results as results
 from . import scale as scale
+from . import serve as serve
 from . import testing as testing
 from . import view as view
 from . import vision as vision

@@ -22,6 +22,7 @@ from winml_py.cli import style
 from winml_py.cli.main import main
 from winml_py.core.base.messages import logger, shown
 from winml_py.errors import InvalidArgumentError, WinMLError
+from winml_py.serve.server import ModelServer
 from winml_py.view.server import PageServer
 
 pytestmark = pytest.mark.one_python
@@ -97,6 +98,7 @@ EXTRA = {
     "convert": ["--optimize", "basic"],
     "perf": ["--iterations", "2"],
     "run": ["--labels", "labels.txt"],
+    "serve": ["--port", "0"],
     "view": ["--no-browser"],
 }
 
@@ -113,7 +115,7 @@ def arguments_of(command: click.Command, folder: Path, input_file: str) -> list[
         if isinstance(option, click.Argument):
             if option.name in words:
                 arguments.append(str(folder / f"{words[option.name]}{HOSTILE}.onnx"))
-            if option.name in ("inputs", "models"):
+            if option.name == "inputs" or command.name == "perf":
                 arguments.append(str(folder / input_file))
         elif option.required and option.opts[0] not in arguments:
             is_flag = isinstance(option, click.Option) and option.is_flag
@@ -130,6 +132,7 @@ def test_no_command_sends_what_a_terminal_obeys(
 ) -> None:
     arguments = [name, *arguments_of(main.commands[name], folder, f"in{HOSTILE}.npy")]
     monkeypatch.setattr(PageServer, "run", PageServer.close)  # a page that ends at once
+    monkeypatch.setattr(ModelServer, "run", lambda self, is_json: self._socket.close())
     if name == "map":
         pytest.importorskip("pyarrow")
     code, out, error = printed([*arguments, *(["--json"] if as_json else [])], capfd)

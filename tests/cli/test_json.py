@@ -17,6 +17,7 @@ from helpers.paths import MODELS, ROOT
 from winml_py.authoring import write_samples
 from winml_py.cli.main import main
 from winml_py.core.base.messages import REPORT_SCHEMA
+from winml_py.serve.server import ModelServer
 from winml_py.view.server import PageServer
 
 pytestmark = pytest.mark.one_python
@@ -49,6 +50,7 @@ def validated(text: str) -> dict[str, Any]:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seven: Path, cat: Path, short_tune: None) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(PageServer, "run", PageServer.close)  # a page that ends at once
+    monkeypatch.setattr(ModelServer, "run", lambda self, is_json: self._socket.close())
     for path in (MODELS / "digits.onnx", MODELS / "edges.onnx", seven, cat):
         shutil.copy(path, path.name)
     Path("broken.png").write_text("no picture")
@@ -85,6 +87,7 @@ CALLS: dict[str, str] = {
     "run with a picture": "run edges.onnx cat.jpg --output out.png",
     "run a list": "run list.onnx x.npy",
     "run to infinity": "run large.onnx zeros.npy",
+    "serve": "serve digits.onnx edges=edges.onnx --port 0",
     "tune": "tune digits.onnx --output options.json",
     "view": "view digits.onnx seven.png --no-browser",
     "view of no model": "view --no-browser",

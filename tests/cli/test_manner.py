@@ -28,6 +28,7 @@ ARGUMENTS = {
     "MODEL [INPUT]...",
     "MODEL... [INPUT]...",
     "MODEL INPUT...",
+    "MODEL...",
     "[MODEL] [PICTURE]",
     "[FOLDER]",
     "",

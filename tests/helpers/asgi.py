@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
 
 from winml_py import WinMLError
 from winml_py.view.graph import refuse
@@ -33,19 +34,20 @@ class AskedTensor:
 
 
 class Client:
-    """Asks the application of some routes. A path reaches it decoded, dots and slashes included."""
+    """Asks an application, or that of some routes. A path reaches it decoded, dots and slashes included."""
 
-    def __init__(self, routes: Iterable[BaseRoute]) -> None:
-        self._app = Starlette(routes=list(routes), exception_handlers={WinMLError: refuse})
+    def __init__(self, routes: Iterable[BaseRoute] = (), app: ASGIApp | None = None) -> None:
+        self._app = app or Starlette(routes=list(routes), exception_handlers={WinMLError: refuse})
 
     def get(self, path: str) -> AskedTensor:
-        return asyncio.run(self._ask("GET", path, b""))
+        return asyncio.run(self.ask("GET", path, b""))
 
     def post(self, path: str, json_body: object = None, content: bytes | None = None) -> AskedTensor:
         body = json.dumps(json_body).encode() if content is None else content
-        return asyncio.run(self._ask("POST", path, body))
+        return asyncio.run(self.ask("POST", path, body))
 
-    async def _ask(self, method: str, path: str, body: bytes) -> AskedTensor:
+    async def ask(self, method: str, path: str, body: bytes) -> AskedTensor:
+        """The same inside an event loop."""
         answer, requests = AskedTensor(), [{"type": "http.request", "body": body, "more_body": False}]
 
         async def receive() -> MutableMapping[str, Any]:

@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-SERVICES = {"fastapi": ("fastapi", "uvicorn"), "litserve": ("litserve",)}
+SERVICES = {"fastapi": ("fastapi", "uvicorn", "prometheus_client"), "litserve": ("litserve",)}
 """Of each its name, and the packages that it needs."""

@@ -56,7 +56,6 @@ PLACES = {
         "core/runtime/isolated/system.py",
         "core/runtime/runs.py",
     },
-    "os.name": {"view/server.py"},  # what an option of sockets means
     # The machine: `core/base/machine.py`.
     "'/proc/": {"core/base/machine.py"},
     "'/sys/": {"core/base/machine.py"},

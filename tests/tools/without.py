@@ -25,6 +25,7 @@ from tools.house import ROOT, imported, read
 
 CAPABILITIES = [
     "authoring",
+    "_http",
     "backend",
     "cli",
     "experimental",
@@ -35,6 +36,7 @@ CAPABILITIES = [
     "optimize",
     "perf",
     "scale",
+    "serve",
     "testing",
     "view",
     "vision",

@@ -12,7 +12,7 @@ import pytest
 
 from helpers.pages import Page, served
 from helpers.paths import ROOT
-from winml_py.view.guard import MOST_BYTES
+from winml_py._http import MOST_BYTES
 
 STATIC = ROOT / "winml_py" / "view" / "static"
 

@@ -94,12 +94,12 @@ class TestInANotebook:
     @pytest.mark.parametrize("package", ["starlette", "uvicorn"])
     def test_without_the_extra(self, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in list(sys.modules):
-            if name.startswith(("winml_py.view.", f"{package}.")) or name == package:
+            if name.startswith(("winml_py.view.", "winml_py._http", f"{package}.")) or name == package:
                 monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, package, None)
         for name in ("server", "workbench", "app", "guard", "graph", "edit"):  # as if they had not been imported
             monkeypatch.delattr(view, name, raising=False)
-        with pytest.raises(MissingPackageError, match=rf"needs {package}.*pip install 'winml-py\[view\]'"):
+        with pytest.raises(MissingPackageError, match=rf"need {package}.*pip install 'winml-py\[view\]'"):
             view.show(LearningModel.load(MODELS / "digits.onnx"))
         assert "winml-py[view]" in require_failure(7, "view", MODELS / "digits.onnx")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from ..core.base.arrays import Array
 from ..core.base.messages import Facts
 from ..core.base.winrt_object import private_state
 from ..core.evaluation.result import LearningModelEvaluationResult
-from ..core.features.descriptors import ImageFeatureDescriptor
+from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.ranking import Prediction, best_of
 from ..core.features.tensor import Tensor
@@ -25,6 +25,7 @@ from ..errors import WinMLError
 from ..vision.detections import Detections, detections, may_be_detections
 from ..vision.layouts import DetectionLayout
 from ..vision.segmentation import OUTSIDE, Segmentation, is_segmentation, masks
+from .model import input_sizes, to_json
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -175,6 +176,14 @@ def _segmentation(found: Segmentation) -> Finding:
         if index != OUTSIDE
     ]
     return Finding({"regions": regions}, found.draw)
+
+
+def answer_facts(
+    features: Iterable[FeatureDescriptor], values: Mapping[str, Any], outputs: Mapping[str, Any], classes: Classes
+) -> Facts:
+    """The facts of an evaluation: the sizes of its inputs, and the outputs."""
+    summaries = {name: summarize(name, value, classes) for name, value in outputs.items()}
+    return {"sizes": to_json(input_sizes(features, values)), "outputs": summaries}
 
 
 # An output that is a picture as a plain tensor, without metadata that say so.

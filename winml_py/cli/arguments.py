@@ -41,6 +41,7 @@ labels_option = click.option(
     metavar="FILE",
     help="Class names, one per line, or a config.json.",
 )
+isolated_option = click.option("--isolated", is_flag=True, help="Evaluate in a separate process, safe from crashes.")
 device_option = click.option("--device", default="cpu", metavar="NAME", help="cpu (default), gpu, or a device name.")
 settings_option = click.option(
     "--settings", type=click.Path(), default="", metavar="FILE", help="A file from `winml-py tune --output`."

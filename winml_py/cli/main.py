@@ -18,6 +18,7 @@ from .info import info
 from .map import map_command
 from .perf import perf
 from .run import run
+from .serve import serve
 from .style import show_streams
 from .tune import tune
 from .view import view
@@ -57,6 +58,7 @@ class _Program(click.Group):
         map_command,
         perf,
         run,
+        serve,
         tune,
         view,
     ],

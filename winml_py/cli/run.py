@@ -9,8 +9,17 @@ from functools import partial
 import click
 
 from .._inputs.files import jobs, read
-from .._inputs.interpretation import AUTO, KINDS, NUMBERS_SHOWN, Classes, Finder, PictureSeen, score_outputs, summarize
-from .._inputs.model import Case, input_sizes, to_json
+from .._inputs.interpretation import (
+    AUTO,
+    KINDS,
+    NUMBERS_SHOWN,
+    Classes,
+    Finder,
+    PictureSeen,
+    answer_facts,
+    score_outputs,
+)
+from .._inputs.model import Case
 from ..authoring.check_samples import ModelCheck, check_session, require_answers
 from ..authoring.evidence import KEY, check_contract, outdated
 from ..authoring.known_answers import read_answers
@@ -25,6 +34,7 @@ from .arguments import (
     case_options,
     force_option,
     inputs_argument,
+    isolated_option,
     json_option,
     labels_option,
     model_argument,
@@ -52,7 +62,7 @@ from .videos import targets_of, video_of, write, write_video
 @output_option("The file or folder to write; see above.")
 @force_option
 @case_options
-@click.option("--isolated", is_flag=True, help="Evaluate in a separate process, safe from crashes.")
+@isolated_option
 @json_option
 def run(
     model: str,
@@ -140,9 +150,8 @@ def _evaluate(
     outputs, found = result.outputs, finder.find(result)
     if labels and found is None:
         _require_labels(labels, classes.labels, outputs)
-    facts: Facts = {"sizes": to_json(input_sizes(case.sizes.applied(model.input_features), values))}
+    facts = answer_facts(case.sizes.applied(model.input_features), values, outputs, classes)
     facts |= {} if found is None else found.facts
-    facts["outputs"] = {name: summarize(name, value, classes) for name, value in outputs.items()}
     if target:
         draw = None
         if found is not None and found.draw is not None:

@@ -10,7 +10,6 @@ import click
 from .._inputs.model import Case
 from ..core.base.messages import Facts
 from ..core.contracts.labels import labels_of
-from ..view import import_server
 from .arguments import device_option, json_option, labels_option
 from .failures import prefix_errors
 from .style import emit, say
@@ -19,7 +18,7 @@ from .style import emit, say
 @click.command()
 @click.argument("model", type=click.Path(), required=False)
 @click.argument("picture", type=click.Path(), required=False)
-@click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="The port; a free one by default.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="The port; 0 for a free one.")
 @click.option("--no-browser", is_flag=True, help="Print the address, and open no browser.")
 @click.option(
     "--time-limit",
@@ -47,9 +46,11 @@ def view(
 
     Ctrl-C, or closing the terminal, ends it.
     """
-    make_workbench, serve = import_server()
+    from ..view.server import PageServer
+    from ..view.workbench import Workbench
+
     Case("", device=device).find_device()  # before a browser opens
-    bench = make_workbench(device, labels_of(labels) if labels else (), time_limit)
+    bench = Workbench(device, labels_of(labels) if labels else (), time_limit)
     try:
         if model is not None:
             with prefix_errors(model):
@@ -57,7 +58,7 @@ def view(
         if picture is not None:
             with prefix_errors(picture):
                 bench.first_picture = bench.open_picture(picture)
-        server = serve(bench, port)
+        server = PageServer(bench, port)
     except BaseException:
         bench.close()
         raise

@@ -21,7 +21,7 @@ from ..core.features.pictures import ImageFeatureValue
 from ..core.features.resolve import as_picture
 from ..core.model.model import LearningModel
 from ..core.session.session import LearningModelSession
-from ..errors import InvalidArgumentError, MissingPackageError
+from ..errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from .server import PageServer
@@ -84,8 +84,10 @@ def show(session_or_model: LearningModelSession | LearningModel, picture: object
             f"Expected a session or a model, got {type(session_or_model).__name__}.",
             hint="Load it first: LearningModel.load(path).",
         )
-    workbench, serve = import_server()
-    bench = workbench()
+    from .server import PageServer
+    from .workbench import Workbench
+
+    bench = Workbench()
     try:
         bench.first_model = bench.take_session(session_or_model)
         if picture is not None:
@@ -93,7 +95,7 @@ def show(session_or_model: LearningModelSession | LearningModel, picture: object
     except BaseException:
         bench.close()
         raise
-    server = serve(bench, in_notebooks=True)
+    server = PageServer(bench, in_notebooks=True)
     server.start()
     page = ShownPage(server)
     _shown.add(page)
@@ -111,20 +113,6 @@ def _keep_picture(bench: Workbench, picture: object) -> str:
     path = bench.new_file(".png")
     value.save(path)
     return bench.open_picture(path, "picture.png", is_here=False)
-
-
-def import_server() -> tuple[type[Workbench], type[PageServer]]:
-    """The classes that serve the page; MissingPackageError if their packages are not installed."""
-    try:
-        from .server import PageServer
-        from .workbench import Workbench
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "anyio", "h11"):
-            raise
-        raise MissingPackageError(
-            f"The page needs {error.name}, which is not installed.", hint="pip install 'winml-py[view]'"
-        ) from error
-    return Workbench, PageServer
 
 
 @atexit.register

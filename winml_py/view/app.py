@@ -15,12 +15,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from .._http import MOST_BYTES, TooLargeError
 from ..core.base.messages import Facts
 from ..errors import InvalidArgumentError, NotBoundError, WinMLError
 from . import edit, graph
 from .facts import OWN, READINGS
 from .graph import json_answer, own_file, refuse
-from .guard import MOST_BYTES, Guard, TooLargeError, too_large
+from .guard import Guard, too_large
 from .switches import contract_facts, controls, presets
 from .workbench import Workbench, removed_on_error
 

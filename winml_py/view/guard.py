@@ -9,8 +9,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-MOST_BYTES = 64 << 20
-"""The most bytes of a request."""
+from .._http import MOST_BYTES, limited, refuse_foreign
 
 METHODS = ("GET", "HEAD", "POST")
 
@@ -30,10 +29,6 @@ _HEADERS = {
     "Permissions-Policy": "camera=(self), microphone=(), geolocation=(), display-capture=()",
     "Cache-Control": "no-store",
 }
-
-
-class TooLargeError(Exception):
-    """A request is too large: the application answers with `too_large`."""
 
 
 class Guard:
@@ -71,30 +66,14 @@ class Guard:
         if refused is not None:
             await refused(scope, receive, sending)
             return
-        taken = 0
-
-        async def receiving() -> Message:
-            nonlocal taken
-            message = await receive()
-            taken += len(message.get("body", b""))
-            if taken > MOST_BYTES:
-                raise TooLargeError
-            return message
-
-        await self._app(scope, receiving, sending)
+        await self._app(scope, limited(receive, headers, MOST_BYTES), sending)
 
     def _refuse(self, scope: Scope, headers: Headers) -> Response | None:
         """The refusal of a bad request, for any address."""
-        host, origin = headers.get("host", ""), headers.get("origin")
-        if host not in self._hosts:
-            return PlainTextResponse("This host name is not allowed.", 421)
-        if origin is not None and origin not in {f"http://{name}" for name in self._hosts}:
-            return PlainTextResponse("Requests of another origin are not allowed.", 403)
+        if (foreign := refuse_foreign(headers, self._hosts)) is not None:
+            return foreign
         if scope["method"] not in METHODS:
             return PlainTextResponse("This method is not allowed.", 405, {"Allow": ", ".join(METHODS)})
-        length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > MOST_BYTES:
-            return too_large()
         return None
 
     def _enter(self, scope: Scope) -> Response | None:

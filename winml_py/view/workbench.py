@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 from PIL import Image
 
+from .._http import MOST_PIXELS
 from .._inputs.model import Case
 from ..authoring.write_contract import write_contract
 from ..core.base.arrays import Array
@@ -38,9 +39,6 @@ from .values import format_value, make_up, read_value
 from .worker import Evaluated, EvaluationJob, Worker
 
 T = TypeVar("T")
-
-MOST_PIXELS = 50_000_000
-"""The most pixels of a picture: 200 MB once decoded."""
 
 MOST_JOBS = 20
 """The most concurrent evaluations. Each holds a thread, and the page needs some of its forty for the rest."""

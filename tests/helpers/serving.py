@@ -1,0 +1,115 @@
+"""`winml-py serve` in a process, and what asks it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+
+from helpers.waiting import wait_until
+
+
+class Answer(NamedTuple):
+    """What came back."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def facts(self) -> Any:
+        return json.loads(self.body)
+
+
+class Service:
+    """The command, on a free port; what it writes to standard error is in a file."""
+
+    def __init__(self, log: Path, *words: object) -> None:
+        self.log = log
+        command = [sys.executable, "-m", "winml_py", "serve", "--port", "0", "--json", *map(str, words)]
+        with log.open("w") as errors:
+            self.process = psutil.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        printed = "".join(iter(self.process.stdout.readline, "}\n")) + "}"
+        assert len(printed) > 1, log.read_text()
+        self.address = json.loads(printed)["address"]
+        self.port = int(self.address.rpartition(":")[2].strip("/"))
+
+    def ask(
+        self, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None, method: str = ""
+    ) -> Answer:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+            connection.request(method or ("GET" if body is None else "POST"), path, body, dict(headers or {}))
+            answer = connection.getresponse()
+            return Answer(answer.status, {name.lower(): one for name, one in answer.getheaders()}, answer.read())
+
+    def infer(self, model: str, **inputs: tuple[str, list[int], list[Any]]) -> Answer:
+        """The answer to inputs in JSON: a datatype, a shape and data for each."""
+        facts = [{"name": n, "datatype": d, "shape": s, "data": data} for n, (d, s, data) in inputs.items()]
+        return self.ask(f"/v2/models/{model}/infer", json.dumps({"inputs": facts}).encode())
+
+    def send(self, text: bytes) -> socket.socket:
+        """A connection on which something has been sent."""
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        connection.sendall(text)
+        return connection
+
+    def wait_ready(self) -> None:
+        wait_until(lambda: self.ask("/v2/health/ready").status == 200)
+
+    def engines(self) -> list[psutil.Process]:
+        """The processes of isolated engines."""
+        found = []
+        for one in self.process.children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                if "isolated.child" in " ".join(one.cmdline()):
+                    found.append(one)
+        return found
+
+    def lines(self, text: str) -> list[str]:
+        """The lines of the log with a text; waits for the first: a request is logged after its answer is sent."""
+        wait_until(lambda: text in self.log.read_text())
+        return [line for line in self.log.read_text().splitlines() if text in line]
+
+    def close(self, number: int = signal.SIGTERM) -> int:
+        """Ends it; gives its exit code."""
+        self.process.send_signal(number)
+        code: int = self.process.wait(60)
+        self.process.stdout.close()
+        return code
+
+
+@contextmanager
+def serving(log: Path, *words: object) -> Iterator[Service]:
+    """The command, until the block ends; it must end well, with all its processes."""
+    service = Service(log, *words)
+    try:
+        service.wait_ready()
+        yield service
+        family = service.process.children(recursive=True)
+        assert service.close() == 0
+        assert psutil.wait_procs(family, timeout=20)[1] == []
+    finally:
+        if service.process.is_running():
+            for one in [*service.process.children(recursive=True), service.process]:
+                one.kill()
+            service.process.wait()
+        service.process.stdout.close()
+
+
+def claiming(width: int, height: int) -> bytes:
+    """A PNG whose head claims so many pixels, and that has none."""
+    head = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    chunks = [head, b"IDAT" + zlib.compress(bytes(64)), b"IEND"]
+    framed = [struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk)) for chunk in chunks]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(framed)

@@ -1,0 +1,328 @@
+"""`winml-py serve`: its plain way, its limits, and what operations see of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from helpers.asgi import Client
+from helpers.cli import call, require_failure
+from helpers.models import INT64, counting_loop, data, tensor, unary
+from helpers.paths import MODELS, PICTURES
+from helpers.serving import Service, claiming, serving
+from helpers.waiting import wait_until
+from winml_py import LearningModel, LearningModelSession, serve
+from winml_py.core.base.machine import usable_cores
+
+SEVEN = (PICTURES / "seven.png").read_bytes()
+HOUR = 1 << 40
+"""Steps of the counting loop that take hours."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Models: one that counts, and one that fails where its index is not in range."""
+    path = tmp_path_factory.mktemp("models")
+    (path / "loop.onnx").write_bytes(counting_loop())
+    ends = [tensor("i", [1], INT64), tensor("y", [1])]
+    node = helper.make_node("Gather", ["table", "i"], ["y"])
+    (path / "gather.onnx").write_bytes(data([node], ends[:1], ends[1:], {"table": np.ones(3, np.float32)}))
+    return path
+
+
+@pytest.fixture(scope="module")
+def service(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    words = [MODELS / "digits.onnx", MODELS / "shapes.onnx", folder, "--max-seconds", 2, "--max-waiting", 4]
+    with serving(tmp_path_factory.mktemp("log") / "log", *words, "--max-bytes", 1 << 20, "--max-pixels", 10**6) as made:
+        yield made
+
+
+async def get(app: Any, path: str, body: bytes = b"") -> tuple[int, Any]:
+    answer = await Client(app=app).ask("POST" if body else "GET", path, body)
+    return answer.status_code, answer.json()
+
+
+def count(service: Service, steps: int) -> Any:
+    return service.infer("loop", count=("INT64", [], [steps]), x=("FP32", [], [0.0]))
+
+
+@pytest.mark.parametrize(("model", "picture"), [("digits", "seven.png"), ("shapes", "shapes.png")])
+def test_a_picture_gets_what_run_prints(service: Service, model: str, picture: str) -> None:
+    printed = json.loads(call("run", MODELS / f"{model}.onnx", PICTURES / picture, "--json").stdout)
+    printed["results"][0] |= {"model": model, "input": "image"}
+    answer = service.ask(f"/models/{model}", (PICTURES / picture).read_bytes())
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
+    numbers = re.compile(r"\d+\.\d+(?:e-\d+)?")
+    found, wanted = json.dumps(answer.facts), json.dumps(printed)
+    assert numbers.sub("", found) == numbers.sub("", wanted)
+    assert list(map(float, numbers.findall(found))) == pytest.approx(
+        list(map(float, numbers.findall(wanted))), rel=1e-3
+    )
+
+
+def test_the_first_page_has_lines_to_try(service: Service) -> None:
+    text = service.ask("/").body.decode()
+    assert f"curl --data-binary @picture.jpg {service.address}models/digits" in text
+    assert f"curl {service.address}v2/models/loop" in text
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "words"),
+    [
+        ("/models/digits", b"no picture", 415, "is not a picture"),
+        ("/models/digits", b"", 415, "got 0 bytes"),
+        ("/models/digits", SEVEN[: len(SEVEN) // 2], 415, "is not a picture"),
+        ("/models/digits", claiming(10_000, 10_000), 415, "more than the 1,000,000 that are allowed"),
+        ("/models/loop", SEVEN, 400, "use /v2/models/NAME/infer"),
+        ("/models/nothing", SEVEN, 404, "There is no model 'nothing'"),
+        ("/models/digits", None, 405, "Method Not Allowed"),
+        ("/v2/health/nothing", None, 404, "Not Found"),
+        ("/nothing", None, 404, "Not Found"),
+    ],
+)
+def test_what_is_refused(service: Service, path: str, body: bytes | None, status: int, words: str) -> None:
+    answer = service.ask(path, body)
+    assert (answer.status, words in answer.facts["error"]) == (status, True), answer.body
+
+
+def test_a_body_that_is_or_grows_too_large(service: Service) -> None:
+    head = b"POST /models/digits HTTP/1.1\r\nHost: localhost:%d\r\n" % service.port
+    with service.send(head + b"Content-Length: 1048577\r\n\r\n") as connection:
+        assert b"at most 1,048,576 bytes" in connection.makefile("rb").read()
+    with service.send(head + b"Transfer-Encoding: chunked\r\n\r\n") as connection:
+        with suppress(OSError):
+            for _ in range(40):
+                connection.sendall(b"10000\r\n" + bytes(1 << 16) + b"\r\n")
+        assert connection.recv(4096).startswith(b"HTTP/1.1 413")
+
+
+def test_a_model_that_fails(service: Service) -> None:
+    answer = service.infer("gather", i=("INT64", [1], [7]))
+    assert (answer.status, "Gather" in answer.facts["error"]) == (500, True)
+    assert service.infer("gather", i=("INT64", [1], [2])).facts["outputs"][0]["data"] == [1]
+
+
+def test_an_evaluation_that_takes_too_long(service: Service) -> None:
+    answer = count(service, HOUR)
+    assert (answer.status, answer.facts["error"]) == (504, "The evaluation took more than 2 s.")
+
+
+def test_more_than_may_wait(service: Service) -> None:
+    answers: list[Any] = []
+    threads = [threading.Thread(target=lambda: answers.append(count(service, HOUR))) for _ in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    busy = [one for one in answers if one.status == 503 and "4 requests are already waiting" in one.facts["error"]]
+    assert (len(busy), {one.headers["retry-after"] for one in busy}) == (4, {"1"})
+    others = [one.facts["error"] for one in answers if one not in busy]
+    assert all("2 s" in words for words in others)  # evaluated, or waited for that long
+    assert service.ask("/models/digits", SEVEN).status == 200
+
+
+def test_clients_that_are_slow_or_leave(service: Service) -> None:
+    head = b"POST /models/digits HTTP/1.1\r\nHost: localhost:%d\r\nContent-Length: %d\r\n\r\n"
+    head %= service.port, len(SEVEN)
+    before = len(service.process.net_connections())
+    silent, slow_head = service.send(b""), service.send(head[:20])
+    with service.send(head + SEVEN[:9]) as half:
+        assert half.recv(4096).startswith(b"HTTP/1.1 408")
+    service.send(head + SEVEN[:9]).close()
+    with service.send(head + SEVEN) as whole:
+        assert whole.recv(4096).startswith(b"HTTP/1.1 200")
+    assert "The client has left." in service.lines(" 499 ")[0]
+    silent.settimeout(20)
+    slow_head.settimeout(20)
+    assert (silent.recv(10), slow_head.recv(10)) == (b"", b"")  # closed
+    silent.close()
+    slow_head.close()
+    wait_until(lambda: len(service.process.net_connections()) <= before)
+
+
+def leave_counting(service: Service) -> None:
+    """Asks for hours of counting, and leaves."""
+    facts = [{"name": "count", "datatype": "INT64", "shape": [], "data": [HOUR]}]
+    facts.append({"name": "x", "datatype": "FP32", "shape": [], "data": [0]})
+    body = json.dumps({"inputs": facts}).encode()
+    head = b"POST /v2/models/loop/infer HTTP/1.1\r\nHost: localhost:%d\r\nContent-Length: %d\r\n\r\n"
+    with service.send(head % (service.port, len(body)) + body):
+        time.sleep(0.3)
+
+
+def test_work_for_a_client_that_has_left_is_dropped(service: Service) -> None:
+    leave_counting(service)
+    began = time.monotonic()
+    assert "The client has left." in service.lines("/v2/models/loop/infer 499")[0]
+    spent = service.process.cpu_times().user
+    time.sleep(0.5)
+    assert service.process.cpu_times().user - spent < 0.25  # nothing counts any more
+    assert time.monotonic() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.com"}, 421),
+        ({"Host": "evil.com:{port}"}, 421),
+        ({"Host": "127.0.0.1:1"}, 421),
+        ({"Host": "localhost:{port}"}, 200),
+        ({"Origin": "http://evil.com"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://127.0.0.1:{port}"}, 200),
+    ],
+)
+def test_the_host(service: Service, headers: dict[str, str], status: int) -> None:
+    headers = {name: value.format(port=service.port) for name, value in headers.items()}
+    answer = service.ask("/models/digits", SEVEN, headers)
+    assert answer.status == status
+    assert not any(name.startswith("access-control") for name in answer.headers)
+
+
+def test_another_address(tmp_path: Path) -> None:
+    words = [MODELS / "digits.onnx", "--host", "0.0.0.0", "--allow-host", "pictures.example"]
+    with serving(tmp_path / "log", *words) as service:
+        assert "let a proxy in front decide" in service.log.read_text()
+        names = {"pictures.example": 200, "localhost:80": 200, "127.0.0.1": 200, "10.0.0.7": 421, "evil.com": 421}
+        for host, status in names.items():
+            assert service.ask("/v2/health/live", headers={"Host": host}).status == status
+        own = {"Host": "pictures.example", "Origin": "https://pictures.example"}
+        assert service.ask("/v2", headers=own).status == 200
+
+
+def test_the_log_and_the_metrics(tmp_path: Path) -> None:
+    with serving(tmp_path / "log", MODELS / "digits.onnx", "--log", "json") as service:
+        assert service.ask("/models/digits", SEVEN, {"X-Request-Id": "mine-1"}).headers["x-request-id"] == "mine-1"
+        given = service.ask("/models/digits", b"nothing", {"X-Request-Id": "two words"}).headers["x-request-id"]
+        (good,), (bad,) = ([json.loads(line) for line in service.lines(name)] for name in ("mine-1", given))
+        assert (good["method"], good["path"], good["status"]) == ("POST", "/models/digits", 200)
+        assert good["received"] == len(SEVEN)
+        assert min(good["waiting"], good["preparing"], good["evaluating"]) >= 0
+        assert good["waiting"] + good["preparing"] + good["evaluating"] <= good["seconds"]
+        assert (bad["status"], bad["error"], "not a picture" in bad["message"]) == (415, "PictureError", True)
+        text = service.ask("/metrics").body.decode()
+        assert 'winml_requests_total{model="digits",status="200"} 1.0' in text
+        assert 'winml_errors_total{kind="PictureError",model="digits"} 1.0' in text
+        assert 'winml_seconds_count{model="digits",phase="evaluating"} 1.0' in text
+        assert "winml_models_loaded 1.0" in text
+        assert re.search(rf'winml_bytes_total\{{direction="received"\}} {len(SEVEN) + 7}\.0', text)
+
+
+def test_a_line_of_the_log_is_one_line(service: Service) -> None:
+    service.ask("/a%0Ab%1B[2J")
+    (line,) = service.lines("GET /a")
+    assert r"GET /a\nb\x1b[2J 404" in line
+    assert all(line.startswith("20") for line in service.log.read_text().splitlines())
+
+
+def test_it_is_not_ready_while_a_model_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_go, create = asyncio.Event(), LearningModelSession.create_async
+
+    async def create_later(*arguments: Any) -> LearningModelSession:
+        await may_go.wait()
+        return await create(*arguments)
+
+    monkeypatch.setattr(LearningModelSession, "create_async", create_later)
+    app = serve.app({"digits": LearningModel.load(MODELS / "digits.onnx")})
+
+    async def check() -> None:
+        assert await get(app, "/v2/health/live") == (200, {"live": True})
+        for path in ("/v2/health/ready", "/v2/models/digits/ready"):
+            status, facts = await get(app, path)
+            assert (status, facts["ready"]) == (503, False)
+        asking = asyncio.create_task(get(app, "/models/digits", SEVEN))
+        await asyncio.sleep(0.05)
+        may_go.set()
+        assert (await asking)[0] == 200  # it has waited
+        assert await get(app, "/v2/models/digits/ready") == (200, {"name": "digits", "ready": True})
+        app.models.close()
+
+    asyncio.run(check())
+
+
+def test_mounted(tmp_path: Path) -> None:
+    app = Starlette(routes=[Mount("/vision", serve.app({"digits": MODELS / "digits.onnx"}))])
+    status, facts = asyncio.run(get(app, "/vision/models/digits", SEVEN))
+    assert (status, facts["results"][0]["outputs"]["probabilities"]["top"][0]["index"]) == (200, 7)
+
+
+def test_a_model_that_nobody_asks_for_is_let_go(tmp_path: Path) -> None:
+    with serving(tmp_path / "log", MODELS / "digits.onnx", "--idle", 0.5) as service:
+        assert service.ask("/models/digits", SEVEN).status == 200
+        wait_until(lambda: b"winml_models_loaded 0.0" in service.ask("/metrics").body)
+        assert service.ask("/v2/health/ready").status == 200  # it is loaded when it is asked for
+        assert service.ask("/models/digits", SEVEN).status == 200
+        assert b"winml_models_loaded 1.0" in service.ask("/metrics").body
+
+
+def test_an_engine_that_dies(tmp_path: Path, folder: Path) -> None:
+    with serving(tmp_path / "log", folder / "loop.onnx", MODELS / "digits.onnx", "--isolated") as service:
+        spent = {one: one.cpu_times().user for one in service.engines()}
+        assert len(spent) == 2
+        answers: list[Any] = []
+        thread = threading.Thread(target=lambda: answers.append(count(service, HOUR)))
+        thread.start()
+        wait_until(lambda: any(one.cpu_times().user > before + 0.3 for one, before in spent.items()))
+        (busy,) = (one for one, before in spent.items() if one.cpu_times().user > before + 0.3)
+        busy.send_signal(signal.SIGKILL)
+        thread.join()
+        assert (answers[0].status, answers[0].headers["retry-after"]) == (503, "1")
+        assert "ended" in answers[0].facts["error"]
+        assert service.ask("/models/digits", SEVEN).status == 200
+        assert count(service, 3).status == 200  # with another process
+
+
+def test_an_isolated_run_for_a_client_that_has_left_ends_with_its_time(tmp_path: Path, folder: Path) -> None:
+    with serving(tmp_path / "log", folder / "loop.onnx", "--isolated", "--max-seconds", 2) as service:
+        for _ in range(usable_cores()):
+            leave_counting(service)
+        wait_until(lambda: count(service, 3).status == 200)  # no core counts for hours
+
+
+def test_what_runs_is_finished(tmp_path: Path, folder: Path) -> None:
+    service = Service(tmp_path / "log", folder / "loop.onnx")
+    service.wait_ready()
+    steps = 1 << 19
+    answers: list[Any] = []
+    thread = threading.Thread(target=lambda: answers.append(count(service, steps)))
+    thread.start()
+    time.sleep(0.15)
+    assert service.close(signal.SIGINT) == 0
+    thread.join()
+    assert answers[0].status == 200
+
+
+def test_exit_codes(tmp_path: Path) -> None:
+    (tmp_path / "bad.onnx").write_bytes(unary("Nothing"))
+    assert "Nothing" in require_failure(3, "serve", tmp_path / "bad.onnx", "--port", 0)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert f"The port {port} is not available" in require_failure(
+            4, "serve", MODELS / "digits.onnx", "--port", port
+        )
+    words = require_failure(2, "serve", MODELS / "digits.onnx", MODELS / "digits.onnx")
+    assert "Another model is named digits. Write NAME=" in words
+
+
+def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("winml_py.serve")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    words = require_failure(7, "serve", MODELS / "digits.onnx", "--port", 0)
+    assert "needs prometheus_client, which is not installed. pip install 'winml-py[serve]'" in words

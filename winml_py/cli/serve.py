@@ -1,0 +1,92 @@
+"""`winml-py serve`: models behind HTTP."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from .._inputs.files import models_of
+from .._inputs.model import Case
+from ..core.base.messages import Facts
+from ..core.contracts.labels import labels_of
+from .arguments import case_options, isolated_option, json_option, labels_option
+from .failures import prefix_errors
+from .run import warn_outdated
+from .style import emit, say
+
+
+@click.command()
+@click.argument("models", metavar="MODEL...", nargs=-1, required=True)
+@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="The address to listen on; 127.0.0.1 by default.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, metavar="N", help="The port; 0 for a free one.")
+@click.option("--allow-host", "names", multiple=True, metavar="NAME", help="A name that clients use; repeatable.")
+@click.option("--idle", type=click.FloatRange(0), default=0, metavar="S", help="Free a model unused for S seconds.")
+@click.option("--max-waiting", type=click.IntRange(1), default=128, metavar="N", help="Requests at once.  [128]")
+@click.option("--max-seconds", type=click.FloatRange(0.1), default=30, metavar="S", help="Seconds for a request.  [30]")
+@click.option("--max-bytes", type=click.IntRange(1), default=64 << 20, metavar="N", help="Bytes of a request.  [64 MB]")
+@click.option("--max-pixels", type=click.IntRange(1), default=50_000_000, metavar="N", help="Picture pixels.  [50 M]")
+@click.option("--log", type=click.Choice(("text", "json")), default="text", metavar="KIND", help="text or json.")
+@labels_option
+@case_options
+@isolated_option
+@json_option
+def serve(
+    models: tuple[str, ...],
+    host: str,
+    port: int,
+    names: tuple[str, ...],
+    idle: float,
+    max_waiting: int,
+    max_seconds: float,
+    max_bytes: int,
+    max_pixels: int,
+    log: str,
+    labels: str | None,
+    case: Case,
+    isolated: bool,
+    as_json: bool,
+) -> None:
+    """Serve each MODEL over HTTP: POST /models/NAME with a picture, or KServe's protocol.
+
+    A MODEL is a file, NAME=FILE, or a folder of files. Ctrl-C ends it after the requests that run.
+    """
+    from ..serve.models import ServedModel
+    from ..serve.server import ModelServer
+    from ..serve.service import Limits, Service, example_call
+
+    device = case.find_device()  # before models are read
+    served, names_of_classes = [], labels_of(labels) if labels else ()
+    for name, path in _named(models).items():
+        with prefix_errors(path, case.settings):
+            one = replace(case, model=path, isolated=isolated)
+            loaded = one.load()
+            warn_outdated(path, loaded)
+            options = one.options(loaded)
+            if not case.settings:
+                options.intra_op_num_threads = 1  # requests are evaluated concurrently, one per core
+            served.append(ServedModel(name, loaded, device, options, idle, names_of_classes, case.sizes))
+    limits = Limits(max_bytes, max_pixels, max_seconds, max_waiting, idle)
+    server = ModelServer(Service(served, limits), host, port, names)
+    calls = [example_call(server.address, one.name, one.model) for one in served]
+    facts: Facts = {"address": server.address, "models": [one.name for one in served]}
+    emit(facts, as_json, lambda facts: click.echo("\n  ".join([facts["address"], *calls])))
+    if server.is_public:
+        say("The network can reach it, and it asks nobody who they are: let a proxy in front decide.", is_error=True)
+    server.run(log == "json")
+
+
+def _named(words: Iterable[str]) -> dict[str, str]:
+    """The file of each model by its name: NAME=FILE, or the file's name without its ending."""
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, path = ("", "", word) if os.path.exists(word) else word.partition("=")
+        for file in models_of(path if equals else word):
+            key = name if equals else Path(file).name.removesuffix(".onnx")
+            if key in found or not key or "/" in key:
+                raise click.UsageError(f"{file}: Another model is named {key}. Write NAME={file}.")
+            found[key] = file
+    return found

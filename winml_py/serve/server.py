@@ -1,0 +1,67 @@
+"""The server of `winml-py serve`: on an address, until a signal ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+from ipaddress import ip_address
+from math import ceil
+
+from .._http import HOST, Server, listen
+from .monitoring import JsonFormatter, logger
+from .service import Service
+
+
+class ModelServer:
+    """Listens from the start; `run` serves.
+
+    Args:
+        service: what is served.
+        host: the address to listen on.
+        port: 0 for a free one.
+        names: by which clients may call it, beside its own.
+
+    Attributes:
+        address: of the service, with a slash at its end.
+        is_public: whether other machines may reach it.
+
+    Raises:
+        InvalidArgumentError: the port is taken, or the machine has no such address.
+    """
+
+    def __init__(self, service: Service, host: str, port: int, names: Iterable[str] = ()) -> None:
+        self._service, self._socket = service, listen(host, port)
+        address, port = self._socket.getsockname()[:2]
+        place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.address, self.is_public = f"http://{place}/", not ip_address(address).is_loopback
+        own = {host, "localhost", HOST} if self.is_public else {place, f"localhost:{port}"}
+        service.limits = replace(service.limits, hosts=frozenset(own.union(names)))
+
+    def run(self, is_json: bool) -> None:
+        """Serves until a signal, with a log on standard error, as lines of text or of JSON.
+
+        Raises:
+            WinMLError: a model cannot be compiled.
+        """
+        handler = logging.StreamHandler()
+        handler.setFormatter(JsonFormatter() if is_json else logging.Formatter("%(asctime)s %(message)s"))
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        try:
+            asyncio.run(self._run())
+        finally:
+            logger.removeHandler(handler)
+            self._socket.close()
+
+    async def _run(self) -> None:
+        """Compiles all models while it serves: until then, it is alive, but not ready."""
+        server = Server(self._service, ceil(self._service.limits.seconds), lifespan=True)
+        serving = asyncio.create_task(server.serve([self._socket]))
+        loading = asyncio.create_task(self._service.models.load())
+        await asyncio.wait((serving, loading), return_when=asyncio.FIRST_COMPLETED)
+        server.should_exit |= loading.done() and loading.exception() is not None
+        await serving
+        if not loading.cancel():  # it is done
+            loading.result()

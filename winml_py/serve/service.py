@@ -1,0 +1,326 @@
+"""The application: its addresses, the limits of a request, and what an error becomes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route, Router
+from starlette.types import Message, Receive, Scope, Send
+
+from .. import __version__, errors
+from .._http import MOST_BYTES, MOST_PIXELS, TooLargeError, limited, refuse_foreign
+from .._inputs.interpretation import Finder, answer_facts
+from ..core.base.messages import REPORT_SCHEMA, Facts, as_json
+from ..core.evaluation.evaluation import LearningModelBinding
+from ..core.evaluation.result import LearningModelEvaluationResult
+from ..core.features.descriptors import ShapedDescriptor
+from ..core.features.pictures import ImageFeatureValue
+from ..core.model.model import LearningModel
+from ..core.runtime.device import LearningModelDevice
+from ..core.session.options import LearningModelSessionOptions
+from ..core.session.session import LearningModelSession
+from .models import Models, ServedModel, Work, forget
+from .monitoring import Exchange, Metrics
+from .protocol import HEADER, InferRequest, metadata
+
+_STATUSES: dict[type[Exception], int] = {
+    errors.PictureError: 415,
+    errors.NotBoundError: 404,
+    errors.DeviceLostError: 503,
+    errors.InvalidBindingError: 400,
+    errors.SizeMismatchError: 400,
+    errors.InvalidArgumentError: 400,
+    UnicodeDecodeError: 400,
+}
+"""The status of an error; 500 for all others, which are the model's or ours."""
+
+_HEADERS = {503: {"Retry-After": "1"}, 408: {"Connection": "close"}, 413: {"Connection": "close"}}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request, and all of them together, may take.
+
+    Attributes:
+        most_bytes: the most bytes of a body.
+        most_pixels: the most pixels of a picture.
+        seconds: the time for a request: to receive it, to wait, and to evaluate.
+        waiting: the most requests that are received, wait or run at once; others get 503. Bodies take up to
+            `waiting` x `most_bytes` of memory.
+        idle: the seconds after its last use in which a model's memory is freed; 0 for never.
+        hosts: the names by which clients may call the service, with a port or for any port. Empty
+            for any name: the application that this one is mounted into checks it.
+    """
+
+    most_bytes: int = MOST_BYTES
+    most_pixels: int = MOST_PIXELS
+    seconds: float = 30.0
+    waiting: int = 128
+    idle: float = 0.0
+    hosts: frozenset[str] = frozenset()
+
+
+class Service:
+    """An ASGI application; `winml_py.serve.app` makes it."""
+
+    def __init__(self, models: Iterable[ServedModel], limits: Limits) -> None:
+        self.models, self.limits, self._taken = Models(models), limits, 0
+        self._metrics = Metrics(lambda: sum(one.session is not None for one in self.models.by_name.values()))
+        versions = ("/v2/models/{name}", "/v2/models/{name}/versions/1")
+        self._routes = Router(
+            [
+                Route("/", self._home),
+                Route("/metrics", self._metrics_page),
+                Route("/models/{name}", self._evaluate_picture, methods=["POST"]),
+                Route("/v2", _json({"name": "winml-py", "version": __version__, "extensions": ["binary_tensor_data"]})),
+                Route("/v2/health/live", _json({"live": True})),
+                Route("/v2/health/ready", self._ready),
+                *(Route(path, self._metadata) for path in versions),
+                *(Route(f"{path}/ready", self._model_ready) for path in versions),
+                *(Route(f"{path}/infer", self._infer, methods=["POST"]) for path in versions),
+            ],
+            lifespan=self._lifespan,
+        )
+
+    @asynccontextmanager
+    async def _lifespan(self, _: object) -> AsyncIterator[None]:
+        yield
+        self.models.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request, logs and counts it."""
+        if scope["type"] != "http":
+            await self._routes(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        exchange = scope.setdefault("state", {})["exchange"] = Exchange(headers, scope["method"], scope["path"])
+        scope["app"] = self  # without it, the router itself answers what it does not find
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                exchange.status = message["status"]
+                MutableHeaders(scope=message)["X-Request-Id"] = exchange.identity
+            exchange.sent += len(message.get("body", b""))
+            async with asyncio.timeout(self.limits.seconds):  # a client that reads nothing
+                await send(message)
+
+        foreign = refuse_foreign(headers, self.limits.hosts, ("http", "https")) if self.limits.hosts else None
+        try:
+            await (foreign or self._routes)(scope, limited(receive, headers, self.limits.most_bytes), sending)
+        except Exception as error:
+            if exchange.status:  # the answer had begun, and cannot be another one
+                raise
+            await self._refuse(exchange, error)(scope, receive, sending)
+        finally:
+            exchange.begin("")
+            self._metrics.count(exchange)
+            exchange.log()
+
+    def _refuse(self, exchange: Exchange, error: Exception) -> Response:
+        """The answer of an error. The log has the traceback of a fault of ours."""
+        if isinstance(error, HTTPException):
+            status, exchange.error, text = error.status_code, f"HTTP{error.status_code}", error.detail
+        else:
+            status = next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 500)
+            exchange.error, text = type(error).__name__, str(error)
+        if status == 500 and not isinstance(error, errors.WinMLError):
+            exchange.fault, text = error, "The service failed; its log says why."
+        exchange.message = text
+        return _json({"error": text}, status, _HEADERS.get(status))
+
+    # Pages.
+
+    async def _home(self, request: Request) -> Response:
+        lines = [f"winml-py {__version__} serves:", ""]
+        for name, served in self.models.by_name.items():
+            features = served.model.input_features
+            lines.append(f"{name}: {', '.join(f'{one.name} ({one.describe()})' for one in features)}")
+            lines += [f"  {example_call(str(request.base_url), name, served.model)}", ""]
+        lines += [f"{request.base_url}{path}" for path in ("v2", "v2/health/ready", "metrics")]
+        return PlainTextResponse("\n".join([*lines, ""]))
+
+    async def _metrics_page(self, _: Request) -> Response:
+        return Response(self._metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def _ready(self, _: Request) -> Response:
+        return self._readiness({}, self.models.by_name.values())
+
+    async def _model_ready(self, request: Request) -> Response:
+        served = self._find(request)
+        return self._readiness({"name": served.name}, [served])
+
+    def _readiness(self, facts: Facts, models: Iterable[ServedModel]) -> Response:
+        """Also starts to compile models that nobody has asked for yet."""
+        waiting = [one for one in models if not one.is_ready]
+        for served in waiting:
+            served.start()
+        status = 503 if waiting else 200
+        return _json(facts | {"ready": not waiting}, status, _HEADERS.get(status))
+
+    async def _metadata(self, request: Request) -> Response:
+        return _json(metadata(self._find(request)))
+
+    def _find(self, request: Request) -> ServedModel:
+        served = self.models.find(request.path_params["name"])
+        request.state.exchange.model = served.name
+        return served
+
+    # Evaluations.
+
+    async def _infer(self, request: Request) -> Response:
+        served, header = self._find(request), request.headers.get(HEADER)
+        pixels = self.limits.most_pixels
+        return await self._evaluate(request, served, lambda body: InferRequest(served.name, body, header, pixels))
+
+    async def _evaluate_picture(self, request: Request) -> Response:
+        served = self._find(request)
+        if not picture_input(served.model):
+            raise HTTPException(400, "The model takes something else than one picture: use /v2/models/NAME/infer.")
+        return await self._evaluate(request, served, lambda body: PictureRequest(served, body, self.limits.most_pixels))
+
+    async def _evaluate(self, request: Request, served: ServedModel, read: Callable[[bytes], Work]) -> Response:
+        """Receives a body, and evaluates it, within the limits; drops the work when the client leaves."""
+        body, exchange = None, request.state.exchange
+        if request.headers.get("content-encoding", "identity") != "identity":
+            raise HTTPException(415, "Compressed bodies are not read.")
+        if self._taken >= self.limits.waiting:
+            raise HTTPException(503, f"{self.limits.waiting} requests are already waiting. Try again later.")
+        self._taken += 1
+        try:
+            async with asyncio.timeout(self.limits.seconds):
+                body = await request.body()
+                exchange.received = len(body)
+                # Stopping a run may end an isolated engine's process, with the runs of clients that have not left.
+                delay = self.limits.seconds if served.options.isolation else 0
+                return await _unless_gone(request, self.models.evaluate(served, read(body), exchange), delay)
+        except TooLargeError:
+            raise HTTPException(413, f"A body can have at most {self.limits.most_bytes:,} bytes.") from None
+        except ClientDisconnect:
+            raise HTTPException(499, "The client has left.") from None
+        except TimeoutError:
+            seconds = f"{self.limits.seconds:g} s"
+            if body is None:
+                raise HTTPException(408, f"The body did not arrive within {seconds}.") from None
+            if exchange.phase != "evaluating":
+                raise HTTPException(503, f"The request waited for more than {seconds}.") from None
+            raise HTTPException(504, f"The evaluation took more than {seconds}.") from None
+        finally:
+            self._taken -= 1
+
+
+async def _unless_gone(request: Request, work: Coroutine[Any, Any, Response], delay: float) -> Response:
+    """The answer of the work, which is cancelled when this is, or when the client leaves; then `delay` seconds later,
+    if it is being evaluated.
+    """
+    task, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait((task, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientDisconnect
+        return task.result()
+    finally:
+        is_late = leaving.done() and request.state.exchange.phase == "evaluating"
+        asyncio.get_running_loop().call_later(delay if is_late else 0, task.cancel)
+        leaving.cancel()
+        task.add_done_callback(forget)
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+class PictureRequest:
+    """A request whose body is a picture, and the answer that `winml-py run --json` prints for it."""
+
+    def __init__(self, served: ServedModel, body: bytes, max_pixels: int) -> None:
+        self._served, self._body, self._max_pixels = served, body, max_pixels
+        self._name = picture_input(served.model)
+
+    def bind(self, session: LearningModelSession) -> LearningModelBinding:
+        """Decodes the picture, and binds it."""
+        self._picture = ImageFeatureValue.load(self._body, max_pixels=self._max_pixels)
+        binding = LearningModelBinding(session)
+        binding.bind(self._name, self._picture)
+        return binding
+
+    def answer(self, result: LearningModelEvaluationResult) -> Response:
+        """Classes, boxes in pixels of the picture, regions, or numbers."""
+        served, values = self._served, {self._name: self._picture}
+        found = Finder(labels=served.classes.labels).find(result)
+        facts = answer_facts(served.sizes.applied(served.model.input_features), values, result.outputs, served.classes)
+        results = [{"model": served.name, "input": self._name} | facts | (found.facts if found else {})]
+        return _json({"schema": REPORT_SCHEMA, "kind": "run", "results": results})
+
+
+def picture_input(model: LearningModel) -> str:
+    """The name of the model's only input, if it may take pictures; else ""."""
+    features = model.input_features
+    is_one = len(features) == 1 and isinstance(features[0], ShapedDescriptor) and len(features[0].shape) == 4
+    return features[0].name if is_one else ""
+
+
+def example_call(address: str, name: str, model: LearningModel) -> str:
+    """A line for a shell: it sends a picture, or asks what the model takes. `address` ends with a slash."""
+    if picture_input(model):
+        return f"curl --data-binary @picture.jpg {address}models/{quote(name)}"
+    return f"curl {address}v2/models/{quote(name)}"
+
+
+# Answers.
+
+
+def _json(facts: Facts, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    text = json.dumps(as_json(facts), ensure_ascii=False, allow_nan=False)
+    return Response(text.encode(), status, headers, "application/json")
+
+
+# Making it.
+
+
+def app(
+    models: Mapping[str, str | os.PathLike[str] | LearningModel],
+    limits: Limits | None = None,
+    *,
+    device: LearningModelDevice | None = None,
+    options: LearningModelSessionOptions | None = None,
+) -> Service:
+    """An application that serves models, for a server, or to mount into another application.
+
+    Models are compiled when they are asked for; `/v2/health/ready` asks for all of them.
+
+    Args:
+        models: each by its name in addresses: a file, or a model.
+        limits: of requests; by default `Limits()`.
+        device: where they run; by default the CPU.
+        options: of their sessions; by default each evaluation has one core, and batches any size.
+
+    Raises:
+        WinMLError: a model cannot be loaded.
+
+    Example:
+        >>> from winml_py import serve
+        >>> service = serve.app({"digits": "models/digits.onnx"})
+        >>> service.models.find("digits").is_ready
+        False
+    """
+    if options is None:
+        options = LearningModelSessionOptions()
+        options.batch_size_override, options.intra_op_num_threads = 0, 1
+    limits = limits or Limits()
+    served = []
+    for name, model in models.items():
+        loaded = model if isinstance(model, LearningModel) else LearningModel.load(model)
+        served.append(ServedModel(name, loaded, device, options, limits.idle))
+    return Service(served, limits)
