@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnxruntime as ort
@@ -80,7 +81,7 @@ def test_options_change_what_the_model_states(options: list[str], wanted: ImageC
     assert LearningModel.load(target).input_features[0].contract == wanted  # type: ignore[attr-defined]
 
 
-def test_the_command_line_builds_a_contract_in(tmp_path: Path) -> None:
+def test_the_command_line_builds_a_contract_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, target = tmp_path / "model.onnx", tmp_path / "made.onnx"
     metadata = ImageContract.inception().to_metadata()
     model.write_bytes(unary(shape=(1, 3, 4, 5), denotation="IMAGE", metadata=metadata))
@@ -99,6 +100,10 @@ def test_the_command_line_builds_a_contract_in(tmp_path: Path) -> None:
         assert json.loads(done.output) == {"schema": 1, "kind": "contract", **report}
         np.testing.assert_allclose(ort.InferenceSession(target).run(None, {"x": pixels})[0][0], wanted, rtol=1e-6)
     assert "takes RGB8 bytes" in call("contract", model, "--build-in", "--output", target).output
+    learned = SimpleNamespace(contract=ImageContract.inception(), evidence=None)
+    monkeypatch.setattr("winml_py.cli.contract._learn", lambda *_: learned)
+    options = ["--build-in", "--learn", "a:b", "--pictures", "bgr", "--output", target, "--json"]
+    assert json.loads(call("contract", model, *options).output)["pictures"] == "BGR8"
 
 
 def test_the_command_line_wants_a_contract_or_pictures_for_it(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ import pytest
 from onnx import helper
 from PIL import Image
 
-from helpers.models import INT64, STRING, data, tensor, unary
+from helpers.models import FLOAT16, INT64, STRING, data, tensor, unary
 from helpers.pages import Page, served
 from helpers.paths import MODELS, PICTURES
 from helpers.waiting import wait_until
@@ -248,11 +248,19 @@ class TestOtherInputs:
     @pytest.mark.parametrize(
         ("element", "text", "words"),
         [
-            (1, "one", "does not fit the input x"),
-            (1, "[[1], [2, 3]]", "does not fit the input x"),
+            (1, "one", "It holds no numbers: could not convert string to float: 'one'"),
+            (1, "[[1], [2, 3]]", "It holds no numbers"),
+            (FLOAT16, "1e6 2", "expected numbers of at most 65504, got 1e6"),
+            (1, "1e400 2", "got 1e400"),
             (INT64, "1.5 2", "expected integers"),
+            (INT64, "[Infinity, 1]", "expected integers"),
+            (INT64, "[NaN, 1]", "expected integers"),
+            (INT64, "[9223372036854775808.0, 1]", "to 9223372036854775807"),
+            (INT64, "[-9223372036854777856.0, 1]", "from -9223372036854775808"),
+            (INT64, "9" * 4000 + " 1", "to 9223372036854775807"),
+            (1, "[null, 1]", "null is not a number"),
             (3, "300 1", "from -128 to 127"),
-            (1, "[" * 5000, "does not fit the input x"),
+            (1, "[" * 5000, "It holds no numbers"),
             (1, "1 2 3", "expects Float[2,]"),
         ],
     )

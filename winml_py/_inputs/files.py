@@ -184,11 +184,12 @@ def _written(feature: FeatureDescriptor, text: str) -> Any:
         if " " not in text and text.endswith((".txt", ".json", ".md")):
             raise InvalidArgumentError(f"{text}: There is no such file.", hint="Check the working directory.")
         return text
+    words = text.replace(",", " ").split()
     try:
-        numbers = np.array(text.replace(",", " ").split(), np.float64)
+        np.array(words, np.float64)
     except ValueError:
         return None
-    return as_feature(feature, numbers, text) if numbers.size else None
+    return as_feature(feature, words, text) if words else None
 
 
 def generated(model: LearningModel, sizes: StatedSizes = NOTHING_STATED) -> dict[str, Any]:

@@ -170,7 +170,7 @@ def size_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(command)
     def with_sizes(*args: object, size: tuple[int, int] | None, dimensions: dict[str, str], **options: object) -> Any:
         for name, number in dimensions.items():
-            if not number.isdecimal() or int(number) < 1:
+            if not number.isdecimal() or len(number) > 10 or int(number) < 1:
                 raise click.UsageError(f"--dim {name}={number}: Expected a name and a size, as in --dim batch=4.")
         sizes = StatedSizes({name: int(number) for name, number in dimensions.items()}, size)
         return command(*args, sizes=sizes, **options)

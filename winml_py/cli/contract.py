@@ -102,7 +102,7 @@ def contract(
     made: ImageContract | None = None
     if learn:
         learned = _learn(learn, pictures, model)
-        made, pictures = learned.contract, None
+        made = learned.contract
         facts["learned"] = {name: it for name, it in vars(learned).items() if name not in ("contract", "evidence")}
     elif is_stated:
         made = _stated(model, source, fields)

@@ -105,7 +105,7 @@ def run(
             warn_outdated(model, loaded)
             todo = list(jobs(loaded, inputs))
             settings = case.options(loaded)
-            if any(video_of(files) for _, files in todo):
+            if not case.settings and any(video_of(files) for _, files in todo):
                 settings.intra_op_num_threads = 1  # frames are evaluated concurrently, one per core
             make_session = partial(LearningModelSession, loaded, case.find_device(), settings)
             session, results = make_session(), []

@@ -101,17 +101,19 @@ class Search:
 
         The errors of early nodes grow in all later nodes, and early nodes have few weights.
         """
-        nodes, attempts = list(self._model.graph), []
+        nodes = list(self._model.graph)
+        attempts: dict[bool, tuple[ir.Model, ConversionReport]] = {}  # the last good one, and the last other one
         self._keep_weights = True
 
         def is_good(last: int) -> bool:
             self._kept = {name: reason for name, reason in self._kept.items() if reason != "precision"}
             self._keep(nodes[: last + 1], "precision")
-            attempts.append(self._attempt()[:2])
-            return attempts[-1][1].is_good
+            model, report, _ = self._attempt()
+            attempts[report.is_good] = model, report
+            return report.is_good
 
         bisect_left(range(len(nodes)), True, key=is_good)
-        return ([attempt for attempt in attempts if attempt[1].is_good] or attempts)[-1]
+        return attempts.get(True) or attempts[False]
 
     def _is_fatal(self, first: int) -> bool:
         """Whether compiling the first nodes of the graph in float16, and the rest in float32, ends the process."""

@@ -94,25 +94,12 @@ def _read_words(feature: TensorFeatureDescriptor, text: str) -> Any:
 def _read_array(feature: FeatureDescriptor, numbers: object, text: str) -> Any:
     if not isinstance(feature, ShapedDescriptor) or feature.tensor_kind not in TENSOR_CLASSES:
         raise _unlike(feature, text, "no text can give such a value")
-    dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
     if "null" in text:  # numpy would make it NaN
         raise _unlike(feature, text, "null is not a number")
-    try:
-        array = np.array(numbers, np.float64 if dtype.kind == "f" else None)
-        if dtype.kind != "f" and array.dtype.kind not in "iub":
-            array = array.astype(np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise _unlike(feature, text, str(error)) from error
-    if dtype.kind in "iu" and array.size:
-        limits = np.iinfo(dtype)
-        is_whole = bool(np.isfinite(array).all()) and np.array_equal(array, np.rint(array))
-        # As Python integers: as a float, 2**63 is not above the largest int64.
-        if not (is_whole and int(array.min()) >= limits.min and int(array.max()) <= limits.max):
-            raise _unlike(feature, text, f"expected integers from {limits.min} to {limits.max}")
+    array = np.array(numbers, object)
     has_rank = not isinstance(feature, TensorFeatureDescriptor) or feature.has_rank
-    if has_rank and array.ndim != len(feature.shape):
-        return as_feature(feature, array.reshape(-1), feature.name)
-    return np.ascontiguousarray(array.astype(dtype))
+    shape = array.shape if not has_rank or array.ndim == len(feature.shape) else ()
+    return as_feature(feature, array.reshape(-1).tolist(), repr(text[:60]), shape)
 
 
 def make_up(feature: FeatureDescriptor) -> Any:

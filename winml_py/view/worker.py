@@ -8,13 +8,13 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import psutil
 
 from .._inputs.examples import MAX_NUMBERS
 from .._inputs.model import Case
 from ..core.base.arrays import Array
 from ..core.base.async_operation import AsyncOperation
 from ..core.base.child_process import is_available
+from ..core.base.machine import total_memory
 from ..core.base.winrt_object import private_state
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.evaluation.result import LearningModelEvaluationResult
@@ -172,7 +172,7 @@ class Worker:
             options = LearningModelSessionOptions()
             options.batch_size_override = 0
             if self.is_isolated:
-                memory = int(psutil.virtual_memory().total * MEMORY_SHARE) if self.case.device == "cpu" else 0
+                memory = int(total_memory() * MEMORY_SHARE) if self.case.device == "cpu" else 0
                 options.isolation = Isolation(max_memory=memory)
             self._session = job.wait_for(LearningModelSession.create_async(self._model, device, options))
         return self._session

@@ -152,9 +152,7 @@ def test_the_processor_on_macos(
 
 
 def test_the_memory_of_the_machine() -> None:
-    assert LearningModelDevice().memory == machine.total_memory() == psutil.virtual_memory().total
-    if sys.platform == "linux":
-        assert machine.total_memory() == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert 1 << 28 < LearningModelDevice().memory == machine.total_memory() <= psutil.virtual_memory().total
 
 
 # Processes

@@ -214,7 +214,9 @@ def test_labels_are_used_without_being_asked_for(tmp_path: Path) -> None:
     results = [session.evaluate_features({"x": picture}), *session.evaluate_many([picture])]
     for result in results:
         assert result.top_k(1)[0].label == "cat's"
-        assert result.top_k(1, ["a", "b", "c"])[0].label == "b"
+        for labels in (["a", "b", "c"], np.array(["a", "b", "c"])):
+            assert result.top_k(1, labels)[0].label == "b"
+        assert (list(result), "y" in result, "x" in result) == (["y"], True, False)
     path = tmp_path / "model.onnx"
     path.write_bytes(made.SerializeToString())
     Image.new("RGB", (2, 2), (1, 200, 3)).save(tmp_path / "picture.png")

@@ -128,7 +128,7 @@ def test_from_numpy_casts_nothing() -> None:
         TensorFloat.from_numpy(np.zeros(2))
     with pytest.raises(InvalidArgumentError, match="takes float32 elements, not int64"):
         TensorFloat.create_from_array([2], np.zeros(2, np.int64))
-    with pytest.raises(InvalidArgumentError):
+    with pytest.raises(InvalidArgumentError, match=r"got >f4\. Cast it"):
         TensorFloat.from_numpy(np.zeros(2, ">f4"))
 
 

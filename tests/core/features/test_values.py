@@ -272,6 +272,7 @@ def test_a_number_binds_to_a_feature_of_one_element(
         ([2], FLOAT, 1.0, r"expects Float\[2,\], got float 1.0"),
         ([], INT64, 1.5, r"expects Int64\[\], got float 1.5\. .* TensorInt64Bit\.from_numpy\(array\)"),
         ([], TensorProto.UINT8, 256, r"expects UInt8\[\], got int 256"),
+        ([2], FLOAT, np.zeros(2, ">f4"), r"array of >f4\. .*newbyteorder"),
         ([], INT64, True, r"expects Int64\[\], got bool True"),
         ([], TensorProto.BOOL, 1, r"expects Boolean\[\], got int 1"),
         ([], FLOAT, "1", r"expects Float\[\], got str"),

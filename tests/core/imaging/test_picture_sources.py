@@ -156,6 +156,8 @@ def test_a_picture_that_claims_too_much_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PictureError, match="1,000 that are allowed"):
         ImageFeatureValue.load(small, max_pixels=1000)
     assert ImageFeatureValue.load(small, max_pixels=1200).sizes == ((40, 30),)
+    with pytest.raises(InvalidArgumentError, match="max_pixels is 'x'"):
+        SoftwareBitmap.load(small, max_pixels="x")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF", "ICO"])

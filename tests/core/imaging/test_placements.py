@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from winml_py import (
     LearningModelBinding,
     LearningModelSession,
 )
+from winml_py.core.evaluation.evaluation import BindingState
 from winml_py.results import PicturePlacement
 
 RGB8 = BitmapPixelFormat.RGB8
@@ -177,6 +179,23 @@ def test_tensors_have_no_placements() -> None:
     binding.bind("x", Image.new("RGB", (4, 4)), {"ImageContract": ImageContract(RGB8)})
     binding.bind("x", np.zeros((1, 3, 4, 4), np.float32))
     assert binding.placements == SESSION.evaluate(binding).placements == {}
+
+
+def test_a_result_has_the_placement_of_its_run_though_another_thread_binds(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_until_bound(state: BindingState, *stop: Any) -> Any:
+        found = run(state, *stop)
+        barrier.wait(10)  # the run is over,
+        barrier.wait(10)  # and another picture bound
+        return found
+
+    run, barrier, binding = BindingState.run, threading.Barrier(2), LearningModelBinding(SESSION)
+    binding.bind("x", Image.new("RGB", (4, 4)), {"ImageContract": ImageContract(RGB8)})
+    monkeypatch.setattr(BindingState, "run", run_until_bound)
+    operation = SESSION.evaluate_async(binding)
+    barrier.wait(10)
+    binding.bind("x", Image.new("RGB", (7, 7)), {"ImageContract": ImageContract(RGB8)})
+    barrier.wait(10)
+    assert operation.get(10).placements["x"][0].picture_width == 4
 
 
 @pytest.mark.parametrize("shrink", [1, 4])

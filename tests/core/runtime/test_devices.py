@@ -186,9 +186,15 @@ def test_what_the_nvidia_driver_says(tmp_path: Path, monkeypatch: pytest.MonkeyP
     nvidia.gpus.cache_clear()
     try:
         (card,) = nvidia.gpus()
+        nvidia.gpus.cache_clear()
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+        with pytest.raises(InvalidDeviceError, match="CUDA_VISIBLE_DEVICES hides every GPU"):
+            nvidia.devices("CUDAExecutionProvider")
         program.write_text("#!/bin/sh\necho 'the driver is broken' >&2; exit 9\n")
         nvidia.gpus.cache_clear()
         assert (nvidia.gpus(), nvidia.process_memory()) == ((), None)
+        with pytest.raises(InvalidDeviceError, match="Install the NVIDIA driver"):
+            nvidia.devices("CUDAExecutionProvider")
         program.write_text(f"#!/bin/sh\nprintf '{os.getpid()}, 600\n1, 20\n{os.getpid()}, 24\n'\n")
         assert nvidia.process_memory() == 624 << 20
     finally:
@@ -204,6 +210,8 @@ def test_what_the_nvidia_driver_says(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("GPU-bb", ["b"]),
         (" GPU-c , 1", ["c", "b"]),
         ("1,7,0", ["b"]),  # CUDA stops at the first that is none
+        ("0,0", ["a"]),
+        ("MIG-GPU-aaaa/1/0", []),
         ("GPU-", []),  # of which of them this is the beginning is not said
         ("-1", []),
         ("", []),

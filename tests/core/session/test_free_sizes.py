@@ -81,6 +81,7 @@ def test_sizes_of_given_inputs_are_theirs(folder: Path, seven: Path) -> None:
         (["--dim", "widht=3"], "free.onnx: No input of the model has a dimension 'widht'. Did you mean 'width'?"),
         (["--dim", "width"], "Expected NAME=N, got width"),
         (["--dim", "width=0"], "--dim width=0: Expected a name and a size"),
+        (["--dim", "width=" + "9" * 5000], "Expected a name and a size"),
         (["--size", "224"], "--size 224: Expected height and width"),
         (["--size", "a,b"], "--size a,b: Expected height and width"),
     ],

@@ -24,7 +24,7 @@ from ..base.collections import MapView
 from ..base.messages import logger, type_name
 from ..base.winrt_object import HasPrivateState, Object, private_state
 from ..features.pictures import NO_PROPERTIES, BindProperties, ImageFeatureValue, PreprocessPlan
-from ..features.resolve import Container, DevicePixels, DeviceTensor, PlannedPictures
+from ..features.resolve import Container, DevicePixels, DeviceTensor, HostTensor, PlannedPictures
 from ..features.tensor import Tensor
 from ..features.tensor_classes import TensorString, as_half
 from ..imaging.formats import BufferCache
@@ -192,24 +192,24 @@ class BindingState:
         """Binds a value with the result of its check."""
         with self._lock:
             before_run: list[Callable[[], object]] = []
-            if isinstance(target, np.ndarray):
-                self._set_input(name, target)
-            elif isinstance(target, (PlannedPictures, DevicePixels)):
-                self._write_pictures(target)
-            elif isinstance(target, OutputTarget):
-                self.bound.set_output(name, target.memory)
-                self._slots[name] = target.slot
-                before_run += _waits_for(target.memory)
-            elif isinstance(target, Container):
-                self._set_input(name, target.converted)
-            elif isinstance(target, DeviceTensor):
-                self._set_input(name, target.array)
-                before_run += _waits_for(target.array)
-            else:
-                tensor = as_half(target.tensor, self.session_state.inputs[name]) if target.is_cast else target.tensor
-                array = tensor.to_numpy()
-                # strings share no memory that a later write could reach
-                self._set_input(name, array.copy() if isinstance(tensor, TensorString) else array)
+            match target:
+                case np.ndarray():
+                    self._set_input(name, target)
+                case HostTensor(tensor, is_cast):
+                    array = (as_half(tensor, self.session_state.inputs[name]) if is_cast else tensor).to_numpy()
+                    # strings share no memory that a later write could reach
+                    self._set_input(name, array.copy() if isinstance(tensor, TensorString) else array)
+                case PlannedPictures() | DevicePixels():
+                    self._write_pictures(target)
+                case OutputTarget(slot, memory):
+                    self.bound.set_output(name, memory)
+                    self._slots[name] = slot
+                    before_run += _waits_for(memory)
+                case DeviceTensor(array=device_array):
+                    self._set_input(name, device_array)
+                    before_run += _waits_for(device_array)
+                case Container(converted):
+                    self._set_input(name, converted)
             if isinstance(value, Tensor) and not isinstance(target, OutputTarget):  # another evaluation may write it
                 before_run.append(private_state(value).require_valid)
             self.given[name] = value
@@ -248,8 +248,8 @@ class BindingState:
         if tensor is not before:
             self.bound.set_input(name, tensor)
 
-    def run(self, stop: Stop | None = None) -> dict[str, Any]:
-        """Runs the model; returns the caller's object for each output, by name.
+    def run(self, stop: Stop | None = None) -> tuple[dict[str, Any], dict[str, tuple[PicturePlacement, ...]]]:
+        """Runs the model; returns the caller's object for each output, by name, and the evaluated `placements`.
 
         Raises:
             MissingInputError: an input has not been bound.
@@ -271,7 +271,8 @@ class BindingState:
                 except (ClosedError, InvalidBindingError):  # the engine raises these before it writes anything
                     has_begun = False
                     raise
-                return {name: slot.receive(fresh.get(name)) for name, slot in self._slots.items()}
+                outputs = {name: slot.receive(fresh.get(name)) for name, slot in self._slots.items()}
+                return outputs, self.placements  # before the lock is released, and another thread binds a picture
             except BaseException as error:
                 if isinstance(error, DeviceLostError):
                     self.session_state.lose(error)

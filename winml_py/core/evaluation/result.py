@@ -93,6 +93,14 @@ class LearningModelEvaluationResult(Object):
         """An output: short for `outputs[name]`."""
         return self.outputs[name]
 
+    def __iter__(self) -> Iterator[str]:
+        """The names of the outputs."""
+        return iter(self.outputs)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is an output of this name."""
+        return name in self.outputs
+
     @property
     def source(self) -> Any:
         """The item that `evaluate_many` evaluated: the caller's object, the path of a file in a folder, or a video's
@@ -201,7 +209,7 @@ class LearningModelEvaluationResult(Object):
             )
         if isinstance(labels, (str, os.PathLike)):  # a str is a sequence, too
             labels = labels_of(labels)
-        return rank_classes(rows[0], n, labels or fitting(self._facts.labels, rows[0]))
+        return rank_classes(rows[0], n, labels if len(labels) else fitting(self._facts.labels, rows[0]))
 
     def _repr_html_(self) -> str | None:
         if self._error is not None:

@@ -195,10 +195,10 @@ class SessionState:
             return descriptor.name, output_target(value, descriptor, properties, engine)
         bindable = resolve(value, descriptor, properties, plans.get(descriptor.name) if plans else None)
         if isinstance(bindable, (PlannedPictures, DevicePixels)):
-            contracts = self.missing_contracts
-            # `placements` is computed here so that the bind raises its errors.
-            if bindable.plan.placements and (not bindable.plan.is_stated or contracts.proven is not None):
-                contracts.warn(bindable.plan, properties)
+            contracts, plan = self.missing_contracts, bindable.plan
+            has_pictures = bool(plan.placements)  # computed now, so that the bind raises its errors
+            if has_pictures and (not plan.is_stated or contracts.proven is not None):
+                contracts.warn(plan, properties)
         else:
             properties.require_none_of_pictures(descriptor.name, value)
         if isinstance(bindable, HostTensor) and bindable.tensor.is_placeholder:

@@ -48,7 +48,7 @@ def rank_classes(array: Array, count: int, labels: Sequence[str] = ()) -> list[P
         EvaluationError: scores that are NaN or infinite.
     """
     scores = array.reshape(-1)
-    if labels and len(labels) != scores.size:
+    if len(labels) not in (0, scores.size):
         raise InvalidArgumentError(
             f"Expected {scores.size} labels, one for each score of the model, got {len(labels)}.",
             hint="Pass one label for each class, in the order the model was trained with.",
@@ -59,4 +59,4 @@ def rank_classes(array: Array, count: int, labels: Sequence[str] = ()) -> list[P
             hint="Check the inputs. A float16 model may have overflowed.",
         )
     best = np.argsort(-scores, kind="stable")[:count]
-    return [Prediction(int(i), float(scores[i]), labels[i] if labels else "") for i in best]
+    return [Prediction(int(i), float(scores[i]), str(labels[i]) if len(labels) else "") for i in best]

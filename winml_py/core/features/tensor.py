@@ -141,7 +141,7 @@ class Tensor(Closeable, Object):
         elements = np.asarray(array)
         if elements.dtype != cls.dtype:
             raise InvalidArgumentError(
-                f"Expected an array of {cls.dtype.name} for {cls.__name__}, got {elements.dtype.name}.",
+                f"Expected an array of {cls.dtype.name} for {cls.__name__}, got {elements.dtype}.",
                 hint=f"Cast it: array.astype(np.{cls.dtype.name}).",
             )
         if not elements.flags.carray:  # most arrays are; this check costs less than numpy's

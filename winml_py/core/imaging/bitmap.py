@@ -11,7 +11,7 @@ import numpy as np
 
 from ...enums import BitmapAlphaMode, BitmapBufferAccessMode, BitmapPixelFormat
 from ...errors import IllegalCallError, InvalidArgumentError
-from ..base.arguments import member
+from ..base.arguments import member, whole_number
 from ..base.arrays import Pixels
 from ..base.async_operation import AsyncOperation
 from ..base.buffers import BitmapBuffer, Buffer, byte_view
@@ -60,8 +60,7 @@ class SoftwareBitmap(Object, Closeable):
         /,
     ) -> None:
         layout = layout_of(pixel_format)
-        if width < 1 or height < 1:
-            raise InvalidArgumentError(f"A picture of {width} by {height} has no pixels.")
+        width, height = whole_number(width, "The width", 1), whole_number(height, "The height", 1)
         require_even(pixel_format, width, height)
         try:
             pixels = np.zeros(layout.shape(width, height), layout.dtype)

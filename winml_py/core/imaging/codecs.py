@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from numbers import Integral
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
@@ -85,7 +86,8 @@ def _as_shown(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
 
 def orientation_of(image: Image) -> int:
     """EXIF's orientation that remains to be applied: Pillow turns TIFF itself, and reports turned sizes for it."""
-    return 1 if image.format == "TIFF" else int(image.getexif().get(ORIENTATION, 1))
+    stated = 1 if image.format == "TIFF" else image.getexif().get(ORIENTATION, 1)
+    return int(stated) if stated in range(1, 9) else 1
 
 
 class EncodedPicture:
@@ -121,6 +123,8 @@ def opened(source: PictureSource, max_pixels: int = MAX_PIXELS) -> Iterator[tupl
     """
     from PIL.Image import DecompressionBombError, DecompressionBombWarning
 
+    if not isinstance(max_pixels, Integral):
+        raise InvalidArgumentError(f"max_pixels is {max_pixels!r}.", hint="It is a whole number.")
     source = _path_or_bytes(source)
     if source == b"":
         hint = "Pass the contents of a picture file; over HTTP, send them as the body."
@@ -130,20 +134,18 @@ def opened(source: PictureSource, max_pixels: int = MAX_PIXELS) -> Iterator[tupl
     with (
         _translate_errors(failure, f"Formats that are read: {', '.join(sorted(FORMATS))}."),
         io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file,
+        raised_pillow_limit(max_pixels),
     ):
         try:
-            with raised_pillow_limit(max_pixels):
-                image = _identify(file, name)
-            pixels = image.width * image.height
-            if not 0 < pixels <= max_pixels:
+            image = _identify(file, name)
+            if not 0 < image.width * image.height <= max_pixels:
                 raise DecompressionBombError
         except (DecompressionBombError, DecompressionBombWarning):
             raise PictureError(
                 f"{name} claims no pixels, or more than the {max_pixels:,} that are allowed.",
                 hint="If that is intended, allow more: load(source, max_pixels=...).",
             ) from None
-        with raised_pillow_limit(pixels):
-            yield image, file
+        yield image, file
 
 
 _limit_lock = threading.Lock()
@@ -155,7 +157,7 @@ _limits: list[int] = []
 def raised_pillow_limit(pixels: int) -> Iterator[None]:
     """Within the block, Pillow decodes this many pixels: some of its readers check its limit regardless of ours.
 
-    That limit is global to the process, so it is raised only for pictures beyond it, and only while one is read.
+    That limit is global to the process, so it is raised only while a picture is read.
     """
     from PIL import Image
 

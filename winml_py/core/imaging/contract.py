@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 from functools import cache
@@ -164,6 +164,8 @@ class ImageContract:
     def _per_channel(self, name: str) -> Floats:
         value = getattr(self, name)
         try:
+            if isinstance(value, (str, bytes, Set, Mapping)):  # they have no order, or no numbers
+                raise TypeError("expected a number, or a list of numbers")
             numbers = tuple(float(number) for number in value) if isinstance(value, Iterable) else (float(value),)
         except (TypeError, ValueError) as error:
             raise InvalidArgumentError(f"The {name} of an image contract is {value!r}: {error}.") from error

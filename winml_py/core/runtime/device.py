@@ -148,7 +148,7 @@ class LearningModelDevice(Object):
 
     @property
     def memory(self) -> int | None:
-        """Its memory in bytes; for the CPU, the system's. None if unknown."""
+        """Its memory in bytes; for the CPU, what the system or a container allows. None if unknown."""
         return machine.total_memory() if self._device is None else self._device.memory
 
     @property

@@ -178,10 +178,11 @@ class InputAddresses:
         for name, value in values.items():
             before, read = self._read.get(name, (None, None))
             flags = value.flags
-            is_copied = not flags.c_contiguous or not (self._takes_read_only or flags.writeable)
-            is_copied = is_copied or any(np.may_share_memory(value, output) for output in outputs)
-            if before is not value or is_copied is (read is value):
-                read = value.copy() if is_copied else value
+            needs_copy = not flags.c_contiguous or not (self._takes_read_only or flags.writeable)
+            needs_copy = needs_copy or any(np.may_share_memory(value, output) for output in outputs)
+            has_copy = read is not value
+            if before is not value or needs_copy != has_copy:
+                read = value.copy() if needs_copy else value
                 bind(name, read)
                 self._read[name] = value, read  # frees the previous arrays, which the runtime no longer reads
         self.copies = [pair for pair in self._read.values() if pair[0] is not pair[1]]

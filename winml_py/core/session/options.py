@@ -70,8 +70,11 @@ def _engine_name(engine: str | None) -> str | None:
 
 def _texts(options: Mapping[str, object]) -> Mapping[str, str]:
     """The options of the runtime or a provider as text, with 1 and 0 for True and False."""
-    if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
-        raise InvalidArgumentError(f"Options by keys are {options!r}.", hint="Write {key: value}.")
+    if not isinstance(options, Mapping) or not all(
+        isinstance(key, str) and isinstance(value, (str, int, float)) for key, value in options.items()
+    ):
+        hint = "Write {key: value}, where each value is a str, a bool or a number."
+        raise InvalidArgumentError(f"Options by keys are {options!r}.", hint=hint)
     return _read_only({key: str(int(value) if isinstance(value, bool) else value) for key, value in options.items()})
 
 
@@ -281,7 +284,7 @@ class LearningModelSessionOptions(Object):
             Raises:
                 AttributeError: there is no such option.
             """
-            if not hasattr(type(self), name):
+            if not isinstance(getattr(type(self), name, None), Setting):
                 known = (option for option, value in vars(type(self)).items() if isinstance(value, Setting))
                 hint = did_you_mean(name, known)
                 raise AttributeError(f"There is no session option {name!r}. {hint}", name=name, obj=self)

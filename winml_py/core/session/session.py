@@ -478,14 +478,12 @@ class LearningModelSession(Closeable, Object):
     def _run(
         self, binding_state: BindingState, correlation_id: str, stop: Stop | None
     ) -> LearningModelEvaluationResult:
-        outputs = binding_state.run(stop)
+        outputs, placements = binding_state.run(stop)
         if "EnableDebugOutput" in self._properties:
             from ..base.messages import logger
 
             logger.debug("evaluated %s %r: %r gave %r", self, correlation_id, binding_state.given, outputs)
-        return LearningModelEvaluationResult(
-            correlation_id, outputs, placements=binding_state.placements, facts=self._facts
-        )
+        return LearningModelEvaluationResult(correlation_id, outputs, placements=placements, facts=self._facts)
 
 
 def evaluate_until(

@@ -296,29 +296,61 @@ def _read_table(feature: FeatureDescriptor, path: str) -> Array:
         raise InvalidArgumentError(f"{feature.name} takes {feature.expects()}, which a .csv file cannot hold.")
     try:
         with open(path, encoding="utf-8-sig") as file:
-            numbers = np.array(file.read().replace(",", " ").split(), np.float64)
+            words = file.read().replace(",", " ").split()
     except FileNotFoundError as error:
         raise InvalidArgumentError(f"{path}: There is no such file.", hint="Check the working directory.") from error
     except (OSError, ValueError) as error:
-        raise InvalidArgumentError(
-            f"{path}: It holds no numbers: {error}.", hint="Separate numbers by commas."
-        ) from error
-    return as_feature(feature, numbers, path)
+        raise _not_numbers(path, error) from error
+    return as_feature(feature, words, path)
 
 
-def as_feature(feature: ShapedDescriptor, numbers: Array, path: str) -> Array:
-    """Numbers in a feature's shape and type; refuses more, fewer, and fractions for whole numbers."""
-    shape = [1 if size < 0 else size for size in feature.shape]
-    row = int(np.prod(shape[1:]))
-    if feature.shape[:1] == (-1,) and row and numbers.size and numbers.size % row == 0:
-        shape[0] = numbers.size // row  # as many rows as there are
-    if numbers.size != np.prod(shape):
+def as_feature(feature: ShapedDescriptor, words: Sequence[Any], path: str, shape: Sequence[int] = ()) -> Array:
+    """Numbers as a user wrote them, texts or Python numbers, in a feature's type, and in a shape or the feature's own.
+
+    Raises:
+        InvalidArgumentError: more or fewer than the shape takes, or one that is not a number or that the type cannot
+            hold. Messages begin with the path.
+    """
+    dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
+    try:
+        if dtype.kind == "f":
+            with np.errstate(over="ignore"):
+                numbers: Any = np.array(words, np.float64).astype(dtype)
+            lost = np.isinf(numbers)
+            misfits = [w for w, is_lost in zip(words, lost, strict=True) if is_lost and "inf" not in str(w).lower()]
+            expected = f"numbers of at most {np.finfo(dtype).max:g}"
+        else:
+            least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+            numbers = list(map(_integer, words))
+            misfits = [w for w, n in zip(words, numbers, strict=True) if n is None or not least <= n <= most]
+            expected = f"integers from {least} to {most}"
+    except (TypeError, ValueError, OverflowError) as error:  # no number, or a feature of texts
+        raise _not_numbers(path, error) from error
+    if misfits:
+        what = f"{feature.name} takes {feature.expects()}"
+        raise InvalidArgumentError(f"{path}: {what}: expected {expected}, got {str(misfits[0])[:60]}.")
+    if not shape:
+        shape = [1 if size < 0 else size for size in feature.shape]
+        row = int(np.prod(shape[1:]))
+        if feature.shape[:1] == (-1,) and row and words and len(words) % row == 0:
+            shape[0] = len(words) // row  # as many rows as there are
+    if len(words) != np.prod(shape):
         raise InvalidArgumentError(
-            f"{path}: It holds {numbers.size} numbers, but {feature.name} takes {int(np.prod(shape))} "
+            f"{path}: It holds {len(words)} numbers, but {feature.name} takes {int(np.prod(shape))} "
             f"({' x '.join(map(str, shape))}).",
             hint="Write as many, separated by commas.",
         )
-    dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
-    if dtype.kind != "f" and not np.array_equal(numbers, np.rint(numbers)):
-        raise InvalidArgumentError(f"{path}: It holds fractions, but {feature.name} takes {feature.expects()}.")
-    return numbers.reshape(shape).astype(dtype)
+    return np.array(numbers, dtype).reshape(shape)
+
+
+def _integer(word: Any) -> int | None:
+    """An integer, with all its digits; None for another number."""
+    try:
+        return int(str(word))
+    except ValueError:  # such as 2.0 or 1e3
+        number = float(word)
+        return int(number) if number.is_integer() else None
+
+
+def _not_numbers(path: str, error: Exception) -> InvalidArgumentError:
+    return InvalidArgumentError(f"{path}: It holds no numbers: {error}.", hint="Separate numbers by commas.")

@@ -255,7 +255,8 @@ def memory_of(request: CompileRequest, target: Target) -> int:
 
     Float16 counts twice, because such weights are also held in float32.
     """
-    factor = provider_of(target.provider).memory_factors[request.features.has_fixed_shapes]
+    free, fixed = provider_of(target.provider).memory_factors
+    factor = fixed if request.features.has_fixed_shapes else free
     return int(factor * request.origin.total_size * (2 if request.features.has_float16 else 1))
 
 

@@ -67,6 +67,13 @@ class Lane:
         self._explained: Explanation | None = None  # as last sent, like the next two
         self._facts: dict[str, Any] = {}
         self._encoded = b""
+        self._calls: dict[bytes, Callable[[Stop | None], object]] = {
+            b"compile": self.compile,
+            b"run": self.run,
+            b"fetch": self.fetch,
+            b"placement": self.placement,
+            b"end_profiling": self.end_profiling,
+        }
 
     def start(self) -> None:
         """Starts two threads that serve."""
@@ -110,8 +117,7 @@ class Lane:
 
     def _call(self, message: bytes, stop: Stop | None) -> None:
         try:
-            value = getattr(self, message.decode())(stop)
-            facts = {"value": value}
+            facts = {"value": self._calls[message](stop)}
             if self._explained is not self._server.engine.explanation:
                 self._explained = self._server.engine.explanation
                 facts["explanation"] = list(self._explained)

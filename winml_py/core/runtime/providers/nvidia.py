@@ -58,6 +58,10 @@ def devices(provider: str) -> list[ProviderDevice]:
         InvalidDeviceError: there is no such GPU.
     """
     if not gpus():
+        if "CUDA_VISIBLE_DEVICES" in os.environ and _query("gpu=index"):
+            raise InvalidDeviceError(
+                "CUDA_VISIBLE_DEVICES hides every GPU.", hint="Unset it, or list whole GPUs by index or UUID: 0,1."
+            )
         raise InvalidDeviceError("nvidia-smi lists no GPU.", hint="Install the NVIDIA driver.")
     device = ProviderDevice(provider, BUILT_IN, "", 0, "gpu", "", "NVIDIA", float16=True, is_discrete=True)
     return [
@@ -83,7 +87,7 @@ def _visible(gpus: list[NvidiaGpu]) -> tuple[NvidiaGpu, ...]:
     left: list[NvidiaGpu] = []
     for word in map(str.strip, visible.split(",")):  # an index, or the beginning of a UUID
         found = [gpu for gpu in gpus if str(gpu.number) == word or (word and gpu.uuid.startswith(word))]
-        if len(found) != 1:  # CUDA stops at the first that is neither
+        if len(found) != 1 or found[0].identity in [gpu.identity for gpu in left]:  # CUDA stops at the first of these
             break
         left.append(found[0]._replace(number=len(left)))
     return tuple(left)
