@@ -30,7 +30,7 @@ from winml_py import (
 )
 from winml_py.core.base.winrt_object import private_state
 from winml_py.core.runtime.engine import EngineOptions
-from winml_py.core.runtime.ort.compile import compile_model
+from winml_py.core.runtime.ort.compile import compile_with_ort
 from winml_py.core.runtime.providers.provider import Target
 from winml_py.core.runtime.request import CompileRequest
 
@@ -40,7 +40,7 @@ MODELS = ("squeezenet", "resnet50", "densenet121")
 def raw_session(session: LearningModelSession) -> onnxruntime.InferenceSession:
     """The same model on the same device, in raw ONNX Runtime."""
     source = private_state(session.model).open().engine_input(private_state(session.model).header)
-    return compile_model(CompileRequest(source, EngineOptions(1)), Target(session.device._device))._session
+    return compile_with_ort(CompileRequest(source, EngineOptions(1)), Target(session.device._device))._session
 
 
 def ways(session: LearningModelSession) -> dict[str, Callable[[], np.ndarray]]:

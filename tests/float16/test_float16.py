@@ -39,7 +39,7 @@ from winml_py._inputs.examples import example_inputs
 from winml_py.cli.main import main
 from winml_py.errors import ConversionError, StorageAccessError, StorageNotFoundError
 from winml_py.float16 import ConversionReport, convert
-from winml_py.float16.report import compare
+from winml_py.float16.report import report_each
 
 pytestmark = pytest.mark.one_python
 
@@ -334,8 +334,8 @@ def test_nothing_is_called_good_that_was_not_compared(tmp_path: Path) -> None:
     with pytest.raises(ConversionError, match="not good enough"):
         halved(tmp_path, net(nodes, {}))
     infinite = {"y": np.float32([np.inf, 1])}
-    assert compare(infinite, infinite, 0.01)[0].is_good
-    assert not compare(infinite, {"y": np.float32([2, 1])}, 0.01)[0].is_good
+    assert report_each(infinite, infinite, 0.01)[0].is_good
+    assert not report_each(infinite, {"y": np.float32([2, 1])}, 0.01)[0].is_good
 
 
 def test_misuse_of_convert(tmp_path: Path) -> None:
@@ -367,11 +367,11 @@ def test_comparing() -> None:
         "p": np.zeros((1, 3, 4, 4), np.float32),
     }
     came = {"y": np.float16([[5, 1, 2], [100, 0, np.inf]]), "n": np.array([1, 3]), "p": np.float16(expected["p"] + 0.5)}
-    y, n, p = compare(expected, came, 1e-2)
+    y, n, p = report_each(expected, came, 1e-2)
     assert (y.error, y.not_finite, y.top1, y.is_good) == (float("inf"), 1, 0.0, False)
     assert (n.error, n.top1, n.is_good) == (0.5, None, False)
     assert (p.error, p.top1, p.is_good) == (0.5, None, False)
-    same = compare(expected, expected, 1e-2)
+    same = report_each(expected, expected, 1e-2)
     assert all(output.is_good and output.error == 0 for output in same)
 
 
@@ -390,7 +390,7 @@ def test_the_detector_of_shapes_converts(tmp_path: Path) -> None:
 
 def test_an_undecided_row_does_not_count_and_is_told() -> None:
     expected, came = np.float32([[1, 0.999, 0]]), np.float32([[0.999, 1, 0]])
-    output = compare({"y": expected}, {"y": came}, 1e-2)[0]
+    output = report_each({"y": expected}, {"y": came}, 1e-2)[0]
     assert (output.top1, output.near_ties, output.is_good) == (None, 1, True)
     told = str(ConversionReport(2, 1, 1, {}, [output], [], 1e-2))
     assert "top-1 changed in 1 near tie, whose lead is within the tolerance" in told

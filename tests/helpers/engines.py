@@ -8,7 +8,7 @@ import numpy as np
 from onnx import helper
 
 from helpers.models import FLOAT16, data, tensor
-from winml_py.core.runtime.openvino.engine import OpenVinoEngine
+from winml_py.core.runtime.openvino.openvino_engine import OpenVinoEngine
 from winml_py.core.runtime.providers.provider import Target
 from winml_py.core.runtime.request import CompileRequest
 

@@ -42,7 +42,7 @@ def change(session: Any) -> None:
     """Has every session isolated that can be."""
     from winml_py.core.base.child_process import ChildProcess
     from winml_py.core.runtime.engine import Isolation
-    from winml_py.core.runtime.isolated import engine
+    from winml_py.core.runtime.isolated import isolated_engine
 
     make_options, isolate, everywhere = session.engine_options, session.isolate, Isolation()
     idle: list[Any] = []
@@ -75,7 +75,7 @@ def change(session: Any) -> None:
         return isolate(compiler, isolation, device, functions)
 
     session.engine_options, session.isolate = isolated_options, isolate_if_possible
-    engine.ChildProcess = take
+    isolated_engine.ChildProcess = take
 
 
 os.environ["WINML_PY_TEST_ISOLATED"] = "1"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from winml_py.perf.interleaved import LOST, ROUNDS, Comparison, compare, median_range
+from winml_py.perf.interleaved import LOST, ROUNDS, Comparison, compare_times, median_range
 
 PUBLISHED = {6: (1, 6), 8: (1, 8), 9: (2, 8), 10: (2, 9), 15: (4, 12), 20: (6, 15), 25: (8, 18), 30: (10, 21)}
 """The ranks of the 95 % interval of a median in tables of statistics, by the number of values."""
@@ -21,7 +21,7 @@ def test_the_interval_of_few_values_is_their_range() -> None:
 
 
 def compared(gains: list[float]) -> Comparison:
-    return compare(gains, [1.0] * len(gains))
+    return compare_times(gains, [1.0] * len(gains))
 
 
 def test_who_is_faster() -> None:

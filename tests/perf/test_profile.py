@@ -15,7 +15,7 @@ from helpers.cli import call, require_failure
 from helpers.models import data, tensor, unary
 from helpers.paths import MODELS
 from winml_py import InvalidArgumentError, LearningModelDevice
-from winml_py.core.cache import answers
+from winml_py.core.cache import records
 from winml_py.core.runtime.providers.provider import ProviderDevice
 from winml_py.errors import IllegalCallError
 from winml_py.perf import Case
@@ -204,4 +204,4 @@ def test_the_choice_of_an_engine_is_not_recorded(openvino: ProviderDevice, seven
     for _ in range(2):  # measured, and remembered
         profiled = profile(Case(DIGITS, (str(seven),), engine="auto"), 3)
         assert profiled.evaluations == 3
-    assert len(answers.entries()) == 1
+    assert len(records.list_records()) == 1

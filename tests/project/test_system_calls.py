@@ -69,13 +69,13 @@ PLACES = {
         "core/cache/folders.py",  # of a saved model that may be in use: it stays then
     },
     "os.chmod": {"core/base/atomic_files.py"},
-    "os.geteuid": {"core/cache/answers.py"},
+    "os.geteuid": {"core/cache/records.py"},
     # Files that are mapped: Windows replaces and removes none. `madvise` is asked for where it is there.
     "mmap": {
         "core/onnx_file/protobuf.py",
         "core/onnx_file/source.py",
         "core/runtime/isolated/child.py",
-        "core/runtime/isolated/engine.py",
+        "core/runtime/isolated/isolated_engine.py",
         "core/runtime/isolated/system.py",
         "core/runtime/isolated/wire.py",
         "core/runtime/openvino/compile.py",
@@ -100,7 +100,7 @@ PLACES = {
     "multiprocessing": {
         "core/base/child_process.py",
         "core/runtime/isolated/child.py",
-        "core/runtime/isolated/engine.py",
+        "core/runtime/isolated/isolated_engine.py",
         "core/runtime/isolated/system.py",
     },
     # Memory that an engine's process shares, and its limits.

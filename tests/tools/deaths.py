@@ -34,7 +34,7 @@ from helpers.reference import run_raw
 from winml_py import LearningModel, LearningModelBinding, LearningModelSession
 from winml_py import LearningModelSessionOptions as Options
 from winml_py.core.base import child_process
-from winml_py.core.runtime.isolated import engine
+from winml_py.core.runtime.isolated import isolated_engine
 from winml_py.errors import EngineLostError
 
 SIGNALS = (signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
@@ -136,7 +136,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    engine.ChildProcess = Told  # type: ignore[misc]
+    isolated_engine.ChildProcess = Told  # type: ignore[misc]
     expected = run_raw(DIGITS, {"image": IMAGE})["probabilities"]
     places = [die(-1, expected, random.Random(options.seed))]  # what a first session loads is not left behind
     before, started = Count(), time.monotonic()

@@ -28,7 +28,7 @@ from winml_py.core.onnx_file.header import read_header
 from winml_py.core.onnx_file.nodes import read_graph
 from winml_py.core.runtime.cpu.exact import inexact_reason
 from winml_py.core.runtime.engine import EngineOptions
-from winml_py.core.runtime.openvino.compile import compile_model
+from winml_py.core.runtime.openvino.compile import compile_with_openvino
 from winml_py.core.runtime.providers.openvino import OPENVINO_PACKAGE
 from winml_py.core.runtime.providers.provider import ProviderDevice, Target
 from winml_py.core.runtime.request import CompileRequest
@@ -53,7 +53,7 @@ def compared(case: Case) -> str:
         options.intra_op_num_threads = 1
         raw = onnxruntime.InferenceSession(case.model, options)
         expected = {end.name: value for end, value in zip(raw.get_outputs(), raw.run(None, inputs), strict=True)}
-        came = compile_model(CompileRequest(case.model, EngineOptions(1)), CPU).run(Bound(inputs))
+        came = compile_with_openvino(CompileRequest(case.model, EngineOptions(1)), CPU).run(Bound(inputs))
     except Exception as error:  # whatever either of them raises
         return "refused" if error else ""
     for name, value in expected.items():

@@ -289,13 +289,13 @@ def compared(seed: int) -> Compared:
 
 
 def main() -> int:
-    from winml_py.core.runtime.cpu import decision
+    from winml_py.core.runtime.cpu import choice
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    decision._times = lambda rivals, _: {each: 10.0**-place for place, each in enumerate(rivals)}
+    choice._times = lambda targets, _: {each: 10.0**-place for place, each in enumerate(targets)}
     engines, bad = Counter[str](), 0
     for seed in range(options.seed, options.seed + options.count):
         found = compared(seed)

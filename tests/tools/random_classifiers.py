@@ -25,7 +25,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from winml_py.errors import ConversionError
 from winml_py.float16 import ConversionReport, convert
-from winml_py.float16.report import compare
+from winml_py.float16.report import report_each
 
 Array = np.ndarray[Any, Any]
 TOLERANCES = (1e-2, 1e-2, 5e-4)
@@ -178,7 +178,7 @@ def try_pair(seed: int) -> str:
     clear, changed, close = changed_rows(expected, got, tolerance)
     if not changed + close:
         return f"{one.kind}: nothing was planted"
-    outputs = compare({"y": expected}, {"y": got}, tolerance)
+    outputs = report_each({"y": expected}, {"y": got}, tolerance)
     told = str(ConversionReport(1, 1, 1, {}, outputs, [], tolerance))
     top1 = 1 - changed / clear if clear else None
     is_named = "top-1 changed in" in told and outputs[0].near_ties == close

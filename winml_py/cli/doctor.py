@@ -266,9 +266,9 @@ def diagnose() -> Facts:
         },
         "cache": {
             "folder": str(cached.folder or ""),
-            "choices": len(cached.answers),
+            "choices": len(cached.records),
             "models": len(cached.models),
-            "size": sum(one.size for one in cached.answers) + sum(one.size for one in cached.models),
+            "size": sum(one.size for one in cached.records) + sum(one.size for one in cached.models),
             "limit": cached.limit,
         },
         "devices": [tried(number) for number in range(len(LearningModelDevice.find_all()))],

@@ -115,7 +115,7 @@ class ConversionReport:
 # Comparing the results of two models.
 
 
-def compare(expected: Mapping[str, object], actual: Mapping[str, object], tolerance: float) -> list[OutputReport]:
+def report_each(expected: Mapping[str, object], actual: Mapping[str, object], tolerance: float) -> list[OutputReport]:
     """Reports on each output of the float32 model, in its order."""
     return [
         _report_output(name, _flatten(value), _flatten(actual[name]), tolerance) for name, value in expected.items()

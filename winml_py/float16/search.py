@@ -17,7 +17,7 @@ from ..core.runtime.ort.transformers import float16_converter
 from ..errors import ConversionError, InvalidArgumentError, WinMLError
 from .half_graph import ConversionPlan, half_graph, owners, rounded_graph
 from .model_file import evaluate, is_custom_operator, operators_of, size
-from .report import REASONS, ConversionReport, OutputReport, compare
+from .report import REASONS, ConversionReport, OutputReport, report_each
 
 LARGEST = float(np.finfo(np.float16).max)
 
@@ -173,7 +173,7 @@ class Search:
             return candidate, self._report(candidate, [real, held]), held
 
     def _report(self, candidate: ir.Model, runs: list[dict[str, Any]]) -> ConversionReport:
-        pairs = zip(*(compare(self._expected, actual, self._tolerance) for actual in runs), strict=True)
+        pairs = zip(*(report_each(self._expected, actual, self._tolerance) for actual in runs), strict=True)
         worse = [_worse(pair) for pair in pairs]
         sizes = size(self._model), size(candidate)
         kept = {reason: [name for name in self._kept if self._kept[name] == reason] for reason in REASONS}

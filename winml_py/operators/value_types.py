@@ -56,27 +56,27 @@ class TensorSequence(list[Any]):
         self.dtype = np.dtype(dtype)
 
 
-class TensorType(NamedTuple):
+class TensorValueType(NamedTuple):
     """A tensor of this dtype and shape."""
 
     dtype: DType
     shape: tuple[int | str | None, ...]
 
 
-class SequenceType(NamedTuple):
+class SequenceValueType(NamedTuple):
     """A sequence of tensors of one dtype, or of maps."""
 
-    element: DType | MapType
+    element: DType | MapValueType
 
 
-class MapType(NamedTuple):
+class MapValueType(NamedTuple):
     """A map from `int` or `str` to values of one dtype."""
 
     key: type
     value: DType
 
 
-ValueType = TensorType | SequenceType | MapType | None
+ValueType = TensorValueType | SequenceValueType | MapValueType | None
 """The type of an input; None for an omitted one."""
 
 _STRINGS = np.dtype(object)
@@ -86,20 +86,20 @@ _MAP_VALUES = {str: _STRINGS, int: np.dtype(np.int64), float: np.dtype(np.float3
 def type_of(value: Any) -> ValueType:
     """The type of an array, a tensor, a description, a sequence or a map."""
     if isinstance(value, np.ndarray):
-        return TensorType(value.dtype, value.shape)
+        return TensorValueType(value.dtype, value.shape)
     if value is None:
         return None
     if isinstance(value, Tensor):
-        return TensorType(value.dtype, tuple(value.shape))
+        return TensorValueType(value.dtype, tuple(value.shape))
     if isinstance(value, TensorDesc):
         dtype = np.dtype(value.dtype)
-        return TensorType(_STRINGS if dtype.kind == "U" else dtype, tuple(value.shape))
+        return TensorValueType(_STRINGS if dtype.kind == "U" else dtype, tuple(value.shape))
     if isinstance(value, Mapping):
         return _map_type(value)
     return _sequence_type(value)
 
 
-def _map_type(value: Mapping[Any, Any]) -> MapType:
+def _map_type(value: Mapping[Any, Any]) -> MapValueType:
     key, item = next(iter(value.items()), (None, None))
     kinds = [kind for kind in _MAP_VALUES if isinstance(item, (kind, np.generic))]
     if not isinstance(key, (str, int)) or not kinds:
@@ -108,32 +108,32 @@ def _map_type(value: Mapping[Any, Any]) -> MapType:
             hint="Use int or str keys, and int, float or str values; an empty map has no type.",
         )
     dtype = item.dtype if isinstance(item, np.generic) else _MAP_VALUES[kinds[0]]
-    return MapType(str if isinstance(key, str) else int, dtype)
+    return MapValueType(str if isinstance(key, str) else int, dtype)
 
 
-def _sequence_type(value: Sequence[object]) -> SequenceType:
+def _sequence_type(value: Sequence[object]) -> SequenceValueType:
     if isinstance(value, TensorSequence):
-        return SequenceType(value.dtype)
+        return SequenceValueType(value.dtype)
     kinds = {type_of(element) for element in value}
-    elements = {kind.dtype if isinstance(kind, TensorType) else kind for kind in kinds}
-    if len(elements) != 1 or isinstance(next(iter(elements)), SequenceType | None):
+    elements = {kind.dtype if isinstance(kind, TensorValueType) else kind for kind in kinds}
+    if len(elements) != 1 or isinstance(next(iter(elements)), SequenceValueType | None):
         raise InvalidArgumentError(
             f"A sequence has values of one type, got {len(elements)} types.",
             hint="Pass arrays of one dtype; for an empty sequence, TensorSequence(dtype).",
         )
-    return SequenceType(elements.pop())  # type: ignore[arg-type]
+    return SequenceValueType(elements.pop())  # type: ignore[arg-type]
 
 
-def type_proto(kind: TensorType | SequenceType | MapType) -> onnx.TypeProto:
+def type_proto(kind: TensorValueType | SequenceValueType | MapValueType) -> onnx.TypeProto:
     """The type as an ONNX message."""
     from onnx import TensorProto, helper
 
-    if isinstance(kind, TensorType):
+    if isinstance(kind, TensorValueType):
         return helper.make_tensor_type_proto(element_type(kind.dtype), kind.shape)
-    if isinstance(kind, MapType):
+    if isinstance(kind, MapValueType):
         key = TensorProto.STRING if kind.key is str else TensorProto.INT64
         return helper.make_map_type_proto(key, helper.make_tensor_type_proto(element_type(kind.value), ()))
-    if isinstance(kind.element, MapType):
+    if isinstance(kind.element, MapValueType):
         return helper.make_sequence_type_proto(type_proto(kind.element))
     return helper.make_sequence_type_proto(helper.make_tensor_type_proto(element_type(kind.element), None))
 
@@ -154,21 +154,21 @@ def describe_type(kind: ValueType) -> str:
     """A type as text: `float32[1,3]`."""
     if kind is None:
         return "nothing"
-    if isinstance(kind, TensorType):
+    if isinstance(kind, TensorValueType):
         return f"{kind.dtype}[{','.join(map(str, kind.shape))}]"
-    if isinstance(kind, MapType):
+    if isinstance(kind, MapValueType):
         return f"a map from {kind.key.__name__} to {kind.value}"
-    return f"a sequence of {describe_type(kind.element) if isinstance(kind.element, MapType) else kind.element}"
+    return f"a sequence of {describe_type(kind.element) if isinstance(kind.element, MapValueType) else kind.element}"
 
 
-def onnx_name(kind: TensorType | SequenceType | MapType) -> str:
+def onnx_name(kind: TensorValueType | SequenceValueType | MapValueType) -> str:
     """A type in the notation of schemas: `tensor(float)`, `seq(tensor(int64))`."""
     from onnx import helper
 
-    if isinstance(kind, TensorType):
+    if isinstance(kind, TensorValueType):
         name = helper.tensor_dtype_to_string(element_type(kind.dtype)).removeprefix("TensorProto.").lower()
         return f"tensor({name})"
-    if isinstance(kind, MapType):
-        return f"map({'string' if kind.key is str else 'int64'},{onnx_name(TensorType(kind.value, ()))})"
-    inner = kind.element if isinstance(kind.element, MapType) else TensorType(kind.element, ())
+    if isinstance(kind, MapValueType):
+        return f"map({'string' if kind.key is str else 'int64'},{onnx_name(TensorValueType(kind.value, ()))})"
+    inner = kind.element if isinstance(kind.element, MapValueType) else TensorValueType(kind.element, ())
     return f"seq({onnx_name(inner)})"

@@ -74,7 +74,7 @@ class Comparison(NamedTuple):
         return "no faster" if high < GAIN else "not measurably different"
 
 
-def compare(ones: Sequence[float], others: Sequence[float]) -> Comparison:
+def compare_times(ones: Sequence[float], others: Sequence[float]) -> Comparison:
     """Compares two rivals by their seconds in the same turns."""
     ratios = [one / other for one, other in zip(ones, others, strict=True)]
     low, high = median_range(ratios)

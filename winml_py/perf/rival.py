@@ -25,8 +25,8 @@ from ..errors import EvaluationError
 LATENCY, THROUGHPUT = "latency", "throughput"
 
 
-class Subject(NamedTuple):
-    """The subject of a timing, which can be sent to another process.
+class TuningCase(NamedTuple):
+    """A model with its inputs and device, to be timed, which can be sent to another process.
 
     Attributes:
         path: of the model.
@@ -45,39 +45,39 @@ class Subject(NamedTuple):
     goal: str
 
 
-class Loaded:
-    """A subject with its model, device and inputs loaded.
+class LoadedCase:
+    """A tuning case with its model, device and inputs loaded.
 
     Args:
-        subject: the subject.
-        features: values of the inputs, by name; None for the subject's own.
+        case: the tuning case.
+        features: values of the inputs, by name; None for the case's own.
     """
 
-    def __init__(self, subject: Subject, features: Facts | None = None) -> None:
-        self.subject = subject
-        self.model = load_model(subject.path, subject.contract)
-        self.device = Case(subject.path, device=subject.device).find_device()
-        is_given = bool(subject.inputs) and features is None
-        self.given = read(self.model, next(jobs(self.model, subject.inputs))[1]) if is_given else {}
-        self.features = features or self.given or generated(self.model, subject.sizes)
+    def __init__(self, case: TuningCase, features: Facts | None = None) -> None:
+        self.case = case
+        self.model = load_model(case.path, case.contract)
+        self.device = Case(case.path, device=case.device).find_device()
+        is_given = bool(case.inputs) and features is None
+        self.given = read(self.model, next(jobs(self.model, case.inputs))[1]) if is_given else {}
+        self.features = features or self.given or generated(self.model, case.sizes)
 
     def open(self, values: Facts) -> LearningModelSession:
         """A session with these options."""
         return LearningModelSession(self.model, self.device, LearningModelSessionOptions.from_dict(values))
 
 
-def evaluate_apart(subject: Subject, values: Facts) -> None:
+def evaluate_apart(case: TuningCase, values: Facts) -> None:
     """Makes a session and evaluates it once, in a separate process, which the engine may end.
 
     Raises:
         ProcessEndedError: the engine ended it.
         WinMLError: the session cannot be made, or evaluated.
     """
-    trial.call(_evaluate_once, subject, values)
+    trial.call(_evaluate_once, case, values)
 
 
-def _evaluate_once(subject: Subject, values: Facts) -> None:
-    loaded = Loaded(subject)
+def _evaluate_once(case: TuningCase, values: Facts) -> None:
+    loaded = LoadedCase(case)
     with loaded.open(values) as session:
         session.evaluate_features(loaded.features)
 
@@ -91,8 +91,8 @@ class Rival:
         batch: how many items one evaluation gets, for throughput.
     """
 
-    def __init__(self, loaded: Loaded, values: Facts, batch: int) -> None:
-        self.loaded, self.values, self.batch, self._goal = loaded, values, batch, loaded.subject.goal
+    def __init__(self, loaded: LoadedCase, values: Facts, batch: int) -> None:
+        self.loaded, self.values, self.batch, self._goal = loaded, values, batch, loaded.case.goal
         self.session = loaded.open(values)
         self._binding = LearningModelBinding(self.session)
         for name, value in loaded.features.items():

@@ -14,7 +14,7 @@ from .._inputs.model import input_sizes
 from ..core.base.machine import usable_cores
 from ..core.base.messages import Facts, Progress
 from ..core.base.timing import take_turns
-from ..core.cache import answers
+from ..core.cache import records
 from ..core.features.descriptors import ShapedDescriptor
 from ..core.imaging.contract import ImageContract
 from ..core.runtime.device import LearningModelDevice
@@ -22,8 +22,8 @@ from ..core.runtime.providers import plugins
 from ..core.runtime.providers.catalogue import provider_of
 from ..core.session.options import LearningModelSessionOptions
 from ..errors import NotSupportedError, WinMLError
-from .interleaved import LOOKS, ROUNDS, Comparison, compare, median_range
-from .rival import LATENCY, THROUGHPUT, Loaded, Rival, Subject, evaluate_apart
+from .interleaved import LOOKS, ROUNDS, Comparison, compare_times, median_range
+from .rival import LATENCY, THROUGHPUT, LoadedCase, Rival, TuningCase, evaluate_apart
 
 PAIRS = 3
 """At the end, the best and the default are made again at least this often: the place of a session's memory makes it a
@@ -111,16 +111,16 @@ def tune(
     Raises:
         WinMLError: the model, the device or an input cannot be used, or it cannot be evaluated by default.
     """
-    with answers.temporary_cache():  # losing candidates would fill the cache, and push out used entries
-        return _Search(Loaded(Subject(model, tuple(inputs), contract, sizes, device, goal)), progress).run()
+    with records.temporary_cache():  # losing candidates would fill the cache, and push out used entries
+        return _Search(LoadedCase(TuningCase(model, tuple(inputs), contract, sizes, device, goal)), progress).run()
 
 
 class _Search:
-    def __init__(self, loaded: Loaded, progress: Progress) -> None:
+    def __init__(self, loaded: LoadedCase, progress: Progress) -> None:
         self._loaded, self._progress = loaded, progress
         options = LearningModelSessionOptions()
         options.batch_size_override = 0
-        for name, shape in loaded.subject.sizes.shapes(loaded.model.input_features).items():
+        for name, shape in loaded.case.sizes.shapes(loaded.model.input_features).items():
             options.override_input_shape(name, shape)
         self._default = self._best = Rival(loaded, options.to_dict(), 1)
         self._default_seconds: list[float] = []
@@ -140,7 +140,7 @@ class _Search:
 
     def _tries_batches(self) -> bool:
         model = self._loaded.model
-        return self._loaded.subject.goal == THROUGHPUT and all(
+        return self._loaded.case.goal == THROUGHPUT and all(
             isinstance(feature, ShapedDescriptor) and feature.shape[:1] == (-1,)
             for feature in (*model.input_features, *model.output_features)
         )
@@ -154,7 +154,7 @@ class _Search:
                 return
             rival.require_agreement(self._default.outputs)
             seconds = take_turns(
-                [self._best.seconds, rival.seconds], LOOKS * ROUNDS, lambda seconds: compare(*seconds).is_over
+                [self._best.seconds, rival.seconds], LOOKS * ROUNDS, lambda seconds: compare_times(*seconds).is_over
             )
         except (WinMLError, trial.ProcessEndedError) as error:
             words = f"it ends the process ({error})" if isinstance(error, trial.ProcessEndedError) else str(error)
@@ -162,7 +162,7 @@ class _Search:
             if rival is not None:
                 rival.close()
             return
-        compared, words = compare(*seconds), change.words
+        compared, words = compare_times(*seconds), change.words
         if self._best is self._default:
             self._default_seconds += seconds[0]
         if rival.session.precision is not self._best.session.precision:
@@ -185,7 +185,7 @@ class _Search:
         if is_same or not change.has_effect_on(best.session.engine):
             return None
         if values != best.values:
-            evaluate_apart(best.loaded.subject, values)
+            evaluate_apart(best.loaded.case, values)
         rival = Rival(best.loaded, values, batch)
         if "precision" in change.values and not rival.is_half:
             rival.close()
@@ -214,7 +214,7 @@ class _Search:
             self._default, self._best = self._default.remake(), self._best.remake()
             seconds = take_turns([self._default.seconds, self._best.seconds], ROUNDS)
             ones, others = ones + seconds[0], others + seconds[1]
-            compared = compare(ones, others)
+            compared = compare_times(ones, others)
             if pair + 1 >= PAIRS and compared.is_over:
                 break
         self._default_seconds += ones
@@ -233,7 +233,7 @@ class _Search:
             (default, *self._trials),
             *compared.milliseconds,
             device=loaded.device.name,
-            sizes=input_sizes(loaded.subject.sizes.applied(loaded.model.input_features), loaded.given),
+            sizes=input_sizes(loaded.case.sizes.applied(loaded.model.input_features), loaded.given),
         )
 
 

@@ -15,7 +15,7 @@ from helpers.paths import MODELS
 from helpers.sessions import open_session
 from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, Precision
 from winml_py.core.base.machine import free_memory, total_memory
-from winml_py.core.runtime.cpu import decision
+from winml_py.core.runtime.cpu import choice
 
 NO_LIMIT = str(0x7FFFFFFFFFFFF000)  # what version 1 says where there is none
 
@@ -87,11 +87,11 @@ SIZE = (MODELS / "digits.onnx").stat().st_size
 
 def limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     groups = control_groups(tmp_path, "0::/", {"memory.max": str(limit), "memory.current": "0"})
-    monkeypatch.setattr(decision, "free_memory", partial(free_memory, *groups))
+    monkeypatch.setattr(choice, "free_memory", partial(free_memory, *groups))
     monkeypatch.setattr(  # OpenVINO is the faster one wherever it may be tried
-        decision,
+        choice,
         "_times",
-        lambda rivals, _: {rival: 1.0 if rival.device is None else 0.1 for rival in rivals},
+        lambda targets, _: {target: 1.0 if target.device is None else 0.1 for target in targets},
     )
 
 

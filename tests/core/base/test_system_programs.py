@@ -18,7 +18,7 @@ PROGRAM = """
 import os, sys, json
 import numpy as np
 from winml_py import *
-from winml_py.core.cache import answers, folders
+from winml_py.core.cache import records, folders
 
 found = {}
 with LearningModelSession(LearningModel.load(sys.argv[1])) as session:
@@ -27,10 +27,10 @@ with LearningModelSession(LearningModel.load(sys.argv[1])) as session:
     found["top"] = session.evaluate(binding).top_k(1)[0].index
     found["many"] = [result.top_k(1)[0].index for result in session.evaluate_many([sys.argv[2]] * 3)]
 
-answers.write("a" * 40, {"said": "it"})  # the cache
-with answers.locked("b" * 40) as is_alone:
+records.write("a" * 40, {"said": "it"})  # the cache
+with records.locked("b" * 40) as is_alone:
     found["alone"] = is_alone
-found["said"] = answers.read("a" * 40)["said"]
+found["said"] = records.read("a" * 40)["said"]
 
 x = np.random.default_rng(0).random((1, 2304), np.float32)
 model = LearningModel.load(sys.argv[3])
@@ -42,7 +42,7 @@ with LearningModelSession(model) as session:
     found["removed while it is mapped"] = folders.clear()
     found["equal again"] = bool((session.evaluate_features({"x": x})["y"].to_numpy() == first).all())
 found["removed"] = folders.clear()
-found["left"] = len(list(answers.folder().iterdir())) - len(answers.list_files(".*"))
+found["left"] = len(list(records.folder().iterdir())) - len(records.list_files(".*"))
 
 options = LearningModelSessionOptions()
 options.isolation = "process"

@@ -19,7 +19,7 @@ import pytest
 from winml_py import LearningModelDevice
 from winml_py.core.base import atomic_files, child_process, machine
 from winml_py.core.base.atomic_files import move_into_place, write_whole
-from winml_py.core.cache import answers
+from winml_py.core.cache import records
 
 
 @pytest.fixture
@@ -283,8 +283,8 @@ def test_whom_a_cache_folder_is_believed(tmp_path: Path, on_system: Callable[[st
     place.mkdir()
     place.chmod(0o777)
     if os.name == "posix":
-        assert answers.reason_to_distrust(place).startswith("others can write to it")
+        assert records.reason_to_distrust(place).startswith("others can write to it")
     on_system("win32")
-    assert answers.reason_to_distrust(place) == ""
+    assert records.reason_to_distrust(place) == ""
     (tmp_path / "file").write_text("")
-    assert answers.reason_to_distrust(tmp_path / "file") == "it is not a folder"
+    assert records.reason_to_distrust(tmp_path / "file") == "it is not a folder"

@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 from winml_py.cli.main import main
-from winml_py.core.cache import answers, folders
-from winml_py.core.runtime.cpu.decision import CpuChoice
+from winml_py.core.cache import folders, records
+from winml_py.core.runtime.cpu.choice import CpuChoice
 from winml_py.core.runtime.engine import EngineOptions
 from winml_py.core.runtime.providers.provider import Target
 from winml_py.core.runtime.request import CompileRequest
@@ -46,8 +46,8 @@ needs_modes = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(answers.ENVIRONMENT, str(tmp_path / "parent" / "cache"))
-    answers.say_once.cache_clear()
+    monkeypatch.setenv(records.ENVIRONMENT, str(tmp_path / "parent" / "cache"))
+    records.say_once.cache_clear()
     return tmp_path / "parent" / "cache"
 
 
@@ -60,8 +60,8 @@ def umask(request: pytest.FixtureRequest) -> Iterator[int]:
 
 def keep() -> None:
     """An answer, a lock, and a saved model."""
-    with answers.locked(KEY) as is_alone:
-        answers.write(KEY, ANSWER)
+    with records.locked(KEY) as is_alone:
+        records.write(KEY, ANSWER)
         folder = folders.folder_for(KEY, 1)
         if is_alone and folder is not None:
             folders.start(folder, "m.onnx")
@@ -87,16 +87,16 @@ def test_all_of_it_is_private_under_any_umask(place: Path, umask: int) -> None:
         f"{KEY}.winml-py.json": "0o600",
         f"{KEY}.winml-py.lock": "0o600",
     }
-    assert answers.read(KEY) == {"schema_version": 1, **ANSWER}
+    assert records.read(KEY) == {"schema_version": 1, **ANSWER}
     assert folders.is_intact(place / KEY)
 
 
 def used(place: Path) -> list[bool]:
     """Whether an answer, a saved model, and the list of either can be had."""
     return [
-        answers.read(KEY) is not None,
+        records.read(KEY) is not None,
         folders.folder_for(KEY, 1) is not None,
-        answers.entries() != [],
+        records.list_records() != [],
         folders.entries() != [],
     ]
 
@@ -125,7 +125,7 @@ def test_a_folder_that_others_can_change_is_not_used(
     before = sorted(place.rglob("*"))
     if words:
         keep()
-        assert (answers.clear(), folders.clear()) == (0, 0)
+        assert (records.clear(), folders.clear()) == (0, 0)
         assert len([record for record in caplog.records if words in record.message]) == 1  # not once a call
     assert sorted(place.rglob("*")) == before
 
@@ -147,7 +147,7 @@ def test_a_link_to_a_folder_may_be_the_folder(place: Path, tmp_path: Path) -> No
     place.symlink_to(tmp_path / "real")
     keep()
     assert used(place) == [True] * 4
-    assert answers.folder() == (tmp_path / "real").resolve()
+    assert records.folder() == (tmp_path / "real").resolve()
 
 
 def test_what_others_keep_there_stays(place: Path) -> None:
@@ -172,7 +172,7 @@ def test_what_others_keep_there_stays(place: Path) -> None:
     finally:
         del os.environ[folders.LIMIT_VARIABLE]
     assert [entry.path for entry in folders.entries()] == [saved]
-    assert [entry.path for entry in answers.entries()] == [place / f"{KEY}.winml-py.json"]
+    assert [entry.path for entry in records.list_records()] == [place / f"{KEY}.winml-py.json"]
     outcome = CliRunner().invoke(main, ["doctor", "--clear-cache", "--json"])
     assert json.loads(outcome.stdout)["cleared"] == {"choices": 1, "models": 1}
     before = [path for path in before if path.parent.name != "e" * 40]
@@ -199,18 +199,18 @@ HOSTILE = {
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_a_hostile_answer_counts_as_none(place: Path, text: str) -> None:
-    answers.write(KEY, ANSWER)
+    records.write(KEY, ANSWER)
     path = place / f"{KEY}.winml-py.json"
     path.write_bytes(text.encode(errors="surrogateescape"))
-    assert answers.read(KEY) is None
-    assert answers.entries() == [(path, len(text), {})]
-    answers.write(KEY, ANSWER)
-    assert answers.read(KEY) == {"schema_version": 1, **ANSWER}
+    assert records.read(KEY) is None
+    assert records.list_records() == [(path, len(text), {})]
+    records.write(KEY, ANSWER)
+    assert records.read(KEY) == {"schema_version": 1, **ANSWER}
 
 
 def test_the_list_is_right_about_paths_and_sizes(place: Path) -> None:
-    answers.write(KEY, ANSWER | {"path": "/etc/passwd", "size": "large"})
-    (entry,) = answers.entries()
+    records.write(KEY, ANSWER | {"path": "/etc/passwd", "size": "large"})
+    (entry,) = records.list_records()
     path = place / f"{KEY}.winml-py.json"
     assert (entry.path, entry.size) == (path, path.stat().st_size)
 
@@ -239,11 +239,11 @@ def candidate(**facts: Any) -> dict[str, Any]:
 def test_an_answer_of_wrong_types_counts_as_none(place: Path, facts: dict[str, Any]) -> None:
     request = CompileRequest(b"", EngineOptions(1))
     asked = CpuChoice(request, [Target(None, False)])
-    answers.write(KEY, ANSWER)
+    records.write(KEY, ANSWER)
     found = asked._recall(request, KEY)
     assert found is not None
     assert str(found.explanation).startswith("onnxruntime in float32: measured")
-    answers.write(KEY, ANSWER | facts)
+    records.write(KEY, ANSWER | facts)
     assert asked._recall(request, KEY) is None
 
 
@@ -260,13 +260,13 @@ def test_no_room_and_no_locks_are_no_errors(
         raise NotImplementedError("FileSystem does not appear to support flock")
 
     monkeypatch.setattr("filelock.FileLock._acquire", unlockable)
-    with answers.locked(KEY) as is_alone:
+    with records.locked(KEY) as is_alone:
         assert not is_alone
     assert "does not appear to support flock" in caplog.text
     monkeypatch.undo()
-    os.environ[answers.ENVIRONMENT] = str(place)
+    os.environ[records.ENVIRONMENT] = str(place)
     with monkeypatch.context() as patch:
-        patch.setattr(answers, "write_file", refuse)
-        answers.write(KEY, ANSWER)
+        patch.setattr(records, "write_file", refuse)
+        records.write(KEY, ANSWER)
     assert "No space left" in caplog.text
     shutil.rmtree(place)

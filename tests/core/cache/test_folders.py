@@ -16,7 +16,7 @@ from unittest.mock import ANY
 import pytest
 
 from winml_py import CanceledError, EvaluationError
-from winml_py.core.cache import answers, folders
+from winml_py.core.cache import folders, records
 
 pytestmark = pytest.mark.kept
 
@@ -26,7 +26,7 @@ KEY = "0123456789" * 4
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "cache"
-    monkeypatch.setenv(answers.ENVIRONMENT, str(folder))
+    monkeypatch.setenv(records.ENVIRONMENT, str(folder))
     return folder
 
 
@@ -239,12 +239,12 @@ folders.opened_or_made(folders.folder_for("{KEY}", 1), "m.onnx", make, make, lam
 
 
 def test_who_has_waited_too_long_neither_makes_nor_removes(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(records, "WAIT_SECONDS", 0.2)
     model = Model()
-    with answers.locked(KEY):
+    with records.locked(KEY):
         folders.start(place / KEY)
         assert (model.get(), model.made) == (None, 0)
-        assert answers.clear() == 0
+        assert records.clear() == 0
         assert (place / f"{KEY}.winml-py.lock").exists()
     assert (place / KEY / "manifest.json").exists()
 
@@ -255,7 +255,7 @@ def test_waiting_for_another_process_can_be_cancelled() -> None:
 
     model = Model()
     model.wait = stop
-    with answers.locked(KEY), pytest.raises(CanceledError):
+    with records.locked(KEY), pytest.raises(CanceledError):
         model.get()  # and not after two minutes
 
 

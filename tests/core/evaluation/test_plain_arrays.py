@@ -44,7 +44,7 @@ def two_inputs() -> bytes:
 @pytest.fixture
 def natives(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Counts the native bindings that are made."""
-    from winml_py.core.runtime.ort.engine import OrtEngine
+    from winml_py.core.runtime.ort.ort_engine import OrtEngine
 
     counted: list[str] = []
     original = OrtEngine._close_with_this

@@ -22,7 +22,7 @@ from winml_py import (
     ModelNotFoundError,
     Weights,
 )
-from winml_py.core.cache import answers, folders
+from winml_py.core.cache import folders, records
 
 pytestmark = pytest.mark.one_python
 
@@ -74,7 +74,7 @@ class Files:
 
 @pytest.mark.kept
 def test_while_a_session_waits_for_the_lock_of_the_saved_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files, real = Files(tmp_path, LARGE, has_data_file=False), answers.locked
+    files, real = Files(tmp_path, LARGE, has_data_file=False), records.locked
     old = files.raw()
 
     def locked(key: str, check: Callable[[], None]) -> Any:
@@ -82,7 +82,7 @@ def test_while_a_session_waits_for_the_lock_of_the_saved_graph(tmp_path: Path, m
         return real(key, check)
 
     with monkeypatch.context() as patch:
-        patch.setattr(answers, "locked", locked)
+        patch.setattr(records, "locked", locked)
         with pytest.raises(CorruptModelError, match="has changed since the model was loaded"):
             files.ours()
     assert folders.entries() == []

@@ -28,6 +28,7 @@ from winml_py import (
 )
 from winml_py.core.base.winrt_object import private_state
 from winml_py.core.cache import folders
+from winml_py.core.runtime.engine import EngineOptions
 from winml_py.core.runtime.providers.catalogue import AZURE, CUDA
 from winml_py.core.runtime.providers.provider import Provider
 from winml_py.core.session.options import SETTINGS
@@ -182,6 +183,7 @@ def make(runtime: Runtime, engine: str, settings: dict[str, Any]) -> Made:
 def test_every_option_has_a_row() -> None:
     names = {row.option for row in ROWS}
     assert {name for name in names if "." not in name} | {"tuning"} | ELSEWHERE == set(SETTINGS)
+    assert {setting.engine for setting in SETTINGS.values()} - {""} == set(EngineOptions._fields)
     assert {name.removeprefix("tuning.") for name in names if "." in name} == {
         field.name for field in dataclasses.fields(Tuning)
     }

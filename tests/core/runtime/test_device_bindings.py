@@ -19,8 +19,8 @@ from winml_py.core.runtime.engine import EngineOptions
 from winml_py.core.runtime.ort import device_binding
 from winml_py.core.runtime.ort.device_binding import DeviceBinding
 from winml_py.core.runtime.ort.device_memory import DeviceMemory
-from winml_py.core.runtime.ort.engine import OrtDeviceEngine
 from winml_py.core.runtime.ort.graph_capture import CapturedGraph, require_capturable
+from winml_py.core.runtime.ort.ort_engine import OrtDeviceEngine
 from winml_py.core.runtime.providers import catalogue
 from winml_py.core.runtime.providers.provider import Provider, ProviderDevice, Target
 from winml_py.core.runtime.runs import Bound, StaysOnDevice

@@ -22,7 +22,7 @@ from winml_py import InvalidDeviceError, LearningModelDevice, LearningModelDevic
 from winml_py.cli import doctor as diagnosis
 from winml_py.cli.main import main
 from winml_py.core.base import machine as cores
-from winml_py.core.cache import answers
+from winml_py.core.cache import records
 from winml_py.core.runtime.providers import nvidia, plugins
 from winml_py.core.runtime.providers.cuda import CUDA
 from winml_py.core.runtime.providers.openvino import OPENVINO
@@ -34,8 +34,8 @@ from winml_py.core.runtime.providers.webgpu import WEBGPU
 NAMES = "\ndef get_ep_names(): return ['BrokenExecutionProvider']\n"
 BROKEN = {
     "raises": ("raise RuntimeError('no luck today')", "it cannot be loaded: RuntimeError: no luck today"),
-    "aborts": ("import os; os.abort()", "its trial failed: it ended with SIGABRT"),
-    "exits": ("import os; os._exit(3)", "its trial failed: it ended with status 3"),
+    "aborts": ("import os; os.abort()", "its probe failed: it ended with SIGABRT"),
+    "exits": ("import os; os._exit(3)", "its probe failed: it ended with status 3"),
     "library": (
         f"def get_library_path(): return __file__{NAMES}",
         "it cannot be loaded: Fail",
@@ -87,7 +87,7 @@ def test_a_driver_that_hangs_is_given_up(site: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(plugins, "PROBE_SECONDS", 1.0)
     monkeypatch.setattr(plugins, "_probed", {BUILT_IN: Plugin(BUILT_IN, "")})
     (plugin,) = found(monkeypatch, "onnxruntime-ep-hangs")
-    assert plugin.problem == "its trial failed: it did not answer within 1 s"
+    assert plugin.problem == "its probe failed: it did not answer within 1 s"
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler to make a driver with")
@@ -324,10 +324,10 @@ def test_the_command_refuses_devices_that_are_not_there(seven: Path) -> None:
 
 @pytest.mark.kept
 def test_the_command_shows_and_clears_the_cache() -> None:
-    answers.write(
+    records.write(
         "a" * 40, {"model": "/a/b.onnx", "engine": "onnxruntime", "precision": "FLOAT32", "reason": "measured"}
     )
-    place = answers.folder()
+    place = records.folder()
     assert place is not None
     (place / f"{'b' * 40}.winml-py.json").write_text("{")
     assert json.loads(call("doctor", "--json")[1])["cache"]["choices"] == 2

@@ -19,8 +19,8 @@ from helpers.models import FLOAT, FLOAT16
 from helpers.paths import ROOT
 from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, NotSupportedError, Precision
 from winml_py.core.base import machine
-from winml_py.core.cache import answers
-from winml_py.core.runtime.cpu import decision
+from winml_py.core.cache import records
+from winml_py.core.runtime.cpu import choice
 from winml_py.core.runtime.openvino import compile as openvino_compile
 from winml_py.core.runtime.providers import plugins
 from winml_py.core.runtime.providers.provider import ProviderDevice
@@ -84,9 +84,9 @@ def test_every_cell(
     for place, name in enumerate(names):
         monkeypatch.setenv("WINML_PY_CACHE", "")
         monkeypatch.setattr(
-            decision,
+            choice,
             "_times",
-            lambda rivals, _, place=place: {rival: 0.1 if n == place else 1.0 for n, rival in enumerate(rivals)},
+            lambda targets, _, place=place: {target: 0.1 if n == place else 1.0 for n, target in enumerate(targets)},
         )
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
@@ -175,7 +175,7 @@ def test_bfloat16_that_loses_a_mean_is_found_on_the_programs_own_inputs(
     openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """On numbers around 0 it is right, as a check on made-up ones would find."""
-    monkeypatch.setattr(decision, "_times", lambda rivals, _: {each: 10.0**-n for n, each in enumerate(rivals)})
+    monkeypatch.setattr(choice, "_times", lambda targets, _: {each: 10.0**-n for n, each in enumerate(targets)})
     content, x = far(name)
     raw = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     session = LearningModelSession(LearningModel.load(content), None, options(None, Precision.HALF))
@@ -184,7 +184,7 @@ def test_bfloat16_that_loses_a_mean_is_found_on_the_programs_own_inputs(
     assert "differ" in next(c.problem for c in session.explain().candidates if c.number_type == "bfloat16")
     assert session.explain().number_type != "bfloat16"
     made_up = LearningModelSession(LearningModel.load(content), None, options(None, Precision.HALF))
-    with answers.temporary_cache():
+    with records.temporary_cache():
         made_up.evaluate_features({"x": np.zeros_like(x)})
     assert made_up.explain().number_type == "bfloat16"
     again = LearningModelSession(LearningModel.load(content), None, options(None, Precision.HALF))

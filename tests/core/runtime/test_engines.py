@@ -35,12 +35,12 @@ from winml_py import (
     TensorKind,
 )
 from winml_py.core.base.winrt_object import private_state
-from winml_py.core.cache import answers
+from winml_py.core.cache import records
 from winml_py.core.onnx_file.source import FileSource
-from winml_py.core.runtime.cpu import choice, decision
+from winml_py.core.runtime.cpu import choice, compiler
 from winml_py.core.runtime.engine import Candidate, EngineOptions, Tuning
 from winml_py.core.runtime.openvino import compile as openvino_compile
-from winml_py.core.runtime.ort.engine import HostBinding
+from winml_py.core.runtime.ort.ort_engine import HostBinding
 from winml_py.core.runtime.providers import plugins
 from winml_py.core.runtime.providers.catalogue import native_options, require_option_keys
 from winml_py.core.runtime.providers.provider import ProviderDevice, Target
@@ -64,12 +64,12 @@ def decided(model: bytes | Path, **settings: Any) -> LearningModelSession:
 
 
 def favour(monkeypatch: pytest.MonkeyPatch, index: int) -> None:
-    """Makes the timing say that one of the rivals is ten times as fast as the others; everything else is real."""
+    """Makes the timing say that one target is ten times as fast as the others; everything else is real."""
 
-    def timed(rivals: Any, _: Any) -> dict[Target, float]:
-        return {rival: 0.1 if place == index else 1.0 for place, rival in enumerate(rivals)}
+    def timed(targets: Any, _: Any) -> dict[Target, float]:
+        return {target: 0.1 if place == index else 1.0 for place, target in enumerate(targets)}
 
-    monkeypatch.setattr(decision, "_times", timed)
+    monkeypatch.setattr(choice, "_times", timed)
 
 
 def test_by_default_nothing_is_measured_or_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +78,7 @@ def test_by_default_nothing_is_measured_or_asked(monkeypatch: pytest.MonkeyPatch
         opened = open_free_session(MODELS / name)
         assert (opened.engine, opened.precision) == ("onnxruntime", Precision.FLOAT32)
         assert str(opened.explain()) == "onnxruntime in float32: by default"
-    assert answers.entries() == []
+    assert records.list_records() == []
 
 
 def test_an_engine_that_is_not_there() -> None:
@@ -108,13 +108,13 @@ def test_auto_takes_the_fastest_and_remembers(
     assert explained.candidates[1].error <= 1e-3
     assert explained.candidates[1 - winner].problem == "it is slower"
     assert not explained.is_remembered
-    monkeypatch.setattr(decision, "compare", None)  # nothing is measured again
+    monkeypatch.setattr(choice, "find_fastest", None)  # nothing is measured again
     second = decided(conv(), engine="auto")
     assert second.explain() == explained._replace(is_remembered=True)
     x = noise()
     expected = open_free_session(conv()).evaluate_features({"x": x}).outputs["y"].to_numpy()
     np.testing.assert_allclose(second.evaluate_features({"x": x}).outputs["y"].to_numpy(), expected, atol=1e-5)
-    (entry,) = answers.entries()
+    (entry,) = records.list_records()
     assert entry.facts["engine"] == first.engine
 
 
@@ -131,11 +131,11 @@ def test_other_options_models_and_shapes_are_other_questions(
     free.evaluate_features({"x": noise(batch=2)})
     again = open_free_session(conv(batch="n"), engine="auto")
     again.evaluate_features({"x": noise(batch=3)})
-    assert len(answers.entries()) == 5
+    assert len(records.list_records()) == 5
 
 
 def test_ties_and_the_slower_stay_with_onnxruntime(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decision, "_times", lambda rivals, _: dict(zip(rivals, (1.0, 0.98), strict=True)))
+    monkeypatch.setattr(choice, "_times", lambda targets, _: dict(zip(targets, (1.0, 0.98), strict=True)))
     assert decided(conv(), engine="auto").engine == "onnxruntime"
 
 
@@ -149,7 +149,7 @@ def test_real_timing_gives_figures(openvino: ProviderDevice) -> None:
 
 def test_disagreement_is_caught(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     favour(monkeypatch, 1)
-    monkeypatch.setattr(decision, "FLOAT_TOLERANCE", -1.0)  # nothing agrees well enough
+    monkeypatch.setattr(choice, "FLOAT_TOLERANCE", -1.0)  # nothing agrees well enough
     opened = decided(conv(), engine="auto")
     assert opened.engine == "onnxruntime"
     assert "differ" in opened.explain().candidates[1].problem
@@ -202,7 +202,7 @@ def test_a_provider_by_name(openvino: ProviderDevice) -> None:
     for name in ("openvino", "OpenVINO", "OPENVINO"):
         opened = open_free_session(conv(), engine=name)
         assert opened.engine == OPENVINO
-    assert answers.entries() == []
+    assert records.list_records() == []
     assert {node.provider for node in opened.placement} == {OPENVINO}
     x = noise()
     expected = open_free_session(conv()).evaluate_features({"x": x}).outputs["y"].to_numpy()
@@ -259,12 +259,12 @@ def test_half_precision_that_is_slower_is_not_used(half: ProviderDevice, monkeyp
 def test_half_precision_that_is_wrong_is_caught(half: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is computed in half precision is another model here, whose results are larger."""
     favour(monkeypatch, 1)
-    real = decision.compile_model
+    real = choice.compile_target
 
     def compile_model(request: CompileRequest, target: Target) -> Any:
         return real(replace(request, model=conv(bias=1)) if target.half else request, target)
 
-    monkeypatch.setattr(decision, "compile_model", compile_model)
+    monkeypatch.setattr(choice, "compile_target", compile_model)
     opened = decided(conv(), precision=Precision.HALF)
     assert (opened.engine, opened.precision) == ("onnxruntime", Precision.FLOAT32)
     candidates = [c for c in opened.explain().candidates if c.precision is Precision.HALF]
@@ -300,7 +300,7 @@ def test_the_package_goes_before_the_plugin(openvino: ProviderDevice, monkeypatc
         made.append(target)
         raise NotSupportedError("Nothing is compiled here.")
 
-    monkeypatch.setattr(choice, "compile_or_open", compile_model)
+    monkeypatch.setattr(compiler, "open_or_compile_target", compile_model)
     for name in ("openvino", "OpenVINOExecutionProvider"):
         with pytest.raises(NotSupportedError):
             open_free_session(conv(), engine=name)
@@ -322,14 +322,14 @@ def test_what_is_no_tensor_of_numbers_stays_with_onnxruntime(openvino: ProviderD
 def test_a_plugin_that_cannot_compile_the_model_loses(
     openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = decision.compile_model
+    real = choice.compile_target
 
     def compile_model(request: CompileRequest, target: Target) -> Any:
         if target.device is not None:
             raise InvalidDeviceError("The plugin does not feel like it.")
         return real(request, target)
 
-    monkeypatch.setattr(decision, "compile_model", compile_model)
+    monkeypatch.setattr(choice, "compile_target", compile_model)
     opened = decided(conv(), engine="auto")
     assert opened.engine == "onnxruntime"
     assert "does not feel like it" in str(opened.explain())
@@ -344,7 +344,7 @@ def test_a_corrupt_model_is_the_runtimes_error(openvino: ProviderDevice) -> None
 def test_damaged_answers_count_as_none(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     favour(monkeypatch, 1)
     decided(conv(), engine="auto")
-    (entry,) = answers.entries()
+    (entry,) = records.list_records()
     whole = entry.path.read_bytes()
     for damaged in (whole[: len(whole) // 2], b"", b"[]", b'{"schema_version": 1}', b'{"schema_version": 0}', b"\xff"):
         entry.path.write_bytes(damaged)
@@ -356,36 +356,36 @@ def test_damaged_answers_count_as_none(openvino: ProviderDevice, monkeypatch: py
 
 
 def test_without_a_cache_every_process_measures(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(answers.ENVIRONMENT, "")
+    monkeypatch.setenv(records.ENVIRONMENT, "")
     favour(monkeypatch, 1)
     assert decided(conv(), engine="auto").engine == OPENVINO
-    assert answers.folder() is None
-    assert answers.entries() == []
-    assert answers.clear() == 0
-    monkeypatch.delenv(answers.ENVIRONMENT)
-    place = answers.folder()
+    assert records.folder() is None
+    assert records.list_records() == []
+    assert records.clear() == 0
+    monkeypatch.delenv(records.ENVIRONMENT)
+    place = records.folder()
     assert place is not None
     assert place.name == "winml-py"
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("in the way")
-    monkeypatch.setenv(answers.ENVIRONMENT, str(tmp_path / "file"))
-    question = answers.key_of("what is the answer?")
-    with answers.locked(question):
-        answers.write(question, {"answer": 42})
-    assert answers.read(question) is None
-    monkeypatch.setenv(answers.ENVIRONMENT, str(tmp_path / "folder"))
-    with answers.locked(question):
-        answers.write(question, {"answer": 42})
-    assert answers.read(question) == {"schema_version": 1, "answer": 42}
+    monkeypatch.setenv(records.ENVIRONMENT, str(tmp_path / "file"))
+    question = records.key_of("what is the answer?")
+    with records.locked(question):
+        records.write(question, {"answer": 42})
+    assert records.read(question) is None
+    monkeypatch.setenv(records.ENVIRONMENT, str(tmp_path / "folder"))
+    with records.locked(question):
+        records.write(question, {"answer": 42})
+    assert records.read(question) == {"schema_version": 1, "answer": 42}
     kept = {"package-lock.json", "uv.lock", ".x.json.1f"}  # somebody else's
     kept |= {f"{question}.json", f"{question}.lock", f".{question}.json.0123abcd"}  # names as of other caches
     for name in kept:
         (tmp_path / "folder" / name).write_text("{}")
     (tmp_path / "folder" / f".{question}.winml-py.json.0123abcd").write_text("half")
-    assert len(answers.entries()) == 1
-    assert answers.clear() == 1
+    assert len(records.list_records()) == 1
+    assert records.clear() == 1
     assert {path.name for path in (tmp_path / "folder").iterdir()} == kept
 
 
@@ -416,7 +416,7 @@ def test_many_processes_at_once(openvino: ProviderDevice, tmp_path: Path) -> Non
     assert [process.returncode for process in processes] == [0] * PROCESSES
     assert len({engine for engine, _ in came}) == 1
     assert sum(remembered == "False" for _, remembered in came) <= 2  # the victim may have left before it answered
-    assert len(answers.entries()) == 1
+    assert len(records.list_records()) == 1
 
 
 def test_the_digest_tells_models_apart(tmp_path: Path) -> None:
@@ -470,13 +470,13 @@ def test_no_other_engine_is_tried_on_what_onnxruntimes_kernels_refuse(
 ) -> None:
     """OpenVINO reflects over the margin of what it has, and writes over memory that is not its own."""
     reached = []
-    compile_model = decision.compile_model
+    compile_model = choice.compile_target
 
     def compiling(request: CompileRequest, target: Target) -> Any:
         reached.append(target.provider)
         return compile_model(request, target)
 
-    monkeypatch.setattr(decision, "compile_model", compiling)
+    monkeypatch.setattr(choice, "compile_target", compiling)
     node = helper.make_node("Pad", ["x", "margins"], ["y"], mode="reflect")
     margins = {"margins": np.array([0, 0, 0, 0, 0, 0, 1, 14337], np.int64)}
     ends = [tensor(name, [1, 3, "h" + name, "w" + name]) for name in "xy"]

@@ -24,10 +24,10 @@ from winml_py import (
 from winml_py.core.base.cancellation import Stop
 from winml_py.core.onnx_file.header import read_header
 from winml_py.core.onnx_file.nodes import read_graph
-from winml_py.core.runtime.cpu import decision
+from winml_py.core.runtime.cpu import choice
 from winml_py.core.runtime.cpu.exact import inexact_reason
-from winml_py.core.runtime.ort.compile import compile_model
-from winml_py.core.runtime.ort.engine import OrtEngine
+from winml_py.core.runtime.ort.compile import compile_with_ort
+from winml_py.core.runtime.ort.ort_engine import OrtEngine
 from winml_py.core.runtime.providers import plugins
 from winml_py.core.runtime.providers.openvino import OPENVINO
 from winml_py.core.runtime.providers.provider import ProviderDevice, Target
@@ -182,17 +182,17 @@ class Blind(OrtEngine):
 def blind(monkeypatch: pytest.MonkeyPatch) -> type[Blind]:
     def compile_blind(request: CompileRequest, target: Target) -> OrtEngine:
         if target.device is None:
-            return compile_model(request, target)
-        engine = compile_model(request, Target())
+            return compile_with_ort(request, target)
+        engine = compile_with_ort(request, Target())
         made = Blind(engine._session, request.options, target)  # type: ignore[arg-type]
         engine.close()
         return made
 
     monkeypatch.setenv("WINML_PY_CACHE", "")
     monkeypatch.setattr(plugins, "devices", lambda _: [DEVICE])
-    monkeypatch.setattr(decision, "compile_model", compile_blind)
-    monkeypatch.setattr(decision, "compile_or_open", compile_blind)
-    monkeypatch.setattr(decision, "_times", lambda rivals, _: {rival: 1.0 / (1 + i) for i, rival in enumerate(rivals)})
+    monkeypatch.setattr(choice, "compile_target", compile_blind)
+    monkeypatch.setattr(choice, "open_or_compile_target", compile_blind)
+    monkeypatch.setattr(choice, "_times", lambda targets, _: {each: 1.0 / (1 + i) for i, each in enumerate(targets)})
     monkeypatch.setattr(Blind, "runs", 0)
     monkeypatch.setattr(Blind, "closed", 0)
     return Blind

@@ -38,7 +38,7 @@ from winml_py import (
 from winml_py.core.base import child_process
 from winml_py.core.base.winrt_object import private_state
 from winml_py.core.runtime.engine import EngineOptions
-from winml_py.core.runtime.isolated import engine, wire
+from winml_py.core.runtime.isolated import isolated_engine, wire
 from winml_py.core.runtime.request import CompileRequest
 from winml_py.errors import (
     CanceledError,
@@ -304,10 +304,10 @@ class TestTheSameAnswers:
             assert {candidate.engine for candidate in session.explain().candidates} >= {"onnxruntime"}
 
     def test_warnings_of_the_process(self, session: LearningModelSession) -> None:
-        isolated_engine: Any = private_state(session).engine
-        lane = engine._Lane(Answering(b'{"value": 1, "warnings": ["It differs."]}'))
+        engine: Any = private_state(session).engine
+        lane = isolated_engine._Lane(Answering(b'{"value": 1, "warnings": ["It differs."]}'))
         with pytest.warns(EngineWarning, match="It differs"):
-            assert isolated_engine._ask(lane, "placement", read=int) == 1
+            assert engine._ask(lane, "placement", read=int) == 1
 
 
 class TestErrors:
@@ -472,12 +472,12 @@ class TestEnds:
         session.close()
 
     def test_while_it_compiles(self) -> None:
-        compiler = engine.IsolatedCompiler(_Aborting(), Isolation())  # type: ignore[arg-type]
+        compiler = isolated_engine.IsolatedCompiler(_Aborting(), Isolation())  # type: ignore[arg-type]
         with pytest.raises(EngineLostError, match=r"ended while it compiled the model \(SIGABRT\)"):
             compiler.compile(CompileRequest(models.unary(), EngineOptions(1)))
 
     def test_last_words(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(engine.child.serve, "__module__", "no.such.module")
+        monkeypatch.setattr(isolated_engine.child.serve, "__module__", "no.such.module")
         with pytest.raises(EngineLostError, match=r"status 1.*last output.*No module named"):
             isolated(MODELS / "digits.onnx")
 

@@ -43,9 +43,9 @@ from winml_py import (
     operators,
 )
 from winml_py.core.base.machine import usable_cores
-from winml_py.core.runtime.cpu import decision
+from winml_py.core.runtime.cpu import choice
 from winml_py.core.runtime.openvino import compile as compiling
-from winml_py.core.runtime.openvino import engine as module
+from winml_py.core.runtime.openvino import openvino_engine as module
 from winml_py.core.runtime.openvino.package import translate
 from winml_py.core.runtime.runs import Bound
 
@@ -138,7 +138,7 @@ def test_an_array_of_any_memory_order_is_read_by_its_indices(engine: str) -> Non
 
 
 def test_an_operator_on_the_fastest_engine_takes_any_memory_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decision, "_times", lambda rivals, _: dict.fromkeys(rivals, 1.0))
+    monkeypatch.setattr(choice, "_times", lambda targets, _: dict.fromkeys(targets, 1.0))
     x, y = np.float32([[1, 2, 3], [4, 5, 6]]), np.ones((2, 3), np.float32)
     with operators.compile("Sub", x, y, options=make_options(engine="auto")) as subtract:
         for _ in range(3):
@@ -378,10 +378,10 @@ def test_there_are_a_hundred_such_models() -> None:
 def test_auto_gives_onnxruntimes_results_for_every_type(element: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """OpenVINO is the faster one wherever it may be tried, so that what keeps it from models is the rule alone."""
 
-    def times(rivals: Any, _: Any) -> Any:
-        return {rival: 1.0 if rival.device is None else 0.1 for rival in rivals}
+    def times(targets: Any, _: Any) -> Any:
+        return {target: 1.0 if target.device is None else 0.1 for target in targets}
 
-    monkeypatch.setattr(decision, "_times", times)
+    monkeypatch.setattr(choice, "_times", times)
     dtype, taken = TYPES[element], Counter[str]()
     for operator, content in one_operator_models(element):
         opened = open_free_session(content, engine="auto", precision=Precision.FLOAT32)

@@ -15,8 +15,8 @@ from helpers.providers import Runtime, runtime
 from helpers.sessions import open_session
 from winml_py import InvalidArgumentError, LearningModelDevice, Precision
 from winml_py.core.runtime.engine import EngineOptions
-from winml_py.core.runtime.gpu.compile import DeviceCompiler
-from winml_py.core.runtime.ort.engine import OrtDeviceEngine, OrtEngine
+from winml_py.core.runtime.gpu.device_compiler import DeviceCompiler
+from winml_py.core.runtime.ort.ort_engine import OrtDeviceEngine, OrtEngine
 from winml_py.core.runtime.providers import catalogue, plugins, probe
 from winml_py.core.runtime.providers import openvino as openvino_provider
 from winml_py.core.runtime.providers.provider import BUILT_IN, CPU_NAME, Provider, ProviderDevice, Target
@@ -125,12 +125,12 @@ def test_the_engine_of_a_provider_with_memory_is_one_of_a_device(monkeypatch: py
     )
     for memory in ("", "beads"):
         register(monkeypatch, memory=memory, options=options)
-        engine = compiling.compile_model(CompileRequest(unary("Neg", [2]), EngineOptions(1)), Target(DEVICE))
+        engine = compiling.compile_with_ort(CompileRequest(unary("Neg", [2]), EngineOptions(1)), Target(DEVICE))
         assert (engine.location is not None) is bool(memory)
         engine.close()
     assert given == [{"beads": "1", "half": "False"}] * 2
     register(monkeypatch, memory="beads")
-    words = compiling.compile_model(CompileRequest(unary("Identity", [2], 8), EngineOptions(1)), Target(DEVICE))
+    words = compiling.compile_with_ort(CompileRequest(unary("Identity", [2], 8), EngineOptions(1)), Target(DEVICE))
     assert words.location is None  # strings have no address there
     words.close()
 

@@ -19,8 +19,8 @@ from helpers.models import chain_matrices, model, tensor
 from helpers.sessions import make_options
 from winml_py import CanceledError, LearningModel, LearningModelSession, LearningModelSessionOptions, Precision, Weights
 from winml_py.core.base.winrt_object import private_state
-from winml_py.core.cache import answers, folders
-from winml_py.core.runtime.cpu import decision
+from winml_py.core.cache import folders, records
+from winml_py.core.runtime.cpu import choice
 from winml_py.core.runtime.openvino import compile as openvino_compile
 
 pytestmark = [pytest.mark.kept, pytest.mark.one_python, pytest.mark.usefixtures("openvino")]
@@ -57,9 +57,11 @@ def is_from_disk(session: LearningModelSession) -> bool:
 def compiling(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
     """The models that are compiled within the block."""
     compiled: list[object] = []
-    compile_model = openvino_compile.compile_model
+    compile_model = openvino_compile.compile_with_openvino
     with monkeypatch.context() as patch:
-        patch.setattr(openvino_compile, "compile_model", lambda *given: compiled.append(given) or compile_model(*given))
+        patch.setattr(
+            openvino_compile, "compile_with_openvino", lambda *given: compiled.append(given) or compile_model(*given)
+        )
         yield compiled
 
 
@@ -181,7 +183,7 @@ def test_a_full_disk_costs_the_saved_model_alone(chain: Path, room: int, monkeyp
     assert is_right(session, chain)
     assert not is_from_disk(session)
     assert folders.entries() == []
-    where = answers.folder()
+    where = records.folder()
     assert where is not None
     assert [path for path in where.iterdir() if path.is_dir()] == []
 
@@ -212,9 +214,9 @@ def test_cancelling_ends_the_writing(chain: Path, monkeypatch: pytest.MonkeyPatc
 def test_auto_opens_what_it_chose(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first start caches what was chosen, the others open it."""
     monkeypatch.setattr(  # OpenVINO is the faster one
-        decision,
+        choice,
         "_times",
-        lambda rivals, _: {rival: 1.0 if rival.device is None else 0.1 for rival in rivals},
+        lambda targets, _: {target: 1.0 if target.device is None else 0.1 for target in targets},
     )
     for _ in range(2):
         session = opened(chain, rows=2, engine="auto", precision=Precision.FLOAT32)

@@ -164,8 +164,8 @@ def test_one_that_cannot_be_used_says_why(site: Path, listed: tuple[str, str, st
 @pytest.mark.parametrize(
     ("first", "problem"),
     [
-        ("os.abort()", "its trial failed: it ended with SIGABRT"),
-        ("raise ImportError('winml is only supported on Windows')", "its trial failed: ImportError: winml is only"),
+        ("os.abort()", "its probe failed: it ended with SIGABRT"),
+        ("raise ImportError('winml is only supported on Windows')", "its probe failed: ImportError: winml is only"),
     ],
 )
 def test_a_catalogue_that_ends_its_process_costs_one_line(

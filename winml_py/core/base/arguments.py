@@ -54,7 +54,7 @@ def truth(value: object, what: str, error: type[WinMLError] = InvalidArgumentErr
 
 def member(enum: type[E], value: object, what: str, error: type[WinMLError] = InvalidArgumentError) -> E:
     """Returns the member of an enumeration for a member or its number; raises the error for other values."""
-    if type(value) is enum:  # nearly always; calling the enumeration takes several times as long
+    if type(value) is enum:  # nearly always so; `enum(value)` takes several times as long
         return value
     try:
         return enum(value)  # type: ignore[arg-type]

@@ -29,7 +29,7 @@ ScalarType = type[np.generic]
 """Numpy's class of one element, such as `np.float32`."""
 
 _leaked: list[Any] = []
-_DLPACK_CUDA = 2  # kDLCUDA
+_DLPACK_CUDA = 2  # DLPack's kDLCUDA: memory of an NVIDIA GPU
 
 
 class MemoryLocation(NamedTuple):
@@ -171,7 +171,7 @@ def is_cuda_array(value: object) -> bool:
             return hasattr(value, "__cuda_array_interface__")
         ask = getattr(type(value), "__dlpack_device__", None)
         return ask is not None and int(ask(value)[0]) == _DLPACK_CUDA
-    except (RuntimeError, ValueError):  # torch's, if a tensor needs gradients or has no memory; host_array says why
+    except (RuntimeError, ValueError):  # torch raises them for a tensor without memory, or with gradients
         return False
 
 
@@ -192,7 +192,8 @@ def as_device_array(value: object) -> DeviceArray:
 def _from_interface(value: Any) -> DeviceArray:
     facts = value.__cuda_array_interface__
     shape, dtype = tuple(facts["shape"]), np.dtype(facts["typestr"])
-    view = np.lib.stride_tricks.as_strided(np.empty(0, dtype), shape, facts.get("strides"))  # only computes the flag
+    # No memory is read: numpy computes the flag.
+    view = np.lib.stride_tricks.as_strided(np.empty(0, dtype), shape, facts.get("strides"))
     if not view.flags.c_contiguous:
         raise InvalidBindingError(
             f"The array in CUDA memory, of shape {shape}, is not C-contiguous.",
@@ -242,7 +243,7 @@ def _synchronize(owner: Any, number: int) -> None:
     try:
         import cupy
     except ImportError as error:
-        if stream is None:  # nothing indicates pending work
+        if stream is None:  # nothing says that the library still works on the array
             return
         raise IllegalCallError(
             f"A {type_name(owner)} may still be written in CUDA's stream {stream}; waiting for it needs CuPy.",

@@ -66,7 +66,7 @@ class AsyncOperation(Generic[T]):
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if self._stop.requested and not (task and task.cancelling()):
-                raise CanceledError("The operation was cancelled.") from None  # as when the work had begun
+                raise CanceledError("The operation was cancelled.") from None  # the same error as if the work had begun
             self.cancel()
             raise
 
@@ -125,7 +125,7 @@ class AsyncOperation(Generic[T]):
         """The HRESULT of the error, signed as in pywinrt, or 0."""
         if self.status not in (AsyncStatus.ERROR, AsyncStatus.CANCELED) or self._future.cancelled():
             return 0
-        return getattr(self._future.exception(), "winerror", None) or -2147467259  # E_FAIL
+        return getattr(self._future.exception(), "winerror", None) or -2147467259  # Windows' E_FAIL
 
     def add_done_callback(self, callback: Callable[[AsyncOperation[T]], object]) -> None:
         """Calls the callback with the operation when it is done, in its thread, or at once if it is already done."""

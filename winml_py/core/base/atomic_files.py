@@ -112,8 +112,8 @@ def written_whole(path: str, mode: int | None = None) -> Iterator[BinaryIO]:
         move_into_place(temporary, real)
     except BaseException as error:
         if isinstance(error, OSError) and error.filename == temporary:
-            error.filename = path  # the caller does not know the temporary file
-        with suppress(OSError):  # it does not exist, or is open on Windows; the first error counts
+            error.filename = path  # not the temporary file, of which the caller does not know
+        with suppress(OSError):  # no file, or one open on Windows: the first error is raised
             os.unlink(temporary)
         raise
 

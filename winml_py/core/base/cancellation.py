@@ -93,7 +93,7 @@ def call_while_held(lock: threading.Lock, seconds: float, function: Callable[[],
 @contextmanager
 def held(lock: AbstractContextManager[object], stop: Stop | None) -> Iterator[None]:
     """Holds a lock within the block. A stop ends the wait for the lock with a CanceledError."""
-    acquire: Callable[..., bool] | None = getattr(lock, "acquire", None)  # on the CPU it is not a lock
+    acquire: Callable[..., bool] | None = getattr(lock, "acquire", None)  # on the CPU, it is `UNLOCKED`, which has none
     if stop is None or acquire is None:
         with lock:
             yield

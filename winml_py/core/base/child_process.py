@@ -168,7 +168,7 @@ class ChildProcess:
 def start_main(module: str, *arguments: str) -> ChildProcess:
     """Starts a process that calls `main` of a module, without importing it here: see `answer_of_main`."""
     child = ChildProcess()
-    with suppress(ProcessEndedError):  # reported where the answer is awaited
+    with suppress(ProcessEndedError):  # whoever waits for the answer gets this error
         child.send(_call_main, module, *arguments)
     return child
 
@@ -271,7 +271,7 @@ def answer_calls(connection: Connection) -> None:
             try:
                 function, arguments = pickle.loads(request)
                 answer = True, function(*arguments)
-            except Exception as error:  # the parent raises it
+            except Exception as error:  # it is sent to the parent, which raises it
                 answer = False, error
             connection.send(answer)
 

@@ -92,7 +92,7 @@ class NameMap(MapView[V], Generic[V]):
     def _spelling(self, name: object) -> str | None:
         if not isinstance(name, str) or name in self._items:
             return name if isinstance(name, str) else None
-        if self._folded is None:  # the first spelling wins, so fill backwards
+        if self._folded is None:  # of equal names, the first must win: the dict keeps the last
             self._folded = {key.casefold(): key for key in reversed([*self._items])}
         return self._folded.get(name.casefold())
 

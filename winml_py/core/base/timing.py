@@ -11,8 +11,8 @@ REST_SECONDS = 0.02
 
 def time_block(run: Callable[[], object]) -> float:
     """Seconds of a run, in a block of them."""
-    time.sleep(REST_SECONDS)  # the threads of the engine before spin a while after their work
-    run()  # wakes the threads of this one
+    time.sleep(REST_SECONDS)  # the threads of the previous engine spin for a while after their work
+    run()  # wakes the threads of this engine
     count, started = 0, time.perf_counter()
     while count == 0 or time.perf_counter() - started < BLOCK_SECONDS:
         run()

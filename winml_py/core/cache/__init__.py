@@ -1,1 +1,1 @@
-"""The cache folder: answers to questions, and folders with saved models."""
+"""The cache folder: records of small facts, and folders with saved models."""

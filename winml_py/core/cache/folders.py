@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from ...errors import CanceledError, WinMLError
 from ..base.messages import Facts, logger
-from . import answers
+from . import records
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ LIMIT_VARIABLE = "WINML_PY_CACHE_LIMIT"
 LIMIT = 4 << 30
 """Bytes that all saved models may take together; the least recently used are removed first."""
 
-_GROWTH = 2.2  # a saved model holds the weights, and a rearranged copy
+_GROWTH = 2.2  # size per byte of weights: a saved model has them, and a rearranged copy
 _MANIFEST = "manifest.json"
 
 
@@ -53,7 +53,7 @@ def folder_for(key: str, weights: int) -> Path | None:
     None if nothing is cached, it would exceed the limit, or it would take more than half of the free disk space.
     """
     size = int(weights * _GROWTH)
-    folder = answers.trusted_folder(make=True) if size <= limit() else None
+    folder = records.trusted_folder(make=True) if size <= limit() else None
     if folder is None:
         return None
     cached = folder / key
@@ -64,7 +64,7 @@ def folder_for(key: str, weights: int) -> Path | None:
         reason = f"it takes {size} bytes, more than half of the free space"
     except OSError as error:
         reason = str(error)
-    answers.say_once(logging.INFO, f"No saved graph {cached}: {reason}.")
+    records.say_once(logging.INFO, f"No saved graph {cached}: {reason}.")
     return None
 
 
@@ -74,9 +74,9 @@ def is_intact(path: Path) -> bool:
         manifest, found = _manifest(path), _sizes(path)
     except OSError:  # another process is removing it
         return False
-    if manifest.get("schema_version") != answers.SCHEMA or manifest.get("sizes") != found:
+    if manifest.get("schema_version") != records.SCHEMA or manifest.get("sizes") != found:
         return False
-    with suppress(OSError):  # a read-only cache is usable, too
+    with suppress(OSError):  # a saved model in a read-only folder can be used, too
         os.utime(path / _MANIFEST)
     return True
 
@@ -88,7 +88,7 @@ def _manifest(path: Path) -> Facts:
     name. It may be from another version.
     """
     try:
-        facts = {} if answers.reason_to_distrust(path) else answers.read_any_version(path / _MANIFEST) or {}
+        facts = {} if records.reason_to_distrust(path) else records.read_any_version(path / _MANIFEST) or {}
     except OSError:
         facts = {}
     return facts if facts.get("key") == path.name else {}
@@ -132,7 +132,7 @@ def opened_or_made(
     made = opened()
     if made is not None:
         return made
-    with answers.locked(folder.name, check) as is_alone:
+    with records.locked(folder.name, check) as is_alone:
         made = opened()  # another process may have made it during the wait
         if made is not None or not is_alone:
             return made
@@ -157,7 +157,7 @@ def opened_or_made(
 def start(path: Path, model: str = "") -> None:
     """Makes an empty folder, which is not trusted before `seal`.
 
-    The caller holds `answers.locked` for the folder's name. An earlier folder is removed.
+    The caller holds `records.locked` for the folder's name. An earlier folder is removed.
 
     Raises:
         OSError: the disk refuses, or the path is in use, or not this package's.
@@ -168,8 +168,8 @@ def start(path: Path, model: str = "") -> None:
         )
     if _manifest(path) and not _remove(path):
         raise FileExistsError(f"{path} is in use and cannot be made again.")
-    answers.make_private(path)
-    answers.write_file(path / _MANIFEST, {"key": path.name, "model": model})
+    records.make_private(path)
+    records.write_file(path / _MANIFEST, {"key": path.name, "model": model})
 
 
 def seal(path: Path) -> None:
@@ -179,8 +179,8 @@ def seal(path: Path) -> None:
         OSError: the disk refuses, or the folder is gone.
     """
     for file in path.rglob("*"):
-        file.chmod(answers.FOLDER_MODE if file.is_dir() else answers.FILE_MODE)
-    answers.write_file(path / _MANIFEST, {**_manifest(path), "sizes": _sizes(path)})
+        file.chmod(records.FOLDER_MODE if file.is_dir() else records.FILE_MODE)
+    records.write_file(path / _MANIFEST, {**_manifest(path), "sizes": _sizes(path)})
     _make_room(path)
 
 
@@ -193,7 +193,7 @@ def discard(path: Path) -> None:
 def entries() -> list[CachedFolder]:
     """All saved models, the least recently used first; no folders of other programs."""
     saved_models = []
-    for path in answers.list_files(""):
+    for path in records.list_files(""):
         manifest = _manifest(path)
         with suppress(OSError):
             if manifest:
@@ -211,28 +211,28 @@ def clear() -> int:
 
 
 class CacheContents(NamedTuple):
-    """The contents of the cache: its folder, the answers, the saved models, and how many bytes these may take."""
+    """The contents of the cache: its folder, the records, the saved models, and how many bytes these may take."""
 
     folder: Path | None
-    answers: list[answers.Entry]
+    records: list[records.Record]
     models: list[CachedFolder]
     limit: int
 
 
 def contents() -> CacheContents:
     """The contents of the user's cache folder."""
-    return CacheContents(answers.folder(), answers.entries(), entries(), limit())
+    return CacheContents(records.folder(), records.list_records(), entries(), limit())
 
 
 def clear_all() -> tuple[int, int]:
-    """Clears the cache; returns the numbers of answers and of saved models."""
+    """Clears the cache; returns the numbers of records and of saved models."""
     models = clear()
-    return answers.clear(), models
+    return records.clear(), models
 
 
 def _remove(path: Path) -> bool:
     """Removes a saved model at once or not at all. Sessions keep the files they map; on Windows it then remains."""
-    removed = path.parent / f".{path.name}.{os.urandom(8).hex()}{answers.OURS}"
+    removed = path.parent / f".{path.name}.{os.urandom(8).hex()}{records.OURS}"
     try:
         os.rename(path, removed)  # removed later by this name, should this process die
     except OSError:
@@ -251,7 +251,7 @@ def _make_room(newest: Path) -> None:
 
 
 def _remove_leftovers() -> None:
-    for path in answers.list_files(rf"\.[0-9a-f]+{re.escape(answers.OURS)}", r"\."):
+    for path in records.list_files(rf"\.[0-9a-f]+{re.escape(records.OURS)}", r"\."):
         shutil.rmtree(path, ignore_errors=True)
 
 

@@ -35,7 +35,8 @@ def check_features(session_state: SessionState, features: Mapping[str, object]) 
     values = []
     for name, value in features.items():
         descriptor, is_input = session_state.find(name)
-        images = map(is_pil_image, value if isinstance(value, (list, tuple)) else [value])  # a check would decode them
+        # A check would decode the pictures.
+        images = map(is_pil_image, value if isinstance(value, (list, tuple)) else [value])
         if is_input and (is_picture_file(value, descriptor) or any(images)):
             values.append(LateValue(name, value, None))
         else:
@@ -60,7 +61,7 @@ def bind_later(session_state: SessionState, values: Iterable[LateValue], stop: S
             stop.require_not_requested()
             if target is not None:
                 binding_state.set(name, value, target)
-            elif isinstance(value, (str, bytes, os.PathLike)):  # of a picture: others have been checked
+            elif isinstance(value, (str, bytes, os.PathLike)):  # a picture's path or bytes: others have been checked
                 binding_state.bind(name, ImageFeatureValue.load(value))
             else:
                 binding_state.bind(name, _convert_picture(value))

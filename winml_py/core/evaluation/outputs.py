@@ -81,7 +81,7 @@ class UnboundOutput:
         if isinstance(descriptor, ImageFeatureDescriptor):
             return self._picture(value, descriptor.contract)
         if isinstance(descriptor, TensorFeatureDescriptor) and value.dtype in CLASSES_BY_DTYPE:
-            raise NotSupportedError(  # the engine returns float8, say, as raw bytes
+            raise NotSupportedError(  # numpy has no type for it: the engine returns float8, say, as bytes
                 f"The output {descriptor.name} has an element type that Windows ML and numpy lack, such as float8 or "
                 "bfloat16.",
                 hint="Add a Cast to float32 to the model, behind that output.",
@@ -283,7 +283,7 @@ def output_target(
         return OutputTarget(TensorOutput(given, value.tensor, value.array), value.array)
     if isinstance(value, HostTensor):
         if properties.stays_on_device and isinstance(given, Tensor) and engine.location is not None:
-            check_tensor(value.tensor, descriptor)  # the device casts nothing
+            check_tensor(value.tensor, descriptor)  # a device casts no tensor
             return OutputTarget(TensorOutput(given, value.tensor), StaysOnDevice())
         array = writable_array(given, value.tensor)
         slot = TensorOutput(given, value.tensor, array, value.is_cast)

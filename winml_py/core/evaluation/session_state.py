@@ -1,4 +1,7 @@
-"""SessionState: what a session and its bindings share: the engine, the features, and what can be bound to them."""
+"""SessionState: what a session and its bindings share: the engine, the features, and what can be bound to them.
+
+It is the session's, but bindings use it, too, and rooms import only those before them: so it is here.
+"""
 
 from __future__ import annotations
 
@@ -124,7 +127,7 @@ class SessionState:
             IllegalCallError: another process made the session.
         """
         lease = self._lease
-        if lease is not None and self.loss is None:  # first, because every bind and run asks
+        if lease is not None and self.loss is None:  # first, because every bind and run takes this branch
             return lease.engine
         if self.is_inherited:
             raise IllegalCallError(

@@ -112,7 +112,7 @@ class ImageFeatureValue(Object):
 
     @property
     def kind(self) -> LearningModelFeatureKind:
-        """IMAGE."""
+        """Always `IMAGE`."""
         return LearningModelFeatureKind.IMAGE
 
     @property
@@ -350,7 +350,7 @@ class PreprocessPlan:
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """The tensor's shape."""
+        """The shape of the tensor for all pictures, as the contract lays it out."""
         return tensor_shape(self.contract, len(self.sizes), self.placements[0].tensor)
 
     def memory(self, before: object = None) -> Array:

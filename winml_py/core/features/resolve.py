@@ -141,7 +141,7 @@ def resolve(
             hint = "Keys, values and elements must be of these types."
             raise incompatible(InvalidBindingError, descriptor, format_container(feature), hint)
         return Container(converted)
-    if is_cast(feature, descriptor):  # what must fit is a float16 tensor of its shape
+    if is_cast(feature, descriptor):  # the tensor that is made from it must fit: float16, of the same shape
         check_tensor(TensorFloat16Bit.create(feature.shape or None), descriptor)
         return HostTensor(feature, is_cast=True)
     check_tensor(feature, descriptor)

@@ -181,7 +181,7 @@ class Tensor(Closeable, Object):
 
     @property
     def kind(self) -> LearningModelFeatureKind:
-        """TENSOR."""
+        """Always `TENSOR`."""
         return LearningModelFeatureKind.TENSOR
 
     @property
@@ -296,7 +296,7 @@ class Tensor(Closeable, Object):
     def __dlpack_device__(self) -> tuple[int, int]:
         device_array = self._private_state.device_array
         if device_array is not None and device_array.location.kind == "cuda":
-            return 2, device_array.location.number  # kDLCUDA
+            return 2, device_array.location.number  # DLPack's kDLCUDA: memory of an NVIDIA GPU
         kind, index = self.to_numpy().__dlpack_device__()
         return int(kind), index
 
@@ -446,7 +446,7 @@ class TensorStorage:
 
     def close(self) -> None:
         """Releases the memory."""
-        self.is_closed = True  # first, or another thread would take it for a placeholder
+        self.is_closed = True  # first: an open tensor without an array counts as a placeholder
         self.array = self.device_array = None
 
     def require_valid(self) -> None:

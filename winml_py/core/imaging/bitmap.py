@@ -173,12 +173,12 @@ class SoftwareBitmap(Object, Closeable):
 
     @property
     def pixel_width(self) -> int:
-        """Pixels in a row."""
+        """The width of the picture, in pixels."""
         return self._width
 
     @property
     def pixel_height(self) -> int:
-        """Rows."""
+        """The height of the picture, in pixels."""
         return self._height
 
     def to_numpy(self) -> Pixels:

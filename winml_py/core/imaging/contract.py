@@ -251,7 +251,7 @@ class ImageContract:
 
     @property
     def channels(self) -> int:
-        """1 or 3."""
+        """How many channels the tensor has: 1 for gray, else 3."""
         return 1 if self.pixel_format is BitmapPixelFormat.GRAY8 else 3
 
     @property

@@ -68,7 +68,7 @@ def detensorize(
     picture = buffers.get("whole", layout_of(colour).shape(width, height))
     _fill(picture, planes, contract, colour, buffers)
     scaled = resize(picture, bitmap.pixel_width, bitmap.pixel_height)
-    if layout_of(pixel_format).is_gray and len(planes) > 1:  # truncated, as without scaling
+    if layout_of(pixel_format).is_gray and len(planes) > 1:  # rounded down, as the gray of pictures that are not scaled
         gray = buffers.get("gray", scaled.shape[:2])
         gray_of([scaled[..., index] for index in layout_of(colour).rgb], gray, buffers)
         scaled, colour = gray, BitmapPixelFormat.GRAY8

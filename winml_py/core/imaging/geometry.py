@@ -287,7 +287,6 @@ class ImageScaling:
     anchor: ImageAnchor = ImageAnchor.CENTER
 
     def __post_init__(self) -> None:
-        """Normalises each field."""
         for field in fields(self):
             default, value, what = field.default, getattr(self, field.name), f"The {field.name} of a scaling"
             if isinstance(default, bool):
@@ -473,7 +472,7 @@ _NUMBERS: Any = (int, float, np.generic)
 
 
 def choose(condition: Any, if_true: T, if_false: T) -> T:
-    """One of two numbers."""
+    """The one or the other number, by a condition that may be a value of a graph."""
     if isinstance(condition, _NUMBERS):
         return if_true if condition else if_false
     chosen: T = condition.graph.where(condition, if_true, if_false)

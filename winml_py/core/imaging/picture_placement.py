@@ -33,22 +33,22 @@ class PicturePlacement(Object):
 
     @property
     def picture_width(self) -> int:
-        """Pixels."""
+        """The width of the picture, in pixels."""
         return self._placement.picture[1]
 
     @property
     def picture_height(self) -> int:
-        """Pixels."""
+        """The height of the picture, in pixels."""
         return self._placement.picture[0]
 
     @property
     def tensor_width(self) -> int:
-        """Pixels."""
+        """The width of the tensor, in pixels."""
         return self._placement.tensor[1]
 
     @property
     def tensor_height(self) -> int:
-        """Pixels."""
+        """The height of the tensor, in pixels."""
         return self._placement.tensor[0]
 
     @property

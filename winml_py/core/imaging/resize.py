@@ -191,7 +191,7 @@ def _scale_at_once(pixels: Pixels, width: int, height: int, name: str) -> Pixels
     if not hasattr(_THREAD, "resizer"):
         _THREAD.resizer = package.Resizer()
     algorithm = package.ResizeAlg.convolution(package.FilterType[name])
-    options = package.ResizeOptions(algorithm, use_alpha=False)  # as Windows ML, which ignores alpha
+    options = package.ResizeOptions(algorithm, use_alpha=False)  # Windows ML ignores alpha, too
     channels = pixels.shape[2] if pixels.ndim == 3 else 1
     kind = package.PixelType["U8" if channels == 1 else f"U8x{channels}"]
     source = package.ImageData(pixels.shape[1], pixels.shape[0], kind, pixels.tobytes())

@@ -44,12 +44,12 @@ def tensorize(
     """
     buffers = buffers or BufferCache()
     pixels, pixel_format = bitmap.to_numpy(), bitmap.bitmap_pixel_format
-    if pixel_format in VIDEO_FORMATS:  # whole, because neighbours share their colours
+    if pixel_format in VIDEO_FORMATS:  # the whole picture, because neighbouring pixels share colours
         bgr = buffers.get("bgr", (bitmap.pixel_height, bitmap.pixel_width, 3))
         pixels, pixel_format = video_to_bgr(pixels, pixel_format, bgr), BitmapPixelFormat.BGR8
     pixels, pixel_format = to_interleaved(crop(pixels, placement.part), pixel_format)
     is_luma = contract.gray is ImageGray.LUMA
-    if is_luma:  # before it is scaled, as programs with Pillow and OpenCV do
+    if is_luma:  # gray before it is scaled, as in programs with Pillow and OpenCV
         pixels, pixel_format = _luma(pixels, pixel_format, buffers), BitmapPixelFormat.GRAY8
     height, width = placement.scaled
     pixels = resize(pixels, width, height, contract.kernel, contract.exact)
@@ -57,7 +57,7 @@ def tensorize(
     if placement.has_padding:
         pixels, pixel_format = _pad(pixels, pixel_format, contract, placement, buffers)
     if contract.pixel_format is BitmapPixelFormat.GRAY8:
-        pixels = (_luma if is_luma else _gray)(pixels, pixel_format, buffers)  # padding may have added colour
+        pixels = (_luma if is_luma else _gray)(pixels, pixel_format, buffers)  # again, as padding may have added colour
         pixel_format = BitmapPixelFormat.GRAY8
     if contract.layout is TensorLayout.NHWC:
         _fill_pixels(pixels, pixel_format, contract, out, buffers)
@@ -154,7 +154,8 @@ def _fill_planes(
         for slot, index, (factor, summand) in zip(out, order, contract.affine(), strict=False):
             cv2.addWeighted(planes[index], factor, planes[index], 0, summand, slot, cv2.CV_32F)
         return
-    for slot, index, numbers in zip(out, order, contract.numbers(out.dtype), strict=False):  # gray takes the first
+    # A gray tensor takes the first.
+    for slot, index, numbers in zip(out, order, contract.numbers(out.dtype), strict=False):
         _look_up(planes[index], numbers, slot)
 
 

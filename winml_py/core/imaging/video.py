@@ -71,12 +71,12 @@ class VideoReader(Closeable):
 
     @property
     def pixel_width(self) -> int:
-        """Pixels."""
+        """The width of its frames, in pixels."""
         return self._capture.width
 
     @property
     def pixel_height(self) -> int:
-        """Pixels."""
+        """The height of its frames, in pixels."""
         return self._capture.height
 
     @property
@@ -188,7 +188,7 @@ class _Capture:
             time = self._native.get(cv2.CAP_PROP_POS_MSEC)
             index, self._index = self._index, self._index + 1
         frame = VideoFrame.create_with_software_bitmap(SoftwareBitmap.from_array(pixels, BitmapPixelFormat.BGR8))
-        frame.is_stable = True  # OpenCV makes a new array for each
+        frame.is_stable = True  # nothing overwrites it: OpenCV makes a new array for each frame
         if self.rate > 0:
             frame.duration = timedelta(seconds=1 / self.rate)
             time = max(time, 0.0) or index * 1000 / self.rate  # some backends report no time

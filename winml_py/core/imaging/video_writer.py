@@ -193,7 +193,7 @@ class _HiddenFile:
         """Renames it to the target."""
         with written_to(self._shown):
             with open(self.path, "rb+") as file:
-                os.fsync(file.fileno())  # or a crash could leave the name without its contents
+                os.fsync(file.fileno())  # otherwise a crash could leave a file without contents
             if os.path.exists(self._target):
                 copy_mode(self._target, self.path)  # keeps the mode that a user set
             move_into_place(self.path, self._target)
@@ -202,7 +202,7 @@ class _HiddenFile:
         """Removes it, if it exists."""
         if self.native is not None:
             self.native.release()  # Windows does not remove open files
-        with suppress(OSError):  # it does not exist, or a virus scanner has it open
+        with suppress(OSError):  # there is none, or a virus scanner has it open
             os.unlink(self.path)
 
 

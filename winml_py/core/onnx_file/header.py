@@ -29,7 +29,7 @@ from .protobuf import (
 MIN_WEIGHT_SIZE = 1024  # bytes; smaller initializers stay in the skeleton, where shapes and scalars are looked up
 
 # TensorProto's data fields whose bytes are the little-endian elements in order.
-_DATA = (4, 9, 10)  # float_data, raw_data, double_data
+_DATA = (4, 9, 10)  # the numbers of float_data, raw_data and double_data
 
 
 class Dimension(NamedTuple):
@@ -121,7 +121,7 @@ def read_header(buffer: ModelBytes) -> Header:
     """Reads the ModelProto in `buffer`, without its nodes and weights."""
     header = Header()
     for item in fields(buffer, 0, len(buffer)):
-        match item.number:  # of ModelProto's fields, as onnx.proto has them
+        match item.number:  # the numbers of ModelProto's fields in onnx.proto
             case 1:
                 header.ir_version = item.signed()
             case 2:

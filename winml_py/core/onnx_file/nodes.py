@@ -58,7 +58,8 @@ def messages(message: Message) -> Iterator[Message]:
     from onnx import TensorProto
 
     yield message
-    for field, value in () if isinstance(message, TensorProto) else message.ListFields():  # which would copy weights
+    # A tensor's fields are not listed, which would copy its weights.
+    for field, value in () if isinstance(message, TensorProto) else message.ListFields():
         if field.message_type is not None:
             for held in [value] if isinstance(value, Message) else value:
                 yield from messages(held)

@@ -26,8 +26,8 @@ class Field(NamedTuple):
     number: int
     wire_type: int
     value: int
-    tag: int  # where the tag starts
-    end: int  # after the value
+    tag: int  # offset of the first byte of its tag
+    end: int  # offset after the last byte of its value
 
     def text(self, buffer: ModelBytes) -> str:
         """The value as a string."""
@@ -55,7 +55,7 @@ def fields(buffer: ModelBytes, start: int, end: int) -> Iterator[Field]:
         tag = position
         key, position = varint(buffer, position, end)
         number, wire_type = key >> 3, key & 7
-        if not 0 < number < 1 << 29:  # protobuf's own bound
+        if not 0 < number < 1 << 29:  # protobuf allows no larger number of a field
             raise corrupt(f"byte {tag} starts a field numbered {number}")
         if wire_type == BYTES:
             length, value = varint(buffer, position, end)
@@ -123,7 +123,7 @@ _CHILDREN = {
     "graph": {1: "node", 5: "tensor", 15: "sparse tensor"},
     "node": {5: "attribute"},
     "attribute": {5: "tensor", 10: "tensor", 6: "graph", 11: "graph", 22: "sparse tensor", 23: "sparse tensor"},
-    "sparse tensor": {1: "tensor", 2: "tensor"},  # its values, and where they are
+    "sparse tensor": {1: "tensor", 2: "tensor"},  # the tensors of its values and of their positions
 }
 """The fields of each message that tensors can be in; the numbers are those of onnx.proto."""
 

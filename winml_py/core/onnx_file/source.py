@@ -20,7 +20,7 @@ from .protobuf import ModelBytes
 MAPPED_FROM = 16 << 20
 """Bytes of weights from which the engine maps a model's file instead of reading it."""
 
-_IN_MEMORY = "weights"  # a name for bytes that have no file
+_IN_MEMORY = "weights"  # the location of weights that have no file
 
 
 class Skeleton(NamedTuple):
@@ -36,7 +36,7 @@ class Skeleton(NamedTuple):
     name: str = ""
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Skeleton, (self.model, self.folder, dict(self.files), self.name)  # a proxy cannot be pickled
+        return Skeleton, (self.model, self.folder, dict(self.files), self.name)  # a mapping proxy cannot be pickled
 
     @property
     def path_or_bytes(self) -> str | bytes:
@@ -250,7 +250,7 @@ def _external(source: FileSource) -> tuple[tuple[str, str], ...]:
 def _present_data_files(folder: str, header: Header) -> Iterator[FileStamp]:
     """The stamps of the files with the graph's weights; a session reports the missing ones."""
     for location in {weight.location for weight in header.weights if weight.location}:
-        with suppress(OSError, ValueError):  # a null byte in the name
+        with suppress(OSError, ValueError):  # ValueError: the name has a null byte
             yield FileStamp.of(location, os.stat(os.path.join(folder, location)))
 
 

@@ -55,11 +55,11 @@ class LearningModelDevice(Object):
         self._device = device = _device or (None if kind in _CPU_KINDS else _gpu(kind))
         self._private_state: Compiler
         if device is None:
-            from .cpu.choice import CpuCompiler
+            from .cpu.compiler import CpuCompiler
 
             self._private_state = CpuCompiler()
         else:
-            from .gpu.compile import DeviceCompiler
+            from .gpu.device_compiler import DeviceCompiler
 
             self._private_state = DeviceCompiler(device)
 
@@ -120,7 +120,7 @@ class LearningModelDevice(Object):
 
     @property
     def adapter_id(self) -> DisplayAdapterId:
-        """0 and 0 for the CPU."""
+        """The number by which Windows knows the adapter; 0 and 0 for the CPU."""
         if self._device is None:
             return DisplayAdapterId(0, 0)
         high, low = self._device.identity
@@ -190,7 +190,7 @@ def _find_again(sought: ProviderDevice) -> LearningModelDevice:
 
     devices = plugins.gpus() + plugins.devices("npu")
     found = [one for one in devices if (one.name, one.provider) == (sought.name, sought.provider)]
-    if len(found) > 1:  # equal cards
+    if len(found) > 1:  # several cards of one name
         found = [one for one in found if (one.identity, one.number) == (sought.identity, sought.number)]
     if len(found) == 1:
         return LearningModelDevice(LearningModelDeviceKind.DIRECTX, _device=found[0])

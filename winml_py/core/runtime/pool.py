@@ -66,7 +66,7 @@ class EnginePool:
         self._lock = threading.RLock()
         self._shared: dict[Hashable, _Shared] = {}
 
-    in_child = _clear  # a forked process makes new engines
+    in_child = _clear  # a forked process cannot use its parent's engines
 
     def lease(self, key: Hashable, create: Callable[[], Engine], stop: Stop | None = None) -> Lease:
         """Returns the engine for `key`, which `create` makes if none is in use.

@@ -54,7 +54,7 @@ class Bound:
         self.natives: dict[object, Any] = {}
 
     def set_input(self, name: str, value: Value | DeviceArray) -> None:
-        """Binds an input."""
+        """Binds an input to a value, which each run reads; engines notice the new version."""
         self.inputs[name] = value
         self.version += 1
 
@@ -78,11 +78,11 @@ def call(function: Callable[..., T], translate: Callable[[Exception], WinMLError
     except Exception as error:  # the runtimes' classes have no common base
         failure = translate(error).with_traceback(None)
     failure.__context__ = None
-    del function, arguments  # this frame is in the traceback
+    del function, arguments  # the traceback holds this frame, and the frame would hold them
     try:
         raise failure
     finally:
-        del failure  # a cycle of frame and error would wait for the garbage collector
+        del failure  # frame and error would refer to each other until garbage is collected
 
 
 @contextmanager
@@ -170,7 +170,7 @@ class InputAddresses:
 
     def __init__(self, takes_read_only: bool = True) -> None:
         self._takes_read_only = takes_read_only
-        self._read: dict[str, tuple[Array, Array]] = {}  # the bound array, and the one that is read
+        self._read: dict[str, tuple[Array, Array]] = {}  # by input: the bound array, and the one that the engine reads
         self.copies: list[tuple[Array, Array]] = []
 
     def renew(self, values: Mapping[str, Any], outputs: Collection[Array], bind: Callable[[str, Array], None]) -> None:

@@ -197,7 +197,7 @@ def isolate(
     Raises:
         NotSupportedError: operators or the device are Python code of this process.
     """
-    from ..runtime.isolated.engine import IsolatedCompiler
+    from ..runtime.isolated.isolated_engine import IsolatedCompiler
 
     hint = "Set options.isolation = None, or run the whole program in a separate process."
     if functions:

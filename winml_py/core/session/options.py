@@ -22,6 +22,9 @@ from .setting import Setting, settings_of
 
 K = TypeVar("K")
 
+_DEFAULTS = EngineOptions(intra_op_num_threads=1)
+"""Where the defaults of settings that the engine gets unchanged are written."""
+
 
 def _uint32(value: object, what: str) -> int:
     return whole_number(value, what, 0, (1 << 32) - 1)
@@ -135,7 +138,7 @@ class LearningModelSessionOptions(Object):
     """Whether making the session disposes of the model, so that only the session holds memory."""
 
     allow_cpu_fallback = Setting[bool, bool](
-        lambda: True, partial(truth, what="allow_cpu_fallback"), "allow_cpu_fallback"
+        lambda: _DEFAULTS.allow_cpu_fallback, partial(truth, what="allow_cpu_fallback"), "allow_cpu_fallback"
     )
     """Whether nodes that a GPU's provider does not take may run on the CPU.
 
@@ -178,7 +181,7 @@ class LearningModelSessionOptions(Object):
     Switch it off when the process has other work to do on its cores. OpenVINO's own package has no such setting.
     """
 
-    engine = Setting[str | None, str | None](lambda: None, _engine_name, "engine")
+    engine = Setting[str | None, str | None](lambda: _DEFAULTS.engine, _engine_name, "engine")
     """What runs the model: None (default), "onnxruntime", "openvino", the name of an installed provider, or "auto".
 
     None is ONNX Runtime, on every processor; with `Precision.HALF`, engines that support it are tried. A named engine
@@ -190,7 +193,7 @@ class LearningModelSessionOptions(Object):
     """
 
     precision = Setting[Precision, Precision](
-        lambda: Precision.AUTO, partial(member, Precision, what="The option precision"), "precision"
+        lambda: _DEFAULTS.precision, partial(member, Precision, what="The option precision"), "precision"
     )
     """The arithmetic: `AUTO` (default), `FLOAT32` or `HALF`.
 
@@ -208,14 +211,16 @@ class LearningModelSessionOptions(Object):
     and 0.
     """
 
-    graph_capture = Setting[bool, bool](lambda: False, partial(truth, what="graph_capture"), "graph_capture")
+    graph_capture = Setting[bool, bool](
+        lambda: _DEFAULTS.graph_capture, partial(truth, what="graph_capture"), "graph_capture"
+    )
     """Whether a GPU captures the graph of an evaluation and replays it, which saves the time to submit it.
 
     Default False. CUDA and TensorRT can. With other providers, for models with free sizes or control flow, and if a
     node would run on the CPU, making the session fails. Sessions that capture do not share an engine.
     """
 
-    tuning = Setting[Tuning, Tuning | Mapping[str, Any]](Tuning, _tuning, "tuning")
+    tuning = Setting[Tuning, Tuning | Mapping[str, Any]](lambda: _DEFAULTS.tuning, _tuning, "tuning")
     """Settings that seldom need changing: see `Tuning`."""
 
     session_config = Setting(lambda: _read_only({}), _texts, "session_config", _sort_pairs)
@@ -232,7 +237,7 @@ class LearningModelSessionOptions(Object):
     per evaluation.
     """
 
-    log_severity = Setting(lambda: "fatal", _log_severity, "log_severity")
+    log_severity = Setting(lambda: _DEFAULTS.log_severity, _log_severity, "log_severity")
     """The least severity of the messages about the session that ONNX Runtime logs to stderr.
 
     "verbose", "info", "warning", "error" or "fatal" (default: errors quote ONNX Runtime's messages). Other engines
@@ -240,7 +245,7 @@ class LearningModelSessionOptions(Object):
     """
 
     weights = Setting[Weights, Weights](
-        lambda: Weights.SHARED, partial(member, Weights, what="The option weights"), "weights"
+        lambda: _DEFAULTS.weights, partial(member, Weights, what="The option weights"), "weights"
     )
     """Where the weights of a large model are: `SHARED` (default) or `PRIVATE`.
 
@@ -254,14 +259,14 @@ class LearningModelSessionOptions(Object):
     compiling, or for a model that is run once.
     """
 
-    profiling = Setting[bool, bool](lambda: False, partial(truth, what="profiling"), "is_profiled")
+    profiling = Setting[bool, bool](lambda: _DEFAULTS.is_profiled, partial(truth, what="profiling"), "is_profiled")
     """Whether the time of each node is recorded, for `session.end_profiling(path)`. Default False.
 
     Costs some microseconds per node, and memory for each evaluation: for measuring, not for production.
     """
 
     isolation = Setting[Isolation | None, Isolation | str | Mapping[str, Any] | None](
-        lambda: None, _isolation, "isolation"
+        lambda: _DEFAULTS.isolation, _isolation, "isolation"
     )
     """Whether the engine runs in a separate process: None (default), "process", or an `Isolation` with limits.
 
@@ -402,11 +407,10 @@ SETTINGS = settings_of(LearningModelSessionOptions)
 
 
 def engine_options(options: LearningModelSessionOptions | None) -> EngineOptions:
-    """The engine's part of the options; without options the batch stays free, as in Windows ML."""
-    if options is None:
-        return EngineOptions(intra_op_num_threads=usable_cores(), intra_op_thread_spinning=not is_confined())
-    values = vars(options)
-    return EngineOptions(**{s.engine: s.for_engine(values[key]) for key, s in SETTINGS.items() if s.engine})
+    """The engine's part of the options; without options they are the defaults, but the batch stays free."""
+    values = vars(LearningModelSessionOptions() if options is None else options)
+    found = EngineOptions(**{s.engine: s.for_engine(values[key]) for key, s in SETTINGS.items() if s.engine})
+    return found._replace(batch_size=None) if options is None else found
 
 
 # The file of session options: a dict of settings in JSON, with notes beside it.

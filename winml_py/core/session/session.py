@@ -130,7 +130,7 @@ class LearningModelSession(Closeable, Object):
             request = compile_request(model, source, features, options, stop)
             if not content.operators.functions:
                 return compiler.compile(request)
-            from ..runtime.custom.compile import compile_custom  # only sessions with such operators need it
+            from ..runtime.custom.custom_engine import compile_custom  # only sessions with such operators need it
 
             return compile_custom(request, content.operators.functions, compiler.compile)
 
@@ -144,7 +144,7 @@ class LearningModelSession(Closeable, Object):
 
     @property
     def device(self) -> LearningModelDevice:
-        """Where it runs."""
+        """The device that the session evaluates on."""
         return self._device
 
     @property
@@ -450,7 +450,7 @@ class LearningModelSession(Closeable, Object):
         return "closed" if session_state.is_closed else "lost" if session_state.is_lost else ""
 
     def _require_mapping(self, features: object) -> None:
-        if not isinstance(features, (dict, Mapping)):  # the check for dict is faster
+        if not isinstance(features, (dict, Mapping)):  # `dict` first: that check is faster
             name = next((feature.name for feature in self.model.input_features), "name")
             raise InvalidArgumentError(
                 f"Expected a dict of input names and values, got {type_name(features)}.",

@@ -125,7 +125,8 @@ class Jobs:
         """
         inputs = self._session_state.inputs
         if any(features.keys() != items[0].keys() or not features.keys() <= inputs.keys() for features in items):
-            return [self._run_one(features) for features in items]  # output values, or names that the model lacks
+            # The items have values for outputs, or names that the model lacks.
+            return [self._run_one(features) for features in items]
         try:
             result = self.runner.run({name: concatenate([features[name] for features in items]) for name in items[0]})
             counts = [count(next(iter(features.values()))) for features in items]
@@ -156,10 +157,10 @@ class Jobs:
         alone = [self.runner.run(features).outputs for features in items]
         for name, values in parts.items():
             expected = np.concatenate([_entries(outputs[name]) for outputs in alone])
-            came = np.concatenate([_entries(value) for value in values])
-            is_equal = np.array_equal(expected, came, equal_nan=expected.dtype.kind == "f")
+            actual = np.concatenate([_entries(value) for value in values])
+            is_equal = np.array_equal(expected, actual, equal_nan=expected.dtype.kind == "f")
             # Half precision's tolerance, as a batch may be rounded differently in any precision, and to whole levels.
-            if not is_equal and (expected.dtype == object or relative_error(expected, came) > HALF_TOLERANCE):
+            if not is_equal and (expected.dtype == object or relative_error(expected, actual) > HALF_TOLERANCE):
                 return name
         return None
 
@@ -167,7 +168,8 @@ class Jobs:
 def _failed_result(error: WinMLError) -> LearningModelEvaluationResult:
     if isinstance(error, (ClosedError, DeviceLostError)):  # all items after this one would fail as well
         raise error
-    return LearningModelEvaluationResult("", {}, error.with_traceback(None))  # its frames hold the engine
+    # Without the traceback, whose frames hold the engine.
+    return LearningModelEvaluationResult("", {}, error.with_traceback(None))
 
 
 # Batches: the values of several items joined into one, and each item's part of the outputs.
@@ -272,13 +274,13 @@ class SessionRunner:
         except IndexError:
             binding = LearningModelBinding(self._session)
         binding_state = private_state(binding)
-        binding_state.forget()  # or an item would get what an earlier one bound
+        binding_state.forget()  # otherwise the item would keep what an earlier one bound
         for name, value in features.items():
             binding_state.bind(name, value, self._properties.get(name, NO_PROPERTIES))
         if len(binding) < len(features):
             private_state(self._session).require_distinct(features)
         result = self._session.evaluate(binding)
-        self._bindings.append(binding)  # not after a failure: it may be half bound
+        self._bindings.append(binding)  # after a failure, some inputs may be bound: such a binding is not used again
         return result
 
     def clear(self) -> None:
@@ -306,7 +308,7 @@ def detach(value: Any) -> Any:
     if type(value) in (list, tuple):
         return type(value)(map(detach, value))
     if is_pil_image(value):
-        return value if getattr(value, "tile", None) else value.copy()  # tiles are not decoded yet
+        return value if getattr(value, "tile", None) else value.copy()  # a picture of Pillow that is not decoded yet
     try:
         if type(value) is np.ndarray:
             return value.copy()

@@ -121,8 +121,9 @@ class EvaluationStream(Closeable):
         from concurrent.futures import ThreadPoolExecutor
 
         self._jobs, self._sources, self._progress = jobs, sources, progress
-        self._sessions = sessions  # on other devices, made for this stream
-        self._failure: BaseException | None = None  # raised by the source of the inputs, for its turn
+        self._sessions = sessions  # sessions on other devices, made for this stream
+        # An error of the source of inputs, raised after the results before it.
+        self._failure: BaseException | None = None
         self._is_exhausted = self._is_closed = False
         self._process = os.getpid()
         self._workers = workers
@@ -182,8 +183,8 @@ class EvaluationStream(Closeable):
             if self._awaited is None:
                 self._awaited = shared_pool("winml-py streams", READERS).submit(self._next)
             awaited = self._awaited
-            await asyncio.wait([asyncio.wrap_future(awaited)])  # if this is cancelled, the next call waits for the same
-            if self._awaited is awaited:  # or another task has taken it
+            await asyncio.wait([asyncio.wrap_future(awaited)])  # a cancelled call leaves it to the next one
+            if self._awaited is awaited:  # otherwise another task has taken the result
                 self._awaited = None
                 break
         result = awaited.result()
@@ -283,11 +284,11 @@ class DevicesRunner:
             if slot.device not in self._lost:
                 return slot
             if len(self._lost) == len(self._runners):
-                self._free.put(slot)  # for the other threads that wait
+                self._free.put(slot)  # the other waiting threads must see it, too
                 raise copy.copy(self._lost[slot.device])
 
     def _value(self, name: str, value: object, placements: dict[str, tuple[PicturePlacement, ...]]) -> Any:
-        if name not in self._inputs:  # an output's, or unknown
+        if name not in self._inputs:  # the name of an output, or of nothing
             return value
         feature = self._inputs[name]
         properties = self._properties.get(feature.name, NO_PROPERTIES)

@@ -1,190 +1,279 @@
-"""The engines that a session on the CPU may run on, by the options and the hardware.
+"""Decides between the engines that a model may run on, by comparing them, and caches the decisions.
 
-Without options it is ONNX Runtime, on every processor. A named engine is the one that runs. If the options leave a
-choice (`engine="auto"`, or half precision), the program's inputs decide (`decision.py`, `chosen.py`). The table of all
-cases is in docs/engines.md; `tests/core/runtime/test_engine_table.py` tests each.
+A decision is cached for a model and the shapes of its inputs. That results agree counts only for one session: the next
+may have other inputs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from functools import partial
+from operator import truediv
+from typing import NamedTuple
+
+import numpy as np
 
 from ....enums import Precision
-from ....errors import EngineWarning, InvalidDeviceError, NotSupportedError
-from ...base.messages import warn_caller
-from ..engine import ONNXRUNTIME, Engine, EngineOptions
+from ....errors import CanceledError, WinMLError
+from ...base import machine
+from ...base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, Agreement, compare_outputs
+from ...base.cancellation import Stop
+from ...base.machine import free_memory
+from ...base.messages import Facts
+from ...base.timing import take_turns, time_block
+from ...cache import records
+from ..engine import Candidate, Engine, Explanation, in_megabytes
 from ..providers import plugins
-from ..providers.catalogue import full_name, provider_of, require_option_keys
-from ..providers.provider import CPU_NAME, ProviderDevice, Target, short
-from ..request import CompileRequest
-from ..runs import UNLOCKED
-from .chosen import ChosenEngine
-from .compile import compile_or_open
-from .decision import CpuChoice, memory_of, shortage
-from .exact import inexact_reason
+from ..providers.catalogue import provider_of
+from ..providers.provider import Target, short
+from ..request import CompileRequest, Inputs
+from ..runs import Bound
+from .compile_target import compile_target, open_or_compile_target
 
-AUTO = "auto"
+TIE = 0.03
+"""The share by which another engine must be faster; otherwise ONNX Runtime is taken."""
 
-
-class CpuCompiler:
-    """Compiles for the CPU, on the engine that the options request."""
-
-    def compile(self, request: CompileRequest) -> Engine:
-        """Compiles a model, on the engine and in the precision that the options request.
-
-        Raises:
-            InvalidDeviceError: the named engine is not available.
-            NotSupportedError: the named engine does not support the options.
-            WinMLError: the engine does not accept the model.
-        """
-        if request.options.graph_capture:
-            raise NotSupportedError(
-                "Graph capture is not available on the CPU.",
-                hint="Set options.graph_capture = False.",
-            )
-        allowed = _allowed_targets(request)
-        # Here, and not only where a provider gets them: before that, "auto" may compile two engines.
-        require_option_keys(allowed.targets[0].provider, dict(request.options.provider_options))
-        if len(allowed.targets) > 1:
-            return ChosenEngine(request.options, CpuChoice(request, allowed.targets))
-        engine = compile_or_open(request, allowed.targets[0])
-        memory = memory_of(request, allowed.targets[0])
-        engine.explanation = engine.explanation._replace(reason=allowed.reason, memory=memory)
-        return engine
-
-    def key(self, options: EngineOptions) -> Hashable:
-        """One key: sessions with equal options share an engine, because there is one CPU."""
-        return "cpu"
-
-    def session_lock(self) -> AbstractContextManager[object]:
-        """No lock: bindings of one engine run concurrently, and each has a separate lock."""
-        return UNLOCKED
+ROUNDS = (5, 15)
+ROUND_SECONDS = 5.0
+"""The time limit for all rounds together; the minimum number of rounds is always run."""
 
 
-@dataclass(frozen=True)
-class _AllowedTargets:
-    """The targets that the options allow.
+class Decision(NamedTuple):
+    """The result of a decision for a model on some inputs.
 
     Attributes:
-        targets: the reference, which wins ties, and its rivals.
-        reason: why there is no rival, if there is none.
+        alternative: the chosen engine; None for the reference.
+        explanation: why.
     """
 
-    targets: list[Target]
-    reason: str = ""
+    alternative: Engine | None
+    explanation: Explanation
 
 
-def _allowed_targets(request: CompileRequest) -> _AllowedTargets:
-    engine_name, precision = request.options.engine, request.options.precision
-    if engine_name is not None and engine_name != AUTO:
-        return _targets_by_name(request, engine_name)
-    types = _half_types(request)
-    if engine_name is None and not types:
-        return _AllowedTargets([Target()], "as asked for" if precision is Precision.FLOAT32 else "by default")
-    devices, reason = _exact_devices(request) if request.features.has_only_numbers else ([], "")
-    others = [Target(device) for device in devices if engine_name == AUTO]
-    others += [half for device in devices for half in _halves(device) if half.half_type in types]
-    if not others:
-        missing = "no installed engine computes in half precision on this processor"
-        nothing = "no other installed engine accepts the model"
-        return _AllowedTargets([Target()], reason or (missing if devices and types else nothing))
-    problem = shortage(request, others)
-    return _AllowedTargets([Target()], problem) if problem else _AllowedTargets([Target(), *others])
+class CpuChoice:
+    """Chooses among a model's targets for a `ChosenEngine`, and caches the decision.
 
-
-def _half_types(request: CompileRequest) -> tuple[str, ...]:
-    """The types of half precision that the options allow if no engine is named; "" is a type without a name.
-
-    bfloat16 keeps 8 bits of a number, and float16 keeps 11: float16 models were not made for bfloat16.
+    Args:
+        request: the model.
+        targets: the reference, and its alternatives.
     """
-    if request.options.precision is Precision.HALF:
-        return "bfloat16", "float16", ""
-    is_own_type = (
-        request.options.engine == AUTO and request.options.precision is Precision.AUTO and request.features.has_float16
-    )
-    return ("float16",) if is_own_type else ()
 
+    def __init__(self, request: CompileRequest, targets: list[Target]) -> None:
+        self._request, self._targets = request, targets
+        self._key = ""  # the key of the cached decision
 
-def _targets_by_name(request: CompileRequest, engine_name: str) -> _AllowedTargets:
-    """The engine of that name; if requested also in half precision, with its float32 as reference."""
-    wants_half = request.options.precision is Precision.HALF
-    if engine_name == ONNXRUNTIME or full_name(engine_name) == CPU_NAME:
-        if wants_half:
-            raise NotSupportedError(
-                "ONNX Runtime computes in float32 on the CPU, but the options request half precision.",
-                hint='Leave options.engine out, or set it to "auto", or to an engine that has half precision.',
-            )
-        return _AllowedTargets([Target()], "as asked for")
-    device = _find_engine(engine_name)
-    if _ignores_tuning(device, request.options):
-        name = _name_of_tuning(request.options)
-        raise NotSupportedError(
-            f"{device.engine} does not support the settings in {name}, which are ONNX Runtime's.",
-            hint=f"Leave {name} or the engine out; set the engine's settings in provider_options.",
+    def compile_reference(self) -> Engine:
+        """Compiles the reference, whose answers count as right."""
+        return open_or_compile_target(self._request, self._targets[0])
+
+    def decide(self, reference: Engine, inputs: Inputs, stop: Stop | None) -> Decision:
+        """Takes the engine that was the fastest on such inputs before; otherwise times the engines.
+
+        Raises:
+            CanceledError: the stop was requested.
+            CorruptModelError: the model's file has changed since the session was made.
+            WinMLError: the reference refuses the inputs.
+        """
+        model = self._request.model if self._request.origin.reopen is None else self._request.origin.reopen()
+        request = replace(self._request, model=model, stop=stop)
+        shapes = {name: (str(array.dtype), array.shape) for name, array in inputs.items()}
+        # Profiling does not change which engine is the fastest, and the key names the compared engines.
+        options = list(request.options._replace(is_profiled=False, engine=None))
+        targets = [(target.provider, target.half, target.half_type) for target in self._targets]
+        key = records.key_of(
+            request.digest(), "fastest", options, targets, shapes, plugins.versions(), machine.processor_fingerprint()
         )
-    halves = _halves(device) if wants_half else []
-    if not wants_half:
-        return _AllowedTargets([Target(device)], "as asked for")
-    if not halves:
-        problem = f"{device.engine} has no half precision on this processor"
-        warn_caller(EngineWarning(f"{problem}: the model runs in float32, though the options request half precision."))
-        return _AllowedTargets([Target(device)], f"as asked for; {problem}")
-    return _AllowedTargets([Target(device), *halves])
+        self._key = key
+        decision = self._recall(request, key)
+        if decision is None:
+            with records.locked(key, request.require_not_stopped):
+                # Another process may have decided while this one waited.
+                decision = self._recall(request, key) or self._measure(request, key, reference, inputs)
+        return decision
+
+    def _recall(self, request: CompileRequest, key: str) -> Decision | None:
+        facts = records.read(key)
+        try:
+            return None if facts is None else self._open(request, _from_facts(facts))
+        except CanceledError:
+            raise
+        except (KeyError, TypeError, ValueError, OverflowError, StopIteration, WinMLError):
+            return None  # damaged, or no longer true
+
+    def _measure(self, request: CompileRequest, key: str, reference: Engine, inputs: Inputs) -> Decision:
+        # A profile contains the evaluations, but not the measurements.
+        unprofiled = replace(request, options=request.options._replace(is_profiled=False))
+        measured = open_or_compile_target(unprofiled, self._targets[0]) if request.options.is_profiled else reference
+        try:
+            explanation = find_fastest(unprofiled, measured, self._targets, inputs)
+        finally:
+            if measured is not reference:
+                measured.close()
+        records.write(key, _to_facts(explanation))
+        return self._open(request, explanation)
+
+    def _open(self, request: CompileRequest, explanation: Explanation) -> Decision:
+        target = self._target_of(explanation)
+        if target is self._targets[0]:
+            return Decision(None, explanation)
+        alternative = open_or_compile_target(request, target)
+        memory = memory_of(request, target) + memory_of_reference(request, self._targets[0])
+        return Decision(alternative, explanation._replace(memory=memory, threads=alternative.explanation.threads))
+
+    def _target_of(self, explanation: Explanation) -> Target:
+        spelling = (*explanation[:2], explanation.number_type)
+        return next(target for target in self._targets if (*target.spelling, target.half_type) == spelling)
+
+    def problem_of(self, explanation: Explanation, expected: Mapping[str, object], actual: Mapping[str, object]) -> str:
+        """How an engine's answer differs from the reference's; "" if they agree."""
+        agreement = _compare_answers(expected, actual, explanation.precision is Precision.HALF)
+        return "" if agreement.is_good else str(agreement)
+
+    def refuse(self, explanation: Explanation, problem: str) -> Explanation:
+        """Replaces the cached decision by the reference, because the answers differ; explains why."""
+        reference = self._targets[0]
+        arithmetic = explanation.number_type or explanation.precision.name.lower()
+        reason = (
+            f"{explanation.engine} in {arithmetic} gave another answer than {reference.spelling[0]} "
+            f"on an input of the program: {problem}"
+        )
+        candidates = tuple(
+            candidate._replace(problem=reason) if candidate[:2] == explanation[:2] else candidate
+            for candidate in explanation.candidates
+        )
+        refused = Explanation(*reference.spelling, reason, candidates, number_type=reference.half_type)
+        records.write(self._key, _to_facts(refused))
+        return refused
 
 
-def _halves(device: ProviderDevice) -> list[Target]:
-    """One target for each type of half precision that the device has; a measurement finds the best."""
-    kinds = device.half_types.split() or [""]
-    return [Target(device, half=True, half_type=kind) for kind in kinds] if device.float16 else []
+def _to_facts(explanation: Explanation) -> Facts:
+    return {
+        "engine": explanation.engine,
+        "precision": explanation.precision.name,
+        "number_type": explanation.number_type,
+        "reason": explanation.reason,
+        "candidates": [
+            # An error may be infinite, which JSON cannot express.
+            candidate._replace(error=candidate.error if np.isfinite(candidate.error or 0) else None)._asdict()
+            for candidate in explanation.candidates
+        ],
+    }
 
 
-def _exact_devices(request: CompileRequest) -> tuple[list[ProviderDevice], str]:
-    """The other engines that compute the model exactly, and why one is left out."""
-    devices, reason = [], ""
-    for device in _prefer(plugins.devices("cpu")):
-        exact = provider_of(device.provider).exact_operators
-        problem = inexact_reason(request.origin.graph(), exact)
-        if _ignores_tuning(device, request.options):
-            reason = f"{device.engine} does not support the settings in {_name_of_tuning(request.options)}"
-        elif problem:
-            reason = f"{device.engine} might give other results: {problem}"
-        else:
-            devices.append(device)
-    return devices, reason
+def _from_facts(facts: Facts) -> Explanation:
+    candidates = (Candidate(**one | {"precision": Precision(one["precision"])}) for one in facts["candidates"])
+    precision = Precision[facts["precision"]]
+    return Explanation(facts["engine"], precision, facts["reason"], tuple(candidates), True, facts["number_type"])
 
 
-_PLAIN = EngineOptions(1)
+# The comparison of the engines on the program's inputs.
 
 
-def _name_of_tuning(options: EngineOptions) -> str:
-    """The first of ONNX Runtime's settings that the options change; "" if they change none."""
-    names = ("tuning", "session_config", "run_config", "log_severity")
-    return next((f"options.{name}" for name in names if getattr(options, name) != getattr(_PLAIN, name)), "")
+def find_fastest(request: CompileRequest, reference: Engine, targets: Sequence[Target], inputs: Inputs) -> Explanation:
+    """Compiles the model for every target but the first, compares the results, and times the engines that agree.
+
+    The results of the reference count as right. Alternatives that fail, disagree or are slower have a problem in their
+    candidate; the explanation names the fastest of the others. All alternatives are closed.
+
+    Args:
+        request: the model.
+        reference: the first target's engine, which the caller closes.
+        targets: the reference's, and its alternatives.
+        inputs: the inputs to evaluate; only read.
+
+    Raises:
+        CanceledError: the request's stop was requested.
+        WinMLError: the reference refuses the inputs. Alternatives are not tried on these, because their kernels check
+            less than ONNX Runtime's, and may overwrite other memory.
+    """
+    bound = Bound(inputs)  # shared: it holds separate native objects for each engine
+    expected = reference.run(bound, request.stop)
+    runs: dict[Target, Callable[[], object]] = {targets[0]: partial(reference.run, bound)}
+    candidates = {target: Candidate(*target.spelling, number_type=target.half_type) for target in targets}
+    with ExitStack() as alternatives:
+        for target in targets[1:]:
+            request.require_not_stopped()
+            try:
+                engine = alternatives.enter_context(closing(compile_target(request, target)))
+                agreement = _compare_answers(expected, engine.run(bound, request.stop), target.half)
+            except CanceledError:
+                raise
+            except WinMLError as error:
+                candidates[target] = candidates[target]._replace(problem=str(error))
+                continue
+            problem = "" if agreement.is_good else str(agreement)
+            candidates[target] = candidates[target]._replace(error=agreement.error, problem=problem)
+            if agreement.is_good:
+                runs[target] = partial(engine.run, bound)
+        milliseconds = _times(runs, request.require_not_stopped) if len(runs) > 1 else {}
+    best = targets[0]
+    for target, time_taken in milliseconds.items():
+        if time_taken < milliseconds[best] * (1 - TIE):
+            best = target
+    for target, time_taken in milliseconds.items():
+        problem = "" if target is best else "it is slower"
+        candidates[target] = candidates[target]._replace(milliseconds=time_taken, problem=problem)
+    reason = f"{best.half_type or 'half precision'} is right and faster" if best.half else "it agrees and is faster"
+    if best is targets[0]:
+        reason = "no other engine is right and faster"
+    return Explanation(*best.spelling, reason, tuple(candidates.values()), number_type=best.half_type)
 
 
-def _ignores_tuning(device: ProviderDevice, options: EngineOptions) -> bool:
-    return bool(provider_of(device.provider).package and _name_of_tuning(options))
+def _compare_answers(expected: Mapping[str, object], actual: Mapping[str, object], is_half: bool) -> Agreement:
+    return compare_outputs(expected, actual, HALF_TOLERANCE if is_half else FLOAT_TOLERANCE)
 
 
-def _prefer(devices: list[ProviderDevice]) -> list[ProviderDevice]:
-    """Leaves out the plugin of an engine whose package is installed."""
-    # The package runs on processors of any vendor, and caches compiled models. The plugin adds nothing on a CPU.
-    packaged = [device for device in devices if provider_of(device.provider).package]
-    names = {device.engine for device in packaged}
-    return packaged + [device for device in devices if device.engine not in names]
+def _times(runs: Mapping[Target, Callable[[], object]], require_not_stopped: Callable[[], None]) -> dict[Target, float]:
+    """Milliseconds: the first's median, and for the others that median times their median ratio to the first's rounds.
+
+    Ratios of the same round, because the speed of a machine changes from round to round.
+    """
+    started = time.perf_counter()
+
+    def block(run: Callable[[], object]) -> float:
+        require_not_stopped()
+        return time_block(run)
+
+    def is_late(seconds: Sequence[Sequence[float]]) -> bool:
+        return len(seconds[0]) >= ROUNDS[0] and time.perf_counter() - started > ROUND_SECONDS
+
+    seconds = take_turns([partial(block, run) for run in runs.values()], ROUNDS[1], is_late)
+    base = statistics.median(seconds[0]) * 1e3
+    shares = [statistics.median(map(truediv, other_seconds, seconds[0])) for other_seconds in seconds]
+    return {target: base * share for target, share in zip(runs, shares, strict=True)}
 
 
-def _find_engine(name: str) -> ProviderDevice:
-    devices = plugins.devices("cpu")
-    for device in [device for device in devices if device.provider == name] or _prefer(devices):
-        if device.engine == short(name):
-            return device
-    provider_names = dict.fromkeys(device.provider for device in devices)
-    problems = f"{plugins.problems()}. " if plugins.problems() else ""
-    raise InvalidDeviceError(
-        f"There is no engine {full_name(name)} on the CPU; there are {', '.join([ONNXRUNTIME, *provider_names])}.",
-        hint=f"{problems}pip install 'winml-py[openvino]' installs OpenVINO. For an engine of a GPU, pass the GPU "
-        "instead: LearningModelDevice.find('gpu'). `winml-py doctor` says more.",
-    )
+# The memory that other engines take for a model, and whether it is available.
+
+
+def memory_of(request: CompileRequest, target: Target) -> int:
+    """About how many bytes an engine takes for a model at most; 0 if unknown.
+
+    Float16 counts twice, because such weights are also held in float32.
+    """
+    free, fixed = provider_of(target.provider).memory_factors
+    factor = fixed if request.features.has_fixed_shapes else free
+    return int(factor * request.origin.total_size * (2 if request.features.has_float16 else 1))
+
+
+def memory_of_reference(request: CompileRequest, target: Target) -> int:
+    """The same for a reference, which stays open beside the alternative; ONNX Runtime's holds the weights once."""
+    return memory_of(request, target) or request.origin.total_size * (2 if request.features.has_float16 else 1)
+
+
+def shortage(request: CompileRequest, targets: Sequence[Target]) -> str:
+    """Why the memory does not suffice to compare engines with ONNX Runtime; or "".
+
+    All are compiled before the fastest is known, and ONNX Runtime stays open.
+    """
+    needed = sum(memory_of(request, target) for target in targets)
+    needed += memory_of_reference(request, Target()) if needed else 0
+    free = free_memory() if needed else 0
+    if needed <= free:
+        return ""
+    names = ", ".join(dict.fromkeys(short(target.provider) for target in targets))
+    return f"{names} would take up to about {in_megabytes(needed)}, but {in_megabytes(free)} of memory are free"

@@ -3,10 +3,10 @@
 Engines for neural networks are exact, up to rounding, for 32-bit floats, but not for other types: OpenVINO computes
 int64 in 32 bits and float64 in float32, saturates sums of uint8, and reads 0 where a Gather exceeds its data.
 
-The first evaluation of each set of input shapes is compared with ONNX Runtime's (`chosen.py`). That covers all values
-that depend only on these shapes: weights, sizes, axes, and what is computed from them. So only the values that depend
-on those of the inputs matter here: they must be floats or booleans, of shapes that do not depend on values, and made
-by operators that the provider computes exactly (`Provider.exact_operators`; `tests/tools/exact_operators.py` tests
+The first evaluation of each set of input shapes is compared with ONNX Runtime's (`chosen_engine.py`). That covers all
+values that depend only on these shapes: weights, sizes, axes, and what is computed from them. So only the values that
+depend on those of the inputs matter here: they must be floats or booleans, of shapes that do not depend on values, and
+made by operators that the provider computes exactly (`Provider.exact_operators`; `tests/tools/exact_operators.py` tests
 them). Integers may only be moved: positions from ArgMax and ArgMin, and what is between QuantizeLinear and
 DequantizeLinear.
 """
@@ -47,7 +47,7 @@ _INEXACT_ATTRIBUTES = {
     "Resize": {"antialias", "exclude_outside", "keep_aspect_ratio_policy"},
     "SpaceToDepth": {"mode"},
 }
-_MOST_INPUTS = {"LSTM": 7}  # the eighth are peepholes
+_MOST_INPUTS = {"LSTM": 7}  # its eighth input is the weights of peepholes
 _MOST_OUTPUTS = {"MaxPool": 1, "Dropout": 1, "BatchNormalization": 1}
 
 
@@ -58,7 +58,7 @@ def inexact_reason(graph: ModelGraph, exact_operators: AbstractSet[str]) -> str:
         graph: the model's.
         exact_operators: ONNX operators that the engine computes as ONNX Runtime does.
     """
-    kinds: dict[str, _Kind] = {}  # of the values that depend on those of the inputs
+    kinds: dict[str, _Kind] = {}  # of the values that depend on the inputs' values
     for end in graph.inputs:
         if not isinstance(end.type, TensorType) or end.type.element not in (_FLOAT, _FLOAT16, _BOOL):
             return f"the input {end.name} is not a tensor of float32, float16 or bool"

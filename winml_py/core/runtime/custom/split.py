@@ -87,7 +87,8 @@ def split_model(model: onnx.ModelProto, operators: OperatorsByKey) -> list[Step]
         else:
             needed_later = results | {name for name, reader_groups in readers.items() if reader_groups - {group}}
             steps.append(_part(groups[group], values, needed_later))
-    return [step for step in steps if isinstance(step, CustomNode) or step.outputs]  # the runtime refuses dead parts
+    # The runtime refuses parts without outputs.
+    return [step for step in steps if isinstance(step, CustomNode) or step.outputs]
 
 
 class _Group(NamedTuple):

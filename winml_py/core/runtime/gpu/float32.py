@@ -14,7 +14,7 @@ from ...base.cancellation import Stop
 from ...onnx_file.nodes import messages
 from ...onnx_file.source import Skeleton
 from ..engine import Explanation
-from ..ort.engine import OrtEngine
+from ..ort.ort_engine import OrtEngine
 from ..runs import Bound, fill
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def as_float32(model: str | bytes | Skeleton) -> bytes:
             message.i = TensorProto.FLOAT
     try:
         data: bytes = proto.SerializeToString()
-    except (ValueError, EncodeError) as error:  # protobuf's limit
+    except (ValueError, EncodeError) as error:  # protobuf holds at most 2 GB
         raise NotSupportedError(
             "The device has no half precision, and in float32 the model would be larger than 2 GB.",
             hint="Use the CPU, or a GPU with float16.",
@@ -100,7 +100,7 @@ class Float32Engine:
 
     @property
     def explanation(self) -> Explanation:
-        """The engine's."""
+        """The explanation of the engine that runs the model."""
         return self._engine.explanation
 
     @explanation.setter

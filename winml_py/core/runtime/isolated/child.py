@@ -58,13 +58,13 @@ class Lane:
         self._server, self._connection, self._is_first = server, connection, is_first
         self._todo = SimpleQueue[Callable[[], object] | None]()
         self._stop = Stop()
-        self._memory: mmap.mmap | bytearray = bytearray()  # empty, as on the other side
+        self._memory: mmap.mmap | bytearray = bytearray()  # empty until a run needs shared memory
         self._arguments = b""
         self._bound, self._end = Bound(), 0
         self._fresh: Mapping[str, Any] = {}
-        self._answer: Any = None  # of the last run
+        self._answer: Any = None  # the answer to the last run
         self._in_place: list[str] | None = None  # outputs that runs write into shared memory themselves
-        self._explained: Explanation | None = None  # as last sent, like the next two
+        self._explained: Explanation | None = None  # what was sent last, as in the next two
         self._facts: dict[str, Any] = {}
         self._encoded = b""
         self._calls: dict[bytes, Callable[[Stop | None], object]] = {
@@ -101,7 +101,7 @@ class Lane:
                     self._todo.put(partial(self._call, message, stop))
                     stop = None
                 else:
-                    self._call(message, None)  # another thread would add tens of microseconds
+                    self._call(message, None)  # in this thread: another one would take tens of microseconds more
         if self._is_first:  # the process ends at once, without waiting for runs
             if self._server.folder:
                 shutil.rmtree(self._server.folder, ignore_errors=True)
@@ -121,7 +121,7 @@ class Lane:
             if self._explained is not self._server.engine.explanation:
                 self._explained = self._server.engine.explanation
                 facts["explanation"] = list(self._explained)
-        except BaseException as error:  # the other side waits for any error
+        except BaseException as error:  # the session's side waits for an answer, whatever the error
             facts = {"error": wire.error_to_json(error)}
         if self._server.warnings:
             facts["warnings"], self._server.warnings = self._server.warnings, []
@@ -159,7 +159,7 @@ class Lane:
         except SizeMismatchError:
             if not self._in_place:
                 raise
-            for name in self._in_place:  # their sizes depend on the numbers
+            for name in self._in_place:  # the sizes of outputs may depend on the inputs' values
                 self._bound.set_output(name, None)
             self._in_place = None
             self._fresh = self._server.engine.run(self._bound, stop)

@@ -55,7 +55,7 @@ def view(memory: mmap.mmap | bytearray, place: Place) -> Array:
     """
     _, kind, shape, start = place
     dtype = np.dtype(kind)
-    if dtype.hasobject:  # its bytes would be pointers
+    if dtype.hasobject:  # the bytes of objects are pointers
         raise ValueError(f"an array of {dtype}")
     return np.ndarray(shape, dtype, memory, start)
 

@@ -14,21 +14,21 @@ import numpy as np
 from ....enums import Weights
 from ....errors import CorruptModelError, EvaluationError, InvalidArgumentError, NotSupportedError
 from ...base import machine
-from ...cache import answers, folders
+from ...cache import folders, records
 from ...onnx_file.source import MAPPED_FROM, Skeleton
 from ..providers import plugins
 from ..providers.catalogue import native_options, provider_of
 from ..providers.openvino import TYPES_BY_HINT
 from ..providers.provider import Target
 from ..request import CompileRequest
-from .engine import OpenVinoEngine, port_numbers
+from .openvino_engine import OpenVinoEngine, port_numbers
 from .package import core, tensor_over, translated
 
 if TYPE_CHECKING:
     import openvino
 
 
-def compile_model(request: CompileRequest, target: Target) -> OpenVinoEngine:
+def compile_with_openvino(request: CompileRequest, target: Target) -> OpenVinoEngine:
     """Compiles a model whose inputs and outputs are tensors of numbers.
 
     Raises:
@@ -108,20 +108,20 @@ SAVED_FROM = 256 << 10
 BLOB = "compiled.blob"
 
 
-def compile_or_open(request: CompileRequest, target: Target) -> OpenVinoEngine:
-    """Compiles a model, or opens the saved model if it is from a file whose weights may be shared.
+def open_or_compile_with_openvino(request: CompileRequest, target: Target) -> OpenVinoEngine:
+    """Opens the saved model if the model is from a file whose weights may be shared; else compiles it.
 
     If a saved model is damaged or cannot be written, the session is made without one.
 
     Raises:
-        WinMLError: as `compile_model` does.
+        WinMLError: as `compile_with_openvino` does.
     """
     is_wanted = (
         request.origin.path and request.options.weights is Weights.SHARED and request.origin.total_size >= SAVED_FROM
     )
     folder = folders.folder_for(_cache_key(request, target), request.origin.total_size) if is_wanted else None
     if folder is None:
-        return compile_model(request, target)
+        return compile_with_openvino(request, target)
     core()  # refuses a forked process, even for a saved model
     saved = folders.opened_or_made(
         folder,
@@ -130,7 +130,7 @@ def compile_or_open(request: CompileRequest, target: Target) -> OpenVinoEngine:
         partial(_compile_and_save, request, target),
         request.require_not_stopped,
     )
-    return saved or compile_model(request, target)
+    return saved or compile_with_openvino(request, target)
 
 
 def _cache_key(request: CompileRequest, target: Target) -> str:
@@ -138,7 +138,7 @@ def _cache_key(request: CompileRequest, target: Target) -> str:
     sizes = {name: list(shape) for name, shape in request.features.sizes.items()}
     version = plugins.version(provider_of(target.provider).package)
     config = config_of(request, target)
-    return answers.key_of("OpenVINO", request.digest(), sizes, config, version, machine.processor_fingerprint())
+    return records.key_of("OpenVINO", request.digest(), sizes, config, version, machine.processor_fingerprint())
 
 
 def _open(request: CompileRequest, target: Target, folder: Path) -> OpenVinoEngine:
@@ -152,7 +152,7 @@ def _open(request: CompileRequest, target: Target, folder: Path) -> OpenVinoEngi
 
 
 def _compile_and_save(request: CompileRequest, target: Target, folder: Path) -> None:
-    engine = compile_model(request, target)
+    engine = compile_with_openvino(request, target)
     with open(folder / BLOB, "wb") as file:
         pieces = _Pieces(file, request.require_not_stopped)
         engine.export(pieces)

@@ -16,7 +16,7 @@ from ..providers.probe import first_line, small_model
 from ..providers.provider import ProviderDevice, Target
 from ..request import CompileRequest
 from ..runs import Bound
-from .compile import compile_model
+from .compile import compile_with_openvino
 from .package import core
 
 _HALF_TYPES = {"BF16": "bfloat16", "FP16": "float16"}
@@ -47,6 +47,6 @@ def _problem_of(target: Target) -> str:
     """Runs y = relu(x w), with numbers that every type can hold; returns the problem, or ""."""
     x, y = np.arange(-8, 8, dtype=np.float32).reshape(4, 4), np.zeros((4, 4), np.float32)
     options = EngineOptions(1, weights=Weights.PRIVATE)
-    compile_model(CompileRequest(small_model(False), options), target).run(Bound({"x": x}, {"y": y}))
+    compile_with_openvino(CompileRequest(small_model(False), options), target).run(Bound({"x": x}, {"y": y}))
     expected = np.maximum(x * 2, 0)
     return "" if np.array_equal(y, expected) else f"it computed {y.tolist()}, not {expected.tolist()}"

@@ -17,9 +17,9 @@ from ..providers.plugins import runtime_device
 from ..providers.provider import CPU_NAME, Target
 from ..request import CompileRequest
 from ..runs import ended_by, translated_by
-from .engine import OrtDeviceEngine, OrtEngine, are_numeric
 from .errors import translate
 from .graph_capture import require_capturable
+from .ort_engine import OrtDeviceEngine, OrtEngine, are_numeric
 from .session_options import (
     Saving,
     place_weights,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 CPU_TARGET = Target()
 
 
-def compile_model(
+def compile_with_ort(
     request: CompileRequest,
     target: Target = CPU_TARGET,
     captures: bool = False,

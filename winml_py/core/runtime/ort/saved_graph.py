@@ -12,19 +12,19 @@ from functools import partial
 from pathlib import Path
 
 from ...base import machine
-from ...cache import answers, folders
+from ...cache import folders, records
 from ...onnx_file.nodes import messages
 from ...onnx_file.source import MAPPED_FROM, Skeleton
 from ..providers.plugins import runtime_version
 from ..request import CompileRequest
 from ..runs import trim_heap
-from .compile import compile_model
-from .engine import OrtEngine
+from .compile import compile_with_ort
+from .ort_engine import OrtEngine
 from .session_options import GRAPH, Saving, flushes_denormals
 
 
-def compile_or_open(request: CompileRequest) -> OrtEngine:
-    """Compiles for ONNX Runtime's CPU provider, with a saved graph if the model's weights are large enough.
+def open_or_compile_with_ort(request: CompileRequest) -> OrtEngine:
+    """Opens or makes a saved graph if the model's weights are large enough; else compiles for the CPU provider.
 
     If a saved graph is damaged or cannot be written, the session is made without one.
 
@@ -38,7 +38,7 @@ def compile_or_open(request: CompileRequest) -> OrtEngine:
     if size >= MAPPED_FROM and not request.options.session_config and not flushes_denormals():
         folder = folders.folder_for(_cache_key(request), size)
     if folder is None:
-        engine = compile_model(request)
+        engine = compile_with_ort(request)
         # The runtime has freed the parsed model. For a small model, the call is not worth its time.
         if request.origin.size >= MAPPED_FROM or isinstance(request.model, Skeleton):  # `size` excludes data files
             trim_heap()
@@ -50,18 +50,18 @@ def compile_or_open(request: CompileRequest) -> OrtEngine:
         partial(_save, request),
         request.require_not_stopped,
     )
-    return saved or compile_model(request)
+    return saved or compile_with_ort(request)
 
 
 def _cache_key(request: CompileRequest) -> str:
     """Everything that the optimised graph depends on; not threads and arenas."""
     options = request.options
     graph = [options.batch_size, options.dimensions, options.tuning.graph_optimization]
-    return answers.key_of("saved graph", request.digest(), graph, runtime_version(), machine.processor_fingerprint())
+    return records.key_of("saved graph", request.digest(), graph, runtime_version(), machine.processor_fingerprint())
 
 
 def _open(request: CompileRequest, folder: Path) -> OrtEngine:
-    engine = compile_model(replace(request, model=str(folder / GRAPH)), is_optimized=True)
+    engine = compile_with_ort(replace(request, model=str(folder / GRAPH)), is_optimized=True)
     trim_heap()  # while it opens the weights, the runtime frees as much as one of them
     return engine
 
@@ -70,9 +70,9 @@ def _save(request: CompileRequest, folder: Path) -> None:
     # The profile must be that of the program's session, and this one is closed at once.
     saved = replace(request, options=request.options._replace(is_profiled=False))
     # Closed before the next session maps the weights that this one rearranged in private memory.
-    compile_model(saved, saving=Saving(str(folder))).close()
+    compile_with_ort(saved, saving=Saving(str(folder))).close()
     if not _are_readable(folder / GRAPH):
-        compile_model(saved, saving=Saving(str(folder), prepacked=False)).close()
+        compile_with_ort(saved, saving=Saving(str(folder), prepacked=False)).close()
 
 
 KERNELS = ("MatMul", "FusedMatMul", "Gemm")

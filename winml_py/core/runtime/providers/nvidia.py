@@ -85,9 +85,9 @@ def _visible(gpus: list[NvidiaGpu]) -> tuple[NvidiaGpu, ...]:
     if visible is None:
         return tuple(gpus)
     left: list[NvidiaGpu] = []
-    for word in map(str.strip, visible.split(",")):  # an index, or the beginning of a UUID
+    for word in map(str.strip, visible.split(",")):  # each is an index, or the beginning of a UUID
         found = [gpu for gpu in gpus if str(gpu.number) == word or (word and gpu.uuid.startswith(word))]
-        if len(found) != 1 or found[0].identity in [gpu.identity for gpu in left]:  # CUDA stops at the first of these
+        if len(found) != 1 or found[0].identity in [gpu.identity for gpu in left]:  # CUDA ignores it, and all after it
             break
         left.append(found[0]._replace(number=len(left)))
     return tuple(left)

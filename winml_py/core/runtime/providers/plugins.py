@@ -85,7 +85,7 @@ def probe() -> list[Plugin]:
 
 def devices(hardware: str) -> list[ProviderDevice]:
     """The working devices of a kind, unsorted."""
-    if hardware == "cpu" and not installed():  # nothing to try
+    if hardware == "cpu" and not installed():  # without plugins, the CPU has no other engine
         return []
     return [device for plugin in probe() for device in plugin.devices if device.hardware == hardware]
 
@@ -104,7 +104,7 @@ def _read_answer(name: str, child: ChildProcess, number: str = "") -> Plugin:
     facts = answer_of_main(child, PROBE_SECONDS)
     number = number or version(name)
     if isinstance(facts, str):
-        return Plugin(name, number, problem=f"its trial failed: {facts}")
+        return Plugin(name, number, problem=f"its probe failed: {facts}")
     if "listed" in facts:
         listed = _try_listed(facts["listed"])
         problem = "" if listed else "it lists no provider for this machine that is not in a package"
@@ -168,7 +168,7 @@ def runtime_device(device: ProviderDevice) -> onnxruntime.OrtEpDevice:
             try:
                 onnxruntime.register_execution_provider_library(device.package, device.library)
             except Exception as error:  # the runtime's classes have no common base
-                if "already registered" not in str(error):  # by the program itself
+                if "already registered" not in str(error):  # the program has registered it itself
                     raise InvalidDeviceError(
                         f"The plugin {device.package} cannot be loaded: {error}.", hint="Run `winml-py doctor`."
                     ) from None

@@ -204,7 +204,7 @@ def small_model(half: bool) -> bytes:
     weight = numpy_helper.from_array(np.eye(4, dtype=np.float16 if half else np.float32) * 2, "w")
     ends = [helper.make_tensor_value_info(name, kind, [4, 4]) for name in "xy"]
     nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Relu", ["p"], ["y"])]
-    graph = helper.make_graph(nodes, "trial", ends[:1], ends[1:], [weight])
+    graph = helper.make_graph(nodes, "probe", ends[:1], ends[1:], [weight])
     model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
     return bytes(model.SerializeToString())
 

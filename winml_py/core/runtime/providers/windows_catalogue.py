@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from ...base.messages import Facts
 
 PACKAGE = "windowsml"
-_MODULE = "winml_py.core.runtime.providers.windows_catalogue"  # run as a program, it has another name
+_MODULE = "winml_py.core.runtime.providers.windows_catalogue"  # `__name__` is "__main__" where this runs as a program
 
 
 class Listed(NamedTuple):

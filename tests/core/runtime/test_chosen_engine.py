@@ -14,8 +14,8 @@ import pytest
 
 from winml_py import CanceledError, ClosedError, EvaluationError, Precision, SizeMismatchError
 from winml_py.core.base.cancellation import Stop
-from winml_py.core.runtime.cpu.chosen import ChosenEngine
-from winml_py.core.runtime.cpu.decision import Decision
+from winml_py.core.runtime.cpu.choice import Decision
+from winml_py.core.runtime.cpu.chosen_engine import ChosenEngine
 from winml_py.core.runtime.engine import EngineOptions, Explanation, LocalEngine, PlacedNode
 from winml_py.core.runtime.runs import Bound, fill, require_open
 from winml_py.errors import EngineWarning, IllegalCallError
@@ -55,10 +55,10 @@ class Plain(LocalEngine):
 
 
 class Choices:
-    """Takes the rival, and writes down what it is told."""
+    """Takes the alternative, and writes down what it is told."""
 
-    def __init__(self, rival: Plain | None) -> None:
-        self.reference, self.rival = Plain("reference", lambda x: x * 2), rival
+    def __init__(self, alternative: Plain | None) -> None:
+        self.reference, self.alternative = Plain("reference", lambda x: x * 2), alternative
         self.decided: list[np.ndarray] = []
         self.refused: list[str] = []
         self.deciding: Callable[[], object] = lambda: None
@@ -69,18 +69,18 @@ class Choices:
     def decide(self, reference: Any, inputs: Mapping[str, np.ndarray], stop: Stop | None) -> Decision:
         self.decided.append(inputs["x"].copy())
         self.deciding()
-        if self.rival is None:
+        if self.alternative is None:
             return Decision(None, Explanation("reference", Precision.FLOAT32, "faster"))
-        explanation = Explanation("rival", Precision.HALF, "faster", number_type="bfloat16", memory=30)
-        return Decision(self.rival, explanation)
+        explanation = Explanation("alternative", Precision.HALF, "faster", number_type="bfloat16", memory=30)
+        return Decision(self.alternative, explanation)
 
     def problem_of(self, explanation: Explanation, expected: Mapping[str, Any], came: Mapping[str, Any]) -> str:
-        assert explanation.engine == "rival"
+        assert explanation.engine == "alternative"
         return "" if np.array_equal(expected["y"], came["y"]) else "they differ"
 
     def refuse(self, explanation: Explanation, problem: str) -> Explanation:
         self.refused.append(problem)
-        return Explanation("reference", Precision.FLOAT32, f"the rival is wrong: {problem}")
+        return Explanation("reference", Precision.FLOAT32, f"the alternative is wrong: {problem}")
 
 
 @contextmanager
@@ -99,16 +99,16 @@ def fail(stop: Stop | None) -> None:
 
 
 def doubling() -> Plain:
-    return Plain("rival", lambda x: x * 2)
+    return Plain("alternative", lambda x: x * 2)
 
 
 def double_below(limit: float) -> Plain:
-    """A rival that is right as long as no number is large."""
-    return Plain("rival", lambda x: np.where(x < limit, x * 2, 0).astype(x.dtype))
+    """An alternative that is right as long as no number is large."""
+    return Plain("alternative", lambda x: np.where(x < limit, x * 2, 0).astype(x.dtype))
 
 
-def chosen(rival: Plain | None) -> tuple[ChosenEngine, Choices]:
-    choices = Choices(rival)
+def chosen(alternative: Plain | None) -> tuple[ChosenEngine, Choices]:
+    choices = Choices(alternative)
     return ChosenEngine(EngineOptions(1), choices), choices
 
 
@@ -118,26 +118,26 @@ def evaluate(engine: ChosenEngine, *numbers: float, stop: Stop | None = None) ->
 
 
 def test_the_first_evaluation_of_each_set_of_shapes_is_compared() -> None:
-    rival = doubling()
-    engine, choices = chosen(rival)
+    alternative = doubling()
+    engine, choices = chosen(alternative)
     assert (engine.explanation.engine, engine.explanation.precision) == ("undecided", Precision.AUTO)
     both = []
     for number, size in enumerate((1, 1, 2, 1, 3, 2, 3), 1):
         before = choices.reference.runs
         assert evaluate(engine, *range(size)) == [2 * each for each in range(size)]
-        assert rival.runs == number
+        assert alternative.runs == number
         if choices.reference.runs > before:
             both.append(number)
     assert both == [1, 3, 5]
     assert [array.tolist() for array in choices.decided] == [[0]]  # the caller's own numbers
     assert engine.explanation.memory == 30
-    assert engine.placement() == rival.placement()
-    assert engine.end_profiling() == b"rival"
+    assert engine.placement() == alternative.placement()
+    assert engine.end_profiling() == b"alternative"
 
 
 def test_where_they_differ_the_references_numbers_are_the_answer_and_it_stays() -> None:
-    rival = double_below(4)
-    engine, choices = chosen(rival)
+    alternative = double_below(4)
+    engine, choices = chosen(alternative)
     assert evaluate(engine, 1) == [2]
     assert evaluate(engine, 5) == [0]  # these shapes have been compared
     x, y = np.float32([5, 6]), np.float32([0, 0])
@@ -147,10 +147,10 @@ def test_where_they_differ_the_references_numbers_are_the_answer_and_it_stays() 
             x[:] = number
             assert engine.run(bound) == {}
             assert y.tolist() == [number * 2] * 2
-    assert [text.split(". ")[0] for text in warned] == ["the rival is wrong: they differ"]
+    assert [text.split(". ")[0] for text in warned] == ["the alternative is wrong: they differ"]
     assert choices.refused == ["they differ"]
-    assert str(engine.explanation) == "reference in float32: the rival is wrong: they differ"
-    assert not rival.is_open
+    assert str(engine.explanation) == "reference in float32: the alternative is wrong: they differ"
+    assert not alternative.is_open
     assert evaluate(engine, 5) == [10]
     other = np.float32([0, 0])
     bound.set_output("y", other)
@@ -159,24 +159,26 @@ def test_where_they_differ_the_references_numbers_are_the_answer_and_it_stays() 
 
 
 def test_the_reference_runs_first_because_outputs_may_lie_over_inputs() -> None:
-    for rival, texts in ((doubling(), 0), (Plain("rival", lambda x: x * 3), 1)):
-        engine, choices = chosen(rival)
+    for alternative, texts in ((doubling(), 0), (Plain("alternative", lambda x: x * 3), 1)):
+        engine, choices = chosen(alternative)
         order: list[str] = []
         choices.reference.on_run = lambda stop, order=order: order.append("reference")
-        rival.on_run = lambda stop, order=order: order.append("rival")
+        alternative.on_run = lambda stop, order=order: order.append("alternative")
         state = np.float32([7])
-        rival.function = lambda x, function=rival.function: function(np.float32([7]))  # ours keep such arrays apart
+        alternative.function = lambda x, function=alternative.function: function(
+            np.float32([7])
+        )  # engines keep these apart
         with told() as warned:
             engine.run(Bound({"x": state}, {"y": state}))
         assert state.tolist() == [14]
-        assert order == ["reference", "rival"]
+        assert order == ["reference", "alternative"]
         assert len(warned) == texts
 
 
-def test_a_rival_that_fails_is_wrong() -> None:
-    rival = doubling()
-    engine, choices = chosen(rival)
-    rival.on_run = fail
+def test_a_alternative_that_fails_is_wrong() -> None:
+    alternative = doubling()
+    engine, choices = chosen(alternative)
+    alternative.on_run = fail
     with told() as warned:
         assert evaluate(engine, 2) == [4]
     assert "it failed: Index 7 is outside." in warned[0]
@@ -184,15 +186,15 @@ def test_a_rival_that_fails_is_wrong() -> None:
 
 
 def test_what_the_reference_refuses_is_its_error_and_no_other_engine_sees_it() -> None:
-    rival = doubling()
-    engine, choices = chosen(rival)
+    alternative = doubling()
+    engine, choices = chosen(alternative)
     evaluate(engine, 1)
-    runs = rival.runs
+    runs = alternative.runs
     choices.reference.on_run = fail
     for _ in range(2):
         with pytest.raises(EvaluationError, match="Index 7"):
             evaluate(engine, 2, 3)
-    assert rival.runs == runs
+    assert alternative.runs == runs
     choices.reference.on_run = lambda stop: None
     before = choices.reference.runs
     assert evaluate(engine, 3, 4) == [6, 8]
@@ -205,19 +207,19 @@ def test_memory_that_does_not_fit_is_no_wrong_answer() -> None:
         engine.run(Bound({"x": np.float32([1, 2])}, {"y": np.zeros(3, np.float32)}))
     assert choices.refused == []
     assert evaluate(engine, 1) == [2]
-    assert engine.explanation.engine == "rival"
+    assert engine.explanation.engine == "alternative"
 
 
 def test_a_stop_spans_both_runs_and_the_next_evaluation_is_compared() -> None:
-    rival = doubling()
-    engine, choices = chosen(rival)
+    alternative = doubling()
+    engine, choices = chosen(alternative)
 
     def stopped(stop: Stop | None) -> None:
         assert stop is not None
         stop.request()
         stop.require_not_requested()
 
-    for place in (choices.reference, rival):
+    for place in (choices.reference, alternative):
         place.on_run = stopped
         with pytest.raises(CanceledError):
             evaluate(engine, 2, stop=Stop())
@@ -235,37 +237,37 @@ def test_a_stop_spans_both_runs_and_the_next_evaluation_is_compared() -> None:
     assert undecided.explanation.engine == "undecided"
     others.deciding = lambda: None
     assert evaluate(undecided, 1) == [2]
-    assert undecided.explanation.engine == "rival"
+    assert undecided.explanation.engine == "alternative"
 
 
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
 def test_what_is_not_finite_goes_to_the_reference_and_decides_nothing(odd: float) -> None:
-    rival = Plain("rival", lambda x: np.nan_to_num(x) * 2)
-    engine, _ = chosen(rival)
+    alternative = Plain("alternative", lambda x: np.nan_to_num(x) * 2)
+    engine, _ = chosen(alternative)
     for _ in range(2):
         assert np.array_equal(evaluate(engine, odd), [odd * 2], equal_nan=True)
         assert evaluate(engine) == []  # nor what is empty
         assert engine.explanation.engine == "undecided"
     evaluate(engine, 1)
-    runs = rival.runs
+    runs = alternative.runs
     assert np.array_equal(evaluate(engine, odd), [odd * 2], equal_nan=True)
     assert evaluate(engine) == []
-    assert rival.runs == runs
+    assert alternative.runs == runs
 
 
 def test_eight_threads_decide_once() -> None:
     for _ in range(5):
-        rival = doubling()
-        engine, choices = chosen(rival)
+        alternative = doubling()
+        engine, choices = chosen(alternative)
         with ThreadPoolExecutor(8) as pool:
             came = list(pool.map(lambda number, engine=engine: evaluate(engine, number), range(200)))
         assert came == [[number * 2] for number in range(200)]
         assert 1 <= choices.reference.runs <= 8  # others began before the first comparison had ended
-        assert rival.runs == 200
+        assert alternative.runs == 200
         assert len(choices.decided) == 1
 
 
-def test_a_thread_whose_rival_is_closed_meanwhile_goes_on_with_the_reference() -> None:
+def test_a_thread_whose_alternative_is_closed_meanwhile_goes_on_with_the_reference() -> None:
     for _ in range(20):
         engine, _ = chosen(double_below(4))
         evaluate(engine, 1)
@@ -289,11 +291,11 @@ def test_nothing_is_placed_before_the_first_evaluation() -> None:
 
 
 def test_closing() -> None:
-    rival = doubling()
-    engine, choices = chosen(rival)
+    alternative = doubling()
+    engine, choices = chosen(alternative)
     evaluate(engine, 1)
     engine.close()
-    assert (rival.is_open, choices.reference.is_open) == (False, False)
+    assert (alternative.is_open, choices.reference.is_open) == (False, False)
     for ask in (lambda: evaluate(engine, 1), engine.placement):
         with pytest.raises(ClosedError):
             ask()
@@ -302,8 +304,8 @@ def test_closing() -> None:
 
 @pytest.mark.parametrize("waiters", [0, 3])
 def test_closing_while_the_first_evaluation_decides_leaves_no_engine_open(waiters: int) -> None:
-    rival = doubling()
-    engine, choices = chosen(rival)
+    alternative = doubling()
+    engine, choices = chosen(alternative)
     deciding, closed = threading.Event(), threading.Event()
 
     def decide() -> None:
@@ -320,15 +322,15 @@ def test_closing_while_the_first_evaluation_decides_leaves_no_engine_open(waiter
         for each in (first, *others):
             with pytest.raises(ClosedError):
                 each.result(60)
-    assert (rival.is_open, choices.reference.is_open) == (False, False)
+    assert (alternative.is_open, choices.reference.is_open) == (False, False)
 
 
 def test_closing_in_a_comparison_leaves_no_engine_open() -> None:
-    rival = doubling()
-    engine, choices = chosen(rival)
+    alternative = doubling()
+    engine, choices = chosen(alternative)
     evaluate(engine, 1)
     choices.reference.on_run = lambda stop: engine.close()
     with pytest.raises(ClosedError):
         evaluate(engine, 2, 3)
-    assert (rival.is_open, choices.reference.is_open) == (False, False)
+    assert (alternative.is_open, choices.reference.is_open) == (False, False)
     assert choices.refused == []

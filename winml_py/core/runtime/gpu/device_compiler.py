@@ -10,7 +10,7 @@ from typing import Any
 from ....enums import Precision
 from ....errors import InvalidDeviceError, NotSupportedError
 from ..engine import ONNXRUNTIME, Engine, EngineOptions, Explanation
-from ..ort.compile import compile_model
+from ..ort.compile import compile_with_ort
 from ..ort.errors import NodesLeftError
 from ..ort.graph_capture import not_capturable
 from ..providers.catalogue import provider_of, require_option_keys, session_lock
@@ -55,7 +55,7 @@ class DeviceCompiler:
             request = replace(request, model=as_float32(request.model), features=features)
         target, captures = Target(device, half=request.features.has_float16), self._captures(options)
         try:
-            engine = compile_model(request, target, captures)
+            engine = compile_with_ort(request, target, captures)
         except NodesLeftError as error:
             if captures:
                 requirement = "the provider supports every node, and no node is an If, a Loop or a Scan"

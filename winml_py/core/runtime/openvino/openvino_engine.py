@@ -58,7 +58,7 @@ class OpenVinoEngine(LocalEngine):
         self._compiled: openvino.CompiledModel | None = compiled
         self._trace = Trace(target.provider) if options.is_profiled else None
         self._bindings: weakref.WeakSet[OpenVinoBinding] = weakref.WeakSet()
-        self._lock = threading.Lock()  # only for the set; runs do not take it
+        self._lock = threading.Lock()  # guards the set of bindings; runs do not take this lock
         child_process.watch_forks(self)
 
     def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Value]:
@@ -66,7 +66,7 @@ class OpenVinoEngine(LocalEngine):
         try:
             return call(self._run, translate, bound, stop)
         finally:
-            if self._compiled is None:  # closed meanwhile: this was the last run in flight
+            if self._compiled is None:  # the engine was closed during this run, which was the last
                 trim_heap()
 
     def _run(self, bound: Bound, stop: Stop | None) -> Mapping[str, Value]:

@@ -112,7 +112,7 @@ class OrtEngine(LocalEngine):
         self.explanation = Explanation(*target.spelling, "as asked for")
         self._session: onnxruntime.InferenceSession | None = session
         self._bindings: weakref.WeakSet[HostBinding | DeviceBinding] = weakref.WeakSet()
-        self._lock = threading.Lock()  # only for the set; runs do not take it
+        self._lock = threading.Lock()  # guards the set of bindings; runs do not take this lock
         self._profile: bytes | None = None
         self._trace = trace  # the folder of the runtime's profile, removed with it
         self._device_lock = device_lock(target.device)
@@ -126,7 +126,7 @@ class OrtEngine(LocalEngine):
         try:
             return self._run(bound, stop)
         finally:
-            if self._session is None:  # closed meanwhile: this was the last run in flight
+            if self._session is None:  # the engine was closed during this run, which was the last
                 trim_heap()
 
     def _run(self, bound: Bound, stop: Stop | None) -> Mapping[str, Any]:
@@ -149,7 +149,7 @@ class OrtEngine(LocalEngine):
             bound.natives.pop(self, None)  # would keep memory that is bound no more
             try:
                 values = session.run(self._outputs, bound.inputs, run_options)
-            except Exception as error:  # of other classes than a bound run's, with the same text
+            except Exception as error:  # the runtime raises other classes here than for a bound run
                 raise RuntimeError(str(error)) from None
             fresh = dict(zip(self._outputs, values, strict=True))
             if bound.outputs:
@@ -188,7 +188,7 @@ class OrtEngine(LocalEngine):
     def close(self) -> None:
         """Drops the native session: it is freed here, or when the last run in flight returns."""
         session, self._session = self._session, None
-        with self._lock:  # before the device's lock: collecting a binding in here takes that one
+        with self._lock:  # not within the device's lock: a binding that is garbage-collected here takes that
             bindings = list(self._bindings)
         with self._device_lock:
             for binding in bindings:

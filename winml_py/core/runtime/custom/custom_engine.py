@@ -49,7 +49,7 @@ def compile_custom(
         WinMLError: a part cannot be compiled.
     """
     skeleton = request.model if isinstance(request.model, Skeleton) else Skeleton(request.model)
-    if isinstance(skeleton.model, str) and not skeleton.files:  # external weights are in the model's folder
+    if isinstance(skeleton.model, str) and not skeleton.files:  # the file's external weights are in its folder
         skeleton = skeleton._replace(folder=os.path.dirname(skeleton.model))
     model = _parse(skeleton)
     steps = split_model(model, {operator.key: operator for operator in operators})
@@ -105,7 +105,7 @@ def _part_model(model: onnx.ModelProto, part: GraphPart, types: Mapping[str, onn
     )
     return helper.make_model(
         graph,
-        ir_version=max(model.ir_version, 4),  # the first version in which weights need not be inputs
+        ir_version=max(model.ir_version, 4),  # from version 4 on, weights need not be inputs
         opset_imports=model.opset_import,
         functions=model.functions,
     )
@@ -148,7 +148,8 @@ def _part_request(request: CompileRequest, part: onnx.ModelProto, skeleton: Skel
         float16_features=frozenset(half),
     )
     model = data if is_whole else Skeleton(data, skeleton.folder, skeleton.files)
-    origin = replace(request.origin, mappable_weights=0, reopen=None)  # the file has the whole model
+    # A part has no file: the model's file has the whole model.
+    origin = replace(request.origin, mappable_weights=0, reopen=None)
     return replace(request, model=model, features=features, origin=origin)
 
 

@@ -21,7 +21,7 @@ from ...base.messages import warn_caller
 from ..engine import Engine, EngineOptions, Explanation, LocalEngine, PlacedNode
 from ..request import Inputs
 from ..runs import Bound, fill, require_open
-from .decision import CpuChoice
+from .choice import CpuChoice
 
 UNDECIDED = Explanation("undecided", Precision.AUTO, "the first evaluation decides, on its inputs")
 
@@ -32,9 +32,9 @@ Shapes = tuple[tuple[int, ...], ...]
 class ChosenEngine(LocalEngine):
     """An engine that chooses between others on the inputs of its first run.
 
-    The first run of each set of input shapes is compared with the reference, which runs first: the rival may not check
-    whether sizes match, and overwrite memory of others. If the answers differ, that run returns the reference's, which
-    runs the model from then on.
+    The first run of each set of input shapes is compared with the reference, which runs first: the alternative may not
+    check whether sizes match, and overwrite memory of others. If the answers differ, that run returns the reference's,
+    which runs the model from then on.
 
     Args:
         options: the session's.
@@ -48,26 +48,28 @@ class ChosenEngine(LocalEngine):
         self.options, self.explanation = options, UNDECIDED
         self._choice = choice
         self._reference = choice.compile_reference()
-        self._rival: Engine | None = None  # None if the reference runs the model
-        self._compared: set[Shapes] = set()  # with equal answers
+        self._alternative: Engine | None = None  # None if the reference runs the model
+        self._compared: set[Shapes] = set()  # input shapes on which both engines gave equal answers
         self._is_decided = self._is_closed = False
-        self._lock = threading.Lock()  # held to decide, and to refuse the rival
+        self._lock = threading.Lock()  # held to decide, and to refuse the alternative
 
     def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Any]:
         """Runs the model; see `Engine`. Looks at the inputs in each run, because arrays are bound by reference."""
         self._require_open()
         arrays = {name: value for name, value in bound.inputs.items() if isinstance(value, np.ndarray)}
-        if (self._is_decided and self._rival is None) or any(map(_needs_reference, arrays.values())):
+        if (self._is_decided and self._alternative is None) or any(map(_needs_reference, arrays.values())):
             return self._reference.run(bound, stop)
         self._decide(arrays, stop)
-        rival = self._rival
-        if rival is None:
+        alternative = self._alternative
+        if alternative is None:
             return self._reference.run(bound, stop)
         shapes = tuple(arrays[name].shape for name in sorted(arrays))
         try:
-            return rival.run(bound, stop) if shapes in self._compared else self._compare(rival, shapes, bound, stop)
+            if shapes in self._compared:
+                return alternative.run(bound, stop)
+            return self._compare(alternative, shapes, bound, stop)
         except ClosedError:
-            if self._rival is rival:
+            if self._alternative is alternative:
                 raise
             return self._reference.run(bound, stop)  # another thread refused it before this run began
 
@@ -83,16 +85,16 @@ class ChosenEngine(LocalEngine):
         with held(self._lock, stop):
             if self._is_decided:
                 return
-            self._rival, self.explanation = self._choice.decide(self._reference, inputs, stop)
+            self._alternative, self.explanation = self._choice.decide(self._reference, inputs, stop)
             self._is_decided = True
-        if self._is_closed:  # meanwhile: `close` did not see the rival
+        if self._is_closed:  # meanwhile: `close` did not see the alternative
             self.close()
 
-    def _compare(self, rival: Engine, shapes: Shapes, bound: Bound, stop: Stop | None) -> Mapping[str, Any]:
+    def _compare(self, alternative: Engine, shapes: Shapes, bound: Bound, stop: Stop | None) -> Mapping[str, Any]:
         """Runs both, the reference first and into separate arrays: bound outputs may overlap inputs."""
         expected = dict(self._reference.run(Bound(bound.inputs), stop))
         try:
-            fresh = rival.run(bound, stop)
+            fresh = alternative.run(bound, stop)
             problem = self._choice.problem_of(self.explanation, expected, {**fresh, **bound.outputs})
         # None of these means that the engine is wrong: a size mismatch concerns the caller's output.
         except (CanceledError, ClosedError, SizeMismatchError):
@@ -103,17 +105,17 @@ class ChosenEngine(LocalEngine):
             self._compared.add(shapes)
             return fresh
         remaining = fill(bound.outputs, expected)
-        self._refuse(rival, problem)
+        self._refuse(alternative, problem)
         return remaining
 
-    def _refuse(self, rival: Engine, problem: str) -> None:
+    def _refuse(self, alternative: Engine, problem: str) -> None:
         """Returns to the reference; raises the EngineWarning if the program turns warnings into errors."""
         with self._lock:
-            if self._rival is not rival:  # another thread was first
+            if self._alternative is not alternative:  # another thread was first
                 return
             self.explanation = self._choice.refuse(self.explanation, problem)
-            self._rival = None
-        rival.close()
+            self._alternative = None
+        alternative.close()
         warn_caller(
             EngineWarning(
                 f"{self.explanation.reason}. {self.explanation.engine} runs the model from now on, and gave the answer "
@@ -134,7 +136,7 @@ class ChosenEngine(LocalEngine):
         self._require_open()
         if not self._is_decided:
             raise IllegalCallError(f"Nothing is {what} yet: the first evaluation decides.", hint="Evaluate once.")
-        return self._rival or self._reference
+        return self._alternative or self._reference
 
     def _require_open(self) -> None:
         require_open(None if self._is_closed else self)
@@ -142,7 +144,7 @@ class ChosenEngine(LocalEngine):
     def close(self) -> None:
         """Frees both engines. A decision that is under way fails, or closes the engine that it chose."""
         self._is_closed = True
-        for engine in (self._reference, self._rival):
+        for engine in (self._reference, self._alternative):
             if engine is not None:
                 engine.close()
 

@@ -100,7 +100,7 @@ class IsolatedEngine(LocalEngine):
                 f"Cannot start a process for the engine: {error}.",
                 hint="Close unneeded sessions, or raise the limits of this process.",
             ) from error
-        self._process: ChildProcess | None = self._home  # until it is closed
+        self._process: ChildProcess | None = self._home  # None after `close`
         there = replace(request, options=request.options._replace(isolation=None), stop=None)
         try:
             lane = _Lane(self._home.connection)
@@ -129,7 +129,7 @@ class IsolatedEngine(LocalEngine):
             if lane.places != (given, taken):
                 if end > len(lane.memory):
                     self._make_memory(lane, end)
-                lane.places = None  # until the process has bound them
+                lane.places = None  # unknown until the process has bound the new values
                 lane.views = [wire.view(lane.memory, place) for place in (*given, *taken)]
                 arguments = given, taken, end, values
             views = iter(lane.views)
@@ -141,7 +141,7 @@ class IsolatedEngine(LocalEngine):
             if needed > len(lane.memory):
                 self._make_memory(lane, needed)
                 _, fresh = self._ask(lane, "fetch", read=lane.read_outputs)
-            elif not values:  # which are sent each time
+            elif not values:  # values are sent with each run
                 lane.places = given, taken
             return fresh
 
@@ -242,7 +242,7 @@ class IsolatedEngine(LocalEngine):
                 doing = {"compile": "compiled the model", "run": "evaluated the model"}.get(function, "answered")
                 raise self._lose(f"while it {doing}") from None
         try:
-            if answer != lane.answer:  # most runs repeat it
+            if answer != lane.answer:  # most runs have the same answer, which is read once
                 lane.answer, lane.facts = answer, json.loads(answer)
                 if "explanation" in lane.facts:
                     explanation = wire.explanation_from_json(lane.facts["explanation"])

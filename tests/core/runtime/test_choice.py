@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from winml_py.core.base.cancellation import Stop
-from winml_py.core.runtime.cpu import decision
+from winml_py.core.runtime.cpu import choice
 from winml_py.errors import CanceledError
 
 
@@ -29,9 +29,9 @@ class Machine:
 def timed(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, require_not_stopped: Callable[[], None] = lambda: None
 ) -> dict[str, float]:
-    monkeypatch.setattr(decision, "time_block", machine.block)
+    monkeypatch.setattr(choice, "time_block", machine.block)
     runs: Any = {name: name for name in machine.milliseconds}
-    found: Any = decision._times(runs, require_not_stopped)
+    found: Any = choice._times(runs, require_not_stopped)
     return dict(found)
 
 
@@ -48,14 +48,14 @@ def test_what_slows_a_round_down_does_not_change_the_verdict(monkeypatch: pytest
     found = timed(machine, monkeypatch)
     assert found["openvino"] / found["onnxruntime"] == pytest.approx(0.95)
     assert 20 <= found["onnxruntime"] <= 40
-    assert machine.calls == 2 * decision.ROUNDS[1]
+    assert machine.calls == 2 * choice.ROUNDS[1]
 
 
 def test_the_rounds_end_when_their_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decision, "ROUND_SECONDS", -1.0)
+    monkeypatch.setattr(choice, "ROUND_SECONDS", -1.0)
     machine = Machine({"onnxruntime": 20, "openvino": 10}, uneven())
     assert timed(machine, monkeypatch)["openvino"] > 0
-    assert machine.calls == 2 * decision.ROUNDS[0]
+    assert machine.calls == 2 * choice.ROUNDS[0]
 
 
 def test_a_request_to_stop_is_seen_between_the_rounds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Cached answers for later processes: small facts in files, one file per question.
+"""Records for later processes: small facts in files, one file per key.
 
 A file is written whole or not at all, and an unreadable file counts as missing. The names of files and locks have a
 mark of this package: other programs may use the folder, too, and their files are left alone.
@@ -35,8 +35,8 @@ WAIT_SECONDS = 120.0
 SLICE_SECONDS = 0.1  # between checks for a stop while waiting
 
 
-class Entry(NamedTuple):
-    """A cached answer: its file, its size in bytes, and its facts."""
+class Record(NamedTuple):
+    """A record: its file, its size in bytes, and its facts."""
 
     path: Path
     size: int
@@ -44,7 +44,7 @@ class Entry(NamedTuple):
 
 
 def folder() -> Path | None:
-    """The folder of answers: the user's cache folder, or the one in WINML_PY_CACHE; None if nothing is cached."""
+    """The folder of the cache: the user's cache folder, or the one in WINML_PY_CACHE; None if nothing is cached."""
     override = os.environ.get(ENVIRONMENT)
     if override is not None:
         return Path(os.path.realpath(override)) if override else None
@@ -98,13 +98,13 @@ def temporary_cache() -> Iterator[None]:
 
 
 def key_of(*parts: object) -> str:
-    """The key of the question that the parts form."""
+    """The key of a record: a hash of everything that its facts depend on."""
     text = json.dumps([SCHEMA, *parts], sort_keys=True, default=str)
     return hashlib.blake2b(text.encode(), digest_size=KEY_LENGTH // 2).hexdigest()
 
 
 def read(key: str) -> Facts | None:
-    """The answer for a key, or None if it is missing, damaged, or from another version."""
+    """The facts of the record with a key, or None if it is missing, damaged, or from another version."""
     where = trusted_folder()
     return None if where is None else read_file(where / f"{key}{OURS}.json")
 
@@ -125,7 +125,7 @@ def read_any_version(path: Path) -> Facts | None:
 
 
 def write(key: str, facts: Facts) -> None:
-    """Caches an answer. If the folder is not writable, that is not an error: the answer is found again next time."""
+    """Writes a record. If the folder is not writable, that is no error: a later process finds the facts anew."""
     where = trusted_folder(make=True)
     if where is None:
         return
@@ -143,12 +143,12 @@ def write_file(path: Path, facts: Facts) -> None:
 
 @contextmanager
 def locked(key: str, check: Callable[[], None] = lambda: None) -> Iterator[bool]:
-    """Within the block only this process answers the question; others wait, two minutes at most.
+    """Within the block, only this process may write what the key names; others wait, two minutes at most.
 
     The system releases the lock of a process that dies.
 
     Args:
-        key: the key of the question.
+        key: of a record, or of a saved model.
         check: called while this waits; may raise.
 
     Yields:
@@ -178,14 +178,14 @@ def locked(key: str, check: Callable[[], None] = lambda: None) -> Iterator[bool]
         lock.release()
 
 
-def entries() -> list[Entry]:
-    """All answers, oldest first."""
+def list_records() -> list[Record]:
+    """All records, oldest first."""
     dated = []
     for path in list_files(re.escape(f"{OURS}.json")):
         with suppress(OSError):
             status = path.lstat()
-            dated.append((status.st_mtime, Entry(path, status.st_size, read_file(path) or {})))
-    return [entry for _, entry in sorted(dated, key=lambda pair: pair[0])]
+            dated.append((status.st_mtime, Record(path, status.st_size, read_file(path) or {})))
+    return [record for _, record in sorted(dated, key=lambda pair: pair[0])]
 
 
 def list_files(ending: str, start: str = "") -> list[Path]:
@@ -199,12 +199,12 @@ def list_files(ending: str, start: str = "") -> list[Path]:
 
 
 def clear() -> int:
-    """Removes all answers; returns their number."""
+    """Removes all records, and the locks that nobody holds; returns the number of records."""
     from filelock import FileLock, Timeout
 
     count = 0
-    answer_ending = re.escape(f"{OURS}.json")
-    for path in [*list_files(answer_ending), *list_files(rf"{answer_ending}\.[0-9a-f]+", r"\.")]:
+    record_ending = re.escape(f"{OURS}.json")
+    for path in [*list_files(record_ending), *list_files(rf"{record_ending}\.[0-9a-f]+", r"\.")]:
         with suppress(OSError):
             path.unlink()
             count += path.suffix == ".json"
