@@ -29,8 +29,7 @@ session = LearningModelSession(model, None, options)
 binding = LearningModelBinding(session)
 values = generated(model)
 times = []
-until = time.perf_counter() + float(sys.argv[2])
-while time.perf_counter() < until or len(times) < 6:
+for _ in range(1 + int(sys.argv[2])):
     for name, value in values.items():
         binding.bind(name, value)
     started = time.perf_counter()
@@ -38,14 +37,14 @@ while time.perf_counter() < until or len(times) < 6:
     times.append(time.perf_counter() - started)
 print(statistics.median(times[1:]) * 1e3)
 """
-PERF = "import sys; from winml_py.cli.main import main; main(['perf', sys.argv[1], '--seconds', sys.argv[2], '--json'])"
+PERF = "import sys; from winml_py.cli.main import main; main(['perf', sys.argv[1], '-n', sys.argv[2], '--json'])"
 MODELS = ("light_squeezenet", "light_shufflenet", "light_bvlc_alexnet", "light_resnet50")
 
 
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--iterations", type=int, default=100)
     options = parser.parse_args()
     own = Path(__file__).parent.parent / "models" / "digits.onnx"
     rows = []
@@ -56,7 +55,7 @@ def main() -> None:
                 paths.append(Path(folder) / f"{name}.onnx")
                 onnx.save(model, paths[-1])
         for path in paths:
-            pairs = [(loop(path, options.seconds), perf(path, options.seconds)) for _ in range(options.rounds)]
+            pairs = [(loop(path, options.iterations), perf(path, options.iterations)) for _ in range(options.rounds)]
             loops, perfs = zip(*pairs, strict=True)
             ratio = statistics.median(told / looped for looped, told in pairs)
             row = {"model": path.stem, "loop ms": statistics.median(loops), "perf ms": statistics.median(perfs)}
@@ -64,17 +63,17 @@ def main() -> None:
     report("perf-agrees", rows, options.json)
 
 
-def loop(path: Path, seconds: float) -> float:
-    return float(_said(LOOP, path, seconds))
+def loop(path: Path, iterations: int) -> float:
+    return float(_said(LOOP, path, iterations))
 
 
-def perf(path: Path, seconds: float) -> float:
-    phases = json.loads(_said(PERF, path, seconds))["cases"][0]["phases"]
+def perf(path: Path, iterations: int) -> float:
+    phases = json.loads(_said(PERF, path, iterations))["cases"][0]["phases"]
     return phases["evaluate"]["p50_ms"]
 
 
-def _said(code: str, path: Path, seconds: float) -> str:
-    command = [sys.executable, "-c", code, str(path), str(seconds)]
+def _said(code: str, path: Path, iterations: int) -> str:
+    command = [sys.executable, "-c", code, str(path), str(iterations)]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 

@@ -88,7 +88,6 @@ NOT_CALLED = {
     "Vector",
     "VectorIterator",
     "VectorView",
-    "WinMLBackendRep",
 }
 """Classes that programs receive and do not make: the site does not show their constructors' parameters."""
 

@@ -19,7 +19,7 @@ from winml_py.core.imaging import resize
 from winml_py.core.runtime.providers import plugins
 from winml_py.core.runtime.providers.openvino import OPENVINO, OPENVINO_PACKAGE
 from winml_py.core.runtime.providers.provider import ProviderDevice
-from winml_py.perf import interleaved, tune
+from winml_py.perf import tune
 
 ALL_CORES = os.sched_getaffinity(0) if hasattr(os, "sched_setaffinity") else set[int]()
 
@@ -103,8 +103,7 @@ def short_tune(monkeypatch: pytest.MonkeyPatch) -> None:
     """What `tune` measures takes no time, and says nothing about times."""
     monkeypatch.setattr(timing, "BLOCK_SECONDS", 0.002)
     monkeypatch.setattr(timing, "REST_SECONDS", 0)
-    for module in (interleaved, tune):
-        monkeypatch.setattr(module, "ROUNDS", 1)
+    monkeypatch.setattr(tune, "ROUNDS", 1)
 
 
 @pytest.fixture

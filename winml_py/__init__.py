@@ -10,7 +10,6 @@ __version__ = "0.1.0"
 _MODULES = frozenset(
     [
         "authoring",
-        "backend",
         "errors",
         "experimental",
         "float16",

@@ -1,7 +1,6 @@
 """The public names, for type checkers; `__init__.py` loads each when it is first used."""
 
 from . import authoring as authoring
-from . import backend as backend
 from . import errors as errors
 from . import experimental as experimental
 from . import float16 as float16

@@ -23,7 +23,6 @@ from .core.onnx_file.nodes import messages
 from .core.runtime.custom.operator import ModelOperators, Operators
 from .core.runtime.custom.split import put_back, take_out
 from .core.runtime.ort.compile import save_optimized
-from .core.runtime.ort.transformers import fuse_layers
 from .errors import ConversionError, InvalidArgumentError, NotSupportedError
 
 if TYPE_CHECKING:
@@ -70,7 +69,6 @@ def optimize(
     out: str | os.PathLike[str],
     *,
     level: str = "extended",
-    transformer: str | None = None,
     inputs: Mapping[str, object] | None = None,
     tolerance: float = FLOAT_TOLERANCE,
     contract: ImageContract | None = None,
@@ -88,7 +86,6 @@ def optimize(
         out: the path of the new file.
         level: "none"; "basic", for any ONNX runtime; "extended", which fuses nodes into ONNX Runtime's own
             operators; "all", which arranges weights for this processor only.
-        transformer: the kind of a transformer, such as "bert" or "gpt2", for ONNX Runtime's transformer optimizer.
         inputs: values to compare with, by name; missing floats and pictures get example values.
         tolerance: the largest difference in an output, over the largest magnitude of its channel.
         contract: the contract of the inputs that it fits, for example values; None for the model's own.
@@ -98,7 +95,7 @@ def optimize(
 
     Raises:
         ConversionError: the results differ by more than the tolerance, or the runtime ends the process that tries it.
-        InvalidArgumentError: an unknown level or kind, or an input without example values.
+        InvalidArgumentError: an unknown level, or an input without example values.
         NotSupportedError: the new model would be larger than 2 GB.
         WinMLError: the model cannot be used, or the file cannot be written.
 
@@ -126,12 +123,9 @@ def optimize(
     moved = _initializers_out_of_inputs(changed)
     original = copy.deepcopy(changed)
     calls = take_out(changed, model_operators.functions)
-    if changed.graph.output:  # the model has more than functions
+    if changed.graph.output and level != "none":  # the model has more than functions
         with _process_end_as_error("optimises the model"):
-            if transformer is not None:
-                changed = trial.call(fuse_layers, changed, transformer)
-            if level != "none":
-                changed = trial.call(_optimize_graph, changed, level, model_operators.libraries)
+            changed = trial.call(_optimize_graph, changed, level, model_operators.libraries)
     put_back(changed, calls, original)
     nodes = len(original.graph.node), len(changed.graph.node)
     _take_graph(original, changed)

@@ -110,7 +110,6 @@ def arguments_of(command: click.Command, folder: Path, input_file: str) -> list[
         str(folder / f"labels{HOSTILE}.txt") if word == "labels.txt" else word
         for word in EXTRA.get(command.name or "", [])
     ]
-    ending = ".parquet" if command.name == "map" else ".onnx"
     for option in command.params:
         if isinstance(option, click.Argument):
             if option.name in words:
@@ -119,7 +118,7 @@ def arguments_of(command: click.Command, folder: Path, input_file: str) -> list[
                 arguments.append(str(folder / input_file))
         elif option.required and option.opts[0] not in arguments:
             is_flag = isinstance(option, click.Option) and option.is_flag
-            arguments += [option.opts[0]] if is_flag else [option.opts[0], str(folder / f"out{HOSTILE}{ending}")]
+            arguments += [option.opts[0]] if is_flag else [option.opts[0], str(folder / f"out{HOSTILE}.onnx")]
     return arguments
 
 
@@ -133,8 +132,6 @@ def test_no_command_sends_what_a_terminal_obeys(
     arguments = [name, *arguments_of(main.commands[name], folder, f"in{HOSTILE}.npy")]
     monkeypatch.setattr(PageServer, "run", PageServer.close)  # a page that ends at once
     monkeypatch.setattr(ModelServer, "run", lambda self, is_json: self._socket.close())
-    if name == "map":
-        pytest.importorskip("pyarrow")
     code, out, error = printed([*arguments, *(["--json"] if as_json else [])], capfd)
     require_harmless(out, error)
     assert code == 0 or name == "doctor", error
@@ -285,10 +282,6 @@ def test_file_names_that_are_no_text(tmp_path: Path, capfd: pytest.CaptureFixtur
     (found,) = json.loads(out)["results"]
     assert found["input"] == str(tmp_path / r"a\udcff.png")
     assert found["outputs"]["probabilities"]["top"][0]["index"] == 7
-    with pytest.raises(SystemExit) as stopped:
-        main(["map", str(ROOT / "models" / "digits.onnx"), str(picture), "--output", str(tmp_path / "a.parquet")])
-    assert stopped.value.code == 4
-    assert "cannot be encoded in UTF-8" in capfd.readouterr().err
 
 
 def test_texts_that_a_model_takes_are_utf8() -> None:

@@ -77,9 +77,7 @@ CALLS: dict[str, str] = {
     "examples": "examples new/folder",
     "info": "info digits.onnx",
     "info of a list": "info list.onnx",
-    "map": "map digits.onnx seven.png --output answers.parquet",
     "perf": "perf digits.onnx seven.png -n 3",
-    "perf on threads": "perf digits.onnx -n 3 --threads 2",
     "perf with a profile": "perf digits.onnx -n 2 --profile",
     "run": "run digits.onnx seven.png",
     "run a check": "run known.onnx --check",
@@ -101,7 +99,7 @@ def test_every_document_is_of_the_schema(name: str, folder: Path) -> None:
     facts = validated(result.stdout)
     assert facts["kind"] == ("profile" if "--profile" in words else words[0])
     assert result.exit_code == (4 if name == "run on two" else result.exit_code if name == "doctor" else 0)
-    if name in ("contract", "convert", "info", "map", "perf with a profile", "tune", "view"):
+    if name in ("contract", "convert", "info", "perf with a profile", "tune", "view"):
         assert facts["model"] == words[1]
     if facts["kind"] in ("perf", "run"):
         assert all(one["model"].endswith(".onnx") for one in facts.get("cases", facts.get("results")))

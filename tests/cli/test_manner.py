@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 from pathlib import Path
 
 import click
@@ -179,7 +178,6 @@ TABLE_PAGE = ROOT / "docs" / "command-line.md"
 MORE: dict[str, list[str]] = {
     "contract": ["--from", "clip"],
     "convert": ["--float16"],
-    "map": ["m.csv"],
     "perf": ["-n", "1"],
 }
 """What a command needs beside its models, its inputs and its output."""
@@ -189,23 +187,19 @@ def probes(command: click.Command) -> dict[int, list[str]]:
     """For each exit code, a call that must end with it, made of what the command declares."""
     name, names = str(command.name), {name for option in options(command) for name in option.opts}
     words, more, given = words_of(command), MORE.get(name, []), ["x.npy"] if name == "run" else []
-    written = {"map": "out.csv"}.get(name, "out.onnx")
-    output = ["--output", written] if any(o.required and "--output" in o.opts for o in options(command)) else []
+    output = ["--output", "out.onnx"] if any(o.required and "--output" in o.opts for o in options(command)) else []
     calls = {2: ["--nonsense"]}
     if "MODEL" in words:
         calls[3] = ["missing.onnx", *given, *more, *output]
     if "[INPUT]" in words:
         calls[4] = ["m.onnx", "missing.npy", *more, *output]
         calls[1] = ["fails.onnx", *given, *more, *output]
-    if name == "map":
-        calls[4] = ["m.onnx", "missing.csv", *output]
-        calls[7] = ["m.onnx", *more, "--output", "out.parquet"]
     if name == "examples":
         calls[5] = ["m.onnx"]  # a file in the place of the folder
     if name == "view":
         calls[4] = ["m.onnx", "missing.npy"]
     if "--output" in names:
-        calls[5] = ["m.onnx", *given, *more, "--output", f"nowhere/{written}"]
+        calls[5] = ["m.onnx", *given, *more, "--output", "nowhere/out.onnx"]
     if "--trace" in names:
         calls[5] = ["m.onnx", *more, "--trace", "nowhere/t.json"]
     if "--device" in names:
@@ -217,8 +211,6 @@ def probes(command: click.Command) -> dict[int, list[str]]:
 def probed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a model that works, and one that fails when it is evaluated."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    Path("m.csv").write_text("x\n1\n")
     np.save("x.npy", np.ones((1, 3, 8, 8), np.float32))
     ends = [tensor(end, ["n", 3, "h", "w"]) for end in "xy"]
     Path("m.onnx").write_bytes(data([helper.make_node("Neg", ["x"], ["y"])], ends[:1], ends[1:]))
@@ -229,17 +221,16 @@ def probed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("command", main.commands.values(), ids=main.commands)
 def test_every_command_fails_in_the_same_manner(command: click.Command, probed: Path) -> None:
-    missing = "missing.csv" if command.name == "map" else "missing.npy"
     for code, words in probes(command).items():
         result = call(command.name, *words, "--json")
         assert result.exit_code == code, (words, result.output)
         facts = json.loads(result.stdout)
         assert (facts["kind"], facts["command"], facts["error"]["exit_code"]) == ("error", command.name, code), words
         message = facts["error"]["message"]
-        first = missing if code == 4 else "x.npy" if (code, command.name) == (1, "run") else words[0]
+        first = "missing.npy" if code == 4 else "x.npy" if (code, command.name) == (1, "run") else words[0]
         if code in (1, 3, 4):
             assert message.startswith((f"{first}: ", f"{probed / first}: ")), message
-        assert sorted(path.name for path in probed.iterdir()) == ["fails.onnx", "m.csv", "m.onnx", "x.npy"]
+        assert sorted(path.name for path in probed.iterdir()) == ["fails.onnx", "m.onnx", "x.npy"]
 
 
 def table() -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 import cv2
@@ -251,12 +250,6 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
         "otherwise the model takes no pictures.",
     ),
     (
-        "map digits.onnx seven.png --output answers.parquet",
-        7,
-        "The package pyarrow, which reads and writes tables, is not installed. pip install pyarrow. "
-        "Without it, map writes .csv and .jsonl.",
-    ),
-    (
         "run list.onnx 5",
         4,
         "5: The input s takes a list, Sequence<Float[-1,]>, which no file can give. Evaluate it from Python: "
@@ -278,7 +271,6 @@ def line_of(call: str) -> tuple[int, str]:
 @pytest.mark.parametrize(("call", "code", "line"), MISTAKES, ids=[call for call, _, _ in MISTAKES])
 def test_a_mistake_has_its_line(call: str, code: int, line: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
     before = sorted(place.iterdir())
     pattern = re.escape(line.replace("{place}", str(place))).replace("…", ".+")
     came = line_of(call)

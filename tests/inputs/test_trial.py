@@ -27,7 +27,7 @@ from winml_py.cli.main import main
 from winml_py.errors import ConversionError
 from winml_py.float16 import convert, search
 from winml_py.optimize import optimize
-from winml_py.perf import rival, tune
+from winml_py.perf import Case, tune
 
 pytestmark = pytest.mark.one_python
 
@@ -233,16 +233,16 @@ def test_optimising_that_ends_the_process(tmp_path: Path, monkeypatch: pytest.Mo
     assert "ends the process that compiles the optimised model" in result.stderr
 
 
-def die_in_parallel(subject: object, values: Any) -> None:
-    options = LearningModelSessionOptions.from_dict(values)
+def die_in_parallel(case: object, facts: Any) -> None:
+    options = LearningModelSessionOptions.from_dict(facts)
     if options.tuning.execution_mode == "parallel":
         die("SIGSEGV")
 
 
 @pytest.mark.usefixtures("short_tune")
 def test_a_setting_that_ends_the_process_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rival, "_evaluate_once", die_in_parallel)
-    tuned = tune.tune(str(MODELS / "digits.onnx"))
+    monkeypatch.setattr(tune, "evaluate_once", die_in_parallel)
+    tuned = tune.tune(Case(str(MODELS / "digits.onnx")))
     problems = {each.change: each.problem for each in tuned.trials}
     assert problems["parallel execution"] == "it ends the process (SIGSEGV)"
     assert tuned.options.tuning.execution_mode == "sequential"

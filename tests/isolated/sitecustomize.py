@@ -1,6 +1,6 @@
 """Sessions that are isolated unless they cannot be: the substitute for a program that isolates all of them.
 
-    PYTHONPATH=tests/isolated pytest tests/winml tests/backend tests/project/test_samples.py
+    PYTHONPATH=tests/isolated pytest tests/winml tests/project/test_samples.py
 
 Python imports this module by its name when it starts, child processes too. A closed session leaves its process to the
 next one: to start one for each of them would take hours. Sessions whose options isolate them have what they ask for.

@@ -12,7 +12,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from helpers.cli import call, require_failure
-from helpers.models import data, tensor
+from helpers.models import tensor
 from helpers.paths import MODELS
 from helpers.reference import run_raw
 from winml_py import InvalidArgumentError, LearningModel, NotSupportedError
@@ -89,23 +89,6 @@ def test_initializers_leave_the_inputs_and_are_folded(tmp_path: Path) -> None:
     np.testing.assert_allclose(run_raw(str(new), {"x": x})["y"], run_raw(str(old), {"x": x})["y"], rtol=1e-6)
 
 
-def bert_layer(path: Path) -> None:
-    """What exporters make of a GELU: five nodes, which the optimizer of transformers fuses into one."""
-    constants = {
-        "root": np.array(2**0.5, np.float32),
-        "one": np.array(1, np.float32),
-        "half": np.array(0.5, np.float32),
-    }
-    nodes = [
-        helper.make_node("Div", ["x", "root"], ["d"]),
-        helper.make_node("Erf", ["d"], ["e"]),
-        helper.make_node("Add", ["e", "one"], ["a"]),
-        helper.make_node("Mul", ["x", "a"], ["m"]),
-        helper.make_node("Mul", ["m", "half"], ["y"]),
-    ]
-    path.write_bytes(data(nodes, [tensor("x", [2, 16])], [tensor("y", [2, 16])], constants))
-
-
 def test_models_older_than_that_get_the_version_that_allows_it(tmp_path: Path) -> None:
     old, new = tmp_path / "old.onnx", tmp_path / "new.onnx"
     old_model(old)
@@ -115,16 +98,6 @@ def test_models_older_than_that_get_the_version_that_allows_it(tmp_path: Path) -
     assert optimize(old, new, level="none").moved == ("w",)
     assert onnx.load(new).ir_version == 4
     onnx.checker.check_model(onnx.load(new))
-
-
-def test_transformers_are_fused(tmp_path: Path) -> None:
-    old, new = tmp_path / "old.onnx", tmp_path / "new.onnx"
-    bert_layer(old)
-    report = optimize(old, new, level="none", transformer="bert")
-    assert [node.op_type for node in onnx.load(new).graph.node] == ["Gelu"]
-    assert report.nodes == (5, 1)
-    x = np.random.default_rng(1).normal(size=(2, 16)).astype(np.float32)
-    np.testing.assert_allclose(run_raw(str(new), {"x": x})["y"], run_raw(str(old), {"x": x})["y"], atol=1e-5)
 
 
 def test_nothing_is_written_where_results_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,8 +129,6 @@ def test_the_command(tmp_path: Path) -> None:
 
 def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out.onnx"
-    with pytest.raises(InvalidArgumentError, match="no optimizer for 'bird'"):
-        optimize(DIGITS, out, transformer="bird")
     with pytest.raises(InvalidArgumentError, match="Unknown level 'most'"):
         optimize(DIGITS, out, level="most")
     monkeypatch.setattr(module, "_MAX_BYTES", 100)

@@ -195,7 +195,6 @@ def test_mistakes(tmp_path: Path) -> None:
     assert "no folder" in require_failure(5, "perf", DIGITS, "--trace", tmp_path / "missing" / "t.json")
     assert "not found" in require_failure(3, "perf", "--profile", "missing.onnx")
     assert "takes one model" in require_failure(2, "perf", "--profile", DIGITS, DIGITS)
-    assert "takes one model" in require_failure(2, "perf", "--profile", DIGITS, "--seconds", 1)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -28,6 +28,7 @@ from winml_py import (
     Weights,
 )
 from winml_py._inputs import trial
+from winml_py._inputs.model import Case
 from winml_py.core.base.agreement import compare_outputs
 from winml_py.core.cache import folders
 from winml_py.core.runtime.ort import saved_graph
@@ -35,9 +36,8 @@ from winml_py.core.runtime.providers.catalogue import PROVIDERS
 from winml_py.core.runtime.providers.provider import ProviderDevice
 from winml_py.errors import StorageNotFoundError
 from winml_py.perf import tune as tuning
-from winml_py.perf.interleaved import LOOKS, ROUNDS
-from winml_py.perf.rival import THROUGHPUT, Rival
-from winml_py.perf.tune import PAIRS, Change, Trial, Tuned, tune
+from winml_py.perf.rival import Rival
+from winml_py.perf.tune import LOOKS, PAIRS, ROUNDS, Change, Trial, Tuned, tune
 
 pytestmark = pytest.mark.usefixtures("all_cores")  # with one there is less to try
 
@@ -50,7 +50,7 @@ def timed(monkeypatch: pytest.MonkeyPatch, milliseconds: Callable[[Rival], float
 
 
 def spins(rival: Rival) -> bool:
-    return bool(rival.values["intra_op_thread_spinning"])
+    return bool(rival.options["intra_op_thread_spinning"])
 
 
 def in_turns(*milliseconds: float) -> Callable[[], float]:
@@ -63,7 +63,7 @@ def in_turns(*milliseconds: float) -> Callable[[], float]:
 def only_spinning(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves a single change to try."""
     change = Change("no spinning", {"intra_op_thread_spinning": False})
-    monkeypatch.setattr(tuning, "changes_for", lambda device, tries_batches: [change])
+    monkeypatch.setattr(tuning, "changes_for", lambda device: [change])
 
 
 def tried(tuned: Tuned) -> dict[str, Trial]:
@@ -73,19 +73,19 @@ def tried(tuned: Tuned) -> dict[str, Trial]:
 def test_what_is_faster_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     timed(
         monkeypatch,
-        lambda one: (4 if spins(one) else 3) - (one.values["tuning"]["graph_optimization"] == "basic"),
+        lambda one: (4 if spins(one) else 3) - (one.options["tuning"]["graph_optimization"] == "basic"),
     )
-    tuned = tune(DIGITS)
+    tuned = tune(Case(DIGITS))
     assert [trial.change for trial in tuned.trials if trial.kept] == ["no spinning", "graph optimisation basic"]
     assert (tuned.gain, tuned.gain_range, tuned.turns) == (2, (2, 2), PAIRS * ROUNDS)
-    assert (tuned.default_ms, tuned.tuned_ms, tuned.batch) == (4, 2, 1)
+    assert (tuned.default_ms, tuned.tuned_ms) == (4, 2)
     assert not tuned.options.intra_op_thread_spinning
     assert tuned.options.tuning == Tuning(graph_optimization="basic")
 
 
 def test_the_default_is_the_first_row_and_had_its_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     timed(monkeypatch, lambda one: 4 if spins(one) else 3)
-    default, *others = tune(DIGITS).trials
+    default, *others = tune(Case(DIGITS)).trials
     assert (default.change, default.milliseconds, default.milliseconds_range) == ("the default", 4, (4, 4))
     assert (default.gain, default.kept, default.problem) == (None, False, "")
     count = 1 + [trial.kept for trial in others].index(True)  # until there was a better one
@@ -95,7 +95,7 @@ def test_the_default_is_the_first_row_and_had_its_turns(monkeypatch: pytest.Monk
 
 def test_nothing_helped(monkeypatch: pytest.MonkeyPatch) -> None:
     timed(monkeypatch, lambda one: 5)
-    tuned = tune(DIGITS)
+    tuned = tune(Case(DIGITS))
     assert (tuned.gain, tuned.turns, tuned.default_ms, tuned.tuned_ms) == (1, 0, 5, 5)
     assert not any(trial.kept for trial in tuned.trials)
     assert {trial.problem for trial in tuned.trials[1:]} == {"no faster"}
@@ -109,7 +109,7 @@ def test_what_is_as_fast_is_declared_equal_after_all_turns(monkeypatch: pytest.M
     """A coin decides each turn: no number of turns sets the two apart."""
     turn = in_turns(0.9, 1.12)
     timed(monkeypatch, lambda one: 1 if spins(one) else turn())
-    tuned = tune(DIGITS)
+    tuned = tune(Case(DIGITS))
     trial = tried(tuned)["no spinning"]
     assert (trial.problem, trial.turns, trial.kept) == ("not measurably different", LOOKS * ROUNDS, False)
     assert trial.gain_range == pytest.approx((1 / 1.12, 1 / 0.9))
@@ -121,7 +121,7 @@ def test_what_is_faster_in_more_than_half_of_the_turns_is_noise(monkeypatch: pyt
     """The median turn says 1.5, and two of five say 0.7: the machine was busy."""
     turn = in_turns(1 / 3, 1 / 0.7, 1 / 1.5, 1 / 0.7, 1 / 3)
     timed(monkeypatch, lambda one: 1 if spins(one) else turn())
-    tuned = tune(DIGITS)
+    tuned = tune(Case(DIGITS))
     trial = tried(tuned)["no spinning"]
     assert trial.gain == pytest.approx(1.5)
     assert (trial.kept, tuned.gain) == (False, 1)
@@ -130,7 +130,7 @@ def test_what_is_faster_in_more_than_half_of_the_turns_is_noise(monkeypatch: pyt
 @pytest.mark.usefixtures("only_spinning")
 def test_what_is_two_percent_faster_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     timed(monkeypatch, lambda one: 1.02 if spins(one) else 1)
-    tuned = tune(DIGITS)
+    tuned = tune(Case(DIGITS))
     assert (tried(tuned)["no spinning"].problem, tuned.gain) == ("hardly faster", 1)
 
 
@@ -146,7 +146,7 @@ def test_a_gain_that_does_not_last_is_dropped(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(Rival, "__init__", counted)
     timed(monkeypatch, lambda one: 1.0 if spins(one) or one not in sessions[:2] else 0.5)
-    tuned = tune(DIGITS)
+    tuned = tune(Case(DIGITS))
     assert (tried(tuned)["no spinning"].kept, tuned.gain) == (True, 1)
     assert tuned.options.intra_op_thread_spinning
     assert tuned.trials[-1][:1] + tuned.trials[-1][-1:] == ("all of it", "no gain remains: no faster")
@@ -163,21 +163,14 @@ def test_wrong_results_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Rival, "_arrays", arrays)
     timed(monkeypatch, lambda one: 1 if spins(one) else 0.1)
-    trial = tried(tune(DIGITS))["no spinning"]
+    trial = tried(tune(Case(DIGITS)))["no spinning"]
     assert "the results differ by 1" in trial.problem
     assert trial.milliseconds is None
 
 
-def test_batches_for_throughput(monkeypatch: pytest.MonkeyPatch) -> None:
-    timed(monkeypatch, lambda one: 10 / one.batch)
-    tuned = tune(str(MODELS / "digits_batch.onnx"), goal=THROUGHPUT)
-    assert (tuned.batch, tuned.gain) == (16, 16)
-    assert tune(DIGITS, goal=THROUGHPUT).batch == 1  # its batch is 1
-
-
 def test_on_a_cpu_memory_and_graphs_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     timed(monkeypatch, lambda one: 5)
-    changes = tried(tune(DIGITS))
+    changes = tried(tune(Case(DIGITS)))
     settings = {"graph optimisation basic", "no memory arena", "no memory pattern", "no spinning", "parallel execution"}
     assert settings <= set(changes)
     assert not any("cudnn" in change or "capture" in change for change in changes)
@@ -186,8 +179,8 @@ def test_on_a_cpu_memory_and_graphs_are_tried(monkeypatch: pytest.MonkeyPatch) -
 def test_an_engine_without_settings_of_onnx_runtime_is_not_tried_with_them(
     openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    timed(monkeypatch, lambda one: 1 if one.values["engine"] == "openvino" else 2)
-    tuned = tune(DIGITS)
+    timed(monkeypatch, lambda one: 1 if one.options["engine"] == "openvino" else 2)
+    tuned = tune(Case(DIGITS))
     assert not {"no spinning", "parallel execution", "graph optimisation basic", "no memory arena"} & set(tried(tuned))
     assert tuned.options.engine == "openvino"
 
@@ -207,12 +200,12 @@ def test_on_cuda_its_own_options_are_tried(monkeypatch: pytest.MonkeyPatch) -> N
     faster = {"EXHAUSTIVE": 4.0, "HEURISTIC": 2.0, "DEFAULT": 1.0}
 
     def milliseconds(one: Rival) -> float:
-        chosen = one.values["provider_options"]
+        chosen = one.options["provider_options"]
         search = faster.get(chosen.get("cudnn_conv_algo_search", ""), 4.0)
         return float(search + (chosen.get("cudnn_conv_use_max_workspace") == "0"))
 
     timed(monkeypatch, milliseconds)
-    tuned = tune(DIGITS, device="cuda")
+    tuned = tune(Case(DIGITS, device="cuda"))
     assert (tuned.device, tuned.gain) == ("NVIDIA H200", 4)
     kept = {change: one.kept for change, one in tried(tuned).items() if change != "the default"}
     assert kept == {
@@ -236,8 +229,8 @@ def test_every_option_that_is_tried_is_one_of_the_provider() -> None:
 
 
 def test_on_webgpu_its_layouts_are_tried(gpu: LearningModelDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    timed(monkeypatch, lambda one: 2 if one.values["provider_options"].get("preferredLayout") == "NCHW" else 3)
-    tuned = tune(DIGITS, device="gpu")
+    timed(monkeypatch, lambda one: 2 if one.options["provider_options"].get("preferredLayout") == "NCHW" else 3)
+    tuned = tune(Case(DIGITS, device="gpu"))
     assert tried(tuned)["preferredLayout NCHW"].kept
     assert tried(tuned)["preferredLayout NHWC"].gain == pytest.approx(2 / 3)
     assert "graph optimisation basic" in tried(tuned)
@@ -261,7 +254,7 @@ def test_nothing_of_the_search_stays_in_the_cache(monkeypatch: pytest.MonkeyPatc
     timed(monkeypatch, lambda one: 5)
     monkeypatch.setattr(saved_graph, "MAPPED_FROM", 0)
     before = os.environ["WINML_PY_CACHE"]
-    tune(DIGITS)
+    tune(Case(DIGITS))
     assert os.environ["WINML_PY_CACHE"] == before
     assert folders.entries() == []
 

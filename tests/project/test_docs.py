@@ -179,7 +179,6 @@ def test_the_reference_has_every_public_name_once() -> None:
     assert "`winml_py.__version__`" in (DOCS / "api" / "index.md").read_text()
     assert sorted(documented("winml_py.float16")) == sorted(float16.__all__)
     assert documented("winml_py.testing") == ["FakeDevice"]
-    assert {"WinMLBackend", "WinMLBackendRep"} == set(documented("winml_py.backend"))
 
 
 def rows(page: str) -> Iterator[list[str]]:
@@ -416,7 +415,7 @@ class TestSite:
         names = {line.split()[0] for line in zlib.decompress(lines[4]).decode().splitlines()}
         for name in set(winml_py.__all__) - {"__version__"}:
             assert {f"winml_py.{name}", f"winml_py.errors.{name}"} & names, name
-        assert {"winml_py.float16.convert", "winml_py.testing.FakeDevice", "winml_py.backend.WinMLBackend"} <= names
+        assert {"winml_py.float16.convert", "winml_py.testing.FakeDevice"} <= names
 
     def test_its_links_lead_somewhere(self, site: Path) -> None:
         pages = {path: Page(path) for path in site.rglob("*.html")}

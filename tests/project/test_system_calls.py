@@ -85,7 +85,6 @@ PLACES = {
     "os.dup2": {"core/base/child_process.py"},
     "os.register_at_fork": {"core/base/child_process.py"},
     "signal": {
-        "cli/map.py",  # SIGINT, which all have
         "core/base/child_process.py",
         "view/server.py",
     },

@@ -18,12 +18,51 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
+from PIL import Image
 
-from helpers.maps import answer, linear, pictures
+from helpers.models import data, tensor
 
 pytestmark = pytest.mark.once
 
 COUNT, BROKEN = 200, {3, 77, 199}
+SIDE, CLASSES = 28, 10
+WEIGHTS = np.random.default_rng(0).random((3 * SIDE * SIDE, CLASSES), np.float32)
+
+
+def linear(path: Path) -> Path:
+    """A model that takes pictures, red first, from 0 to 1, and gives ten sums of their weighted pixels."""
+    nodes = [
+        helper.make_node("Flatten", ["image"], ["flat"]),
+        helper.make_node("MatMul", ["flat", "weights"], ["scores"]),
+    ]
+    metadata = {"Image.BitmapPixelFormat": "Rgb8", "Image.NominalPixelRange": "Normalized_0_1"}
+    image = tensor("image", [1, 3, SIDE, SIDE], denotation="IMAGE")
+    scores = tensor("scores", [1, CLASSES])
+    path.write_bytes(data(nodes, [image], [scores], {"weights": WEIGHTS}, metadata=metadata))
+    return path
+
+
+def pixels(number: int) -> np.ndarray[Any, Any]:
+    """Noise, always the same for a number."""
+    return np.random.default_rng(number).integers(0, 256, (SIDE, SIDE, 3), np.uint8)
+
+
+def pictures(folder: Path, count: int, broken: set[int]) -> Path:
+    """Pictures of noise; the broken ones are text."""
+    folder.mkdir()
+    for number in range(count):
+        path = folder / f"{number}.png"
+        if number in broken:
+            path.write_text("no picture")
+        else:
+            Image.fromarray(pixels(number)).save(path)
+    return folder
+
+
+def answer(number: int) -> np.ndarray[Any, Any]:
+    """What numpy makes of a picture."""
+    return pixels(number).transpose(2, 0, 1).reshape(-1).astype(np.float32) / 255 @ WEIGHTS
 
 
 def missing(*packages: str) -> str:
@@ -91,7 +130,7 @@ from winml_py.scale import Evaluator
 
 def sessions():
     from winml_py.scale.evaluator import SESSIONS
-    return len(SESSIONS._sessions)
+    return len(SESSIONS._slots)
 
 if __name__ == "__main__":
     model, folder = sys.argv[1:]

@@ -286,14 +286,27 @@ def test_copies_in_one_process_use_one_session(images: np.ndarray[Any, Any], mon
     assert len(made) == 2
 
 
+def test_a_compilation_blocks_no_other_evaluator(images: np.ndarray[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    slow, fast, original = Evaluator(BATCHES), Evaluator(BATCHES), Evaluator._session
+
+    def make(self: Evaluator) -> Any:
+        if self is slow:  # another evaluator is used while this one compiles
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(fast, {"image": images}).result(timeout=60)
+        return original(self)
+
+    monkeypatch.setattr(Evaluator, "_session", make)
+    assert slow({"image": images})["error"].tolist() == [None] * 5
+
+
 def test_only_the_last_sessions_are_kept(images: np.ndarray[Any, Any]) -> None:
     evaluators = [Evaluator(BATCHES) for _ in range(MOST + 2)]
     for evaluate in evaluators:
         evaluate({"image": images})
-    assert list(SESSIONS._sessions) == [evaluate._name for evaluate in evaluators[-MOST:]]
+    assert list(SESSIONS._slots) == [evaluate._name for evaluate in evaluators[-MOST:]]
     for evaluate in evaluators:
         evaluate.close()
-    assert not SESSIONS._sessions
+    assert not SESSIONS._slots
 
 
 def test_threads_are_those_that_the_engine_grants(
@@ -322,12 +335,6 @@ def test_threads_are_those_that_the_engine_grants(
     assert seen == [(threads, 1, False) for threads in (1, 3, 8, 1, 1, 2)]
     assert options.intra_op_num_threads == 5
     pickle.dumps(evaluate)  # the model is not disposed of
-
-
-def test_progress_is_told(images: np.ndarray[Any, Any]) -> None:
-    told: list[tuple[int, int | None]] = []
-    Evaluator(BATCHES)({"image": images}, progress=lambda done, total: told.append((done, total)))
-    assert told == [(done, 5) for done in range(1, 6)]
 
 
 def fakes(inputs: Any) -> dict[str, Any]:

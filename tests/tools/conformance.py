@@ -1,4 +1,4 @@
-"""ONNX's conformance suite, through our backend and through an equally thin one over raw ONNX Runtime.
+"""ONNX's conformance suite, through winml_py and through raw ONNX Runtime.
 
     python tests/tools/conformance.py
 
@@ -21,7 +21,8 @@ import onnxruntime
 from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
-from winml_py import backend
+from winml_py import LearningModel, LearningModelSession
+from winml_py._inputs.model import evaluate_by
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 
@@ -84,7 +85,8 @@ def read_value(kind: onnx.TypeProto, path: Path) -> Any:
 
 
 def run_ours(model: bytes, inputs: dict[str, Any]) -> list[Any]:
-    return list(backend.run_model(model, inputs))
+    with LearningModelSession(LearningModel.load(model)) as session:
+        return list(evaluate_by(session, inputs).values())
 
 
 def run_raw(model: bytes, inputs: dict[str, Any]) -> list[Any]:
@@ -134,7 +136,7 @@ def main() -> int:
     started = time.perf_counter()
     total, raw, failures = judge()
     lost = {name: failures[name] for name in raw if name in failures}
-    print(f"{total} cases: {len(raw)} pass raw ONNX Runtime, {total - len(failures)} pass winml_py.backend")
+    print(f"{total} cases: {len(raw)} pass raw ONNX Runtime, {total - len(failures)} pass winml_py")
     for name, reason in lost.items():
         print(f"  passes raw only: {name}: {reason}")
     print(f"{time.perf_counter() - started:.0f} s")

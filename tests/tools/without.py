@@ -26,7 +26,6 @@ from tools.house import ROOT, imported, read
 CAPABILITIES = [
     "authoring",
     "_http",
-    "backend",
     "cli",
     "experimental",
     "float16",

@@ -211,7 +211,7 @@ def test_raw_evaluate(way: str) -> None:
 @pytest.mark.once
 @pytest.mark.winml("ModelTest.Run")
 def test_every_model_with_stored_data() -> None:
-    """ONNX's conformance suite, which is through `winml_py.backend`: what passes raw passes through ours."""
+    """ONNX's conformance suite: what passes raw passes through winml_py."""
     total, raw, failures = conformance.judge()
     assert total > 1900
     assert len(raw) > 1300

@@ -35,8 +35,8 @@ from .arguments import (
     output_option,
     pairs_option,
 )
+from .checks import warn_outdated
 from .failures import prefix_errors
-from .run import warn_outdated
 from .style import emit, say
 
 _PICTURES = {
@@ -118,7 +118,7 @@ def contract(
             facts["samples"] = _add_samples(model, output, samples)
         elif made:
             write_contract(model, output, learned or made)
-    emit(facts, as_json, lambda facts: _print(facts, learned))
+    emit(facts, as_json, lambda facts: _print_contract(facts, learned))
     if is_stated and made:
         _warn_odd_range(output, made)
     warn_outdated(output, LearningModel.load(output))
@@ -136,7 +136,7 @@ def _warn_odd_range(output: str, contract: ImageContract) -> None:
             return
 
 
-def _print(facts: Facts, learned: LearnedContract | None) -> None:
+def _print_contract(facts: Facts, learned: LearnedContract | None) -> None:
     takes = f"; takes {facts['pictures']} bytes" if "pictures" in facts else ""
     say(f"{facts['output']}: {facts['contract']}{takes}")
     if learned is not None:

@@ -80,7 +80,7 @@ def convert(
             options |= {"keep_io_types": keep_io_types, "keep_float32": keep_float32, "progress": advance}
             report = to_float16(model, output, **options)
     facts: Facts = {"model": model, "output": output} | report.to_json()
-    emit(facts, as_json, lambda facts: _print(facts, report))
+    emit(facts, as_json, lambda facts: _print_conversion(facts, report))
     warn_assumed(model, facts["sizes"])
     before, after = _sizes(report)
     if after >= before:
@@ -91,6 +91,6 @@ def _sizes(report: OptimizationReport | ConversionReport) -> tuple[int, int]:
     return report.size if isinstance(report, OptimizationReport) else (report.size_before, report.size_after)
 
 
-def _print(facts: Facts, report: object) -> None:
+def _print_conversion(facts: Facts, report: object) -> None:
     say(report)
     print_sizes(facts["sizes"])

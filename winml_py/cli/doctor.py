@@ -37,8 +37,8 @@ from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..errors import NotSupportedError, WinMLError
 from .arguments import json_option
+from .checks import check_facts, format_check, warn_problems
 from .failures import prefix_errors
-from .run import check_facts, format_check, warn_problems
 from .style import emit, number, pairs, say, show, size_of
 
 
@@ -59,7 +59,7 @@ def doctor(model: str | None, clear_cache: bool, as_json: bool) -> None:
         return
     if model is None:
         facts = diagnose()
-        emit(facts, as_json, _print)
+        emit(facts, as_json, _print_report)
         is_good = not _problems(facts)
     else:
         with prefix_errors(model):
@@ -128,7 +128,7 @@ def _problems(facts: Facts) -> list[str]:
     return [*facts["problems"], *(f"{device['device']}: {device['problem']}" for device in devices)]
 
 
-def _print(facts: Facts) -> None:
+def _print_report(facts: Facts) -> None:
     pairs((name, _without_home(value)) for name, value in _rows(facts))
     for problem in _problems(facts):
         say(f"problem  {_without_home(problem)}", "bold red")
@@ -212,7 +212,6 @@ EXTRAS = {
     "openvino": "a second engine for any maker's CPUs: pip install 'winml-py[openvino]'",
     "onnxruntime-ep-openvino": "Intel's GPUs and NPUs: pip install 'winml-py[intel]'",
     "onnx-ir": "the converter to float16: pip install 'winml-py[float16]'",
-    "sympy": "the optimizer of transformers: pip install 'winml-py[tools]'",
     "cupy-cuda13x": "arrays on NVIDIA cards: pip install 'winml-py[cuda]'",
     "netron": "the page of `winml-py view`: pip install 'winml-py[view]'",
 }

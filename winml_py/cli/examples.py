@@ -33,10 +33,10 @@ def examples(folder: str, as_json: bool) -> None:
     Models go to FOLDER/models, programs and pictures to FOLDER/samples. FOLDER is the current folder by default, and is
     created if it is missing. If a file of yours has the name of an example, it stays, and nothing is copied.
     """
-    emit({"folder": folder, "files": copy_examples(folder)}, as_json, _print)
+    emit({"folder": folder, "files": copy_examples(folder)}, as_json, _print_copies)
 
 
-def _print(facts: Facts) -> None:
+def _print_copies(facts: Facts) -> None:
     folder = facts["folder"]
     say(f"{folder}: {len(facts['files'])} files in models and samples")
     say("Try:" if folder == "." else f"Try in {os.path.normpath(folder)}:")

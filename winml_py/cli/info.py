@@ -36,7 +36,7 @@ def info(model: str, as_json: bool) -> None:
     """Show MODEL's inputs, outputs and metadata, without running it."""
     with prefix_errors(model):
         facts = _facts(LearningModel.load(model), model)
-    emit(facts, as_json, _print)
+    emit(facts, as_json, _print_model)
 
 
 def _facts(model: LearningModel, path: str) -> Facts:
@@ -103,7 +103,7 @@ def _feature(feature: FeatureDescriptor) -> Facts:
     return facts
 
 
-def _print(facts: Facts) -> None:
+def _print_model(facts: Facts) -> None:
     for reason in facts["outdated"]:
         say(reason, "bold yellow")
     opsets = ", ".join(f"{domain} {version}" for domain, version in facts["opsets"].items())

@@ -15,7 +15,6 @@ from .doctor import doctor
 from .examples import examples
 from .failures import convert_errors, errors_in_json, print_contract_warnings
 from .info import info
-from .map import map_command
 from .perf import perf
 from .run import run
 from .serve import serve
@@ -55,7 +54,6 @@ class _Program(click.Group):
         doctor,
         examples,
         info,
-        map_command,
         perf,
         run,
         serve,

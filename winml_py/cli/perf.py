@@ -30,8 +30,6 @@ from .style import emit, number, print_sizes, progress, say, show, warn_assumed
 @click.command()
 @click.argument("models", nargs=-1, required=True, metavar="MODEL... [INPUT]...")
 @click.option("-n", "--iterations", type=click.IntRange(1), metavar="N", help="Evaluations after the first.  [100]")
-@click.option("--seconds", type=click.FloatRange(0, min_open=True), metavar="S", help="Evaluate for this long instead.")
-@click.option("--threads", type=click.IntRange(1), default=1, metavar="N", help="Threads that evaluate concurrently.")
 @click.option("--profile", "is_profile", is_flag=True, help="Show each node's time instead.  [-n 20]")
 @output_option("Write the trace, for Perfetto.", "--trace", "FILE")
 @case_options
@@ -39,23 +37,19 @@ from .style import emit, number, print_sizes, progress, say, show, warn_assumed
 def perf(
     models: tuple[str, ...],
     iterations: int | None,
-    seconds: float | None,
-    threads: int,
     is_profile: bool,
     trace: str | None,
     case: Case,
     as_json: bool,
 ) -> None:
     """Measure each MODEL (or folder of them) on INPUT, or on example inputs."""
-    if iterations is not None and seconds is not None:
-        raise click.UsageError("Give either --iterations or --seconds.")
     # The first word is a model or a folder of models, and so are the words after it that end in .onnx.
     is_input = (index for index, word in enumerate(models) if index and not word.lower().endswith(".onnx"))
     first = next(is_input, len(models))
     cases = [replace(case, model=path, inputs=models[first:]) for model in models[:first] for path in models_of(model)]
     if is_profile or trace:
-        if len(cases) > 1 or seconds is not None or threads > 1:
-            raise click.UsageError("--profile takes one model, without --seconds and --threads.")
+        if len(cases) > 1:
+            raise click.UsageError("--profile takes one model.")
         _profile(cases[0], iterations or 20, trace, as_json)
         return
     measured = []
@@ -64,7 +58,7 @@ def perf(
         with progress(f"{os.path.basename(case.model)} on {case.device}") as advance, prefix_errors(*files):
             ready = Prepared(case)
             with ready.session:
-                measured.append(ready.run(iterations, seconds, threads, advance))
+                measured.append(ready.run(iterations or 100, advance))
     host = {
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
@@ -73,12 +67,12 @@ def perf(
         "onnxruntime": runtime_version(),
     }
     facts: Facts = {"host": host, "cases": [each.to_json() for each in measured]}
-    emit(facts, as_json, _print)
+    emit(facts, as_json, _print_measurements)
     for found in facts["cases"]:
         warn_assumed(found["model"], found["sizes"])
 
 
-def _print(facts: Facts) -> None:
+def _print_measurements(facts: Facts) -> None:
     for index, case in enumerate(facts["cases"]):
         if index:
             say("")
@@ -92,8 +86,7 @@ def _print_case(case: Facts) -> None:
         middle = [None] * 3 if phase in ONCE else [figures[key] for key in ("p50_ms", "p90_ms", "p99_ms")]
         rows.append([phase, *map(number, [case["first_ms"].get(phase), *middle, figures["cpu_p50_ms"]])])
     show(rows, ["ms", "first", "p50", "p90", "p99", "cpu"], "lr")
-    several = f" on {case['threads']} threads" if case["threads"] > 1 else ""
-    say(f"{case['iterations']} evaluations{several}, {number(case['evaluations_per_second'], 1)} a second")
+    say(f"{case['iterations']} evaluations, {number(case['evaluations_per_second'], 1)} a second")
     print_sizes(case["sizes"])
     memory, device = case["memory_mb"], case["device_memory_mb"]
     steps = f"{memory['before']:.0f} MB before, {memory['session']:.0f} with the session"

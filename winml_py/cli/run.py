@@ -20,15 +20,14 @@ from .._inputs.interpretation import (
     score_outputs,
 )
 from .._inputs.model import Case
-from ..authoring.check_samples import ModelCheck, check_session, require_answers
-from ..authoring.evidence import KEY, check_contract, outdated
+from ..authoring.check_samples import check_session, require_answers
+from ..authoring.evidence import KEY, check_contract
 from ..authoring.known_answers import read_answers
 from ..core.base.messages import Facts, Progress
 from ..core.contracts.labels import labels_of
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.ranking import best_of
 from ..core.features.tensor import Tensor
-from ..core.model.model import LearningModel
 from ..core.session.session import LearningModelSession
 from .arguments import (
     case_options,
@@ -40,6 +39,7 @@ from .arguments import (
     model_argument,
     output_option,
 )
+from .checks import check_facts, format_check, warn_outdated, warn_problems
 from .failures import Failure, error_facts, prefix_errors
 from .style import emit, number, progress, say, show
 from .videos import targets_of, video_of, write, write_video
@@ -129,7 +129,7 @@ def run(
                 found = {"error": error_facts(error)}
                 code = code or error.exit_code
             results.append({"model": model, "input": label} | found)
-    emit({"results": results}, as_json, _print)
+    emit({"results": results}, as_json, _print_results)
     if code:
         raise click.exceptions.Exit(code)
 
@@ -179,7 +179,7 @@ def _require_labels(path: str, labels: Sequence[str], outputs: Mapping[str, obje
 # How outputs and the objects found in a picture are printed.
 
 
-def _print(facts: Facts) -> None:
+def _print_results(facts: Facts) -> None:
     for result in facts["results"]:
         if "error" in result:
             say(result["error"]["message"], "bold red", is_error=True)
@@ -252,7 +252,7 @@ def _print_findings(result: Facts) -> bool:
     return "objects" in result or "regions" in result
 
 
-# The samples stored in a model: what `--check` and `doctor` print.
+# The answers stored in a model: what `--check` evaluates and prints.
 
 
 def _check(case: Case, as_json: bool) -> None:
@@ -288,39 +288,3 @@ def _print_check(facts: Facts) -> None:
     if check := result.get("check"):
         say(f"{result['model']}: {format_check(check)}, on {check['device']} with {check['engine']}")
         warn_problems(check)
-
-
-def warn_outdated(path: str, model: LearningModel) -> None:
-    """Prints to standard error why the proof or the samples in a model are outdated."""
-    for reason in outdated(model):
-        say(f"{path}: {reason}", "bold yellow", is_error=True)
-
-
-def check_facts(check: ModelCheck) -> Facts:
-    """The results of a check, ready for JSON."""
-    return {
-        "is_right": check.is_right,
-        "device": check.device,
-        "engine": check.engine,
-        "precision": check.precision.name.lower(),
-        "largest_difference": check.largest_difference,
-        "samples": [{**vars(answer), "is_right": answer.is_right} for answer in check.answers],
-    }
-
-
-def format_check(check: Facts) -> str:
-    """One line about all samples."""
-    count = len(check["samples"])
-    words = f"{count} sample{'s' if count > 1 else ''}"
-    if check["is_right"]:
-        away = f"{check['largest_difference']:.1%}" if check["largest_difference"] >= 5e-4 else "less than 0.1%"
-        return f"right: {words}, {away} away at most"
-    wrong = sum(not one["is_right"] for one in check["samples"])
-    return f"wrong: {wrong} of {words}"
-
-
-def warn_problems(check: Facts) -> None:
-    """Prints differences and notes to standard error."""
-    for one in check["samples"]:
-        for problem in (*one["problems"], *one["notes"]):
-            say(f"  {one['sample']}: {problem}", is_error=True)

@@ -14,8 +14,8 @@ from .._inputs.model import Case
 from ..core.base.messages import Facts
 from ..core.contracts.labels import labels_of
 from .arguments import case_options, isolated_option, json_option, labels_option
+from .checks import warn_outdated
 from .failures import prefix_errors
-from .run import warn_outdated
 from .style import emit, say
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import click
 
-from .._inputs.model import to_json
+from .._inputs.examples import StatedSizes
+from .._inputs.model import Case, to_json
 from ..core.base.atomic_files import require_folder
 from ..core.base.messages import Facts
-from ..perf.rival import LATENCY, THROUGHPUT
+from ..core.imaging.contract import ImageContract
 from ..perf.tune import tune as search
 from .arguments import (
     contract_option,
@@ -29,7 +29,6 @@ from .style import emit, number, print_sizes, progress, say, show, warn_assumed
 @model_argument
 @inputs_argument
 @device_option
-@click.option("--goal", type=click.Choice([LATENCY, THROUGHPUT]), default=LATENCY, show_default=True)
 @output_option("The file of options to write.")
 @size_options
 @contract_option
@@ -39,33 +38,34 @@ def tune(
     inputs: tuple[str, ...],
     output: str | None,
     as_json: bool,
-    **options: Any,
+    device: str,
+    sizes: StatedSizes,
+    contract: ImageContract | None,
 ) -> None:
     """Search for session options that make MODEL faster.
 
-    On a CPU it tries engines, precision, threads and memory, on a GPU its provider's options, and for throughput also
-    batches, on INPUT or on example inputs. Each change runs in turns with the best so far until they differ clearly. It
-    is dropped if results differ, or if it is less than 3 % faster, or if noise may be the reason.
-    LearningModelSessionOptions.load(FILE) reads the file that --output writes.
+    On a CPU it tries engines, precision, threads and memory, on a GPU its provider's options, on INPUT or on example
+    inputs. Each change runs in turns with the best so far until they differ clearly. It is dropped if results differ,
+    or if it is less than 3 % faster, or if noise may be the reason. LearningModelSessionOptions.load(FILE) reads the
+    file that --output writes.
     """
     if output:
         require_folder(output)
     with progress("tuning") as advance, prefix_errors(model, *inputs):
-        tuned = search(model, inputs, progress=advance, **options)
+        tuned = search(Case(model, inputs, device, contract=contract, sizes=sizes), advance)
     if output:
-        notes = {"model": os.path.basename(model), "goal": options["goal"], "device": tuned.device}
-        notes |= {"gain": tuned.gain, "batch": tuned.batch}
+        notes = {"model": os.path.basename(model), "device": tuned.device, "gain": tuned.gain}
         tuned.options.save(output, notes=notes)
-    facts = {"model": model, "goal": options["goal"]} | vars(tuned)
+    facts = {"model": model} | vars(tuned)
     facts |= {"options": tuned.options.to_dict(), "trials": [trial._asdict() for trial in tuned.trials]}
     facts |= {"sizes": to_json(tuned.sizes)}
-    emit(facts, as_json, _print)
+    emit(facts, as_json, _print_trials)
     warn_assumed(model, facts["sizes"])
     if output and not as_json:
         say(f"written to {output}")
 
 
-def _print(facts: Facts) -> None:
+def _print_trials(facts: Facts) -> None:
     default, *trials = facts["trials"]
     ends = " to ".join(f"{end:.3g}" for end in default["milliseconds_range"])
     rows = [[default["change"], "", number(default["milliseconds"]), "", f"{ends} ms", str(default["turns"])]]

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
-import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from .._inputs.examples import ExampleShape
 from .._inputs.files import generated, jobs, read
 from .._inputs.model import EXAMPLE, Case, input_sizes
+from ..core.base.arguments import whole_number
 from ..core.base.messages import Progress
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.runtime.providers.catalogue import provider_of
 from ..core.session.session import LearningModelSession
-from ..errors import InvalidArgumentError
 from .measurement import Measurement, Sample
-
-Work = Callable[[int], dict[str, Sample]]
 
 
 class Prepared:
@@ -40,55 +35,25 @@ class Prepared:
         self.items = list(jobs(model, case.inputs)) if case.inputs else [(EXAMPLE, None)]
         self.generated = {} if case.inputs else generated(model, case.sizes)
 
-    def run(
-        self,
-        iterations: int | None,
-        seconds: float | None,
-        threads: int = 1,
-        progress: Progress = lambda done, what: None,
-    ) -> Measurement:
-        """Evaluates once, and then a number of times or for a time. Each thread has a separate binding.
-
-        Args:
-            iterations: how many evaluations; 100 if neither iterations nor seconds are given.
-            seconds: how long to evaluate, instead of iterations.
-            threads: how many evaluate concurrently.
-            progress: see `Progress`.
+    def run(self, iterations: int, progress: Progress = lambda done, what: None) -> Measurement:
+        """Evaluates once, and then this many times, with one binding.
 
         Raises:
             WinMLError: an evaluation failed.
         """
-        measured = self.measured
-        workers = [self._worker() for _ in range(threads)]
-        measured.first |= workers[0](0)
+        measured, evaluate = self.measured, self._evaluator()
+        measured.first |= evaluate(0)
         measured.memory["first evaluation"] = resident()
-        for worker in workers[1:]:
-            worker(0)  # each binding's first evaluation takes longer than the rest
-        default = 100 if seconds is None else None
-        turns, lock = _turns(iterations or default, seconds, progress), threading.Lock()
-
-        def take() -> int:
-            with lock:
-                return next(turns, 0)
-
-        def spend(work: Work) -> list[tuple[int, dict[str, Sample]]]:
-            try:
-                return [(index, work(index)) for index in iter(take, 0)]
-            except BaseException:
-                with lock:
-                    turns.close()  # stops the other threads
-                raise
-
         started = time.perf_counter()
-        with ThreadPoolExecutor(threads) as pool:
-            laps = sorted(lap for part in pool.map(spend, workers) for lap in part)
+        for turn in range(1, iterations + 1):
+            progress((turn - 1) / iterations, "")
+            measured.laps.append(evaluate(turn))
+            measured.items.append(self._item(turn)[0])
         measured.elapsed = time.perf_counter() - started
-        measured.items = [self._item(index)[0] for index, _ in laps]
-        measured.laps = [phases for _, phases in laps]
         measured.memory["end"] = resident()
         measured.device_memory = provider_of(self.session.engine).process_memory()
         measured.engine, measured.precision = self.session.engine, self.session.precision.name.lower()
-        measured.inputs, measured.threads = [label for label, _ in self.items], threads
+        measured.inputs = [label for label, _ in self.items]
         measured.sizes = self._sizes()
         return measured
 
@@ -100,10 +65,10 @@ class Prepared:
     def _item(self, index: int) -> tuple[str, Mapping[str, str] | None]:
         return self.items[index % len(self.items)]
 
-    def _worker(self) -> Work:
+    def _evaluator(self) -> Callable[[int], dict[str, Sample]]:
         binding, watch = LearningModelBinding(self.session), Stopwatch()
 
-        def work(index: int) -> dict[str, Sample]:
+        def evaluate(index: int) -> dict[str, Sample]:
             _, files = self._item(index)
             values = self.generated
             if files is not None:
@@ -116,40 +81,21 @@ class Prepared:
                 self.session.evaluate(binding)
             return watch.lap()
 
-        return work
+        return evaluate
 
 
-def _turns(iterations: int | None, seconds: float | None, progress: Progress) -> Generator[int]:
-    """The numbers of the evaluations, from 1, until the iterations or the seconds are used up."""
-    started = time.perf_counter()
-    for turn in itertools.count():
-        done = turn / iterations if iterations else (time.perf_counter() - started) / (seconds or 1)
-        if done >= 1 and turn:
-            return
-        progress(min(done, 1.0), "")
-        yield turn + 1
-
-
-def measure(
-    case: Case, *, iterations: int | None = None, seconds: float | None = None, threads: int = 1
-) -> Measurement:
+def measure(case: Case, *, iterations: int = 100) -> Measurement:
     """Measures a case.
 
     Args:
         case: the model, its device and its inputs.
-        iterations: how many evaluations follow the first; 100 if neither iterations nor seconds are given.
-        seconds: how long to evaluate, instead of iterations.
-        threads: how many evaluate concurrently, each with a separate binding.
+        iterations: how many evaluations follow the first.
 
     Raises:
-        InvalidArgumentError: both iterations and seconds are given, or one of the three is not positive.
+        InvalidArgumentError: the iterations are not positive.
         WinMLError: the model, the device or an input cannot be used, or an evaluation failed.
     """
-    if iterations is not None and seconds is not None:
-        raise InvalidArgumentError("Expected either iterations or seconds, got both.")
-    if (iterations is not None and iterations < 1) or (seconds is not None and seconds <= 0) or threads < 1:
-        raise InvalidArgumentError("There is nothing to measure.")
-    return Prepared(case).run(iterations, seconds, threads)
+    return Prepared(case).run(whole_number(iterations, "iterations", 1))
 
 
 def resident() -> int:

@@ -38,7 +38,6 @@ class Measurement:
         engine: the engine that ran it.
         precision: the arithmetic it computed in.
         inputs: the names of the inputs.
-        threads: how many threads evaluated concurrently.
         first: the samples of the first iteration, and of load and session.
         elapsed: seconds of all iterations but the first.
         memory: bytes resident before, and after each step.
@@ -53,7 +52,6 @@ class Measurement:
     engine: str = ""
     precision: str = ""
     inputs: Sequence[str] = ()
-    threads: int = 1
     first: dict[str, Sample] = field(default_factory=dict)
     elapsed: float = 0.0
     memory: dict[str, int] = field(default_factory=dict)
@@ -83,7 +81,7 @@ class Measurement:
 
     def to_json(self) -> Facts:
         """The figures, in milliseconds and megabytes."""
-        samples, names = self.samples, ("model", "device", "engine", "precision", "inputs", "threads", "iterations")
+        samples, names = self.samples, ("model", "device", "engine", "precision", "inputs", "iterations")
         return {name: getattr(self, name) for name in names} | {
             "sizes": to_json(self.sizes),
             "evaluations_per_second": self.rate,
@@ -93,9 +91,8 @@ class Measurement:
             "device_memory_mb": None if self.device_memory is None else self.device_memory / 1e6,
         }
 
-    def _phase(self, samples: Sequence[Sample]) -> dict[str, float | None]:
-        # The processor time is that of the whole process: with several threads, it belongs to no single one.
-        cpu = statistics.median(sample.cpu for sample in samples) * 1e3 if self.threads == 1 else None
+    def _phase(self, samples: Sequence[Sample]) -> dict[str, float]:
+        cpu = statistics.median(sample.cpu for sample in samples) * 1e3
         figures = spread([sample.wall * 1e3 for sample in samples])
         return {**{f"{name}_ms": figure for name, figure in figures.items()}, "cpu_p50_ms": cpu}
 

@@ -146,7 +146,7 @@ def profile(case: Case, evaluations: int = 20) -> Profile:
     """
     prepared = Prepared(case, profiling=True)
     with prepared.session as session, tempfile.TemporaryDirectory(prefix="winml-py-") as folder:
-        sizes = prepared.run(evaluations, None).sizes
+        sizes = prepared.run(evaluations).sizes
         path = Path(folder, "trace.json")
         session.end_profiling(path)
         on_cpu = nodes_on_cpu(case) if session.device.hardware != "cpu" else ()

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import copy
+import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from .._inputs import trial
-from .._inputs.examples import NOTHING_STATED, ExampleShape, StatedSizes
-from .._inputs.model import input_sizes
+from .._inputs.examples import ExampleShape
+from .._inputs.model import Case, input_sizes
 from ..core.base.machine import usable_cores
 from ..core.base.messages import Facts, Progress
 from ..core.base.timing import take_turns
 from ..core.cache import records
-from ..core.features.descriptors import ShapedDescriptor
-from ..core.imaging.contract import ImageContract
 from ..core.runtime.device import LearningModelDevice
 from ..core.runtime.providers import plugins
 from ..core.runtime.providers.catalogue import provider_of
 from ..core.session.options import LearningModelSessionOptions
 from ..errors import NotSupportedError, WinMLError
-from .interleaved import LOOKS, ROUNDS, Comparison, compare_times, median_range
-from .rival import LATENCY, THROUGHPUT, LoadedCase, Rival, TuningCase, evaluate_apart
+from .rival import Loaded, Rival, evaluate_once
 
 PAIRS = 3
 """At the end, the best and the default are made again at least this often: the place of a session's memory makes it a
@@ -35,7 +33,7 @@ class Trial(NamedTuple):
 
     Attributes:
         change: the change, in words.
-        milliseconds: the time of an evaluation (per item) with it; None if it does not work.
+        milliseconds: the time of an evaluation with it; None if it does not work.
         milliseconds_range: the time's 95 % interval.
         gain: how many times as fast as the best until then; None if it does not work, and for the default.
         gain_range: the gain's 95 % interval.
@@ -60,19 +58,17 @@ class Tuned:
 
     Attributes:
         options: the fastest with right results; the default if nothing helped.
-        batch: how many items to give to one evaluation: `evaluate_many(batch=)`.
         gain: how many times as fast as the default, measured against it at the end.
         gain_range: the gain's 95 % interval; see `Comparison`.
         turns: how many turns the two had at the end; 0 if nothing helped.
         trials: the trials in order, after the default.
-        default_ms: the time of an evaluation (per item) by default.
+        default_ms: the time of an evaluation by default.
         tuned_ms: the same with these options.
         device: the name of the device.
         sizes: the shapes of the inputs, by name.
     """
 
     options: LearningModelSessionOptions
-    batch: int
     gain: float
     gain_range: tuple[float, float]
     turns: int
@@ -83,15 +79,7 @@ class Tuned:
     sizes: dict[str, ExampleShape] = field(default_factory=dict)
 
 
-def tune(
-    model: str,
-    inputs: Sequence[str] = (),
-    goal: str = LATENCY,
-    progress: Progress = lambda done, what: None,
-    contract: ImageContract | None = None,
-    sizes: StatedSizes = NOTHING_STATED,
-    device: str = "cpu",
-) -> Tuned:
+def tune(case: Case, progress: Progress = lambda done, what: None) -> Tuned:
     """Changes one setting after the other, and keeps the changes that are faster and right.
 
     Every candidate runs in turns with the best so far, until they differ clearly or count as equal. It must be faster
@@ -99,36 +87,26 @@ def tune(
     2e-2 in half precision. At the end, the best and the default are made again, and run in turns.
 
     Args:
-        model: the path of an .onnx file.
-        inputs: files, as for `Case`, of which the first is used; none for example inputs.
-        goal: "latency", the time of a single evaluation; or "throughput", evaluations in a stream
-            (`evaluate_many`).
+        case: the model, its device and its inputs, of which the first is used. The options also fix its sizes.
         progress: called with the finished share, from 0 to 1, and the current trial.
-        contract: as for `Case`.
-        sizes: as for `Case`; the options also fix them.
-        device: as for `Case`.
 
     Raises:
         WinMLError: the model, the device or an input cannot be used, or it cannot be evaluated by default.
     """
     with records.temporary_cache():  # losing candidates would fill the cache, and push out used entries
-        return _Search(LoadedCase(TuningCase(model, tuple(inputs), contract, sizes, device, goal)), progress).run()
+        return _Search(Loaded(case), progress).run()
 
 
 class _Search:
-    def __init__(self, loaded: LoadedCase, progress: Progress) -> None:
+    def __init__(self, loaded: Loaded, progress: Progress) -> None:
         self._loaded, self._progress = loaded, progress
-        options = LearningModelSessionOptions()
-        options.batch_size_override = 0
-        for name, shape in loaded.case.sizes.shapes(loaded.model.input_features).items():
-            options.override_input_shape(name, shape)
-        self._default = self._best = Rival(loaded, options.to_dict(), 1)
+        self._default = self._best = Rival(loaded, loaded.case.options(loaded.model).to_dict())
         self._default_seconds: list[float] = []
         self._trials: list[Trial] = []
 
     def run(self) -> Tuned:
         try:
-            changes = list(changes_for(self._loaded.device, self._tries_batches()))
+            changes = list(changes_for(self._loaded.device))
             for index, change in enumerate(changes):
                 self._progress(index / (len(changes) + 1), change.words)
                 self._try(change)
@@ -137,13 +115,6 @@ class _Search:
         finally:
             self._default.close()
             self._best.close()
-
-    def _tries_batches(self) -> bool:
-        model = self._loaded.model
-        return self._loaded.case.goal == THROUGHPUT and all(
-            isinstance(feature, ShapedDescriptor) and feature.shape[:1] == (-1,)
-            for feature in (*model.input_features, *model.output_features)
-        )
 
     def _try(self, change: Change) -> None:
         """Times a change against the best so far, and makes it the best if it is faster."""
@@ -154,7 +125,7 @@ class _Search:
                 return
             rival.require_agreement(self._default.outputs)
             seconds = take_turns(
-                [self._best.seconds, rival.seconds], LOOKS * ROUNDS, lambda seconds: compare_times(*seconds).is_over
+                [self._best.seconds, rival.seconds], LOOKS * ROUNDS, lambda seconds: compare(*seconds).is_over
             )
         except (WinMLError, trial.ProcessEndedError) as error:
             words = f"it ends the process ({error})" if isinstance(error, trial.ProcessEndedError) else str(error)
@@ -162,7 +133,7 @@ class _Search:
             if rival is not None:
                 rival.close()
             return
-        compared, words = compare_times(*seconds), change.words
+        compared, words = compare(*seconds), change.words
         if self._best is self._default:
             self._default_seconds += seconds[0]
         if rival.session.precision is not self._best.session.precision:
@@ -180,14 +151,12 @@ class _Search:
             WinMLError: the change is not possible.
         """
         best = self._best
-        values, batch = _merge(best.values, change.values), max(change.batch, best.batch)
-        is_same = values == best.values and batch == best.batch
-        if is_same or not change.has_effect_on(best.session.engine):
+        options = _merge(best.options, change.options)
+        if options == best.options or not change.has_effect_on(best.session.engine):
             return None
-        if values != best.values:
-            evaluate_apart(best.loaded.case, values)
-        rival = Rival(best.loaded, values, batch)
-        if "precision" in change.values and not rival.is_half:
+        trial.call(evaluate_once, best.loaded.case, options)  # its engine may end the process
+        rival = Rival(best.loaded, options)
+        if "precision" in change.options and not rival.is_half:
             rival.close()
             raise NotSupportedError(f"{rival.session.engine} stays in float32")
         return rival
@@ -214,7 +183,7 @@ class _Search:
             self._default, self._best = self._default.remake(), self._best.remake()
             seconds = take_turns([self._default.seconds, self._best.seconds], ROUNDS)
             ones, others = ones + seconds[0], others + seconds[1]
-            compared = compare_times(ones, others)
+            compared = compare(ones, others)
             if pair + 1 >= PAIRS and compared.is_over:
                 break
         self._default_seconds += ones
@@ -225,8 +194,7 @@ class _Search:
         times = [1e3 * seconds for seconds in self._default_seconds]
         default = Trial("the default", statistics.median(times), median_range(times), turns=len(times))
         return Tuned(
-            LearningModelSessionOptions.from_dict(winner.values),
-            winner.batch,
+            LearningModelSessionOptions.from_dict(winner.options),
             compared.gain,
             compared.gain_range,
             compared.turns,
@@ -243,8 +211,8 @@ def _trial(words: str, compared: Comparison, seconds: Sequence[float], kept: boo
     return Trial(words, milliseconds, ends, gain, compared.gain_range, turns, kept, problem)
 
 
-def _merge(values: Facts, change: Facts) -> Facts:
-    merged = copy.deepcopy(values)
+def _merge(options: Facts, change: Facts) -> Facts:
+    merged = copy.deepcopy(options)
     for key, value in change.items():
         merged[key] = merged[key] | value if isinstance(value, dict) else value
     return merged
@@ -253,32 +221,27 @@ def _merge(values: Facts, change: Facts) -> Facts:
 # The changes to try on a device, one session option after the other.
 
 
-BATCHES = (4, 16)
-
 _RUNTIMES_OWN = ("tuning", "intra_op_thread_spinning")
 """Options that an engine from a separate package does not have."""
 
 
 class Change(NamedTuple):
-    """A change of the session options, as in a file, and of the number of items per evaluation."""
+    """A change of the session options, as in a file."""
 
     words: str
-    values: Facts
-    batch: int = 1
+    options: Facts
 
     def has_effect_on(self, engine: str) -> bool:
         """Whether the engine has the changed options."""
-        return not (provider_of(engine).package and any(key in self.values for key in _RUNTIMES_OWN))
+        return not (provider_of(engine).package and any(key in self.options for key in _RUNTIMES_OWN))
 
 
-def changes_for(device: LearningModelDevice, tries_batches: bool) -> Iterator[Change]:
+def changes_for(device: LearningModelDevice) -> Iterator[Change]:
     """The changes worth trying on a device.
 
     Omits those without effect there: threads on a GPU, where one of them submits the work.
     """
     yield from _on_cpu() if device.hardware == "cpu" else _on_gpu(device.provider)
-    if tries_batches:
-        yield from (Change(f"batches of {size}", {}, size) for size in BATCHES)
 
 
 def _on_cpu() -> Iterator[Change]:
@@ -308,3 +271,89 @@ def _on_gpu(name: str) -> Iterator[Change]:
         yield Change("graph capture", {"graph_capture": True})
     if not provider.package:
         yield Change("graph optimisation basic", {"tuning": {"graph_optimization": "basic"}})
+
+
+# How much faster one rival is than another in the same turns, and how certain that is.
+
+
+GAIN = 1.03
+"""A smaller gain does not count: it is not worth an option that others have to understand."""
+
+ROUNDS = 7
+"""After each such number of rounds, checks whether the rivals differ clearly."""
+
+LOOKS = 5
+"""The most checks; after them, the rivals count as equal."""
+
+LOST = 4
+"""A rival that is slower in each of this many first rounds is dropped: of two equal rivals, 1 in 16 is so unlucky."""
+
+SURE = 0.95
+"""The probability that an interval contains the true median."""
+
+
+class Comparison(NamedTuple):
+    """The comparison of two rivals.
+
+    Attributes:
+        gain: how many times as fast the other is, in the median turn.
+        gain_range: the gain's 95 % interval.
+        milliseconds: the times of both in the median turn.
+        turns: how many turns each had.
+        is_over: whether more turns would hardly change the result.
+    """
+
+    gain: float
+    gain_range: tuple[float, float]
+    milliseconds: tuple[float, float]
+    turns: int
+    is_over: bool
+
+    @property
+    def is_gain(self) -> bool:
+        """Whether the other is faster, and chance is not a likely reason."""
+        return self.gain >= GAIN and self.gain_range[0] > 1
+
+    @property
+    def problem(self) -> str:
+        """Why there is no gain; "" if there is one."""
+        low, high = self.gain_range
+        if self.is_gain:
+            return ""
+        if low > 1:
+            return "hardly faster"
+        if self.gain <= 1 / GAIN and high < 1:
+            return "slower"
+        return "no faster" if high < GAIN else "not measurably different"
+
+
+def compare(ones: Sequence[float], others: Sequence[float]) -> Comparison:
+    """Compares two rivals by their seconds in the same turns."""
+    ratios = [one / other for one, other in zip(ones, others, strict=True)]
+    low, high = median_range(ratios)
+    # The round with the median ratio: its times match the ratio, unlike the medians of each rival.
+    rounds = sorted(zip(ones, others, strict=True), key=lambda pair: pair[0] / pair[1])
+    before, after = rounds[(len(rounds) - 1) // 2]
+    gain, turns = before / after, len(ratios)
+    is_faster = turns % ROUNDS == 0 and gain >= GAIN and low > 1
+    is_hopeless = turns >= ROUNDS and high < GAIN
+    has_lost = turns >= LOST and max(ratios[:LOST]) < 1 / GAIN
+    is_over = is_faster or is_hopeless or has_lost
+    return Comparison(gain, (low, high), (1e3 * before, 1e3 * after), turns, is_over)
+
+
+def median_range(values: Sequence[float]) -> tuple[float, float]:
+    """The 95 % interval of the true median, for any distribution: that of the sign test.
+
+    Fewer than six values are never enough for that: for them it is their range.
+
+    Example:
+        >>> median_range([3.0, 1.0, 2.0, 5.0, 4.0, 7.0, 6.0])
+        (1.0, 7.0)
+    """
+    ordered, count = sorted(values), len(values)
+    off, throws = 0, 1  # of 2**count sequences of coin tosses, those with at most `off` heads
+    while 2 * (throws + math.comb(count, off + 1)) <= (1 - SURE) * 2**count:
+        off += 1
+        throws += math.comb(count, off)
+    return ordered[off], ordered[count - 1 - off]

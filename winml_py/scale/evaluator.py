@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import os
 import threading
-import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Any, BinaryIO
 
@@ -23,9 +21,8 @@ from ..core.runtime.device import LearningModelDevice
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError, WinMLError
-from .batches import Batch, Reader, batch_of
-from .lines import ERROR
-from .output_columns import output_columns
+from .batches import batch_of
+from .columns import ERROR, Reader, output_columns
 
 THREADS = "OMP_NUM_THREADS"
 """The variable in which Ray, Dask and Spark state a worker's share of threads."""
@@ -99,12 +96,11 @@ class Evaluator(Closeable):
         self._threads = None if threads is None else whole_number(threads, "threads", 1)
         self._fast_decode, self._name = truth(fast_decode, "fast_decode"), uuid.uuid4().hex
 
-    def __call__(self, batch: object, /, *, progress: Callable[[int, int | None], object] | None = None) -> Any:
+    def __call__(self, batch: object, /) -> Any:
         """Evaluates each row of a batch.
 
         Args:
             batch: a dict of arrays, a `pandas.DataFrame` or a `pyarrow.Table`.
-            progress: called with the number of finished rows, and that of all.
 
         Returns:
             A batch of the same type with the columns of `batch`, or those to keep, the outputs, and `error`. The
@@ -114,61 +110,19 @@ class Evaluator(Closeable):
             InvalidArgumentError: not a batch, a missing column, or a column with the name of an output.
             WinMLError: no session can be made here, or its device is lost.
         """
-        (evaluated,) = self.pieces(batch, math.inf, progress)
-        return evaluated
-
-    def pieces(
-        self, table: Any, seconds: float, progress: Callable[[int, int | None], object] | None = None
-    ) -> Iterator[Any]:
-        """Evaluates like a call, and yields the finished rows every few seconds, in order.
-
-        Args:
-            table: a batch; if `seconds` is finite, one with the `slice` of an Arrow table.
-            seconds: time from one piece to the next.
-            progress: as for a call.
-
-        Raises:
-            WinMLError: as for a call.
-        """
-        columns = batch_of(table)
-        kept_columns = self.require_columns(columns.names)
+        given = batch_of(batch)
+        kept_columns = self._kept_columns(given.names)
         rows: list[list[Any]] = []
         errors: list[str | None] = []
-
-        def evaluated(piece: Batch) -> Any:
-            filled = [(column, [row[index] for row in rows]) for index, column in enumerate(self._outputs)]
-            return piece.with_outputs(kept_columns, filled, errors)
-
-        first, until = 0, time.monotonic() + seconds
-        for result in self._results(columns, progress):
-            if rows and time.monotonic() >= until:
-                yield evaluated(batch_of(table.slice(first, len(rows))))
-                first, until = first + len(rows), time.monotonic() + seconds
-                rows, errors = [], []
+        for result in self._results(self._reader.items(given)):
             try:
                 rows.append([column.cell(result.outputs[column.feature.name]) for column in self._outputs])
                 errors.append(None)
             except WinMLError as error:
                 rows.append([None] * len(self._outputs))
                 errors.append(f"{type(error).__name__}: {error}")
-        yield evaluated(batch_of(table.slice(first, len(rows))) if first else columns)
-
-    def require_columns(self, names: Sequence[str]) -> Sequence[str]:
-        """Refuses a batch that lacks a column, or has one with the name of an output; returns the columns to keep."""
-        self._reader.require(names)
-        missing = next((name for name in self._keep or () if name not in names), None)
-        if missing is not None:
-            raise InvalidArgumentError(f"The column {missing!r} to keep is not among {', '.join(names)}.")
-        kept_columns = names if self._keep is None else self._keep
-        twice = next(
-            (name for name in (*(column.feature.name for column in self._outputs), ERROR) if name in kept_columns), None
-        )
-        if twice is not None:
-            raise InvalidArgumentError(
-                f"The column {twice!r} of the batch has the name of an output.",
-                hint="Rename it, or select the columns to keep or the outputs.",
-            )
-        return kept_columns
+        filled = [(column, [row[index] for row in rows]) for index, column in enumerate(self._outputs)]
+        return given.with_outputs(kept_columns, filled, errors)
 
     def close(self) -> None:
         """Closes the session in this process, if there is one; the next call makes another."""
@@ -178,16 +132,29 @@ class Evaluator(Closeable):
         outputs = ", ".join(column.feature.name for column in self._outputs)
         return f"<Evaluator {self._model.name!r}: {outputs}>"
 
-    def _results(self, columns: Batch, progress: Callable[[int, int | None], object] | None) -> Any:
-        if not columns.rows:
+    def _kept_columns(self, names: Sequence[str]) -> Sequence[str]:
+        missing = next((name for name in self._keep or () if name not in names), None)
+        if missing is not None:
+            raise InvalidArgumentError(f"The column {missing!r} to keep is not among {', '.join(names)}.")
+        kept_columns = names if self._keep is None else self._keep
+        added = (*(column.feature.name for column in self._outputs), ERROR)
+        twice = next((name for name in added if name in kept_columns), None)
+        if twice is not None:
+            raise InvalidArgumentError(
+                f"The column {twice!r} of the batch has the name of an output.",
+                hint="Rename it, or select the columns to keep or the outputs.",
+            )
+        return kept_columns
+
+    def _results(self, items: Sequence[Mapping[str, Any] | WinMLError]) -> Any:
+        if not items:
             return []  # engines pass empty batches to see the output columns
         return SESSIONS.get(self._name, self._session).evaluate_many(
-            self._reader.items(columns),
+            items,
             concurrency=self._threads or _share(),
             batch=self._batch,
             contract=self._contract,
             fast_decode=self._fast_decode,
-            progress=progress,
             copy=False,  # the whole batch is in memory
         )
 
@@ -230,6 +197,12 @@ MOST = 4
 """How many sessions a process keeps. Engines unpickle an evaluator for each task, and drop it after the task."""
 
 
+class _Slot:
+    def __init__(self) -> None:
+        self.session: LearningModelSession | None = None
+        self.compiling = threading.Lock()
+
+
 class SessionStore:
     """The most recently used sessions, by the evaluators' names."""
 
@@ -239,27 +212,30 @@ class SessionStore:
 
     def _clear(self) -> None:
         self._lock = threading.Lock()
-        self._sessions: OrderedDict[str, LearningModelSession] = OrderedDict()
+        self._slots: OrderedDict[str, _Slot] = OrderedDict()
 
     in_child = _clear  # the sessions of a parent process are unusable
 
     def get(self, name: str, make: Callable[[], LearningModelSession]) -> LearningModelSession:
-        """The session with a name. Concurrent threads wait until one of them has made it."""
+        """The session with a name. If threads request it at once, one makes it and the others wait."""
         with self._lock:
-            session = self._sessions.pop(name, None)
-            if session is None or session.is_lost:
-                session = make()
-            self._sessions[name] = session
-            while len(self._sessions) > MOST:  # not closed, because another thread may use it
-                self._sessions.popitem(last=False)
-            return session
+            slot = self._slots.pop(name, None) or _Slot()
+            self._slots[name] = slot
+            while len(self._slots) > MOST:  # not closed, because another thread may use it
+                self._slots.popitem(last=False)
+        with slot.compiling:
+            if slot.session is None or slot.session.is_lost:
+                slot.session = make()
+            return slot.session
 
     def close(self, name: str) -> None:
         """Closes the session with a name, if there is one."""
         with self._lock:
-            session = self._sessions.pop(name, None)
-        if session is not None:
-            session.close()
+            slot = self._slots.pop(name, None)
+        if slot is not None:
+            with slot.compiling:
+                if slot.session is not None:
+                    slot.session.close()
 
 
 SESSIONS = SessionStore()

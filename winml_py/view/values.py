@@ -28,7 +28,7 @@ MOST_WRITTEN = 1024
 """The most numbers in a field, and in code."""
 
 
-def read_value(feature: FeatureDescriptor, text: str) -> Any:
+def parse_value(feature: FeatureDescriptor, text: str) -> Any:
     """An input's value from its field: JSON, or numbers separated by spaces or commas; also plain texts.
 
     Raises:

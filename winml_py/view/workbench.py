@@ -35,7 +35,7 @@ from .evaluation_cache import CachedEvaluation, EvaluationCache
 from .facts import AnswerFacts, answer_of, number_facts, placement_facts, share_outside, small_file, tensor_facts
 from .opened import OpenModel, PictureOnDisk, file_of, new_file_beside, plain_name
 from .switches import contract_facts, contract_of
-from .values import format_value, make_up, read_value
+from .values import format_value, make_up, parse_value
 from .worker import Evaluated, EvaluationJob, Worker
 
 T = TypeVar("T")
@@ -256,7 +256,7 @@ class Workbench:
                 if stated is not None:
                     contracts[name] = opened.complete(name, stated)
             else:
-                values[name] = read_value(feature, str(given["text"])) if "text" in given else make_up(feature)
+                values[name] = parse_value(feature, str(given["text"])) if "text" in given else make_up(feature)
         evaluated = opened.worker.evaluate(job, values, contracts, needs_times=not is_trial)
         labels = () if opened.model.labels else self._labels
         answer = answer_of(evaluated, opened.model, values, labels, contracts)

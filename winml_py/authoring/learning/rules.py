@@ -103,48 +103,33 @@ def _candidates(areas: Sequence[Area], tensor: tuple[int | None, int | None]) ->
         yield Rule(ImageCropMode.CENTER, scaling, tensor)
 
 
-def _scalings(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> Iterator[ImageScaling]:
-    """Scalings whose numbers match the areas."""
-    seen = [area for area in areas if not any(map(math.isnan, area.scaled))]
-    # A side that is not cropped is known to the pixel.
-    heights = [a.target.height if a.offset[0] < 0.75 and not _is_cropped(a, 0) else a.scaled[0] for a in seen]
-    widths = [a.target.width if a.offset[1] < 0.75 and not _is_cropped(a, 1) else a.scaled[1] for a in seen]
-    short = [min(pair) for pair in zip(heights, widths, strict=True)]
-    long = [max(pair) for pair in zip(heights, widths, strict=True)]
-    whole = [side for side in (*heights, *widths) if isinstance(side, int)]
-    multiples = [1, *(each for each in MULTIPLES[1:] if whole and not any(side % each for side in whole))]
-    multiples = sorted({1, multiples[-1]}, reverse=True)
-    padded = [area for area in areas if (area.target.height, area.target.width) != area.tensor]
-    strides = [1]
-    if None in tensor and padded:
-        free = [area.tensor[axis] for area in areas for axis in (0, 1) if tensor[axis] is None]
-        strides = [stride for stride in STRIDES if not any(side % stride for side in free)][-1:]
-    is_in_corner = bool(padded) and not any(area.target.x or area.target.y for area in padded)
-    anchor = ImageAnchor.TOP_LEFT if is_in_corner else ImageAnchor.CENTER
-    is_cropped = any(_is_cropped(area, axis) for area in seen for axis in (0, 1))
-    for crop_rounding in (ImageRounding.DOWN, ImageRounding.HALF_EVEN)[: 2 if is_cropped else 1]:
-        ends: dict[str, Any] = {"crop_rounding": crop_rounding, "anchor": anchor, "pad_multiple": strides[0]}
-        yield ImageScaling(**ends)
-        for height, width in product(_near(heights), _near(widths)):
-            yield ImageScaling(height=height, width=width, **ends)
-        for multiple in multiples:
-            ways = [
-                ends | {"multiple": multiple, "multiple_rounding": rounding}
-                for rounding in (ROUNDINGS if multiple > 1 else ROUNDINGS[:1])
-            ]
-            if multiple > 1:
-                yield from (ImageScaling(**way) for way in ways)
-            for rounding, way in product(ROUNDINGS, ways):
-                rounded = way | {"rounding": rounding}
-                if None in tensor and any(tensor):  # one side is the tensor's, and the other follows
-                    yield ImageScaling(**rounded)
-                    yield from (ImageScaling(longest_side=limit, **rounded) for limit in _near(long, largest=True))
-                yield from _sided(short, long, heights, widths, rounded)
-    if None not in tensor:
-        side = min(side for side in tensor if side is not None)
-        for ratio in sorted({round(side / each, 3) for each in short if each >= side}, reverse=True):
-            if 0 < ratio <= 1:
-                yield ImageScaling(crop_ratio=ratio, crops_first=True)
+class _Sides(NamedTuple):
+    """Heights and widths of the scaled pictures; whole numbers where they are known to the pixel."""
+
+    heights: list[float]
+    widths: list[float]
+
+    @classmethod
+    def of(cls, areas: Sequence[Area]) -> _Sides:
+        """The sides of the areas that show them."""
+        seen = [area for area in areas if not any(map(math.isnan, area.scaled))]
+        return cls([_side(area, 0) for area in seen], [_side(area, 1) for area in seen])
+
+    @property
+    def short(self) -> list[float]:
+        """The shorter side of each picture."""
+        return list(map(min, self.heights, self.widths))
+
+    @property
+    def long(self) -> list[float]:
+        """The longer side of each picture."""
+        return list(map(max, self.heights, self.widths))
+
+
+def _side(area: Area, axis: int) -> float:
+    """A side of the scaled picture; if it is not cropped, it is that of the visible part, which is exact."""
+    seen = area.target.height if axis == 0 else area.target.width
+    return seen if area.offset[axis] < 0.75 and not _is_cropped(area, axis) else area.scaled[axis]
 
 
 def _is_cropped(area: Area, axis: int) -> bool:
@@ -153,40 +138,105 @@ def _is_cropped(area: Area, axis: int) -> bool:
     return area.scaled[axis] - seen > 1.5 + 0.01 * seen
 
 
-def _sided(
-    short: Sequence[float],
-    long: Sequence[float],
-    heights: Sequence[float],
-    widths: Sequence[float],
-    way: dict[str, Any],
-) -> Iterator[ImageScaling]:
-    """The ways to state a shorter or a longer side."""
-    for side in _around(_near(short), way):
+def _scalings(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> Iterator[ImageScaling]:
+    """Scalings whose numbers match the areas, plainest first."""
+    sides = _Sides.of(areas)
+    for ends in _ends(areas, tensor):
+        yield ImageScaling(**ends)
+        for height, width in product(_near(sides.heights), _near(sides.widths)):
+            yield ImageScaling(height=height, width=width, **ends)
+        for multiple in _multiples(sides):
+            ways = [
+                ends | {"multiple": multiple, "multiple_rounding": rounding}
+                for rounding in (ROUNDINGS if multiple > 1 else ROUNDINGS[:1])
+            ]
+            if multiple > 1:
+                yield from (ImageScaling(**way) for way in ways)
+            for rounding, way in product(ROUNDINGS, ways):
+                rounded = way | {"rounding": rounding}
+                if None in tensor and any(tensor):
+                    yield from _by_tensor(sides, rounded)
+                yield from _by_one_side(sides, rounded)
+                yield from _by_two_sides(sides, rounded)
+                yield from _in_boxes(sides, rounded)
+    if None not in tensor:
+        yield from _of_cropped(sides, min(side for side in tensor if side is not None))
+
+
+def _ends(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> Iterator[dict[str, Any]]:
+    """How scaled pictures are cropped or padded to the tensor."""
+    padded = [area for area in areas if (area.target.height, area.target.width) != area.tensor]
+    stride = 1
+    if None in tensor and padded:
+        free = [area.tensor[axis] for area in areas for axis in (0, 1) if tensor[axis] is None]
+        stride = [stride for stride in STRIDES if not any(side % stride for side in free)][-1]
+    is_in_corner = bool(padded) and not any(area.target.x or area.target.y for area in padded)
+    anchor = ImageAnchor.TOP_LEFT if is_in_corner else ImageAnchor.CENTER
+    is_cropped = any(
+        _is_cropped(area, axis) for area in areas for axis in (0, 1) if not any(map(math.isnan, area.scaled))
+    )
+    for crop_rounding in (ImageRounding.DOWN, ImageRounding.HALF_EVEN)[: 2 if is_cropped else 1]:
+        yield {"crop_rounding": crop_rounding, "anchor": anchor, "pad_multiple": stride}
+
+
+def _multiples(sides: _Sides) -> list[int]:
+    """The largest number that all exact sides are multiples of, and 1."""
+    exact = [side for side in (*sides.heights, *sides.widths) if isinstance(side, int)]
+    fitting = [multiple for multiple in MULTIPLES if exact and not any(side % multiple for side in exact)]
+    return sorted({1, *fitting[-1:]}, reverse=True)
+
+
+def _by_tensor(sides: _Sides, way: dict[str, Any]) -> Iterator[ImageScaling]:
+    """One side is the tensor's, and the other follows, with or without a limit."""
+    yield ImageScaling(**way)
+    yield from (ImageScaling(longest_side=limit, **way) for limit in _near(sides.long, largest=True))
+
+
+def _by_one_side(sides: _Sides, way: dict[str, Any]) -> Iterator[ImageScaling]:
+    """The shorter or the longer side is stated."""
+    for side in _around(_near(sides.short), way):
         yield ImageScaling(shortest_side=side, **way)
-    for side in _around(_near(long), way):
+    for side in _around(_near(sides.long), way):
         yield ImageScaling(longest_side=side, **way)
     # Sides that only limit: the largest of all pictures, or the smallest.
-    for side in _around(_near(long, largest=True), way):
+    for side in _around(_near(sides.long, largest=True), way):
         yield ImageScaling(longest_side=side, enlarges=False, **way)
-    for side in _around(_near(short, largest=True), way):
+    for side in _around(_near(sides.short, largest=True), way):
         yield ImageScaling(shortest_side=side, enlarges=False, **way)
-    for side in _near(short, least=True):
+    for side in _near(sides.short, least=True):
         yield ImageScaling(shortest_side=side, shrinks=False, **way)
-    for shortest, longest in product(_near(short, largest=True), _near(long, largest=True)):
+
+
+def _by_two_sides(sides: _Sides, way: dict[str, Any]) -> Iterator[ImageScaling]:
+    """The shorter and the longer side are stated, and one of them decides."""
+    for shortest, longest in product(_near(sides.short, largest=True), _near(sides.long, largest=True)):
         if longest > shortest:
             yield ImageScaling(shortest_side=shortest, longest_side=longest, **way)
             for rule in ("limits_rounded", "changes_least"):
                 yield ImageScaling(shortest_side=shortest, longest_side=longest, **way | {rule: True})
     # A side of most pictures, as the shorter or as the longer one (Depth Anything).
-    for most, _ in Counter(round(each) for each in (*short, *long)).most_common(2):
+    for most, _ in Counter(round(each) for each in (*sides.short, *sides.long)).most_common(2):
         yield ImageScaling(shortest_side=most, longest_side=most, changes_least=True, **way)
-    # keeps_aspect multiplies in floating point, like `int(side * scale)`: if the product is just below a whole number,
-    # longest_side, which is exact, gives a pixel more.
-    squares = [(side, side) for side in _near(long, largest=True)]
-    boxes = [*product(_near(heights, largest=True), _near(widths, largest=True))]
+
+
+def _in_boxes(sides: _Sides, way: dict[str, Any]) -> Iterator[ImageScaling]:
+    """Pictures keep their aspect ratio in a square or another box.
+
+    keeps_aspect multiplies in floating point, like `int(side * scale)`: if the product is just below a whole number,
+    longest_side, which is exact, gives a pixel more.
+    """
+    squares = [(side, side) for side in _near(sides.long, largest=True)]
+    boxes = [*product(_near(sides.heights, largest=True), _near(sides.widths, largest=True))]
     for height, width in dict.fromkeys([*squares, *boxes]):
         yield ImageScaling(height=height, width=width, keeps_aspect=True, **way)
         yield ImageScaling(height=height, width=width, keeps_aspect=True, enlarges=False, **way)
+
+
+def _of_cropped(sides: _Sides, side: int) -> Iterator[ImageScaling]:
+    """A square is cropped first, whose side is a share of the picture's shorter one."""
+    for ratio in sorted({round(side / each, 3) for each in sides.short if each >= side}, reverse=True):
+        if 0 < ratio <= 1:
+            yield ImageScaling(crop_ratio=ratio, crops_first=True)
 
 
 def _around(sides: Sequence[int], way: dict[str, Any]) -> list[int]:
