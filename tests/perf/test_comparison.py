@@ -21,7 +21,7 @@ def test_the_interval_of_few_values_is_their_range() -> None:
 
 
 def compared(gains: list[float]) -> Comparison:
-    return compare_times(gains, [1.0] * len(gains))
+    return compare(gains, [1.0] * len(gains))
 
 
 def test_who_is_faster() -> None:
