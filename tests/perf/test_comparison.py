@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from winml_py.perf.tune import LOST, ROUNDS, Comparison, median_range
+from winml_py.perf.tune import LOST, ROUNDS, Comparison, compare, median_range
 
 PUBLISHED = {6: (1, 6), 8: (1, 8), 9: (2, 8), 10: (2, 9), 15: (4, 12), 20: (6, 15), 25: (8, 18), 30: (10, 21)}
 """The ranks of the 95 % interval of a median in tables of statistics, by the number of values."""
