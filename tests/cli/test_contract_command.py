@@ -39,11 +39,9 @@ def test_the_command_line_takes_a_config(tmp_path: Path) -> None:
     model, target = tmp_path / "model.onnx", tmp_path / "made.onnx"
     model.write_bytes(unary(shape=(1, 3, "h", "w")))
     config = written(tmp_path / "preprocessor_config.json", VIT)
-    for source in (config, tmp_path):
-        done = call("contract", model, "--from", source, "--output", target)
-        assert done.exit_code == 0, done.output
-        made = LearningModel.load(target).input_features[0].contract  # type: ignore[attr-defined]
-        assert made == read_contract(VIT)
+    done = call("contract", model, "--from", config, "--output", target)
+    assert done.exit_code == 0, done.output
+    assert LearningModel.load(target).input_features[0].contract == read_contract(VIT)  # type: ignore[attr-defined]
     call("contract", model, "--from", config, "--set", "kernel=area", "--output", target)
     assert LearningModel.load(target).input_features[0].contract.kernel is ImageKernel.AREA  # type: ignore[attr-defined]
     wrong = written(tmp_path / "wrong.json", {**VIT, "sharpen": 2})

@@ -75,7 +75,7 @@ def is_text(value: object) -> bool:
 
 
 JsonSource = str | os.PathLike[str] | IO[Any] | Mapping[str, Any]
-"""A JSON file, an open one, a folder that holds one, or the contents of such a file."""
+"""A JSON file, an open one, or the contents of such a file."""
 
 
 def is_stream(value: object) -> bool:

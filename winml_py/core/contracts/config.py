@@ -34,13 +34,14 @@ def read_config(source: Source, list_key: str = "") -> Config:
     if isinstance(source, Mapping):
         return Config("The config", source)
     path = name_of(source)
+    is_yaml = path.endswith((".yml", ".yaml"))
     try:
         with open_text(source) as file:
-            values = _load_yaml(file) if path.endswith((".yml", ".yaml")) else json.load(file)
+            values = _load_yaml(file) if is_yaml else json.load(file)
     except OSError as error:
         raise StorageNotFoundError(f"{path}: {error.strerror}.", hint="Check the working directory.") from error
     except (ValueError, RecursionError) as error:
-        raise InvalidArgumentError(f"{path}: It is not JSON: {error}.") from error
+        raise InvalidArgumentError(f"{path}: It is not {'YAML' if is_yaml else 'JSON'}: {error}.") from error
     if list_key and isinstance(values, list):
         values = {list_key: values}
     if not isinstance(values, dict):
@@ -56,7 +57,10 @@ def _load_yaml(file: IO[Any]) -> Any:
         def flatten_mapping(self, node: object) -> None:
             pass
 
-    return yaml.load(file, Loader)
+    try:
+        return yaml.load(file, Loader)
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from None
 
 
 _LARGEST = 1 << 53

@@ -47,6 +47,7 @@ HARMLESS = frozenset(
         "notes",
         # What follows the picture; other sizes that a model takes.
         "num_classes",
+        "num_features",
         "label_offset",
         "label_names",
         "label_descriptions",

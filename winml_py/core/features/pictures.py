@@ -482,6 +482,8 @@ def _require_fit(
         raise misfit(SizeMismatchError, hint)
     contract = contract_for_bind(descriptor, properties)
     channels, height, width = (descriptor.shape[axis] for axis in contract.axes())
+    if channels == -1 and properties.contract:
+        channels = contract.channels
     if channels not in (1, 3):
         hint = f"Pictures have 1 or 3 channels, not {channels}, in a tensor of layout {contract.layout.name}."
         raise misfit(InvalidArgumentError, hint)

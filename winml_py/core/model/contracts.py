@@ -14,6 +14,7 @@ from typing import Any
 from ...enums import BitmapPixelFormat, LearningModelPixelRange
 from ...errors import InvalidArgumentError, MissingContractWarning, NotBoundError, NotSupportedError, WinMLError
 from ..base.arrays import Size
+from ..base.collections import Vector
 from ..base.messages import did_you_mean, logger, warn_caller
 from ..contracts.exporters import exporters_contract
 from ..contracts.published.folder import Published
@@ -221,10 +222,12 @@ def with_exporters_contract(feature: FeatureDescriptor, metadata: Mapping[str, s
 
 
 def as_image(feature: FeatureDescriptor, contract: ImageContract) -> ImageFeatureDescriptor:
-    """The feature as an image with this contract, which must fit it."""
+    """The feature as an image with this contract, which must fit it, and fixes a free number of channels."""
     assert isinstance(feature, ShapedDescriptor)
+    shape = list(feature.shape)
+    shape[contract.axes()[0]] = contract.channels
     return ImageFeatureDescriptor(
-        feature.name, feature.description, contract, feature.tensor_kind, feature.shape, feature.dimension_names
+        feature.name, feature.description, contract, feature.tensor_kind, Vector(shape), feature.dimension_names
     )
 
 

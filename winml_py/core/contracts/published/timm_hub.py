@@ -5,5 +5,10 @@ from __future__ import annotations
 from .. import timm
 from .folder import Parts, read_labels
 
-_CONTRACT = ("contract", timm.NAME, "pretrained_cfg", lambda config, _: timm.contract_of(config))
-PARTS: Parts = (_CONTRACT, ("labels", timm.NAME, "pretrained_cfg", read_labels))
+PARTS: Parts = (
+    *(
+        ("contract", timm.NAME, key, lambda config, _: timm.contract_of(config))
+        for key in ("pretrained_cfg", "input_size")
+    ),
+    ("labels", timm.NAME, "pretrained_cfg", read_labels),
+)
