@@ -205,6 +205,10 @@ def test_a_map_is_written_or_read_from_json(key: int, tmp_path: Path) -> None:
         assert outputs_of(path, value)["values"] == [4, 0, 3.5]
     for wrong in ("m=a", "m=a=b", f"m={tmp_path}"):
         assert "Expected a map for m" in require_failure(4, "run", path, wrong)
+    if key == STRING:  # the operator takes no map from integers to integers
+        whole = helper.make_value_info("m", helper.make_map_type_proto(key, helper.make_tensor_type_proto(7, None)))
+        path.write_bytes(data([node], [whole], [tensor("y", [1, 3], 7)], domains={"ai.onnx.ml": 1}))
+        assert "3.5 is not a whole number" in require_failure(4, "run", path, file)
 
 
 def test_text_is_read_from_a_file(tmp_path: Path) -> None:
@@ -214,6 +218,8 @@ def test_text_is_read_from_a_file(tmp_path: Path) -> None:
     assert outputs_of(tmp_path / "m.onnx", "x=written")["values"] == ["written"]
     (tmp_path / "latin").write_bytes(b"caf\xe9")
     assert "UTF-8" in require_failure(4, "run", tmp_path / "m.onnx", tmp_path / "latin")
+    (tmp_path / "a.csv").write_text("a,b")
+    assert "which a .csv file cannot hold" in require_failure(4, "run", tmp_path / "m.onnx", tmp_path / "a.csv")
 
 
 def test_a_table_may_have_several_rows(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from winml_py.view.graph import refuse
 
 
 @dataclass
-class AskedTensor:
+class Answer:
     """What came back."""
 
     status_code: int = 0
@@ -39,16 +39,16 @@ class Client:
     def __init__(self, routes: Iterable[BaseRoute] = (), app: ASGIApp | None = None) -> None:
         self._app = app or Starlette(routes=list(routes), exception_handlers={WinMLError: refuse})
 
-    def get(self, path: str) -> AskedTensor:
+    def get(self, path: str) -> Answer:
         return asyncio.run(self.ask("GET", path, b""))
 
-    def post(self, path: str, json_body: object = None, content: bytes | None = None) -> AskedTensor:
+    def post(self, path: str, json_body: object = None, content: bytes | None = None) -> Answer:
         body = json.dumps(json_body).encode() if content is None else content
         return asyncio.run(self.ask("POST", path, body))
 
-    async def ask(self, method: str, path: str, body: bytes) -> AskedTensor:
+    async def ask(self, method: str, path: str, body: bytes) -> Answer:
         """The same inside an event loop."""
-        answer, requests = AskedTensor(), [{"type": "http.request", "body": body, "more_body": False}]
+        answer, requests = Answer(), [{"type": "http.request", "body": body, "more_body": False}]
 
         async def receive() -> MutableMapping[str, Any]:
             if not requests:

@@ -202,6 +202,10 @@ def test_arrays_that_are_not_contiguous() -> None:
         (lambda: operators.Gelu(X, opset=13), "Opset 13 has no operator Gelu. It was added in opset 20."),
         (lambda: operators.SequenceLength([]), "A sequence has values of one type, got 0 types"),
         (lambda: operators.DictVectorizer({}), "A map from NoneType to NoneType has no ONNX type"),
+        (lambda: operators.Clip(np.uint8([200, 5]), -1, 300), "The input min is uint8, which cannot hold -1"),
+        (lambda: operators.Equal(np.int32([2]), 2.5), "The input B is int32, which cannot hold 2.5"),
+        (lambda: operators.Add(np.float16([1]), 1e6), "The input B is float16, which cannot hold 1000000.0"),
+        (lambda: operators.StringConcat(np.array([None], object), "a"), "The input X got .* objects with NoneType"),
         (lambda: operators.compile("Reluu", X), "no operator 'Reluu'. Did you mean 'Relu'"),
     ],
 )
@@ -323,6 +327,8 @@ def test_bind_execute_dispose() -> None:
         add.bind(a.astype(np.float64))
     with pytest.raises(SizeMismatchError):
         add.bind(a[:1])
+    with pytest.raises(InvalidArgumentError, match=r"compiled for float32\[2,3\] as its input A, got >f4\[2,3\]"):
+        add(a.astype(">f4"), b)
     with pytest.raises(InvalidArgumentError, match=r"compiled for 2 inputs, got 3. They are A, B."):
         add.bind(a, b, a)
     assert [feature.name for feature in add.model.input_features] == ["A", "B"]

@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto, helper
 from PIL import Image
 
-from helpers.models import data, tensor
+from helpers.models import data, tensor, unary
 from helpers.paths import MODELS, PICTURES
 from helpers.reference import run_first
 from winml_py import (
@@ -221,15 +221,18 @@ def test_numbers_that_do_not_fit_are_errors_of_their_row(tmp_path: Path) -> None
     whole = [tensor(name, ["n", 2], TensorProto.INT32) for name in "xy"]
     path.write_bytes(data([helper.make_node("Neg", ["x"], ["y"])], whole[:1], whole[1:]))
     evaluate = Evaluator(path)
-    answered = evaluate({"x": np.float64([[1, 2], [1.5, 2]])})
-    assert answered["y"].tolist() == [[-1, -2], [0, 0]]
+    answered = evaluate({"x": np.float64([[1, 2], [1.5, 2], [np.nan, 2]])})
+    assert answered["y"].tolist() == [[-1, -2], [0, 0], [0, 0]]
     assert "takes Int32" in answered["error"][1]
+    assert "takes Int32" in answered["error"][2]
     assert evaluate({"x": np.array([[1, 2**40]])})["error"][0] is not None
     assert (
         "3 numbers" in evaluate({"x": np.ones((1, 3), int)})["error"][0]
         or "shape" in evaluate({"x": np.ones((1, 3), int)})["error"][0]
     )
     assert "does not contain numbers" in evaluate({"x": [["a", "b"]]})["error"][0]
+    path.write_bytes(unary("Neg", (1, 2), TensorProto.FLOAT16))
+    assert "takes Float16" in Evaluator(path)({"x": np.float64([[1, 1e6]])})["error"][0]
 
 
 def test_dimensions_in_another_order_are_not_scrambled(tmp_path: Path) -> None:

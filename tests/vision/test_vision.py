@@ -165,6 +165,9 @@ def test_one_map_of_numbers_is_asked_for_its_threshold() -> None:
     with pytest.raises(InvalidArgumentError, match="logits or scores"):
         vision.masks(result)
     assert vision.masks(result, threshold=0.5).mask(1).sum() == 318 * 316
+    several = evaluated(seeing.made(seeing.SEGMENTER, {"logits": "float[1, 3, 160, 160]"}), "square", LETTERBOX)
+    with pytest.raises(InvalidArgumentError, match="take no threshold"):
+        vision.masks(several, threshold=0.5)
 
 
 def test_a_map_of_classes_is_taken_as_it_is() -> None:
@@ -200,18 +203,18 @@ def slow_suppression(boxes: Any, scores: Any, classes: Any, overlap: float) -> l
 @pytest.mark.parametrize("seed", range(4))
 def test_suppression_is_the_slow_one(seed: int, overlap: float) -> None:
     random = np.random.default_rng(seed)
-    middles, sizes = random.uniform(60, 260, (2100, 2)), random.uniform(20, 110, (2100, 2))
+    middles, sizes = random.uniform(-200, 160, (2100, 2)), random.uniform(20, 110, (2100, 2))
     scores = random.uniform(0, 1, (2100, 3)).astype(np.float32)
     table = np.concatenate([middles, sizes, scores], axis=1).astype(np.float32)
     placement = evaluated(seeing.made("", {"corners": "float[1, 4]"}), "square", LETTERBOX).placements["x"][0]
     output = TensorFloat.from_numpy(np.ascontiguousarray(table.T[None]))
     result = LearningModelEvaluationResult("", {"output0": output})
-    found = vision.detections(result, threshold=0.85, overlap=overlap, limit=3000, placement=placement)
+    found = vision.detections(result, threshold=0.85, overlap=np.float32(overlap), limit=3000, placement=placement)
     taken = table[table[:, 4:].max(axis=1) > 0.85]
     boxes = np.concatenate([taken[:, :2] - taken[:, 2:4] / 2, taken[:, :2] + taken[:, 2:4] / 2], axis=1)
     kept = slow_suppression(boxes, taken[:, 4:].max(axis=1), taken[:, 4:].argmax(axis=1), overlap)
     assert len(kept) > 50
-    assert np.allclose(found.boxes, boxes[kept], atol=1e-4)
+    assert np.allclose(found.boxes, placement.boxes_to_picture(boxes[kept], clip=True), atol=1e-4)
     assert np.array_equal(found.indices, taken[kept, 4:].argmax(axis=1))
 
 
@@ -285,6 +288,9 @@ def place() -> PicturePlacement:
 @pytest.mark.parametrize("layout", GOOD)
 def test_no_box_is_made_of_what_is_no_number(layout: DetectionLayout, bad: float, place: PicturePlacement) -> None:
     assert len(vision.detections(answered(GOOD[layout]), layout=layout, placement=place, overlap=1)) == 4
+    if layout in (DetectionLayout.DETR, DetectionLayout.TORCHVISION):
+        with pytest.raises(InvalidArgumentError, match="overlap has no effect"):
+            vision.detections(answered(GOOD[layout]), layout=layout, placement=place, overlap=0.1)
     for name, array in GOOD[layout].items():
         places = np.ndindex(array.shape) if array.dtype.kind == "f" else ()
         for index in places:
@@ -365,7 +371,14 @@ def test_arrays_have_no_place_in_a_picture() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"threshold": 2}, {"overlap": -0.1}, {"limit": 0}, {"picture": 1}, {"layout": DetectionLayout.TORCHVISION}],
+    [
+        {"threshold": 2},
+        {"overlap": -0.1},
+        {"limit": 0},
+        {"picture": 1},
+        {"layout": DetectionLayout.TORCHVISION},
+        {"layout": "detr"},
+    ],
 )
 def test_arguments_out_of_range_are_refused(arguments: dict[str, Any]) -> None:
     nodes, outputs, metadata, _ = ULTRALYTICS["v8"]
@@ -381,7 +394,7 @@ def test_classes_are_the_results_own_ranking() -> None:
     session = LearningModelSession(LearningModel.load("models/digits.onnx"))
     result = session.evaluate_features({"image": ImageFeatureValue.load("samples/pictures/seven.png")})
     assert vision.classes(result, 2) == result.top_k(2)
-    assert vision.classes(result, 1, labels=[f"digit {n}" for n in range(10)])[0].label == "digit 7"
+    assert vision.classes(result, 1, labels=np.array([f"digit {n}" for n in range(10)]))[0].label == "digit 7"
 
 
 def test_an_embedding_is_a_direction() -> None:

@@ -152,8 +152,14 @@ def as_map(feature: MapFeatureDescriptor, pairs: Iterable[tuple[Any, Any]]) -> d
     values = feature.value_descriptor
     kind = values.tensor_kind if isinstance(values, TensorFeatureDescriptor) else TensorKind.UNDEFINED
     convert_key = int if feature.key_kind is TensorKind.INT64 else str
-    convert = str if kind is TensorKind.STRING else float if kind in FLOAT_KINDS else int
+    convert = str if kind is TensorKind.STRING else float if kind in FLOAT_KINDS else _whole
     return {convert_key(key): convert(value) for key, value in pairs}
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, float) and not value.is_integer():
+        raise ValueError(f"{value} is not a whole number")
+    return int(value)
 
 
 def _split_pair(pair: str) -> tuple[str, str]:

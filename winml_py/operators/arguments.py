@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.base.arrays import DType
-from ..core.base.messages import did_you_mean
+from ..core.base.arrays import Array, DType
+from ..core.base.messages import did_you_mean, type_name
 from ..core.features.tensor import Tensor
 from ..errors import InvalidArgumentError
 from .signature import Parameter, Signature
@@ -43,7 +43,7 @@ def are_plain(signature: Signature, inputs: Sequence[object], named: Mapping[str
     """Whether arguments already are as `arrange` returns them: arrays by position, and attributes by name."""
     if not named.keys() <= signature.attributes.keys():
         return False
-    return all(type(value) is np.ndarray and value.dtype.kind != "U" for value in inputs)
+    return all(type(value) is np.ndarray and value.dtype.kind not in "UO" for value in inputs)
 
 
 def require_complete(signature: Signature, values: Sequence[object], attributes: Mapping[str, object]) -> None:
@@ -103,8 +103,8 @@ def _convert_values(signature: Signature, values: list[Any]) -> list[Any]:
 
 
 def _value(parameter: Parameter, value: object, dtypes: Mapping[str, DType]) -> Any:
-    if isinstance(value, np.ndarray) and value.dtype.kind == "U":
-        return value.astype(object)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "UO":
+        return _texts(parameter, value)
     if isinstance(value, _AS_THEY_ARE):
         return value
     if isinstance(value, (list, tuple)) and _is_sequence(parameter, value):
@@ -112,8 +112,28 @@ def _value(parameter: Parameter, value: object, dtypes: Mapping[str, DType]) -> 
     array = np.asarray(value)
     if not isinstance(value, np.generic) and array.dtype.kind in "biuf":
         kind = type(array.reshape(-1)[0].item()) if array.size else int
-        array = array.astype(dtypes[parameter.type_name] if parameter.type_name in dtypes else _NUMBERS[kind])
-    return array.astype(object) if array.dtype.kind == "U" else array
+        dtype = dtypes[parameter.type_name] if parameter.type_name in dtypes else _NUMBERS[kind]
+        with np.errstate(invalid="ignore", over="ignore"):
+            converted = array.astype(dtype)
+        # Floats are rounded, but must stay finite; other types hold a number exactly or not at all.
+        is_kept = np.isfinite(converted) | ~np.isfinite(array) if dtype.kind == "f" else converted == array
+        if not np.all(is_kept):
+            raise InvalidArgumentError(
+                f"The input {parameter.name} is {dtype}, which cannot hold {value!r}.",
+                hint="Pass numbers within the range of that type, or arrays of another type.",
+            )
+        array = converted
+    return _texts(parameter, array) if array.dtype.kind in "UO" else array
+
+
+def _texts(parameter: Parameter, array: Array) -> Array:
+    for element in array.flat:
+        if not isinstance(element, (str, bytes)):
+            raise InvalidArgumentError(
+                f"The input {parameter.name} got an array of objects with {type_name(element)}.",
+                hint="Pass an array of text or of numbers.",
+            )
+    return array.astype(object)
 
 
 def _is_sequence(parameter: Parameter, value: Sequence[object]) -> bool:

@@ -22,7 +22,7 @@ from ..errors import InvalidArgumentError, WinMLError
 from .arguments import arrange, require_complete
 from .node_model import OutputSpec, input_names, node_model, output_names
 from .signature import Signature
-from .value_types import TensorSequence, ValueType, describe_type
+from .value_types import TensorSequence, TensorValueType, ValueType, describe_type, type_of
 
 if TYPE_CHECKING:
     from ..core.features.resolve import BoundValue
@@ -150,6 +150,12 @@ class CompiledOperator(Closeable):
                     f"{self.name} was compiled {'without' if kind is None else 'with'} its input {name}.",
                     hint="Compile it again for these inputs.",
                 )
+            if isinstance(kind, TensorValueType) and not _fits(value, kind):
+                raise InvalidArgumentError(
+                    f"{self.name} was compiled for {describe_type(kind)} as its input {name}, got "
+                    f"{describe_type(type_of(value))}.",
+                    hint="Convert the value, or compile the operator again.",
+                )
         return self.run(values)
 
     def run(self, values: Sequence[Any]) -> Any:
@@ -199,6 +205,12 @@ class CompiledOperator(Closeable):
 
     def __repr__(self) -> str:
         return f"<CompiledOperator {self.name}: {', '.join(map(describe_type, self._kinds))}>"
+
+
+def _fits(value: Any, kind: TensorValueType) -> bool:
+    """Whether a value is a tensor of the compiled dtype and rank; the engine checks the sizes."""
+    is_tensor = isinstance(value, (np.ndarray, Tensor))
+    return is_tensor and value.dtype == kind.dtype and len(value.shape) == len(kind.shape)
 
 
 def _sequences(features: Sequence[FeatureDescriptor]) -> dict[str, DType]:

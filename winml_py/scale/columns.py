@@ -204,10 +204,15 @@ def _tensor(feature: ShapedDescriptor, array: Array) -> Any:
     """Numbers as the input takes them, with the batch added in front if the row lacks it."""
     dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
     try:
-        converted = array.astype(dtype)
+        with np.errstate(invalid="ignore", over="ignore"):
+            converted = array.astype(dtype)
+        if dtype.kind == "f":
+            is_kept = not np.isfinite(array.astype(np.float64)[np.isinf(converted)]).any()
+        else:
+            is_kept = dtype.kind not in "iub" or np.array_equal(converted, array)
     except (TypeError, ValueError) as error:
         raise InvalidBindingError(f"The column of {feature.name} does not contain numbers: {error}.") from error
-    if dtype.kind in "iub" and not np.array_equal(converted, array):
+    if not is_kept:
         raise InvalidBindingError(f"The input {feature.name} takes {feature.expects()}, but a row has {array.dtype}.")
     shape = tuple(feature.shape)
     if converted.ndim >= len(shape):

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from html import escape
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.base.arguments import whole_number
+from ..core.base.arguments import require_type, whole_number
 from ..core.base.arrays import Array
 from ..core.contracts.exporters import ExporterFacts
 from ..core.evaluation.result import LearningModelEvaluationResult
@@ -218,7 +219,7 @@ def detections(
             YuNet, 0.5 for the others.
         overlap: if the intersection of two boxes of one class is more than this share of their union, only the better
             one stays; by default the makers': 0.7 for YOLO, 0.45 for v5 and YOLOX, 0.6 for NanoDet, 0.4 for SCRFD, 0.3
-            for YuNet. The others give each object once.
+            for YuNet. The others give each object once, and refuse it.
         limit: the most objects.
         labels: the names of the classes, by their index, or a file with them (see `labels_of`); by default the model's.
         layout: the layout of the outputs; by default the only one that fits their shapes and the metadata.
@@ -234,11 +235,16 @@ def detections(
     place = placement_of(result, picture, placement)
     facts = _facts_of(result, place, labels)
     layout = recognise_layout(facts) if layout is None else layout
+    require_type(layout, DetectionLayout, "Write DetectionLayout.DETR, say.")
     decoded = decode(layout, facts, picture, _share(threshold, "threshold", _THRESHOLDS.get(layout, 0.25)))
     share = _share(overlap, "overlap", _OVERLAPS.get(layout, 1.0))
     best = decoded.select(np.argsort(-decoded.scores, kind="stable")[:CANDIDATES])
     if layout in _OVERLAPS:
         best = best.select(_suppress(best, share))
+    elif share < 1:
+        raise InvalidArgumentError(
+            f"A model of layout {layout.name} gives each object once, so overlap has no effect.", hint="Leave it out."
+        )
     best = best.select(np.arange(len(best.boxes))[: whole_number(limit, "limit", 1)])
     points, masks = best.points, None
     if points is not None:
@@ -279,6 +285,7 @@ def _suppress(candidates: DecodedBoxes, overlap: float) -> Array:
     if not len(candidates.boxes):
         return np.empty(0, np.int64)
     boxes = candidates.boxes.astype(np.float64)
+    boxes -= boxes.min()  # OpenCV keeps classes apart by shifting them by the largest coordinate
     sizes = np.concatenate([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], axis=1)
     scores = candidates.scores.astype(np.float32)
     classes = candidates.classes.astype(np.int32)
@@ -296,6 +303,6 @@ def _names(classes: Array, labels: Sequence[str]) -> tuple[str, ...]:
 def _share(value: float | None, name: str, default: float) -> float:
     if value is None:
         return default
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value <= 1:
         raise InvalidArgumentError(f"The {name} is {value!r}.", hint="Expected a number from 0 to 1.")
     return float(value)

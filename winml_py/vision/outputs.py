@@ -78,7 +78,8 @@ def classes(
         labels: the names of the classes, by their index, or a file with them; by default the model's.
         output: the name of the output; by default the only one that is a row of floats.
     """
-    return result.top_k(n, names_of(result, labels) if labels else (), output=output)
+    is_given = isinstance(labels, os.PathLike) or len(labels) > 0
+    return result.top_k(n, names_of(result, labels) if is_given else (), output=output)
 
 
 # Embeddings: a picture as a direction, which lies near those of similar pictures.

@@ -96,13 +96,17 @@ def masks(
         placement: where the picture lies in the tensor, for programs that tensorize it themselves.
 
     Raises:
-        InvalidArgumentError: no output or several are maps, one map of numbers comes without a threshold, or the
-            placement of the picture in the tensor is not known.
+        InvalidArgumentError: no output or several are maps, a threshold is missing for one map of numbers or
+            given for others, or the placement of the picture in the tensor is not known.
         EvaluationError: numbers that are not finite.
     """
     place = placement_of(result, picture, placement)
     stack = of_picture(_only_map(result, output), picture)
     names = names_of(result, labels)
+    if threshold is not None and (len(stack) > 1 or stack.dtype.kind != "f"):
+        raise InvalidArgumentError(
+            "The model gives classes, or a map for each, which take no threshold.", hint="Leave threshold out."
+        )
     if stack.dtype.kind in "iub":
         class_map = place.mask_to_picture(stack[0].astype(np.int32), OUTSIDE)
         return Segmentation(class_map, names)

@@ -115,9 +115,14 @@ def test_nothing_but_our_errors_comes_out_of_bind_and_evaluate(name: str) -> Non
     assert refused > 500
 
 
+def bind(name: Any, value: object) -> None:
+    LearningModelBinding(LearningModelSession(LearningModel.load(MODELS["tensor"]))).bind(name, value)
+
+
 @pytest.mark.parametrize(
     "use",
     [
+        lambda: bind(["x"], np.zeros((2, 1), np.float32)),
         lambda: SoftwareBitmap(5, 1, 1),  # type: ignore[arg-type]
         lambda: SoftwareBitmap(BitmapPixelFormat.BGRA8, 1 << 20, 1 << 20),
         lambda: SoftwareBitmap.from_array(np.zeros((2, 2, 3), np.uint8), 99),  # type: ignore[arg-type]

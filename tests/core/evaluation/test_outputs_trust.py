@@ -47,6 +47,20 @@ def test_two_outputs_of_one_memory_are_refused(is_view: bool) -> None:
     ]
 
 
+BUFFER, LIST, EMPTY = bytearray(8), [], TensorFloat.create()
+
+
+@pytest.mark.parametrize(
+    "both", [([BUFFER], [BUFFER]), (np.frombuffer(BUFFER, np.float32), [BUFFER]), (LIST, LIST), (EMPTY, EMPTY)]
+)
+def test_two_outputs_of_one_buffer_list_or_tensor_are_refused(both: tuple[object, object]) -> None:
+    binding = LearningModelBinding(three_outputs())
+    for name, value in zip("xab", (np.float32([1, 4]), *both), strict=True):
+        binding.bind(name, value)
+    with pytest.raises(InvalidBindingError, match="outputs a and b are bound to the same memory"):
+        binding._session.evaluate(binding)
+
+
 def test_a_bind_that_fails_hides_no_memory() -> None:
     """What was bound before is still written, and still counts."""
     session = three_outputs()

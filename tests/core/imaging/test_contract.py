@@ -379,6 +379,7 @@ def test_what_a_placement_says() -> None:
         ({"std": (1, float("nan"), 1)}, "finite"),
         ({"tensor_kind": TensorKind.INT64}, "FLOAT, FLOAT16 or UINT8"),
         ({"kernel": 17}, "kernel of an image contract is 17. It is a ImageKernel: NEAREST"),
+        ({"kernel": ZERO_TO_ONE}, "kernel of an image contract is <LearningModelPixelRange"),
         ({"pad": (1, 2)}, "red, green and blue"),
         ({"pad": "abc"}, "red, green and blue"),
         ({"std": (1e-50,)}, "std other than 0"),

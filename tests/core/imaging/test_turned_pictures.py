@@ -108,6 +108,8 @@ def test_a_copy_that_carries_the_turn_is_turned() -> None:
     np.testing.assert_array_equal(tensor_of(smaller), as_tensor(ImageOps.exif_transpose(smaller)))
     smaller.getexif()[ORIENTATION] = "6"  # text means nothing
     np.testing.assert_array_equal(tensor_of(smaller), as_tensor(smaller))
+    picture().save(file := io.BytesIO(), "PNG", exif=b"Exif\0\0garbage")
+    np.testing.assert_array_equal(tensor_of(ImageFeatureValue.load(file.getvalue())), as_tensor(picture()))
 
 
 @pytest.mark.parametrize("kind", ["PNG", "TIFF", "JPEG"])

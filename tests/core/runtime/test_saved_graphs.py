@@ -98,8 +98,10 @@ def test_what_the_graph_depends_on_gets_one_of_its_own(chain: Path) -> None:
     options.override_named_dimension("rows", 1)
     LearningModelSession(LearningModel.load(chain), None, options)
     assert len(folders.entries()) == 3
-    opened(chain, tuning=Tuning(memory_arena=False))
+    opened(chain, tuning=Tuning(memory_arena=False), log_severity="error")
     assert len(folders.entries()) == 3
+    opened(chain, allow_cpu_fallback=False)  # an option that is not known to leave the graph as it is
+    assert len(folders.entries()) == 4
 
 
 def test_one_that_the_runtime_refuses_is_made_again(

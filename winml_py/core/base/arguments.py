@@ -6,9 +6,9 @@ import inspect
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import IntEnum
-from numbers import Integral
+from numbers import Integral, Real
 from typing import IO, Any, TypeVar, get_args
 
 from ...errors import InvalidArgumentError, WinMLError
@@ -30,11 +30,11 @@ def whole_number(value: object, what: str, least: int = 0, most: int | None = No
     raise InvalidArgumentError(f"{what} is {value!r}.", hint=f"It is a whole number {bounds}.")
 
 
-def seconds_above_zero(value: object, what: str) -> float:
+def seconds_above_zero(value: float, what: str) -> float:
     """Returns a number of seconds above 0 that the system can wait for; else raises InvalidArgumentError."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= threading.TIMEOUT_MAX:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value <= threading.TIMEOUT_MAX:
         raise InvalidArgumentError(f"{what} is {value!r}.", hint="It is a number of seconds above 0.")
-    return value
+    return float(value)
 
 
 def require_type(value: object, kind: Any, hint: str) -> None:
@@ -56,11 +56,11 @@ def member(enum: type[E], value: object, what: str, error: type[WinMLError] = In
     """Returns the member of an enumeration for a member or its number; raises the error for other values."""
     if type(value) is enum:  # nearly always so; `enum(value)` takes several times as long
         return value
-    try:
-        return enum(value)  # type: ignore[arg-type]
-    except ValueError:
-        names = ", ".join(known.name for known in enum)
-        raise error(f"{what} is {value!r}.", hint=f"It is a {enum.__name__}: {names}.") from None
+    if isinstance(value, Integral) and not isinstance(value, (bool, IntEnum)):  # another enumeration's is a mistake
+        with suppress(ValueError):
+            return enum(int(value))
+    names = ", ".join(known.name for known in enum)
+    raise error(f"{what} is {value!r}.", hint=f"It is a {enum.__name__}: {names}.")
 
 
 def is_text(value: object) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple, Protocol
 
@@ -48,10 +48,10 @@ class OutputSlot(Protocol):
     """Receives one output of every run.
 
     Attributes:
-        memory: the host's array that is bound to the output; None if nothing, or something else, is bound.
+        targets: the arrays, lists, dicts and tensors that a run writes to; none if nothing is bound.
     """
 
-    memory: Array | None
+    targets: Sequence[object]
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Takes the engine's value, or None if the engine wrote to bound memory; returns the caller's object."""
@@ -63,7 +63,7 @@ class OutputSlot(Protocol):
 class UnboundOutput:
     """An unbound output: a new object after every run. For many threads."""
 
-    memory: Array | None = None
+    targets: Sequence[object] = ()
 
     def __init__(self, descriptor: FeatureDescriptor) -> None:
         self._descriptor = descriptor
@@ -104,10 +104,9 @@ class UnboundOutput:
 class ContainerOutput:
     """An output bound to a dict or a list, which is cleared and refilled."""
 
-    memory: Array | None = None
-
     def __init__(self, given: Any, descriptor: FeatureDescriptor) -> None:
         self._given, self._descriptor = given, descriptor
+        self.targets: Sequence[object] = (given,)
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Refills the bound object: a list with the elements of a tensor or a sequence, a dict with those of a map."""
@@ -129,8 +128,6 @@ class ContainerOutput:
 class BuffersOutput:
     """An output bound to several buffers, which are filled one after the other."""
 
-    memory: Array | None = None
-
     def __init__(self, given: list[Any], descriptor: FeatureDescriptor) -> None:
         self._given, self._descriptor = given, descriptor
         # an empty memoryview cannot be cast, and receives nothing
@@ -138,6 +135,7 @@ class BuffersOutput:
         self._parts = [view.cast("B") if view.nbytes else memoryview(b"") for view in views]
         if any(part.readonly and part.nbytes for part in self._parts):
             raise InvalidBindingError("An output cannot be bound to read-only buffers.", hint="Use bytearray.")
+        self.targets: Sequence[object] = [np.frombuffer(part, np.uint8) for part in self._parts if part.nbytes]
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Copies the tensor's bytes."""
@@ -179,7 +177,8 @@ class TensorOutput:
         self, given: object, tensor: Tensor, memory: Array | DeviceArray | None = None, is_cast: bool = False
     ) -> None:
         self._given, self._storage, self._target, self._is_cast = given, private_state(tensor), memory, is_cast
-        self.memory = memory if isinstance(memory, np.ndarray) else None
+        self._memory = memory if isinstance(memory, np.ndarray) else None
+        self.targets: Sequence[object] = (given, self._memory)
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Returns the bound object."""
@@ -188,13 +187,13 @@ class TensorOutput:
             storage.require_open()
         elif self._is_cast and isinstance(value, np.ndarray):
             storage.require_open()
-            if self.memory is None:
+            if self._memory is None:
                 storage.adopt(value.astype(np.float32))
-            elif self.memory.shape == value.shape:
-                np.copyto(self.memory, value)
+            elif self._memory.shape == value.shape:
+                np.copyto(self._memory, value)
             else:
                 raise SizeMismatchError(
-                    f"Memory of shape {self.memory.shape} is bound to an output of shape {value.shape}.",
+                    f"Memory of shape {self._memory.shape} is bound to an output of shape {value.shape}.",
                     hint="Bind TensorFloat.create(), which takes any shape.",
                 )
         elif isinstance(value, (np.ndarray, DeviceArray)):
@@ -212,8 +211,6 @@ class TensorOutput:
 class ImageOutput:
     """An output bound to pictures: the result is stretched to their sizes, and written in place."""
 
-    memory: Array | None = None
-
     def __init__(
         self, given: object, pictures: ImageFeatureValue, contract: ImageContract, descriptor: FeatureDescriptor
     ) -> None:
@@ -225,6 +222,7 @@ class ImageOutput:
             )
         self._given, self._contract, self._descriptor = given, contract, descriptor
         self._buffers = BufferCache()
+        self.targets: Sequence[object] = [bitmap.to_numpy() if bitmap.is_valid else bitmap for bitmap in self._bitmaps]
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Writes the pictures and returns the bound object."""
@@ -397,11 +395,12 @@ def require_no_overlap(slots: Mapping[str, OutputSlot]) -> None:
     """Refuses outputs that would be written over each other.
 
     Raises:
-        InvalidBindingError: two of them share memory.
+        InvalidBindingError: two of them share memory, or are the same object.
     """
-    bound = [(name, slot.memory) for name, slot in slots.items() if slot.memory is not None]
-    for (first, array), (second, another) in combinations(bound, 2):
-        if np.shares_memory(array, another):
+    bound = [(name, target) for name, slot in slots.items() for target in slot.targets if target is not None]
+    for (first, one), (second, other) in combinations(bound, 2):
+        are_arrays = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
+        if first != second and (np.shares_memory(one, other) if are_arrays else one is other):
             raise InvalidBindingError(
                 f"The outputs {first} and {second} are bound to the same memory: one would overwrite the other.",
                 hint="Bind a separate array to each output, or leave one unbound.",

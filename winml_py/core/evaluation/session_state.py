@@ -22,6 +22,7 @@ from ...errors import (
 )
 from ..base import child_process
 from ..base.arrays import Array, DType
+from ..base.messages import type_name
 from ..base.winrt_object import private_state
 from ..features.descriptors import (
     FeatureDescriptor,
@@ -157,11 +158,13 @@ class SessionState:
         Raises:
             InvalidBindingError: if the model has no feature of that name.
         """
+        if not isinstance(name, str):
+            raise InvalidBindingError(f"Expected a feature's name, got {type_name(name)}.", hint="Bind a str.")
         if name in self.inputs:
             return self.inputs[name], True
         if name in self.outputs:
             return self.outputs[name], False
-        folded = name.casefold() if isinstance(name, str) else None
+        folded = name.casefold()
         for features, is_input in ((self.inputs, True), (self.outputs, False)):
             for feature_name, descriptor in features.items():
                 if feature_name.casefold() == folded:
@@ -173,7 +176,7 @@ class SessionState:
 
     def is_plain(self, name: str, array: Array) -> bool:
         """Whether an array goes to an input as it is: nearly all that are bound need no further check."""
-        plain = self._plain.get(name)
+        plain = self._plain.get(name) if isinstance(name, str) else None
         return plain is not None and plain.takes(array)
 
     def check(

@@ -86,7 +86,10 @@ def _as_shown(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
 
 def orientation_of(image: Image) -> int:
     """EXIF's orientation that remains to be applied: Pillow turns TIFF itself, and reports turned sizes for it."""
-    stated = 1 if image.format == "TIFF" else image.getexif().get(ORIENTATION, 1)
+    try:
+        stated = 1 if image.format == "TIFF" else image.getexif().get(ORIENTATION, 1)
+    except Exception:  # a block that is not EXIF; Pillow raises nearly every kind of exception
+        return 1
     return int(stated) if stated in range(1, 9) else 1
 
 

@@ -317,7 +317,7 @@ class LearningModelSessionOptions(Object):
             >>> options = LearningModelSessionOptions()
             >>> options.override_input_shape("images", (1, 3, 640, 640))
         """
-        self.input_shape_overrides = {**self.input_shape_overrides, name: tuple(shape)}
+        self.input_shape_overrides = {**self.input_shape_overrides, **_shapes({name: shape})}
 
     def set_intra_op_num_threads_override(self, threads: int, /) -> None:
         """Windows ML's native name for setting `intra_op_num_threads`."""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...enums import TensorKind
 from ...errors import InvalidArgumentError, PictureError, PictureNotFoundError, WinMLError
 from ..base.arrays import Array
 from ..base.messages import type_name
@@ -292,7 +293,7 @@ def read_array(path: str) -> Array:
 
 
 def _read_table(feature: FeatureDescriptor, path: str) -> Array:
-    if not isinstance(feature, ShapedDescriptor):
+    if not isinstance(feature, ShapedDescriptor) or feature.tensor_kind is TensorKind.STRING:
         raise InvalidArgumentError(f"{feature.name} takes {feature.expects()}, which a .csv file cannot hold.")
     try:
         with open(path, encoding="utf-8-sig") as file:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from ....enums import Precision
 from ...base import machine
 from ...cache import folders, records
 from ...onnx_file.nodes import messages
@@ -54,9 +55,24 @@ def open_or_compile_with_ort(request: CompileRequest) -> OrtEngine:
 
 
 def _cache_key(request: CompileRequest) -> str:
-    """Everything that the optimised graph depends on; not threads and arenas."""
-    options = request.options
-    graph = [options.batch_size, options.dimensions, options.tuning.graph_optimization]
+    """Everything that the optimised graph may depend on: all options but those set to a constant here."""
+    graph = request.options._replace(
+        intra_op_num_threads=1,
+        intra_op_thread_spinning=True,
+        engine=None,  # the caller has chosen ONNX Runtime's CPU provider, which computes in float32
+        precision=Precision.AUTO,
+        tuning=replace(
+            request.options.tuning,
+            execution_mode="sequential",
+            inter_op_num_threads=0,
+            memory_arena=True,
+            memory_pattern=True,
+        ),
+        run_config=(),
+        log_severity="fatal",
+        is_profiled=False,
+        isolation=None,
+    )
     return records.key_of("saved graph", request.digest(), graph, runtime_version(), machine.processor_fingerprint())
 
 
