@@ -19,7 +19,7 @@ from fastapi import FastAPI
 from winml_py import LearningModelSessionOptions, serve
 
 DIGITS = Path(__file__).parent.parent / "models" / "digits.onnx"
-LIMITS = serve.Limits(most_bytes=8 << 20, most_pixels=24_000_000, seconds=10)
+LIMITS = serve.Limits(max_bytes=8 << 20, max_pixels=24_000_000, seconds=10)
 
 
 def main() -> None:

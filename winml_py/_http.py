@@ -25,10 +25,10 @@ except ModuleNotFoundError as error:
 
 HOST = "127.0.0.1"
 
-MOST_BYTES = 64 << 20
+MAX_REQUEST_BYTES = 64 << 20
 """The most bytes of a request."""
 
-MOST_PIXELS = 50_000_000
+MAX_REQUEST_PIXELS = 50_000_000
 """The most pixels of a picture: 200 MB once decoded."""
 
 
@@ -59,13 +59,18 @@ def _is_own(host: str, hosts: Set[str]) -> bool:
     return host in hosts or (bool(colon) and port.isdecimal() and name in hosts)
 
 
+def read_length(text: str) -> int:
+    """A length in a header; -1 if it is none. Python refuses to read thousands of digits."""
+    return int(text) if text.isdecimal() and len(text) <= 19 else -1
+
+
 def limited(receive: Receive, headers: Headers, most: int) -> Receive:
     """Counts the bytes of a body; raises a TooLargeError for more, stated or received."""
-    taken, stated = 0, headers.get("content-length", "0")
+    taken, stated = 0, read_length(headers.get("content-length", "0"))
 
     async def receiving() -> Message:
         nonlocal taken
-        if not stated.isdecimal() or int(stated) > most:
+        if not 0 <= stated <= most:
             raise TooLargeError
         message = await receive()
         taken += len(message.get("body", b""))
@@ -119,26 +124,19 @@ class Server(uvicorn.Server):
         app: what it serves.
         seconds: how long it waits for them.
         stop: called when it begins to end.
-        lifespan: whether the app is told when the server starts and ends.
     """
 
-    def __init__(
-        self, app: ASGIApp, seconds: int, stop: Callable[[], object] = lambda: None, lifespan: bool = False
-    ) -> None:
+    def __init__(self, app: ASGIApp, seconds: int, stop: Callable[[], object] = lambda: None) -> None:
         self._stop = stop
         super().__init__(
             uvicorn.Config(
                 app,
-                loop="asyncio",
                 http=_Protocol,
                 ws="none",
-                lifespan="on" if lifespan else "off",
+                lifespan="off",
                 log_level="error",
-                access_log=False,
                 server_header=False,
-                date_header=False,
                 timeout_graceful_shutdown=seconds,
-                h11_max_incomplete_event_size=1 << 16,
             )
         )
 

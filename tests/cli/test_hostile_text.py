@@ -131,7 +131,7 @@ def test_no_command_sends_what_a_terminal_obeys(
 ) -> None:
     arguments = [name, *arguments_of(main.commands[name], folder, f"in{HOSTILE}.npy")]
     monkeypatch.setattr(PageServer, "run", PageServer.close)  # a page that ends at once
-    monkeypatch.setattr(ModelServer, "run", lambda self, is_json: self._socket.close())
+    monkeypatch.setattr(ModelServer, "run", lambda self, *_: self._socket.close())
     code, out, error = printed([*arguments, *(["--json"] if as_json else [])], capfd)
     require_harmless(out, error)
     assert code == 0 or name == "doctor", error

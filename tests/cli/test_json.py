@@ -50,7 +50,7 @@ def validated(text: str) -> dict[str, Any]:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seven: Path, cat: Path, short_tune: None) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(PageServer, "run", PageServer.close)  # a page that ends at once
-    monkeypatch.setattr(ModelServer, "run", lambda self, is_json: self._socket.close())
+    monkeypatch.setattr(ModelServer, "run", lambda self, *_: self._socket.close())
     for path in (MODELS / "digits.onnx", MODELS / "edges.onnx", seven, cat):
         shutil.copy(path, path.name)
     Path("broken.png").write_text("no picture")

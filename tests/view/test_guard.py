@@ -12,7 +12,7 @@ import pytest
 
 from helpers.pages import Page, served
 from helpers.paths import ROOT
-from winml_py._http import MOST_BYTES
+from winml_py._http import MAX_REQUEST_BYTES
 
 STATIC = ROOT / "winml_py" / "view" / "static"
 
@@ -74,7 +74,7 @@ def test_other_methods(page: Page, method: str) -> None:
 def test_too_large_by_what_it_says(page: Page) -> None:
     connection = http.client.HTTPConnection(page.host, timeout=30)
     connection.putrequest("POST", f"/{page.token}/api/pictures?name=x.png")
-    connection.putheader("Content-Length", str(MOST_BYTES + 1))
+    connection.putheader("Content-Length", str(MAX_REQUEST_BYTES + 1))
     connection.endheaders()
     answer = connection.getresponse()
     assert answer.status == 413
@@ -91,7 +91,7 @@ def test_too_large_while_it_comes(page: Page) -> None:
         part = b"100000\r\n" + bytes(1 << 20) + b"\r\n"
         sent = 0
         try:
-            while sent <= MOST_BYTES + (16 << 20):
+            while sent <= MAX_REQUEST_BYTES + (16 << 20):
                 sock.sendall(part)
                 sent += 1 << 20
         except OSError:

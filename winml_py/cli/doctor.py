@@ -213,6 +213,7 @@ EXTRAS = {
     "onnxruntime-ep-openvino": "Intel's GPUs and NPUs: pip install 'winml-py[intel]'",
     "onnx-ir": "the converter to float16: pip install 'winml-py[float16]'",
     "cupy-cuda13x": "arrays on NVIDIA cards: pip install 'winml-py[cuda]'",
+    "prometheus-client": "`winml-py serve`: pip install 'winml-py[serve]'",
     "netron": "the page of `winml-py view`: pip install 'winml-py[view]'",
 }
 """A package of each extra, and what it is for."""

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -25,10 +26,10 @@ from .style import emit, say
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, metavar="N", help="The port; 0 for a free one.")
 @click.option("--allow-host", "names", multiple=True, metavar="NAME", help="A name that clients use; repeatable.")
 @click.option("--idle", type=click.FloatRange(0), default=0, metavar="S", help="Free a model unused for S seconds.")
-@click.option("--max-waiting", type=click.IntRange(1), default=128, metavar="N", help="Requests at once.  [128]")
-@click.option("--max-seconds", type=click.FloatRange(0.1), default=30, metavar="S", help="Seconds for a request.  [30]")
-@click.option("--max-bytes", type=click.IntRange(1), default=64 << 20, metavar="N", help="Bytes of a request.  [64 MB]")
-@click.option("--max-pixels", type=click.IntRange(1), default=50_000_000, metavar="N", help="Picture pixels.  [50 M]")
+@click.option("--max-waiting", "waiting", type=click.IntRange(1), metavar="N", help="Requests at once.  [128]")
+@click.option("--max-seconds", "seconds", type=click.FloatRange(0.1), metavar="S", help="Seconds for a request.  [30]")
+@click.option("--max-bytes", type=click.IntRange(1), metavar="N", help="Bytes of a request.  [64 MB]")
+@click.option("--max-pixels", type=click.IntRange(1), metavar="N", help="Picture pixels.  [50 M]")
 @click.option("--log", type=click.Choice(("text", "json")), default="text", metavar="KIND", help="text or json.")
 @labels_option
 @case_options
@@ -40,19 +41,16 @@ def serve(
     port: int,
     names: tuple[str, ...],
     idle: float,
-    max_waiting: int,
-    max_seconds: float,
-    max_bytes: int,
-    max_pixels: int,
     log: str,
     labels: str | None,
     case: Case,
     isolated: bool,
     as_json: bool,
+    **limits: Any,
 ) -> None:
     """Serve each MODEL over HTTP: POST /models/NAME with a picture, or KServe's protocol.
 
-    A MODEL is a file, NAME=FILE, or a folder of files. Ctrl-C ends it after the requests that run.
+    A MODEL is a file, NAME=FILE, a published folder, or a folder of models. Ctrl-C ends it after the requests that run.
     """
     from ..serve.models import ServedModel
     from ..serve.server import ModelServer
@@ -69,14 +67,15 @@ def serve(
             if not case.settings:
                 options.intra_op_num_threads = 1  # requests are evaluated concurrently, one per core
             served.append(ServedModel(name, loaded, device, options, idle, names_of_classes, case.sizes))
-    limits = Limits(max_bytes, max_pixels, max_seconds, max_waiting, idle)
-    server = ModelServer(Service(served, limits), host, port, names)
+    server = ModelServer(host, port)
+    stated = {name: limit for name, limit in limits.items() if limit is not None}
+    service = Service(served, Limits(hosts=frozenset(server.hosts.union(names)), **stated))
     calls = [example_call(server.address, one.name, one.model) for one in served]
     facts: Facts = {"address": server.address, "models": [one.name for one in served]}
     emit(facts, as_json, lambda facts: click.echo("\n  ".join([facts["address"], *calls])))
     if server.is_public:
         say("The network can reach it, and it asks nobody who they are: let a proxy in front decide.", is_error=True)
-    server.run(log == "json")
+    server.run(service, log == "json")
 
 
 def _named(words: Iterable[str]) -> dict[str, str]:
@@ -86,7 +85,7 @@ def _named(words: Iterable[str]) -> dict[str, str]:
         name, equals, path = ("", "", word) if os.path.exists(word) else word.partition("=")
         for file in models_of(path if equals else word):
             key = name if equals else Path(file).name.removesuffix(".onnx")
-            if key in found or not key or "/" in key:
+            if key in found:
                 raise click.UsageError(f"{file}: Another model is named {key}. Write NAME={file}.")
             found[key] = file
     return found

@@ -4,12 +4,12 @@ It needs `pip install 'winml-py[serve]'`.
 
 Example:
     >>> from winml_py import serve
-    >>> service = serve.app({"digits": "models/digits.onnx"}, serve.Limits(waiting=64, idle=600))
+    >>> service = serve.app({"digits": "models/digits.onnx"}, serve.Limits(waiting=64), idle=600)
 """
 
 from __future__ import annotations
 
-from .._http import MOST_BYTES  # noqa: F401 - says what is missing, before starlette is imported
+from .._http import MAX_REQUEST_BYTES  # noqa: F401 - says what is missing, before starlette is imported
 from .service import Limits, app
 
 __all__ = ["Limits", "app"]

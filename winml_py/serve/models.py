@@ -1,45 +1,36 @@
-"""The models of a service: sessions that are made when they are asked for, and let go when nobody asks."""
+"""A model of a service: its session is made when it is asked for, and let go when nobody asks."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from starlette.responses import Response
 
 from .._inputs.examples import NOTHING_STATED, StatedSizes
 from .._inputs.interpretation import Classes, score_outputs
 from ..core.base.cancellation import Stop
-from ..core.base.machine import usable_cores
 from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession, evaluate_until
-from ..errors import EngineLostError, NotBoundError
-from .monitoring import Exchange
+from ..errors import ClosedError, EngineLostError, InvalidArgumentError
+from .monitoring import Exchange, logger, one_line
+
+Evaluate = Callable[[Mapping[str, Any]], LearningModelEvaluationResult]
+"""Binds the values of inputs and outputs by their names, and evaluates them."""
 
 
 def forget(task: asyncio.Task[Any]) -> None:
     """Takes the error of a task that nobody may wait for, so that asyncio does not report it."""
     if not task.cancelled():
         task.exception()
-
-
-class Work(Protocol):
-    """A request for one evaluation. The methods are called in a thread."""
-
-    def bind(self, session: LearningModelSession) -> LearningModelBinding:
-        """Decodes and binds the values."""
-
-    def answer(self, result: LearningModelEvaluationResult) -> Response:
-        """Makes the answer."""
 
 
 @dataclass(eq=False)
@@ -55,6 +46,8 @@ class ServedModel:
         labels: the names of the classes; empty for the model's own.
         sizes: the stated sizes of its inputs.
         was_loaded: whether it has been compiled.
+        count_loss: called when the process of an isolated engine has ended, and another one is made.
+        classes: how outputs are shown.
     """
 
     name: str
@@ -66,14 +59,16 @@ class ServedModel:
     sizes: StatedSizes = NOTHING_STATED
     session: LearningModelSession | None = None
     was_loaded: bool = False
+    count_loss: Callable[[], object] = lambda: None
     _users: int = 0
     _making: asyncio.Task[None] | None = None
     _timer: asyncio.TimerHandle | None = None
 
-    @cached_property
-    def classes(self) -> Classes:
-        """How outputs are shown; finding out reads the graph."""
-        return Classes(None, self.labels or self.model.labels, score_outputs(self.model))
+    def __post_init__(self) -> None:
+        if not self.name or "/" in self.name or not self.idle >= 0:
+            stated = f"got {self.name!r} and {self.idle!r}"
+            raise InvalidArgumentError(f"Expected a name without a slash, and idle seconds from 0 on, {stated}.")
+        self.classes = Classes(None, self.labels or self.model.labels, score_outputs(self.model))
 
     @property
     def is_ready(self) -> bool:
@@ -83,6 +78,8 @@ class ServedModel:
     def start(self) -> None:
         """Begins to make the session, unless there is one whose process, if any, has not ended."""
         if self.session is not None and self.session.is_lost:
+            logger.warning("%s: The engine was lost. Making another one.", one_line(self.name))
+            self.count_loss()
             self.unload()
         if self.session is None and self._making is None:
             self._making = asyncio.create_task(self._make())
@@ -122,63 +119,46 @@ class ServedModel:
             self.session.close()
             self.session = None
 
-
-class Models:
-    """What a service serves, and the threads that evaluate: one for each core.
-
-    A picture is decoded, prepared and evaluated in one of them. More at once would take no less time, and hold a
-    picture each; and one thread waits for no other.
-    """
-
-    def __init__(self, models: Iterable[ServedModel]) -> None:
-        self.by_name = {model.name: model for model in models}
-        self._threads = ThreadPoolExecutor(usable_cores(), "winml-py serve")
-
-    def find(self, name: str) -> ServedModel:
-        """The model of this name; NotBoundError if there is none."""
-        if name not in self.by_name:
-            raise NotBoundError(f"There is no model {name!r}.", hint=f"Models: {', '.join(self.by_name)}.")
-        return self.by_name[name]
-
-    async def evaluate(self, served: ServedModel, asked: Work, exchange: Exchange) -> Response:
+    async def evaluate(self, threads: Executor, work: Callable[[Evaluate], Response], exchange: Exchange) -> Response:
         """Evaluates a request when its turn has come. Cancelling it stops the evaluation at the next node.
+
+        Args:
+            threads: where it is evaluated.
+            work: reads the request, evaluates it once, and makes the answer; called in a thread.
+            exchange: the request's.
 
         Raises:
             EngineLostError: the process of the engine ended in this evaluation.
-            WinMLError: as the request's methods and the evaluation do.
+            WinMLError: as the work and the evaluation do.
         """
 
-        def work(session: LearningModelSession, stop: Stop) -> Response:
+        def run(session: LearningModelSession, stop: Stop) -> Response:
+            def evaluate(values: Mapping[str, Any]) -> LearningModelEvaluationResult:
+                binding = LearningModelBinding(session)
+                for name, value in values.items():
+                    binding.bind(name, value)
+                stop.require_not_requested()
+                if session.is_lost:
+                    raise EngineLostError("The process of the engine ended in another evaluation.")
+                exchange.begin("evaluating")
+                return evaluate_until(session, binding, stop)
+
             exchange.begin("preparing")
-            binding = asked.bind(session)
-            stop.require_not_requested()
-            if session.is_lost:
-                raise EngineLostError("The process of the engine ended in another evaluation.")
-            exchange.begin("evaluating")
-            return asked.answer(evaluate_until(session, binding, stop))
+            return work(evaluate)
 
         while True:
             exchange.begin("waiting")
-            async with served.use() as session:
+            async with self.use() as session:
                 stop = Stop()
                 try:
-                    return await asyncio.get_running_loop().run_in_executor(self._threads, work, session, stop)
+                    return await asyncio.get_running_loop().run_in_executor(threads, run, session, stop)
                 except asyncio.CancelledError:
                     stop.request()
                     raise
+                # It ended in another request's evaluation, while this one waited, or was prepared: try again.
                 except EngineLostError:
                     if exchange.phase == "evaluating":
                         raise
-                    # It ended in another request's evaluation, while this one waited, or was prepared: try again.
-
-    async def load(self) -> None:
-        """Compiles all models, one after the other. WinMLError if one cannot be compiled."""
-        for served in self.by_name.values():
-            async with served.use():
-                pass
-
-    def close(self) -> None:
-        """Closes all sessions, and ends the threads."""
-        for served in self.by_name.values():
-            served.unload()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+                except ClosedError:  # a third request found that session lost, and closed it
+                    if session is self.session:
+                        raise

@@ -22,10 +22,17 @@ except ModuleNotFoundError as error:
     ) from error
 
 logger = logging.getLogger("winml_py.serve")
-"""One record for each request, at level INFO, or ERROR from status 500 on; its attribute `facts` is ready for JSON."""
+"""One record for each request, at level INFO, or ERROR from status 500 on; its attribute `facts` is ready for JSON.
+Lost engines and Python's warnings have level WARNING, and no facts.
+"""
 
 _IDENTITY = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
+
+
+def one_line(text: str) -> str:
+    """The text as it is safe in a log, which others may have made up."""
+    return shown(text).replace("\n", "\\n")
 
 
 class Exchange:
@@ -61,28 +68,25 @@ class Exchange:
         facts: Facts = {"id": self.identity, "method": self.method, "path": self.path, "status": self.status}
         facts |= times | {"received": self.received, "sent": self.sent}
         facts |= {"error": self.error, "message": self.message} if self.error else {}
-        words = ", ".join(f"{name} {value * 1e3:.1f}" for name, value in times.items() if name != "seconds")
-        line = f"{self.method} {self.path} {self.status} {whole * 1e3:.1f} ms"
-        line += f"{f' ({words})' if words else ''} {self.identity} {self.message}"
+        line = f"{self.method} {self.path} {self.status} {whole * 1e3:.1f} ms {self.identity} {self.message}"
         level = logging.ERROR if self.status >= 500 else logging.INFO
-        text = shown(line.rstrip()).replace("\n", "\\n")
-        logger.log(level, "%s", text, exc_info=self.fault, extra={"facts": facts})
+        logger.log(level, "%s", one_line(line.rstrip()), exc_info=self.fault, extra={"facts": facts})
 
 
 class Metrics:
-    """The metrics of one service; `loaded` counts its models that are in memory."""
+    """The metrics of one service; `loaded` counts its models that are in memory.
+
+    Attributes:
+        losses: counts the isolated engines that were lost.
+    """
 
     def __init__(self, loaded: Callable[[], int]) -> None:
         self._registry = registry = CollectorRegistry()
         self._requests = Counter("winml_requests", "Requests", ["model", "status"], registry=registry)
         self._errors = Counter("winml_errors", "Errors by their class", ["model", "kind"], registry=registry)
-        self._seconds = Histogram(
-            "winml_seconds",
-            "Seconds of an evaluation: waiting, preparing (decoding and binding), evaluating",
-            ["model", "phase"],
-            buckets=_BUCKETS,
-            registry=registry,
-        )
+        phases = ["model", "phase"]
+        self._seconds = Histogram("winml_seconds", "Seconds of phases", phases, buckets=_BUCKETS, registry=registry)
+        self.losses = Counter("winml_engines_lost", "Processes of engines that ended", ["model"], registry=registry)
         self._bytes = Counter("winml_bytes", "Bytes of bodies", ["direction"], registry=registry)
         Gauge("winml_models_loaded", "Models in memory", registry=registry).set_function(loaded)
 
@@ -107,4 +111,10 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
         trace = {"traceback": self.formatException(record.exc_info)} if record.exc_info else {}
-        return json.dumps({"time": self.formatTime(record)} | vars(record).get("facts", {}) | trace)
+        facts = vars(record).get("facts", {"level": record.levelname, "message": record.getMessage()})
+        return json.dumps({"time": self.formatTime(record)} | facts | trace)
+
+
+def log_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    """Writes a warning as one line of the log, in the place of `warnings.showwarning`."""
+    logger.warning("%s: %s", category.__name__, one_line(str(message)))

@@ -13,18 +13,17 @@ from typing import Any
 import numpy as np
 from starlette.responses import Response
 
+from .._http import read_length
 from ..core.base.agreement import as_numpy
 from ..core.base.arrays import Array, DType
 from ..core.base.messages import Facts, as_json, type_name
-from ..core.evaluation.evaluation import LearningModelBinding
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.tensor_classes import TENSOR_CLASSES
-from ..core.session.session import LearningModelSession
 from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError
-from .models import ServedModel
+from .models import Evaluate, ServedModel
 
 HEADER = "Inference-Header-Content-Length"
 """The length of the JSON, where bytes of tensors follow it."""
@@ -33,10 +32,11 @@ _DTYPES: dict[str, DType] = {
     "BOOL": np.dtype(np.bool_),
     **{f"{sign}{bits}": np.dtype(f"{sign.lower()}{bits}") for sign in ("INT", "UINT") for bits in (8, 16, 32, 64)},
     **{f"FP{bits}": np.dtype(f"float{bits}") for bits in (16, 32, 64)},
+    "BYTES": np.dtype(object),
 }
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
-_KINDS = {"b": "b", "i": "iu", "u": "iu", "f": "iufU"}
-"""The kinds of arrays that JSON's numbers may become, for each kind of a tensor; U: "NaN", "Infinity"."""
+_ELEMENTS: dict[str, set[type]] = {"b": {bool}, "i": {int}, "u": {int}, "f": {int, float, str}, "O": {str}}
+"""The types of JSON's elements, for each kind of dtype; a str for a number is "NaN", "Infinity" or "-Infinity"."""
 
 
 def _require(is_right: bool, message: str) -> None:
@@ -44,97 +44,79 @@ def _require(is_right: bool, message: str) -> None:
         raise InvalidArgumentError(message)
 
 
-class InferRequest:
-    """A request, and its answer.
+def infer(served: ServedModel, header: str | None, max_pixels: int, body: bytes, evaluate: Evaluate) -> Response:
+    """The answer to a request; no output is rounded to a picture. `header` is the value of `HEADER`.
 
-    Args:
-        model: the name of the model.
-        body: the request.
-        header: the value of `HEADER`.
-        max_pixels: the most pixels of a picture.
-
-    Attributes:
-        inputs: an array for each tensor; that of BYTES has objects of bytes.
+    Raises:
+        WinMLError: it is no request, a picture cannot be decoded, a value cannot be bound, or the model fails.
     """
+    facts, inputs = read_request(body, header)
+    features, values = {one.name: one for one in served.model.input_features}, dict[str, Any]()
+    for name, given in inputs.items():
+        _require(name in features, f"There is no input {name!r}; inputs: {', '.join(features)}.")
+        values[name] = _value(features[name], given, max_pixels)
+    for feature in served.model.output_features:
+        if isinstance(feature, ImageFeatureDescriptor):
+            values[feature.name] = TENSOR_CLASSES[feature.tensor_kind].create()
+    return _answer(served.name, facts, evaluate(values))
 
-    def __init__(self, model: str, body: bytes, header: str | None, max_pixels: int) -> None:
-        self._model, self._body, self._header, self._max_pixels = model, body, header, max_pixels
-        self.inputs: dict[str, Array] = {}
 
-    def read(self) -> None:
-        """Reads the body.
+def read_request(body: bytes, header: str | None) -> tuple[Facts, dict[str, Array]]:
+    """A request's JSON, and an array for each of its tensors; that of BYTES has objects of bytes.
 
-        Raises:
-            InvalidArgumentError: it is no request of this protocol.
-        """
-        body, header = self._body, self._header
-        length = len(body) if header is None else int(header) if header.isdecimal() else -1
-        _require(0 <= length <= len(body), f"{HEADER}: Expected at most {len(body)}, got {header!r}.")
+    Raises:
+        InvalidArgumentError: it is no request of this protocol.
+    """
+    length = len(body) if header is None else read_length(header)
+    _require(0 <= length <= len(body), f"{HEADER}: Expected at most {len(body)}, got {header!r}.")
+    try:
+        facts = json.loads(body[:length])
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgumentError(f"The request is not JSON: {error}.") from None
+    inputs: dict[str, Array] = {}
+    rest = memoryview(body)[length:]
+    for one in _objects(facts, "inputs"):
+        name, kind, shape = one["name"], str(one.get("datatype")), one.get("shape")
+        size = _parameter(one, "binary_data_size")
+        is_shape = isinstance(shape, list) and all(type(side) is int and side >= 0 for side in shape)
+        _require(name not in inputs, f"{name}: Expected each input once.")
+        _require(is_shape, f"{name}: Expected the shape as a list of sizes, got {shape!r}.")
+        _require(kind in _DTYPES, f"{name}: There is no datatype {kind}.")
         try:
-            self._facts = facts = json.loads(body[:length])
-        except (ValueError, RecursionError) as error:
-            raise InvalidArgumentError(f"The request is not JSON: {error}.") from None
-        rest = memoryview(body)[length:]
-        for one in _objects(facts, "inputs"):
-            name, kind, shape = one["name"], str(one.get("datatype")), one.get("shape")
-            size = _parameter(one, "binary_data_size")
-            is_shape = isinstance(shape, list) and all(type(side) is int and side >= 0 for side in shape)
-            _require(is_shape, f"{name}: Expected the shape as a list of sizes, got {shape!r}.")
-            _require(kind == "BYTES" or kind in _DTYPES, f"{name}: There is no datatype {kind}.")
-            try:
-                if size is None:
-                    self.inputs[name] = _from_json(kind, one.get("data")).reshape(shape)
-                else:
-                    _require(type(size) is int and 0 <= size <= len(rest), f"{name}: {size!r} bytes of {len(rest)}.")
-                    self.inputs[name], rest = _from_bytes(kind, rest[:size]).reshape(shape), rest[size:]
-            except (ValueError, TypeError, OverflowError) as error:
-                raise InvalidArgumentError(f"{name}: The data are not {kind} of shape {shape}: {error}.") from None
-        _require(not rest, f"{len(rest)} bytes follow the last tensor.")
-
-    def bind(self, session: LearningModelSession) -> LearningModelBinding:
-        """Reads the body, and binds its tensors and pictures; no output is rounded to a picture.
-
-        Raises:
-            WinMLError: it is no request, a picture cannot be decoded, or a value cannot be bound.
-        """
-        self.read()
-        binding = LearningModelBinding(session)
-        features = {feature.name: feature for feature in session.model.input_features}
-        for name, given in self.inputs.items():
-            binding.bind(name, _value(name, features.get(name), given, self._max_pixels))
-        for feature in session.model.output_features:
-            if isinstance(feature, ImageFeatureDescriptor) and feature.name not in self.inputs:
-                binding.bind(feature.name, TENSOR_CLASSES[feature.tensor_kind].create())
-        return binding
-
-    def answer(self, result: LearningModelEvaluationResult) -> Response:
-        """The answer.
-
-        Raises:
-            InvalidArgumentError: there is no such output, or it is not a tensor.
-        """
-        arrays = {name: as_numpy(value) for name, value in result.outputs.items()}
-        tensors = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
-        is_binary = _parameter(self._facts, "binary_data_output") is True
-        wanted = {one["name"]: _parameter(one, "binary_data", is_binary) for one in _objects(self._facts, "outputs")}
-        outputs: list[Facts] = []
-        tail = b""
-        for name, as_bytes in (wanted or dict.fromkeys(tensors, is_binary)).items():
-            _require(name in tensors, f"There is no output {name!r}; outputs that are tensors: {', '.join(tensors)}.")
-            array = tensors[name]
-            one: Facts = {"name": name, "datatype": _NAMES.get(array.dtype, "BYTES"), "shape": list(array.shape)}
-            if as_bytes:
-                data = _to_bytes(array)
-                one["parameters"], tail = {"binary_data_size": len(data)}, tail + data
+            if size is None:
+                inputs[name] = _from_json(kind, one.get("data")).reshape(shape)
             else:
-                is_finite = array.dtype.kind != "f" or np.isfinite(array).all()  # JSON has no other numbers
-                one["data"] = array.ravel().tolist() if is_finite else as_json(array.ravel())
-            outputs.append(one)
-        facts = {"model_name": self._model, "model_version": "1", "outputs": outputs}
-        facts |= {"id": str(self._facts["id"])} if "id" in self._facts else {}
-        head = json.dumps(facts, allow_nan=False).encode()
-        headers = {HEADER: str(len(head))} if tail else {}
-        return Response(head + tail, 200, headers, f"application/{'octet-stream' if tail else 'json'}")
+                _require(type(size) is int and 0 <= size <= len(rest), f"{name}: {size!r} bytes of {len(rest)}.")
+                inputs[name], rest = _from_bytes(kind, rest[:size]).reshape(shape), rest[size:]
+        except (ValueError, TypeError, OverflowError) as error:
+            raise InvalidArgumentError(f"{name}: The data are not {kind} of shape {shape}: {error}.") from None
+    _require(not rest, f"{len(rest)} bytes follow the last tensor.")
+    return facts, inputs
+
+
+def _answer(model: str, facts: Facts, result: LearningModelEvaluationResult) -> Response:
+    arrays = {name: as_numpy(value) for name, value in result.outputs.items()}
+    tensors = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
+    is_binary = _parameter(facts, "binary_data_output") is True
+    wanted = {one["name"]: _parameter(one, "binary_data", is_binary) for one in _objects(facts, "outputs")}
+    outputs: list[Facts] = []
+    tail = b""
+    for name, as_bytes in (wanted or dict.fromkeys(tensors, is_binary)).items():
+        _require(name in tensors, f"There is no output {name!r}; outputs that are tensors: {', '.join(tensors)}.")
+        array = tensors[name]
+        one: Facts = {"name": name, "datatype": _NAMES.get(array.dtype, "BYTES"), "shape": list(array.shape)}
+        if as_bytes:
+            data = _to_bytes(array)
+            one["parameters"], tail = {"binary_data_size": len(data)}, tail + data
+        else:
+            is_finite = array.dtype.kind != "f" or np.isfinite(array).all()  # JSON has no other numbers
+            one["data"] = array.ravel().tolist() if is_finite else as_json(array.ravel())
+        outputs.append(one)
+    answer = {"model_name": model, "model_version": "1", "outputs": outputs}
+    answer |= {"id": str(facts["id"])} if "id" in facts else {}
+    head = json.dumps(answer, allow_nan=False).encode()
+    headers = {HEADER: str(len(head))} if tail else {}
+    return Response(head + tail, 200, headers, f"application/{'octet-stream' if tail else 'json'}")
 
 
 def _objects(facts: object, key: str) -> list[dict[str, Any]]:
@@ -152,14 +134,10 @@ def _parameter(facts: Mapping[str, Any], key: str, otherwise: Any = None) -> Any
 def _from_json(kind: str, data: object) -> Array:
     if not isinstance(data, list):
         raise TypeError(f"expected a list, got {type_name(data)}")
-    if kind == "BYTES":
-        return np.array([str(one).encode() for one in np.array(data, object).ravel()], object)
-    values, dtype = np.array(data), _DTYPES[kind]
-    array = values.astype(dtype)
-    is_right = values.dtype.kind in _KINDS[dtype.kind] and (dtype.kind == "f" or (array == values).all())
-    if values.size and not is_right:
+    elements, dtype = np.array(data, object).ravel(), _DTYPES[kind]
+    if not set(map(type, elements)) <= _ELEMENTS[dtype.kind]:
         raise ValueError(f"not all elements are {kind}")
-    return array
+    return np.array([one.encode() for one in elements], object) if kind == "BYTES" else elements.astype(dtype)
 
 
 def _from_bytes(kind: str, data: memoryview) -> Array:
@@ -175,14 +153,14 @@ def _from_bytes(kind: str, data: memoryview) -> Array:
     return np.array(elements, object)
 
 
-def _value(name: str, feature: FeatureDescriptor | None, given: Array, max_pixels: int) -> Any:
+def _value(feature: FeatureDescriptor, given: Array, max_pixels: int) -> Any:
     """A picture, if the input has four dimensions and the tensor is BYTES, or height x width x 3 of UINT8."""
     takes_pictures = isinstance(feature, ShapedDescriptor) and len(feature.shape) == 4
     if takes_pictures and given.dtype == object:
         pictures = [ImageFeatureValue.load(one, max_pixels=max_pixels) for one in given.ravel()]
         return ImageFeatureValue([picture.video_frame for picture in pictures])
     if takes_pictures and given.dtype == np.uint8 and given.ndim == 3:
-        _require(given.shape[2] == 3, f"{name}: Expected pixels of height x width x 3, got {given.shape}.")
+        _require(given.shape[2] == 3, f"{feature.name}: Expected pixels of height x width x 3, got {given.shape}.")
         return ImageFeatureValue.from_array(given, BitmapPixelFormat.RGB8)
     if given.dtype == object:
         return np.array([one.decode() for one in given.flat], object).reshape(given.shape)
@@ -190,7 +168,7 @@ def _value(name: str, feature: FeatureDescriptor | None, given: Array, max_pixel
 
 
 def _to_bytes(array: Array) -> bytes:
-    if array.dtype in _NAMES:
+    if array.dtype.kind in "biuf":
         return array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
     elements = [str(one).encode() for one in array.ravel()]
     return b"".join(len(one).to_bytes(4, "little") + one for one in elements)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
-from dataclasses import replace
+import warnings
 from ipaddress import ip_address
 from math import ceil
 
 from .._http import HOST, Server, listen
-from .monitoring import JsonFormatter, logger
+from .monitoring import JsonFormatter, log_warning, logger
 from .service import Service
 
 
@@ -18,28 +17,26 @@ class ModelServer:
     """Listens from the start; `run` serves.
 
     Args:
-        service: what is served.
         host: the address to listen on.
         port: 0 for a free one.
-        names: by which clients may call it, beside its own.
 
     Attributes:
         address: of the service, with a slash at its end.
         is_public: whether other machines may reach it.
+        hosts: its own names, for `Limits.hosts`.
 
     Raises:
         InvalidArgumentError: the port is taken, or the machine has no such address.
     """
 
-    def __init__(self, service: Service, host: str, port: int, names: Iterable[str] = ()) -> None:
-        self._service, self._socket = service, listen(host, port)
+    def __init__(self, host: str, port: int) -> None:
+        self._socket = listen(host, port)
         address, port = self._socket.getsockname()[:2]
         place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.address, self.is_public = f"http://{place}/", not ip_address(address).is_loopback
-        own = {host, "localhost", HOST} if self.is_public else {place, f"localhost:{port}"}
-        service.limits = replace(service.limits, hosts=frozenset(own.union(names)))
+        self.hosts = {host, "localhost", HOST} if self.is_public else {place, f"localhost:{port}"}
 
-    def run(self, is_json: bool) -> None:
+    def run(self, service: Service, is_json: bool) -> None:
         """Serves until a signal, with a log on standard error, as lines of text or of JSON.
 
         Raises:
@@ -50,16 +47,18 @@ class ModelServer:
         logger.addHandler(handler)
         logger.setLevel(logging.INFO)
         try:
-            asyncio.run(self._run())
+            with warnings.catch_warnings():
+                warnings.showwarning = log_warning
+                asyncio.run(self._run(service))
         finally:
             logger.removeHandler(handler)
-            self._socket.close()
+            service.close()
 
-    async def _run(self) -> None:
+    async def _run(self, service: Service) -> None:
         """Compiles all models while it serves: until then, it is alive, but not ready."""
-        server = Server(self._service, ceil(self._service.limits.seconds), lifespan=True)
+        server = Server(service, ceil(service.limits.seconds))
         serving = asyncio.create_task(server.serve([self._socket]))
-        loading = asyncio.create_task(self._service.models.load())
+        loading = asyncio.create_task(service.load())
         await asyncio.wait((serving, loading), return_when=asyncio.FIRST_COMPLETED)
         server.should_exit |= loading.done() and loading.exception() is not None
         await serving

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from math import inf
 from typing import Any
 from urllib.parse import quote
 
@@ -19,24 +21,21 @@ from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
 from .. import __version__, errors
-from .._http import MOST_BYTES, MOST_PIXELS, TooLargeError, limited, refuse_foreign
+from .._http import MAX_REQUEST_BYTES, MAX_REQUEST_PIXELS, TooLargeError, limited, refuse_foreign
 from .._inputs.interpretation import Finder, answer_facts
+from ..core.base.machine import usable_cores
 from ..core.base.messages import REPORT_SCHEMA, Facts, as_json
-from ..core.evaluation.evaluation import LearningModelBinding
-from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.features.descriptors import ShapedDescriptor
 from ..core.features.pictures import ImageFeatureValue
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.session.options import LearningModelSessionOptions
-from ..core.session.session import LearningModelSession
-from .models import Models, ServedModel, Work, forget
+from .models import Evaluate, ServedModel, forget
 from .monitoring import Exchange, Metrics
-from .protocol import HEADER, InferRequest, metadata
+from .protocol import HEADER, infer, metadata
 
 _STATUSES: dict[type[Exception], int] = {
     errors.PictureError: 415,
-    errors.NotBoundError: 404,
     errors.DeviceLostError: 503,
     errors.InvalidBindingError: 400,
     errors.SizeMismatchError: 400,
@@ -53,30 +52,47 @@ class Limits:
     """What one request, and all of them together, may take.
 
     Attributes:
-        most_bytes: the most bytes of a body.
-        most_pixels: the most pixels of a picture.
+        max_bytes: the most bytes of a body.
+        max_pixels: the most pixels of a picture.
         seconds: the time for a request: to receive it, to wait, and to evaluate.
         waiting: the most requests that are received, wait or run at once; others get 503. Bodies take up to
-            `waiting` x `most_bytes` of memory.
-        idle: the seconds after its last use in which a model's memory is freed; 0 for never.
+            `waiting` x `max_bytes` of memory.
         hosts: the names by which clients may call the service, with a port or for any port. Empty
             for any name: the application that this one is mounted into checks it.
+
+    Raises:
+        InvalidArgumentError: a limit that lets nothing through, or a str as hosts.
     """
 
-    most_bytes: int = MOST_BYTES
-    most_pixels: int = MOST_PIXELS
+    max_bytes: int = MAX_REQUEST_BYTES
+    max_pixels: int = MAX_REQUEST_PIXELS
     seconds: float = 30.0
     waiting: int = 128
-    idle: float = 0.0
     hosts: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if min(self.max_bytes, self.max_pixels, self.waiting) < 1 or not 0 < self.seconds < inf:
+            raise errors.InvalidArgumentError(f"Expected limits above 0, got {self}.")
+        if isinstance(self.hosts, str):
+            raise errors.InvalidArgumentError(f"Expected a set of names as hosts, got {self.hosts!r}.")
 
 
 class Service:
-    """An ASGI application; `winml_py.serve.app` makes it."""
+    """An ASGI application; `winml_py.serve.app` makes it.
+
+    It has a thread for each core. A picture is decoded, prepared and evaluated in one of them: more at once would take
+    no less time, and hold a picture each; and one thread waits for no other.
+
+    Attributes:
+        models: by their names.
+    """
 
     def __init__(self, models: Iterable[ServedModel], limits: Limits) -> None:
-        self.models, self.limits, self._taken = Models(models), limits, 0
-        self._metrics = Metrics(lambda: sum(one.session is not None for one in self.models.by_name.values()))
+        self.models = {model.name: model for model in models}
+        self.limits, self._taken, self._threads = limits, 0, ThreadPoolExecutor(usable_cores(), "winml-py serve")
+        self._metrics = Metrics(lambda: sum(one.session is not None for one in self.models.values()))
+        for one in self.models.values():
+            one.count_loss = self._metrics.losses.labels(one.name).inc
         versions = ("/v2/models/{name}", "/v2/models/{name}/versions/1")
         self._routes = Router(
             [
@@ -87,16 +103,22 @@ class Service:
                 Route("/v2/health/live", _json({"live": True})),
                 Route("/v2/health/ready", self._ready),
                 *(Route(path, self._metadata) for path in versions),
-                *(Route(f"{path}/ready", self._model_ready) for path in versions),
+                *(Route(f"{path}/ready", self._ready) for path in versions),
                 *(Route(f"{path}/infer", self._infer, methods=["POST"]) for path in versions),
-            ],
-            lifespan=self._lifespan,
+            ]
         )
 
-    @asynccontextmanager
-    async def _lifespan(self, _: object) -> AsyncIterator[None]:
-        yield
-        self.models.close()
+    async def load(self) -> None:
+        """Compiles all models, one after the other. WinMLError if one cannot be compiled."""
+        for served in self.models.values():
+            async with served.use():
+                pass
+
+    def close(self) -> None:
+        """Closes all sessions, and ends the threads."""
+        for served in self.models.values():
+            served.unload()
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request, logs and counts it."""
@@ -117,7 +139,7 @@ class Service:
 
         foreign = refuse_foreign(headers, self.limits.hosts, ("http", "https")) if self.limits.hosts else None
         try:
-            await (foreign or self._routes)(scope, limited(receive, headers, self.limits.most_bytes), sending)
+            await (foreign or self._routes)(scope, limited(receive, headers, self.limits.max_bytes), sending)
         except Exception as error:
             if exchange.status:  # the answer had begun, and cannot be another one
                 raise
@@ -142,54 +164,52 @@ class Service:
     # Pages.
 
     async def _home(self, request: Request) -> Response:
-        lines = [f"winml-py {__version__} serves:", ""]
-        for name, served in self.models.by_name.items():
-            features = served.model.input_features
-            lines.append(f"{name}: {', '.join(f'{one.name} ({one.describe()})' for one in features)}")
-            lines += [f"  {example_call(str(request.base_url), name, served.model)}", ""]
-        lines += [f"{request.base_url}{path}" for path in ("v2", "v2/health/ready", "metrics")]
-        return PlainTextResponse("\n".join([*lines, ""]))
+        # not base_url, which is that of the application around this one
+        address = str(request.url.replace(path=f"{request.scope.get('root_path', '')}/", query=""))
+        calls = [example_call(address, name, served.model) for name, served in self.models.items()]
+        return PlainTextResponse("\n".join([f"winml-py {__version__} serves:", *calls, ""]))
 
     async def _metrics_page(self, _: Request) -> Response:
         return Response(self._metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    async def _ready(self, _: Request) -> Response:
-        return self._readiness({}, self.models.by_name.values())
-
-    async def _model_ready(self, request: Request) -> Response:
-        served = self._find(request)
-        return self._readiness({"name": served.name}, [served])
-
-    def _readiness(self, facts: Facts, models: Iterable[ServedModel]) -> Response:
-        """Also starts to compile models that nobody has asked for yet."""
-        waiting = [one for one in models if not one.is_ready]
+    async def _ready(self, request: Request) -> Response:
+        """Of one model, or of all; also starts to compile those that nobody has asked for yet."""
+        name = request.path_params
+        waiting = [one for one in ([self._find(request)] if name else self.models.values()) if not one.is_ready]
         for served in waiting:
             served.start()
         status = 503 if waiting else 200
-        return _json(facts | {"ready": not waiting}, status, _HEADERS.get(status))
+        return _json(name | {"ready": not waiting}, status, _HEADERS.get(status))
 
     async def _metadata(self, request: Request) -> Response:
         return _json(metadata(self._find(request)))
 
     def _find(self, request: Request) -> ServedModel:
-        served = self.models.find(request.path_params["name"])
-        request.state.exchange.model = served.name
-        return served
+        name = request.path_params["name"]
+        if name not in self.models:
+            raise HTTPException(404, f"There is no model {name!r}. Models: {', '.join(self.models)}.")
+        request.state.exchange.model = name
+        return self.models[name]
 
     # Evaluations.
 
     async def _infer(self, request: Request) -> Response:
         served, header = self._find(request), request.headers.get(HEADER)
-        pixels = self.limits.most_pixels
-        return await self._evaluate(request, served, lambda body: InferRequest(served.name, body, header, pixels))
+        return await self._evaluate(request, served, partial(infer, served, header, self.limits.max_pixels))
 
     async def _evaluate_picture(self, request: Request) -> Response:
         served = self._find(request)
         if not picture_input(served.model):
             raise HTTPException(400, "The model takes something else than one picture: use /v2/models/NAME/infer.")
-        return await self._evaluate(request, served, lambda body: PictureRequest(served, body, self.limits.most_pixels))
+        try:
+            return await self._evaluate(request, served, partial(answer_picture, served, self.limits.max_pixels))
+        except errors.PictureError as error:
+            if "form" not in request.headers.get("content-type", ""):
+                raise  # with --data-binary, curl says "form", too
+            hint = "If the body is a form, send the file itself: curl --data-binary @FILE."
+            raise errors.PictureError(str(error), hint=hint) from None
 
-    async def _evaluate(self, request: Request, served: ServedModel, read: Callable[[bytes], Work]) -> Response:
+    async def _evaluate(self, request: Request, served: ServedModel, answer: Callable[..., Response]) -> Response:
         """Receives a body, and evaluates it, within the limits; drops the work when the client leaves."""
         body, exchange = None, request.state.exchange
         if request.headers.get("content-encoding", "identity") != "identity":
@@ -203,9 +223,10 @@ class Service:
                 exchange.received = len(body)
                 # Stopping a run may end an isolated engine's process, with the runs of clients that have not left.
                 delay = self.limits.seconds if served.options.isolation else 0
-                return await _unless_gone(request, self.models.evaluate(served, read(body), exchange), delay)
+                work = served.evaluate(self._threads, partial(answer, body), exchange)
+                return await _unless_gone(request, work, delay)
         except TooLargeError:
-            raise HTTPException(413, f"A body can have at most {self.limits.most_bytes:,} bytes.") from None
+            raise HTTPException(413, f"A body can have at most {self.limits.max_bytes:,} bytes.") from None
         except ClientDisconnect:
             raise HTTPException(499, "The client has left.") from None
         except TimeoutError:
@@ -241,27 +262,15 @@ async def _gone(request: Request) -> None:
         pass
 
 
-class PictureRequest:
-    """A request whose body is a picture, and the answer that `winml-py run --json` prints for it."""
-
-    def __init__(self, served: ServedModel, body: bytes, max_pixels: int) -> None:
-        self._served, self._body, self._max_pixels = served, body, max_pixels
-        self._name = picture_input(served.model)
-
-    def bind(self, session: LearningModelSession) -> LearningModelBinding:
-        """Decodes the picture, and binds it."""
-        self._picture = ImageFeatureValue.load(self._body, max_pixels=self._max_pixels)
-        binding = LearningModelBinding(session)
-        binding.bind(self._name, self._picture)
-        return binding
-
-    def answer(self, result: LearningModelEvaluationResult) -> Response:
-        """Classes, boxes in pixels of the picture, regions, or numbers."""
-        served, values = self._served, {self._name: self._picture}
-        found = Finder(labels=served.classes.labels).find(result)
-        facts = answer_facts(served.sizes.applied(served.model.input_features), values, result.outputs, served.classes)
-        results = [{"model": served.name, "input": self._name} | facts | (found.facts if found else {})]
-        return _json({"schema": REPORT_SCHEMA, "kind": "run", "results": results})
+def answer_picture(served: ServedModel, max_pixels: int, body: bytes, evaluate: Evaluate) -> Response:
+    """The answer to a picture, as `winml-py run --json` prints it: classes, boxes, regions, or numbers."""
+    name, picture = picture_input(served.model), ImageFeatureValue.load(body, max_pixels=max_pixels)
+    result = evaluate({name: picture})
+    found = Finder(labels=served.classes.labels).find(result)
+    features = served.sizes.applied(served.model.input_features)
+    facts = answer_facts(features, {name: picture}, result.outputs, served.classes)
+    results = [{"model": served.name, "input": name} | facts | (found.facts if found else {})]
+    return _json({"schema": REPORT_SCHEMA, "kind": "run", "results": results})
 
 
 def picture_input(model: LearningModel) -> str:
@@ -295,32 +304,34 @@ def app(
     *,
     device: LearningModelDevice | None = None,
     options: LearningModelSessionOptions | None = None,
+    idle: float = 0,
 ) -> Service:
     """An application that serves models, for a server, or to mount into another application.
 
     Models are compiled when they are asked for; `/v2/health/ready` asks for all of them.
 
     Args:
-        models: each by its name in addresses: a file, or a model.
+        models: each by its name in addresses: a file, a published folder, or a model.
         limits: of requests; by default `Limits()`.
         device: where they run; by default the CPU.
         options: of their sessions; by default each evaluation has one core, and batches any size.
+        idle: the seconds after its last use in which a model's memory is freed; 0 for never.
 
     Raises:
         WinMLError: a model cannot be loaded.
+        InvalidArgumentError: a name is empty or has a slash.
 
     Example:
         >>> from winml_py import serve
         >>> service = serve.app({"digits": "models/digits.onnx"})
-        >>> service.models.find("digits").is_ready
+        >>> service.models["digits"].is_ready
         False
     """
     if options is None:
         options = LearningModelSessionOptions()
         options.batch_size_override, options.intra_op_num_threads = 0, 1
-    limits = limits or Limits()
     served = []
     for name, model in models.items():
         loaded = model if isinstance(model, LearningModel) else LearningModel.load(model)
-        served.append(ServedModel(name, loaded, device, options, limits.idle))
-    return Service(served, limits)
+        served.append(ServedModel(name, loaded, device, options, idle))
+    return Service(served, limits or Limits())

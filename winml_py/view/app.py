@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from .._http import MOST_BYTES, TooLargeError
+from .._http import MAX_REQUEST_BYTES, TooLargeError
 from ..core.base.messages import Facts
 from ..errors import InvalidArgumentError, NotBoundError, WinMLError
 from . import edit, graph
@@ -105,7 +105,7 @@ class _Pages:
         return facts | {
             "controls": controls(),
             "presets": presets(),
-            "most_bytes": MOST_BYTES,
+            "most_bytes": MAX_REQUEST_BYTES,
         }
 
     async def upload_model(self, request: Request) -> Response:

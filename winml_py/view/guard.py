@@ -9,7 +9,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .._http import MOST_BYTES, limited, refuse_foreign
+from .._http import MAX_REQUEST_BYTES, limited, refuse_foreign
 
 METHODS = ("GET", "HEAD", "POST")
 
@@ -66,7 +66,7 @@ class Guard:
         if refused is not None:
             await refused(scope, receive, sending)
             return
-        await self._app(scope, limited(receive, headers, MOST_BYTES), sending)
+        await self._app(scope, limited(receive, headers, MAX_REQUEST_BYTES), sending)
 
     def _refuse(self, scope: Scope, headers: Headers) -> Response | None:
         """The refusal of a bad request, for any address."""
@@ -94,7 +94,7 @@ class Guard:
 def too_large() -> Response:
     """The refusal of a request that is too large."""
     return PlainTextResponse(
-        f"A request can have at most {MOST_BYTES >> 20} MB. Open a larger model by its path: winml-py view MODEL.",
+        f"A request has at most {MAX_REQUEST_BYTES >> 20} MB. Open a larger model by its path: winml-py view MODEL.",
         413,
         {"Connection": "close"},
     )

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 from PIL import Image
 
-from .._http import MOST_PIXELS
+from .._http import MAX_REQUEST_PIXELS
 from .._inputs.model import Case
 from ..authoring.write_contract import write_contract
 from ..core.base.arrays import Array
@@ -156,7 +156,7 @@ class Workbench:
         """Keeps a picture of at most 50 megapixels; returns its key."""
         with self._decoding:
             started = time.perf_counter()
-            value = ImageFeatureValue.load(path, max_pixels=MOST_PIXELS)
+            value = ImageFeatureValue.load(path, max_pixels=MAX_REQUEST_PIXELS)
             seconds = time.perf_counter() - started
         ((width, height),) = value.sizes
         key = secrets.token_hex(8)
@@ -193,7 +193,7 @@ class Workbench:
         picture = self._find(self._pictures, key, "picture")
         with self._decoding:  # one at a time: the largest need 200 MB each
             if self._decoded is None or self._decoded[0] != key:
-                self._decoded = key, ImageFeatureValue.load(picture.path, max_pixels=MOST_PIXELS)
+                self._decoded = key, ImageFeatureValue.load(picture.path, max_pixels=MAX_REQUEST_PIXELS)
             return self._decoded[1]
 
     # Evaluations.
