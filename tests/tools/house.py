@@ -31,13 +31,13 @@ PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
     "lines of code": 27_000,
-    "lines of code in core/": 14_000,
+    "lines of code in core/": 14_250,
     "lines of docstrings": 7_700,
     "files": 270,
     "names in __all__": 69,
     "options of commands": 85,
     "words of docs": 39_000,
-    "lines of code of tests": 39_500,
+    "lines of code of tests": 40_000,
     "binding classes of engines": 3,
     "files from bind of a JPEG to the engine": 14,
     "files of evaluate_features": 8,

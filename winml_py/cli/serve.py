@@ -13,8 +13,7 @@ import click
 from .._inputs.files import models_of
 from .._inputs.model import Case
 from ..core.base.messages import Facts
-from ..core.contracts.labels import labels_of
-from .arguments import case_options, isolated_option, json_option, labels_option
+from .arguments import case_options, isolated_option, json_option
 from .checks import warn_outdated
 from .failures import prefix_errors
 from .style import emit, say
@@ -31,7 +30,6 @@ from .style import emit, say
 @click.option("--max-bytes", type=click.IntRange(1), metavar="N", help="Bytes of a request.  [64 MB]")
 @click.option("--max-pixels", type=click.IntRange(1), metavar="N", help="Picture pixels.  [50 M]")
 @click.option("--log", type=click.Choice(("text", "json")), default="text", metavar="KIND", help="text or json.")
-@labels_option
 @case_options
 @isolated_option
 @json_option
@@ -42,7 +40,6 @@ def serve(
     names: tuple[str, ...],
     idle: float,
     log: str,
-    labels: str | None,
     case: Case,
     isolated: bool,
     as_json: bool,
@@ -57,7 +54,7 @@ def serve(
     from ..serve.service import Limits, Service, example_call
 
     device = case.find_device()  # before models are read
-    served, names_of_classes = [], labels_of(labels) if labels else ()
+    served = []
     for name, path in _named(models).items():
         with prefix_errors(path, case.settings):
             one = replace(case, model=path, isolated=isolated)
@@ -66,7 +63,7 @@ def serve(
             options = one.options(loaded)
             if not case.settings:
                 options.intra_op_num_threads = 1  # requests are evaluated concurrently, one per core
-            served.append(ServedModel(name, loaded, device, options, idle, names_of_classes, case.sizes))
+            served.append(ServedModel(name, loaded, device, options, idle, case.sizes))
     server = ModelServer(host, port)
     stated = {name: limit for name, limit in limits.items() if limit is not None}
     service = Service(served, Limits(hosts=frozenset(server.hosts.union(names)), **stated))

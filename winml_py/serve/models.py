@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -43,7 +43,6 @@ class ServedModel:
         device: where it runs.
         options: of its sessions.
         idle: the seconds after its last use in which its session is closed; 0 for never.
-        labels: the names of the classes; empty for the model's own.
         sizes: the stated sizes of its inputs.
         was_loaded: whether it has been compiled.
         count_loss: called when the process of an isolated engine has ended, and another one is made.
@@ -55,7 +54,6 @@ class ServedModel:
     device: LearningModelDevice | None
     options: LearningModelSessionOptions
     idle: float = 0
-    labels: Sequence[str] = ()
     sizes: StatedSizes = NOTHING_STATED
     session: LearningModelSession | None = None
     was_loaded: bool = False
@@ -68,7 +66,7 @@ class ServedModel:
         if not self.name or "/" in self.name or not self.idle >= 0:
             stated = f"got {self.name!r} and {self.idle!r}"
             raise InvalidArgumentError(f"Expected a name without a slash, and idle seconds from 0 on, {stated}.")
-        self.classes = Classes(None, self.labels or self.model.labels, score_outputs(self.model))
+        self.classes = Classes(None, self.model.labels, score_outputs(self.model))
 
     @property
     def is_ready(self) -> bool:

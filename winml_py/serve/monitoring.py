@@ -27,7 +27,6 @@ Lost engines and Python's warnings have level WARNING, and no facts.
 """
 
 _IDENTITY = re.compile(r"[\w.:-]{1,64}", re.ASCII)
-_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 
 
 def one_line(text: str) -> str:
@@ -85,7 +84,7 @@ class Metrics:
         self._requests = Counter("winml_requests", "Requests", ["model", "status"], registry=registry)
         self._errors = Counter("winml_errors", "Errors by their class", ["model", "kind"], registry=registry)
         phases = ["model", "phase"]
-        self._seconds = Histogram("winml_seconds", "Seconds of phases", phases, buckets=_BUCKETS, registry=registry)
+        self._seconds = Histogram("winml_seconds", "Seconds of phases", phases, registry=registry)
         self.losses = Counter("winml_engines_lost", "Processes of engines that ended", ["model"], registry=registry)
         self._bytes = Counter("winml_bytes", "Bytes of bodies", ["direction"], registry=registry)
         Gauge("winml_models_loaded", "Models in memory", registry=registry).set_function(loaded)

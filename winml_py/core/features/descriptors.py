@@ -41,7 +41,11 @@ class FeatureDescriptor(Object):
         if not isinstance(self, ShapedDescriptor) or len(self.shape) != 4:
             return False
         kinds = _PICTURE_KINDS & {contract.tensor_kind or self.tensor_kind}
-        return self.tensor_kind in kinds and self.shape[contract.axes()[0]] in (contract.channels, -1)
+        channels = self.shape[contract.axes()[0]]
+        is_free = (
+            channels == -1 and contract.channels not in self.shape[1:]
+        )  # or they are the channels of another layout
+        return self.tensor_kind in kinds and (is_free or channels == contract.channels)
 
     def expects(self) -> str:
         """The type in the words of Windows ML's messages: `Float[1,3,224,224,]`, `Image[224x224]`."""
