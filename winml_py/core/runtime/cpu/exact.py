@@ -75,6 +75,8 @@ def inexact_reason(graph: ModelGraph, exact_operators: AbstractSet[str]) -> str:
             return f"the operator {operator} has inputs that are not known to be exact there"
         if used & set(node.output[_MOST_OUTPUTS.get(operator, len(node.output)) :]):
             return f"the operator {operator} has outputs that are not known to be exact there"
+        if operator == "Expand" and not any(inputs):
+            return "an Expand of sizes can end the process there, if there are none"
         if operator in ("Shape", "Size") or not any(inputs):
             continue
         if problem := _problem(node, inputs):
