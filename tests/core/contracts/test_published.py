@@ -66,7 +66,7 @@ def bind(model: LearningModel) -> None:
 CASES = {name: case for layout in published_folders.LAYOUTS for name, case in layout() if name.startswith(SOME)}
 
 
-@pytest.mark.once
+@pytest.mark.one_python
 @pytest.mark.parametrize("name", CASES)
 def test_a_published_folder_gives_the_makers_answer_or_a_true_refusal(name: str) -> None:
     verdict, told = published_folders.judge(CASES[name])
