@@ -104,7 +104,7 @@ def look_for_the_range(window: Window) -> None:
     window.choose(RANGE, "NominalRange_0_255")
     window.expect(page.input_value(READ) == "numbers", "other settings than the file's are read by the file")
     note = window.text(".a .frame ~ p[role=status]")
-    window.expect("100.0 % of the numbers lie outside" in note, f"of the numbers it says: {note}")
+    window.expect("100.0 % of the numbers are outside" in note, f"of the numbers it says: {note}")
     try_settings(window)
     window.expect(window.text("#moves") == "", "what was said of other pictures was of A as it was")
     page.get_by_role("button", name="Try other pictures").click()
