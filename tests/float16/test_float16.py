@@ -242,7 +242,7 @@ def test_weights_in_files_beside_the_model(tmp_path: Path) -> None:
 
 
 def test_models_beyond_protobuf_go_to_two_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("winml_py.float16.model_file.PROTOBUF_LIMIT", 4000)
+    monkeypatch.setattr("winml_py.float16.model_file.MAX_PROTOBUF_BYTES", 4000)
     weights = {"w": RNG.standard_normal((64, 64)).astype(np.float32)}
     target, report = halved(tmp_path, net([helper.make_node("MatMul", ["x", "w"], ["y"])], weights, (1, 64)))
     assert report.is_good

@@ -316,7 +316,7 @@ def test_saving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made.operators.add(operator("Add").set_input("A", "a").set_constant("B", x(64)).set_output("C", "y"))
     with pytest.raises(StorageNotFoundError):
         made.save(tmp_path / "none" / "model.onnx")
-    monkeypatch.setattr(model_file, "PROTOBUF_LIMIT", 100)
+    monkeypatch.setattr(model_file, "MAX_PROTOBUF_BYTES", 100)
     with pytest.raises(NotSupportedError, match="larger than 2 GB"):
         made.create_model()
 

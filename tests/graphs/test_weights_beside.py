@@ -42,7 +42,7 @@ def model_of_many_weights() -> ModelProto:
 
 
 def test_each_weight_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_file, "PROTOBUF_LIMIT", 100)
+    monkeypatch.setattr(model_file, "MAX_PROTOBUF_BYTES", 100)
     expected = {weight.name: numpy_helper.to_array(weight) for weight in model_of_many_weights().graph.initializer}
     model_file.save_model(model_of_many_weights(), tmp_path / "large.onnx")
 

@@ -27,7 +27,7 @@ from winml_py import (
     SoftwareBitmap,
 )
 from winml_py.scale import Evaluator
-from winml_py.scale.evaluator import MOST, SESSIONS
+from winml_py.scale.evaluator import MAX_SESSIONS, SESSIONS
 from winml_py.testing import FakeDevice
 
 DIGITS, BATCHES, EDGES = (str(MODELS / name) for name in ("digits.onnx", "digits_batch.onnx", "edges.onnx"))
@@ -303,10 +303,10 @@ def test_a_compilation_blocks_no_other_evaluator(images: np.ndarray[Any, Any], m
 
 
 def test_only_the_last_sessions_are_kept(images: np.ndarray[Any, Any]) -> None:
-    evaluators = [Evaluator(BATCHES) for _ in range(MOST + 2)]
+    evaluators = [Evaluator(BATCHES) for _ in range(MAX_SESSIONS + 2)]
     for evaluate in evaluators:
         evaluate({"image": images})
-    assert list(SESSIONS._slots) == [evaluate._name for evaluate in evaluators[-MOST:]]
+    assert list(SESSIONS._slots) == [evaluate._name for evaluate in evaluators[-MAX_SESSIONS:]]
     for evaluate in evaluators:
         evaluate.close()
     assert not SESSIONS._slots

@@ -23,7 +23,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as runtime_errors
 
 Array = np.ndarray[Any, Any]
 NODES = 7
-MOST = 1 << 16
+MAX_NUMBER = 1 << 16
 """Numbers in a value: a shape made of the large constants would take gigabytes."""
 
 _NAMES = ("Fail", "InvalidArgument", "InvalidGraph", "NotImplemented", "RuntimeException")
@@ -78,13 +78,13 @@ class _Growing:
         outputs = [f"v{len(self.nodes)}_{index}" for index in range(count)]
         node = helper.make_node(operator, inputs, outputs, **attributes)
         given = {name: self.values[name] for name in inputs if name}
-        if operator in MAKES_SIZES and any(np.abs(given[name]).max(initial=0) > MOST for name in inputs):
+        if operator in MAKES_SIZES and any(np.abs(given[name]).max(initial=0) > MAX_NUMBER for name in inputs):
             return False
         try:
             came = evaluated(one_node(node, given), given)
         except RAISED:
             return False
-        if any(value.size > MOST for value in came.values()):
+        if any(value.size > MAX_NUMBER for value in came.values()):
             return False
         self.nodes.append(node)
         self.values |= came

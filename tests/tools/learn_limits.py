@@ -32,7 +32,7 @@ from winml_py.core.imaging.geometry import compute_placement
 from winml_py.core.imaging.tensorize import tensorize
 
 Array = np.ndarray[Any, Any]
-MEAN, MOST = 0.3, 3.0
+MAX_MEAN, MAX_DIFFERENCE = 0.3, 3.0
 KERNELS: dict[str, tuple[int, bool]] = {
     "nearest": (cv2.INTER_NEAREST, True),
     "linear": (cv2.INTER_LINEAR, True),
@@ -211,7 +211,7 @@ def main() -> int:
         try:
             learned = learn_contract(function, pictures="rgb")
             mean, most = compare(function, learned, rng)
-            kind = "right" if mean <= MEAN and most <= MOST else "wrong"
+            kind = "right" if mean <= MAX_MEAN and most <= MAX_DIFFERENCE else "wrong"
             words = f"{mean:.3f} and {most:.1f} levels: {learned.contract.describe()}"
         except WinMLError as error:
             words = str(error).partition(" Closest is ")[0]

@@ -38,7 +38,7 @@ from winml_py import (
 from winml_py.authoring import LearnedContract, learn_contract, write_contract
 from winml_py.authoring.asked import AskedFunction
 
-PICTURES, MEAN, MOST = 30, 0.3, 3.0
+PICTURES, MAX_MEAN, MAX_DIFFERENCE = 30, 0.3, 3.0
 
 
 def pictures(seed: int) -> Iterator[np.ndarray[Any, Any]]:
@@ -101,7 +101,7 @@ def main() -> int:
             with tempfile.TemporaryDirectory() as folder:
                 mean, most = compare(published, learned, Path(folder))
             row |= {"contract": learned.contract.describe(), "calls": learned.calls, "mean": mean, "most": most}
-            row["is_right"] = mean <= MEAN and most <= MOST
+            row["is_right"] = mean <= MAX_MEAN and most <= MAX_DIFFERENCE
             words = f"{'right' if row['is_right'] else 'WRONG'}, {mean:.3f} and {most:.1f} levels: {row['contract']}"
         except WinMLError as error:
             row["refused"] = str(error)

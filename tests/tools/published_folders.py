@@ -45,7 +45,7 @@ from winml_py import (
 from winml_py.authoring import check_samples
 
 Array = np.ndarray[Any, Any]
-MEAN, MOST = 0.3, 3.0
+MAX_MEAN, MAX_DIFFERENCE = 0.3, 3.0
 IMAGENET = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
 HALF = {"mean": [0.5] * 3, "std": [0.5] * 3}
 BYTES = {"mean": [123.675, 116.28, 103.53], "std": [58.395, 57.12, 57.375]}
@@ -332,7 +332,7 @@ def judge(case: Case) -> tuple[str, str]:
         if case.theirs is not None:
             mean, most = differences(model, case.theirs)
             told = f"{mean:.3f} and {most:.1f} levels, {len(model.labels)} labels: {feature.contract.describe()}"
-            return ("right" if mean <= MEAN and most <= MOST else "WRONG"), told
+            return ("right" if mean <= MAX_MEAN and most <= MAX_DIFFERENCE else "WRONG"), told
         if any(name.startswith("test_data_set_0") for name in case.files):
             checked = check_samples(model)
             return ("right" if checked.is_right else "WRONG"), f"{len(checked.answers)} known answers"

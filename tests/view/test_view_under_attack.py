@@ -170,7 +170,7 @@ class TestTabs:
             wait_until(lambda: not page.bench._jobs)
 
     def test_not_more_than_the_threads_can_take(self, page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(workbench, "MOST_JOBS", 0)
+        monkeypatch.setattr(workbench, "MAX_JOBS", 0)
         asked = {"model": opened(page, MODELS / "digits.onnx")}
         assert "already waiting" in page.post("api/evaluate", asked, 422)["error"]
 
@@ -202,7 +202,7 @@ class TestTabs:
             assert (state["model"]["name"], "picture" in state) == ("shapes.onnx", False)
 
     def test_models_are_bounded_and_the_first_one_stays(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(workbench, "_MOST_OPEN", 3)
+        monkeypatch.setattr(workbench, "_MAX_OPEN", 3)
         with served() as page:
             page.bench.first_model = page.bench.open_model(str(MODELS / "digits.onnx"))
             content = (MODELS / "edges.onnx").read_bytes()

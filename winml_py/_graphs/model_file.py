@@ -9,7 +9,7 @@ import onnx
 from onnx import GraphProto, ModelProto, TensorProto, numpy_helper
 from onnx.external_data_helper import set_external_data, write_external_data_tensors
 
-from .._inputs.copies import PROTOBUF_LIMIT
+from .._inputs.copies import MAX_PROTOBUF_BYTES
 from ..core.base.atomic_files import require_folder, write_whole, written_to
 from ..core.base.winrt_object import private_state
 from ..core.model.model import LearningModel
@@ -17,7 +17,7 @@ from ..core.onnx_file.nodes import messages
 from ..core.onnx_file.source import FileSource
 from ..errors import CorruptModelError, ModelNotFoundError, NotSupportedError
 
-_SMALLEST_MOVED = 256
+_MIN_MOVED_BYTES = 256
 """From this many bytes on, a weight goes to the file beside a large model."""
 
 
@@ -52,7 +52,7 @@ def _weight_size(model: ModelProto) -> int:
 
 def to_bytes(model: ModelProto) -> bytes:
     """A model as the bytes of a file; `NotSupportedError` if it is too large for protobuf."""
-    if _weight_size(model) >= PROTOBUF_LIMIT:
+    if _weight_size(model) >= MAX_PROTOBUF_BYTES:
         raise NotSupportedError(
             "The model would be larger than 2 GB, ONNX's limit for models in memory.",
             hint="Use onnx.compose, and write the model with onnx.save_model(..., save_as_external_data=True).",
@@ -64,14 +64,14 @@ def to_bytes(model: ModelProto) -> bytes:
 def save_model(model: ModelProto, path: str | os.PathLike[str]) -> None:
     """Writes a model. If it is larger than 2 GB, its weights go to a `.data` file beside it."""
     require_folder(path)
-    if _weight_size(model) < PROTOBUF_LIMIT:
+    if _weight_size(model) < MAX_PROTOBUF_BYTES:
         write_whole(path, model.SerializeToString())
         return
     folder, name = os.path.split(os.path.realpath(path))
     weights = f"{name}.data"
     for graph in [part for part in messages(model) if isinstance(part, GraphProto)]:
         for tensor in graph.initializer:
-            if tensor.data_type != TensorProto.STRING and tensor.ByteSize() >= _SMALLEST_MOVED:
+            if tensor.data_type != TensorProto.STRING and tensor.ByteSize() >= _MIN_MOVED_BYTES:
                 if not tensor.HasField("raw_data"):  # the numbers are in a typed field
                     tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))
                 set_external_data(tensor, weights)

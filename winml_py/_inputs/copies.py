@@ -14,7 +14,7 @@ from ..errors import ConversionError, InvalidArgumentError
 if TYPE_CHECKING:
     import onnx
 
-PROTOBUF_LIMIT = 1_900_000_000
+MAX_PROTOBUF_BYTES = 1_900_000_000
 """From this many bytes on, weights go to a file beside the model: protobuf's own limit is 2 GiB."""
 
 

@@ -19,7 +19,7 @@ from ..errors import InvalidArgumentError, NotSupportedError
 PictureKind = Literal["pillow", "path", "rgb", "bgr", "gray"]
 """A function's argument: a Pillow image, the path of a file, or an array in that channel order."""
 
-MOST_CALLS = 400
+MAX_CALLS = 400
 
 _CALLS: tuple[Callable[[Callable[..., Any], Any], Any], ...] = (
     lambda function, picture: function(picture),
@@ -90,8 +90,8 @@ class AskedFunction:
 
     def _give(self, image: Image, kind: PictureKind) -> Any:
         self.calls += 1
-        if self.calls > MOST_CALLS:
-            raise NotSupportedError(f"{self.name} was called {MOST_CALLS} times without finding its contract.")
+        if self.calls > MAX_CALLS:
+            raise NotSupportedError(f"{self.name} was called {MAX_CALLS} times without finding its contract.")
         match kind:
             case "pillow":
                 return self._call(self._function, image)

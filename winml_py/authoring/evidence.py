@@ -35,13 +35,13 @@ KEY = PROOF
 
 VERSION = 1
 SIZES: tuple[Size, ...] = ((300, 400), (413, 290), (97, 131), (33, 47), (701, 350), (128, 600))
-LONGEST = 1 << 20
+MAX_SIDE = 1 << 20
 """The longest side of a tensor, in pixels."""
 
 NUMBERS = 40
 """How many numbers of each picture's tensor are stored."""
 
-MEAN_LEVELS, MOST_LEVELS = 0.6, 5.0
+MAX_MEAN_LEVELS, MAX_LEVELS = 0.6, 5.0
 """The largest mean and maximum difference from the function's numbers, in gray levels: a learned contract differs by
 0.3 and 3, and scaling differs by a level or two between machines."""
 
@@ -143,7 +143,7 @@ class ContractEvidence:
             raise ValueError("it has other pictures")
         for shape, positions, numbers in zip(self.shapes, self.positions, self.numbers, strict=True):
             size = math.prod(shape)
-            if shape[0] != channels or min(shape) < 1 or max(shape) > LONGEST:
+            if shape[0] != channels or min(shape) < 1 or max(shape) > MAX_SIDE:
                 raise ValueError(f"a tensor of {'x'.join(map(str, shape))}")
             if len(positions) != NUMBERS or not all(0 <= position < size for position in positions):
                 raise ValueError("positions outside the tensor")
@@ -346,9 +346,9 @@ def _compare(evidence: ContractEvidence, tensors: Iterator[Array], who: str) -> 
         scale = np.abs(np.array(factors)[channels])
         found.append(np.abs(tensor.reshape(-1)[list(positions)] - np.array(numbers)) / scale)
     differences = np.concatenate(found) if found else np.zeros(0)
-    if differences.size and not (differences.mean() <= MEAN_LEVELS and differences.max() <= MOST_LEVELS):
+    if differences.size and not (differences.mean() <= MAX_MEAN_LEVELS and differences.max() <= MAX_LEVELS):
         problems.append(
             f"{who} makes other numbers: {differences.mean():.2f} gray levels away on average, {differences.max():.1f} "
-            f"at most; {MEAN_LEVELS:g} and {MOST_LEVELS:g} are allowed."
+            f"at most; {MAX_MEAN_LEVELS:g} and {MAX_LEVELS:g} are allowed."
         )
     return differences, problems

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.base.agreement import ENOUGH, FLOAT_TOLERANCE, SMALLEST_SCALE, channel_axis
+from ..core.base.agreement import ENOUGH, FLOAT_TOLERANCE, MIN_SCALE, channel_axis
 from ..core.base.arrays import Array, Pixels
 from ..core.base.messages import Facts
 from ..core.features.pictures import ImageFeatureValue
@@ -28,22 +28,22 @@ KEY = "winml_py.samples"
 """The metadata key of the samples, which are JSON."""
 
 VERSION = 1
-LARGEST = 1 << 16
+MAX_LETTERS = 1 << 16
 """The most characters of all samples of a model."""
 
 PNG_BEGINNING, PNG_SIZE = b"\x89PNG\r\n\x1a\n", slice(16, 24)
-MOST = 8
+MAX_SAMPLES = 8
 """The most samples of a model."""
 
 MAX_PIXELS = 1 << 22
 MAX_NUMBERS = 1 << 24
 """The most numbers of a generated input: a foreign file may ask for any size."""
 
-MAX_DIMENSIONS, LONGEST_SIDE, LONGEST_TEXT = 32, 1 << 40, 1000
-SMALLEST = 1e-30
+MAX_DIMENSIONS, MAX_SIDE, MAX_TEXT = 32, 1 << 40, 1000
+MIN_MAGNITUDE = 1e-30
 """The smallest magnitude that differences are relative to."""
 
-LARGEST_LEAD = 2.0
+MAX_LEAD = 2.0
 """The range of float magnitudes that are stored."""
 
 
@@ -192,8 +192,8 @@ class KnownOutput:
             raise ValueError("positions outside the output")
         if bool(size) is not bool(known.positions) or not all(map(math.isfinite, known.mean)):
             raise ValueError("an output without stored values")
-        are_shares = 0 <= known.tolerance <= 1 and 0 <= known.lead <= LARGEST_LEAD
-        if not (are_shares and all(SMALLEST <= scale < math.inf for scale in known.scales)):
+        are_shares = 0 <= known.tolerance <= 1 and 0 <= known.lead <= MAX_LEAD
+        if not (are_shares and all(MIN_MAGNITUDE <= scale < math.inf for scale in known.scales)):
             raise ValueError("invalid numbers")
         return known
 
@@ -250,7 +250,7 @@ class KnownOutput:
             return math.inf
         shares = np.abs(np.where(is_finite, found, 0) - np.where(is_finite, known, 0)) / scales
         means = [abs(one - other) for one, other in zip(means_of(came), self.mean, strict=True)]
-        return float(max([*shares.tolist(), *(share / scales.max(initial=SMALLEST) for share in means)]))
+        return float(max([*shares.tolist(), *(share / scales.max(initial=MIN_MAGNITUDE) for share in means)]))
 
 
 def known_output(name: str, array: Array, count: int) -> KnownOutput:
@@ -265,8 +265,8 @@ def known_output(name: str, array: Array, count: int) -> KnownOutput:
     positions = tuple(sorted({int(position) for position in chosen}))
     # The nine digits of a float32: more would only take space.
     values = tuple(float(f"{each:.9g}") if isinstance(each, float) else each for each in flat[list(positions)].tolist())
-    if any(isinstance(value, str) and len(value) > LONGEST_TEXT for value in values):
-        raise InvalidArgumentError(f"The model gives texts of more than {LONGEST_TEXT:,} characters in {name}.")
+    if any(isinstance(value, str) and len(value) > MAX_TEXT for value in values):
+        raise InvalidArgumentError(f"The model gives texts of more than {MAX_TEXT:,} characters in {name}.")
     if not is_float:
         return KnownOutput(name, array.shape, kind, positions, values)
     scales = tuple(float(f"{scale:.9g}") for scale in _scales(array).reshape(-1)[list(positions)].tolist())
@@ -280,12 +280,12 @@ def known_output(name: str, array: Array, count: int) -> KnownOutput:
 def _scales(array: Array) -> Array:
     """The largest magnitude in the channel of each number: boxes in pixels may be next to scores up to 1."""
     magnitudes = np.abs(np.where(np.isfinite(array), array, 0).astype(np.float64))
-    largest = max(float(magnitudes.max(initial=0)), SMALLEST) if magnitudes.any() else 1.0
+    largest = max(float(magnitudes.max(initial=0)), MIN_MAGNITUDE) if magnitudes.any() else 1.0
     axis = channel_axis(array.shape)
     if axis is None or array.size < ENOUGH * array.shape[axis]:
         return np.full(array.shape, largest)
     others = tuple(each for each in range(array.ndim) if each != axis)
-    scales = np.maximum(magnitudes.max(axis=others, keepdims=True), max(SMALLEST, SMALLEST_SCALE * largest))
+    scales = np.maximum(magnitudes.max(axis=others, keepdims=True), max(MIN_MAGNITUDE, MIN_SCALE * largest))
     return np.broadcast_to(scales, array.shape)
 
 
@@ -296,8 +296,8 @@ def leader_of(array: Array) -> tuple[int, float]:
     if not finite.size:
         return -1, 0.0
     first, second = best
-    lead = (first.score - second.score) / max(SMALLEST, float(np.abs(finite).max()))
-    return first.index, min(LARGEST_LEAD, lead)
+    lead = (first.score - second.score) / max(MIN_MAGNITUDE, float(np.abs(finite).max()))
+    return first.index, min(MAX_LEAD, lead)
 
 
 def means_of(array: Array) -> tuple[float, float]:
@@ -333,13 +333,13 @@ def read_answers(metadata: Mapping[str, str]) -> tuple[KnownAnswer, ...]:
     if text is None:
         return ()
     try:
-        if len(text) > LARGEST:
-            raise ValueError(f"expected at most {LARGEST:,} characters, got {len(text):,}")
+        if len(text) > MAX_LETTERS:
+            raise ValueError(f"expected at most {MAX_LETTERS:,} characters, got {len(text):,}")
         facts = json.loads(text)
         if facts["version"] != VERSION:
             raise ValueError(f"expected version {VERSION}, got {facts['version']!r}")
-        if len(facts["samples"]) > MOST:
-            raise ValueError(f"expected at most {MOST}, got {len(facts['samples'])}")
+        if len(facts["samples"]) > MAX_SAMPLES:
+            raise ValueError(f"expected at most {MAX_SAMPLES}, got {len(facts['samples'])}")
         return tuple(_read_answer(one) for one in facts["samples"])
     except (ArithmeticError, AttributeError, KeyError, IndexError, RecursionError, TypeError, ValueError) as error:
         raise InvalidArgumentError(f"The model's samples cannot be read: {type(error).__name__}: {error}.") from error
@@ -370,9 +370,9 @@ def answers_to_metadata(answers: Sequence[KnownAnswer]) -> dict[str, str]:
         for answer in answers
     ]
     text = json.dumps({"version": VERSION, "samples": samples}, separators=(",", ":"))
-    if len(text) > LARGEST:
+    if len(text) > MAX_LETTERS:
         raise InvalidArgumentError(
-            f"The samples take {len(text):,} characters of the model's metadata; at most {LARGEST:,} are allowed."
+            f"The samples take {len(text):,} characters of the model's metadata; at most {MAX_LETTERS:,} are allowed."
         )
     read_answers({KEY: text})  # refuses to write samples that cannot be read
     return {KEY: text}
@@ -383,14 +383,14 @@ def _shape(sizes: object) -> tuple[int, ...]:
     if not isinstance(sizes, list) or len(sizes) > MAX_DIMENSIONS:
         raise ValueError("an invalid shape")
     shape = tuple(int(size) for size in sizes)
-    if not all(0 <= size <= LONGEST_SIDE for size in shape):
+    if not all(0 <= size <= MAX_SIDE for size in shape):
         raise ValueError("an invalid size")
     return shape
 
 
 def _value(value: object) -> object:
     """A number, boolean or text of an output; raises ValueError for others."""
-    if isinstance(value, str) and len(value) <= LONGEST_TEXT:
+    if isinstance(value, str) and len(value) <= MAX_TEXT:
         return value
     if isinstance(value, (bool, int, float)) and abs(value) <= 1 << 64:
         return value

@@ -34,7 +34,7 @@ from .known_answers import (
     KEY,
     MAX_NUMBERS,
     MAX_PIXELS,
-    MOST,
+    MAX_SAMPLES,
     KnownAnswer,
     KnownInput,
     answers_to_metadata,
@@ -114,8 +114,8 @@ def write_samples(
 
 def take_answers(model: LearningModel, samples: Sequence[Sample]) -> tuple[KnownAnswer, ...]:
     """Evaluates samples on the CPU; arguments and errors as in `write_samples`."""
-    if len(samples) > MOST:
-        raise InvalidArgumentError(f"A model has at most {MOST} samples, got {len(samples)}.")
+    if len(samples) > MAX_SAMPLES:
+        raise InvalidArgumentError(f"A model has at most {MAX_SAMPLES} samples, got {len(samples)}.")
     if not samples:
         return ()
     options = LearningModelSessionOptions()

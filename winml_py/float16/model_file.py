@@ -14,7 +14,7 @@ import onnx_ir as ir
 from onnx import ModelProto, TypeProto, ValueInfoProto, helper, inliner
 from onnx_ir.passes import common
 
-from .._inputs.copies import PROTOBUF_LIMIT
+from .._inputs.copies import MAX_PROTOBUF_BYTES
 from .._inputs.model import evaluate_apart
 from ..core.base.atomic_files import write_whole
 from ..core.onnx_file.nodes import messages
@@ -115,12 +115,12 @@ def weight_size(model: ir.Model) -> int:
 
 def size(model: ir.Model) -> int:
     """The bytes of a model's weights and graph; above 2 GB, protobuf's limit, of its weights."""
-    return to_proto(model).ByteSize() if (in_weights := weight_size(model)) < PROTOBUF_LIMIT else in_weights
+    return to_proto(model).ByteSize() if (in_weights := weight_size(model)) < MAX_PROTOBUF_BYTES else in_weights
 
 
 def save(model: ir.Model, path: str) -> None:
     """Writes a model, with its weights beside it if it exceeds protobuf's limit. No file is left half-written."""
-    if weight_size(model) >= PROTOBUF_LIMIT:
+    if weight_size(model) >= MAX_PROTOBUF_BYTES:
         folder, location = os.path.dirname(os.path.abspath(path)), os.path.basename(path) + ".data"
         model = ir.external_data.unload_from_model(model.clone(), folder, location, size_threshold_bytes=256)
     write_whole(path, to_proto(model).SerializeToString())
@@ -134,7 +134,7 @@ def evaluate(model: ir.Model, inputs: Mapping[str, object], also: Iterable[str] 
         values_by_name[name].shape = None  # a file may state wrong shapes
         model.graph.outputs.append(values_by_name[name])
     operators = operators_of(model)
-    if weight_size(model) < PROTOBUF_LIMIT:
+    if weight_size(model) < MAX_PROTOBUF_BYTES:
         return evaluate_apart(to_proto(model).SerializeToString(), operators, inputs)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.onnx")

@@ -19,12 +19,12 @@ from .half_graph import ConversionPlan, half_graph, owners, rounded_graph
 from .model_file import evaluate, is_custom_operator, operators_of, size
 from .report import REASONS, ConversionReport, OutputReport, report_each
 
-LARGEST = float(np.finfo(np.float16).max)
+MAX_HALF = float(np.finfo(np.float16).max)
 
 ROUNDS = 6
 """How often the worst nodes are added to those that stay in float32, before another way is tried."""
 
-MOST_FATAL = 8
+MAX_FATAL = 8
 """The most fatal nodes to look for; after two of one operator, all nodes of that operator stay in float32."""
 
 
@@ -134,7 +134,7 @@ class Search:
         self._tell(None, f"looking for the node that ends the process ({ended})")
         place = bisect_left(range(len(nodes)), True, key=lambda index: self._is_fatal(index + 1))
         node = nodes[place] if place < len(nodes) else None
-        if node is None or len(fatal) >= MOST_FATAL or not self._keep([node], "fatal"):
+        if node is None or len(fatal) >= MAX_FATAL or not self._keep([node], "fatal"):
             also = f", also with {', '.join(fatal)} in float32" if fatal else ""
             raise ConversionError(
                 f"The runtime ends the process that compiles the float16 model ({ended}){also}.",
@@ -213,7 +213,7 @@ def _worse(pair: Sequence[OutputReport]) -> OutputReport:
 
 def _overflows(value: object) -> bool:
     array = np.asarray(value)
-    return array.dtype == np.float32 and float(np.abs(array[np.isfinite(array)]).max(initial=0)) > LARGEST
+    return array.dtype == np.float32 and float(np.abs(array[np.isfinite(array)]).max(initial=0)) > MAX_HALF
 
 
 def _large_weights(graph: ir.Graph) -> set[str]:

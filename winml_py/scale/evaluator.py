@@ -193,7 +193,7 @@ def _names(names: Sequence[str] | None, what: str) -> tuple[str, ...] | None:
 # The sessions of evaluators in this process: copies of one evaluator use the same session.
 
 
-MOST = 4
+MAX_SESSIONS = 4
 """How many sessions a process keeps. Engines unpickle an evaluator for each task, and drop it after the task."""
 
 
@@ -221,7 +221,7 @@ class SessionStore:
         with self._lock:
             slot = self._slots.pop(name, None) or _Slot()
             self._slots[name] = slot
-            while len(self._slots) > MOST:  # not closed, because another thread may use it
+            while len(self._slots) > MAX_SESSIONS:  # not closed, because another thread may use it
                 self._slots.popitem(last=False)
         with slot.compiling:
             if slot.session is None or slot.session.is_lost:

@@ -11,7 +11,7 @@ from .._inputs.model import DEVICE_KINDS
 from ..core.base.agreement import as_numpy
 from ..core.imaging.contract import ImageContract
 from .switches import python_of
-from .values import MOST_WRITTEN
+from .values import MAX_WRITTEN
 
 
 class PictureFile(NamedTuple):
@@ -111,7 +111,7 @@ def _spell(name: str, value: Any) -> tuple[str, bool]:
     plain = as_numpy(value)
     if not isinstance(plain, np.ndarray):
         return repr(plain), False
-    if plain.size > MOST_WRITTEN:
+    if plain.size > MAX_WRITTEN:
         return f"np.load({name + '.npy'!r})", True
     kind = "object" if plain.dtype == object else f"np.{plain.dtype.name}"
     text = (

@@ -15,7 +15,7 @@ from ..core.imaging.contract import ImageContract
 from ..errors import NotBoundError
 from .facts import MODEL, OWN, AnswerPicture, png_of, tensor_as_picture
 
-_MOST = 16
+_MAX_KEPT = 16
 """How many evaluations are cached, the latest ones."""
 
 
@@ -40,7 +40,7 @@ class EvaluationCache:
         identity = secrets.token_hex(8)
         with self._lock:
             self._kept[identity] = evaluation
-            if len(self._kept) > _MOST:
+            if len(self._kept) > _MAX_KEPT:
                 del self._kept[next(iter(self._kept))]
         return identity
 

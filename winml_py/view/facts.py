@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 BINS = 48
 """The number of a histogram's bars."""
 
-_MOST_NUMBERS = 256
+_MAX_NUMBERS = 256
 """The most numbers of an output in its table, and the most entries of a map or a sequence."""
 
-_MOST_LETTERS = 1000
+_MAX_LETTERS = 1000
 """The most characters of a text."""
 
-_MOST_OBJECTS = 100
+_MAX_OBJECTS = 100
 
-_LONGEST = 1600
+_MAX_SIDE = 1600
 """The longer side, in pixels, of a picture that is only displayed."""
 
 OWN, MODEL, NUMBERS = "own", "model", "numbers"
@@ -172,8 +172,8 @@ def png_of(bitmap: SoftwareBitmap) -> bytes:
 
 def small_file(image: Image) -> bytes:
     """A picture as a file for display, with at most 1600 pixels a side."""
-    if max(image.size) > _LONGEST:
-        image.thumbnail((_LONGEST, _LONGEST))
+    if max(image.size) > _MAX_SIDE:
+        image.thumbnail((_MAX_SIDE, _MAX_SIDE))
     file, opaque = io.BytesIO(), image.convert("RGB")  # a tensor has no alpha channel, so the page shows none
     is_small = image.width * image.height <= 1 << 18
     opaque.save(file, "PNG") if is_small else opaque.save(file, "JPEG", quality=90)
@@ -216,8 +216,8 @@ def answer_of(
     facts: Facts = {}
     if finding is not None:
         facts |= finding.facts
-        if len(objects := facts.get("objects", ())) > _MOST_OBJECTS:
-            facts |= {"objects": objects[:_MOST_OBJECTS], "more_objects": len(objects) - _MOST_OBJECTS}
+        if len(objects := facts.get("objects", ())) > _MAX_OBJECTS:
+            facts |= {"objects": objects[:_MAX_OBJECTS], "more_objects": len(objects) - _MAX_OBJECTS}
         if finding.draw is not None:
             picture = next(value for value in values.values() if isinstance(value, ImageFeatureValue))
             facts["drawn"] = len(pictures)
@@ -257,19 +257,19 @@ def _output_facts(name: str, value: Any, classes: Classes, pictures: list[Answer
         facts["are_shares"] = bool(array.min() >= 0 and array.max() <= 1)
     if array.dtype.kind in "fiub":
         facts["numbers"] = number_facts(array)
-    flat = array.reshape(-1)[:_MOST_NUMBERS].tolist()
-    return facts | {"values": _shorten(flat), "more": max(0, array.size - _MOST_NUMBERS)}
+    flat = array.reshape(-1)[:_MAX_NUMBERS].tolist()
+    return facts | {"values": _shorten(flat), "more": max(0, array.size - _MAX_NUMBERS)}
 
 
 def _shorten(value: Any) -> Any:
     """A shortened version of values of any length."""
-    if isinstance(value, str) and len(value) > _MOST_LETTERS:
-        return f"{value[:_MOST_LETTERS]}… and {len(value) - _MOST_LETTERS} more letters"
+    if isinstance(value, str) and len(value) > _MAX_LETTERS:
+        return f"{value[:_MAX_LETTERS]}… and {len(value) - _MAX_LETTERS} more letters"
     if isinstance(value, Mapping):
         pairs = list(value.items())
-        more = {"…": f"and {len(pairs) - _MOST_NUMBERS} more"} if len(pairs) > _MOST_NUMBERS else {}
-        return {_shorten(name): _shorten(item) for name, item in pairs[:_MOST_NUMBERS]} | more
+        more = {"…": f"and {len(pairs) - _MAX_NUMBERS} more"} if len(pairs) > _MAX_NUMBERS else {}
+        return {_shorten(name): _shorten(item) for name, item in pairs[:_MAX_NUMBERS]} | more
     if isinstance(value, list):
-        more_items = [f"… and {len(value) - _MOST_NUMBERS} more"] if len(value) > _MOST_NUMBERS else []
-        return [_shorten(item) for item in value[:_MOST_NUMBERS]] + more_items
+        more_items = [f"… and {len(value) - _MAX_NUMBERS} more"] if len(value) > _MAX_NUMBERS else []
+        return [_shorten(item) for item in value[:_MAX_NUMBERS]] + more_items
     return value

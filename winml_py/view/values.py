@@ -24,7 +24,7 @@ from ..core.streams.sources import as_feature
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 
-MOST_WRITTEN = 1024
+MAX_WRITTEN = 1024
 """The most numbers in a field, and in code."""
 
 
@@ -112,6 +112,6 @@ def make_up(feature: FeatureDescriptor) -> Any:
 def format_value(value: Any) -> Facts:
     """A value for the page: text for a field, or its description."""
     array = np.asarray(as_numpy(value))
-    if array.size <= MOST_WRITTEN and array.size < MAX_NUMBERS:
+    if array.size <= MAX_WRITTEN and array.size < MAX_NUMBERS:
         return {"text": json.dumps(array.tolist())}
     return {"made_up": f"{array.dtype.name} of {' x '.join(map(str, array.shape))}"}

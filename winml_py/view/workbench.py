@@ -40,10 +40,10 @@ from .worker import Evaluated, EvaluationJob, Worker
 
 T = TypeVar("T")
 
-MOST_JOBS = 20
+MAX_JOBS = 20
 """The most concurrent evaluations. Each holds a thread, and the page needs some of its forty for the rest."""
 
-_MOST_OPEN = 48
+_MAX_OPEN = 48
 """How many models, and how many pictures, stay available: the latest ones."""
 
 _SESSIONS = 2
@@ -212,8 +212,8 @@ class Workbench:
         with self._lock:
             if name in self._jobs:
                 raise InvalidArgumentError("This job already exists.")
-            if len(self._jobs) >= MOST_JOBS:
-                raise InvalidArgumentError(f"{MOST_JOBS} evaluations are already waiting.")
+            if len(self._jobs) >= MAX_JOBS:
+                raise InvalidArgumentError(f"{MAX_JOBS} evaluations are already waiting.")
             self._jobs[name] = job
         try:
             while not opened.turn.acquire(timeout=0.1):
@@ -306,7 +306,7 @@ class Workbench:
     @staticmethod
     def _shorten(kept: dict[str, T], first: str) -> list[T]:
         """Drops the oldest, except for the page's first."""
-        oldest = [key for key in kept if key != first][: max(0, len(kept) - _MOST_OPEN)]
+        oldest = [key for key in kept if key != first][: max(0, len(kept) - _MAX_OPEN)]
         return [kept.pop(key) for key in oldest]
 
     def new_file(self, ending: str = "") -> str:

@@ -25,7 +25,7 @@ NANODET_BINS = 8
 FACE_POINTS = 5
 """Eyes, nose and corners of the mouth."""
 
-_LARGEST_OFFSET = 16
+_MAX_OFFSET = 16
 """YOLOX's numbers farther from 0 are pixels, not offsets in strides: the export has decoded them."""
 
 
@@ -50,7 +50,7 @@ def place_counts(placement: PicturePlacement) -> dict[int, tuple[int, ...]]:
 
 def is_decoded(table: Array) -> bool:
     """Whether YOLOX's centres are already pixels of the tensor, as in exports with `--decode_in_inference`."""
-    return bool(table.size) and float(np.abs(table[..., :2]).max()) > _LARGEST_OFFSET
+    return bool(table.size) and float(np.abs(table[..., :2]).max()) > _MAX_OFFSET
 
 
 def yolox_boxes(table: Array, placement: PicturePlacement) -> Array:

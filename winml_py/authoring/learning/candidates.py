@@ -25,7 +25,7 @@ TEXTURES: tuple[Size, ...] = ((97, 131), (300, 400), (701, 350))
 """Height and width of the pictures that determine a kernel, smallest first: it rules out most. Antialiasing shows when
 a picture shrinks: if it shrinks in none of these, a larger one is tried."""
 
-LONGEST = 4096
+MAX_SIDE = 4096
 """The longest side, in pixels, of a picture that decides between two rules."""
 
 ENOUGH = 300
@@ -82,7 +82,7 @@ def choose(
         alike.setdefault(tuple(rule.place(size) for size in (*SIZES, *TEXTURES)), []).append(rule)
     scored = [(0.0, _made(contract, group[0], kernel), group) for group in alike.values() for kernel in ImageKernel]
     longest = max(*rules[0].place((300, 400)).scaled, *rules[0].sides)
-    larger = min(LONGEST, longest * 3 // 2)
+    larger = min(MAX_SIDE, longest * 3 // 2)
     for size in (*TEXTURES, *([(larger * 4 // 5, larger)] if longest > max(TEXTURES[-1]) else [])):
         pixels = texture(size, rng)
         answer = asked(pixels)
@@ -147,7 +147,7 @@ def _telling_size(candidates: Iterable[ContractCandidate], rng: np.random.Genera
 
 def _random_sizes(rng: np.random.Generator) -> Iterator[Size]:
     for attempt in range(3000):
-        long = int(np.exp(rng.uniform(np.log(16), np.log(LONGEST))))
+        long = int(np.exp(rng.uniform(np.log(16), np.log(MAX_SIDE))))
         short = max(8, int(long * (rng.uniform(0.04, 0.3) if attempt % 3 == 0 else rng.uniform(0.3, 1))))
         yield (short, long) if attempt % 2 else (long, short)
 
@@ -161,7 +161,7 @@ def _ties(rules: Sequence[Rule]) -> Iterator[Size]:
     sides = {side for placement in placed if placement is not None for side in placement.scaled}
     for side in sorted(sides.union(*(rule.sides for rule in rules))):
         for other in (301, side // 2 * 2 + 1, side // 2 * 2 + 3, 2 * side - 1, 2 * side + 1, 2 * side + 3):
-            if 2 * side * other <= LONGEST * 3000:
+            if 2 * side * other <= MAX_SIDE * 3000:
                 yield 2 * side, other
                 yield other, 2 * side
 

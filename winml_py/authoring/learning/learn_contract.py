@@ -22,7 +22,7 @@ from ..asked import AskedFunction, AskedTensor, PictureKind
 from ..evidence import ContractEvidence
 from .candidates import choose, find_undetermined
 from .measure import Area, measure_area, measure_numbers
-from .probe_images import LARGEST, SIZES, Numbers, texture
+from .probe_images import LARGEST_SIZES, SIZES, Numbers, texture
 from .proof import explain, prove
 from .rules import find_rules, tensor_of
 
@@ -125,7 +125,7 @@ def learn_contract(
     candidate = candidates[0]
     proof = prove(asked, candidate, rules, numbers, seed + 2)
     evidence = ContractEvidence.take(
-        lambda pixels: asked(pixels).numbers, asked.name, candidate.contract, seed, asked.pictures, LARGEST
+        lambda pixels: asked(pixels).numbers, asked.name, candidate.contract, seed, asked.pictures, LARGEST_SIZES
     )
     _require_same(asked, first, asked(probe))  # even after all the other pictures
     notes = list(find_quirks(asked, seed + 3))

@@ -16,7 +16,7 @@ from .probe_images import COLOURS, GRAYS, SIZES, Numbers, plain, ramp
 EXACT = 0.02
 """Gray levels: the largest deviation of a colour's numbers from a straight line. Functions compute in float32."""
 
-FEWEST = 20
+MIN_LEVELS = 20
 """The least levels of a ramp that determine a scale: a long picture's middle has too few, and a turned one none."""
 
 
@@ -208,7 +208,7 @@ def _fit(levels: Array, pixels: int, name: str) -> tuple[float, float]:
     """From the levels along a ramp: the scaled side of the whole picture, and where the rectangle begins in it."""
     # The ends of a scaled picture are flatter than the rest, because there is nothing beyond them.
     inner = np.flatnonzero((levels > 3) & (levels < 252))
-    if inner.size < 6 or 1 < np.ptp(levels[inner]) < FEWEST:
+    if inner.size < 6 or 1 < np.ptp(levels[inner]) < MIN_LEVELS:
         return np.nan, np.nan
     margin = min(3, (inner.size - 4) // 2)
     inner = inner[margin : inner.size - margin]

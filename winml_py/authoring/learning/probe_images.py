@@ -18,10 +18,10 @@ SIZES: tuple[Size, ...] = (
 """Height and width: landscape, portrait, square, tiny, long, odd, large. Rules for sizes differ in at least one of
 them. The last two exceed the limits of typical functions, for the longer side and for the shorter one."""
 
-LONGEST = 3000
+MAX_SIDE = 3000
 """The longest side, in pixels, of most pictures that a contract is proven on."""
 
-LARGEST: tuple[Size, ...] = ((3024, 4032), (4032, 3024), (700, 9000), (9000, 700))
+LARGEST_SIZES: tuple[Size, ...] = ((3024, 4032), (4032, 3024), (700, 9000), (9000, 700))
 """Height and width of the largest pictures that a contract is proven on: a camera's, and long ones."""
 
 LARGE = 2_000_000
@@ -96,7 +96,7 @@ def fresh(count: int, seed: int, scaled: int) -> Iterator[Pixels]:
         # Most pictures have hundreds of pixels; every seventh is tiny, every fifth is long, every eighth shrinks.
         longest = int(rng.integers(12, 60)) if index % 7 == 3 else int(rng.integers(120, 900))
         if index % 8 == 4:
-            longest = min(LONGEST, int(scaled * rng.uniform(1.1, 2.5)))
+            longest = min(MAX_SIDE, int(scaled * rng.uniform(1.1, 2.5)))
         ratio = float(rng.uniform(0.2, 0.4)) if index % 5 == 2 else float(rng.uniform(0.5, 1))
         size = (max(8, int(longest * ratio)), longest)[:: 1 if rng.random() < 0.5 else -1]
         yield texture((size[0], size[1]), rng, 0, 255) if index % 2 else scene((size[0], size[1]), rng)
@@ -119,13 +119,13 @@ def deciding(sides: Iterable[int], named: Iterable[int], seed: int) -> Iterator[
         halves[:, : size[1] // 2] //= 16
         yield halves
         yield np.where(texture(size, rng, 0, 255) > 200, 0, 255).astype(np.uint8)
-    sizes = [(40, 1000), (800, 31), (1000, 1360), (1900, 1500), *LARGEST]
+    sizes = [(40, 1000), (800, 31), (1000, 1360), (1900, 1500), *LARGEST_SIZES]
     for side in sides:
         sizes += [(side * 3 // 5, side - 1), (side, side * 3 // 5), (side * 3 // 5, side + 1)]
         sizes += [(side * 7 // 5, each) for each in (side - 1, side, side + 1)]
     for side in named:
         sizes += _inexact_sizes(side)
-    largest = LARGEST[0][0] * LARGEST[0][1]
+    largest = LARGEST_SIZES[0][0] * LARGEST_SIZES[0][1]
     for height, width in sorted(set(sizes), key=math.prod):
         if min(height, width) >= 8 and height * width <= largest:
             yield texture((height, width), rng, 0, 255)

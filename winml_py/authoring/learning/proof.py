@@ -27,7 +27,7 @@ SIDES = 4
 CLOSE_MEAN, CLOSE_MOST = 0.15, 2.0
 """Gray levels: below this, pictures are scaled in the same way."""
 
-MEAN, MOST = 0.3, 3.0
+MAX_MEAN, MAX_DIFFERENCE = 0.3, 3.0
 """Gray levels: the largest effect of another way of rounding. A larger difference means another function."""
 
 
@@ -65,7 +65,7 @@ class Proof(NamedTuple):
     @property
     def holds(self) -> bool:
         """Whether the contract may be written."""
-        return self.sizes_differ is None and self.mean <= MEAN and self.most <= MOST
+        return self.sizes_differ is None and self.mean <= MAX_MEAN and self.most <= MAX_DIFFERENCE
 
 
 def prove(
@@ -86,7 +86,7 @@ def prove(
     sides = _apart(itertools.chain([candidate.rule], rivals))
     scaled = max(*candidate.rule.place((300, 400)).scaled, *candidate.rule.sides)
     for pixels in itertools.chain(fresh(PICTURES, seed, scaled), deciding(sides, candidate.rule.sides, seed + 1)):
-        if count >= PICTURES and (most > MOST or False in differing):
+        if count >= PICTURES and (most > MAX_DIFFERENCE or False in differing):
             break  # it is refused, and the large pictures take longest
         answer, count = asked(pixels), count + 1
         differences = candidate.differences(pixels, answer, numbers)
@@ -98,7 +98,7 @@ def prove(
         most = max(most, float(differences.max()))
         # Of the pictures that differ too much, explains one of about 300x400: tiny ones show little, and large ones
         # take long.
-        rank = min(float(differences.max()), MOST + 1) - 0.01 * abs(float(np.log(pixels.size / 360_000)))
+        rank = min(float(differences.max()), MAX_DIFFERENCE + 1) - 0.01 * abs(float(np.log(pixels.size / 360_000)))
         if rank > farthest:
             farthest, worst = rank, (pixels, answer)
     assert worst is not None

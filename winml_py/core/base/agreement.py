@@ -90,7 +90,7 @@ def _worst(agreements: list[Agreement], tolerance: float) -> Agreement:
 # The relative error of a result, channel by channel.
 
 
-SMALLEST_SCALE = 1e-3
+MIN_SCALE = 1e-3
 """The least magnitude of a channel, as a share of the output's: anything smaller is lost in rounding errors."""
 
 ENOUGH = 16
@@ -116,7 +116,7 @@ def relative_error(expected: Array, actual: Array) -> float:
     largest = float(magnitudes.max())
     if largest == 0:
         return float(differences.max())
-    scales = np.maximum(channel_maxima(magnitudes), SMALLEST_SCALE * largest)
+    scales = np.maximum(channel_maxima(magnitudes), MIN_SCALE * largest)
     return float((channel_maxima(differences) / scales).max())
 
 

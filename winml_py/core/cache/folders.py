@@ -20,7 +20,7 @@ T = TypeVar("T")
 LIMIT_VARIABLE = "WINML_PY_CACHE_LIMIT"
 """The environment variable that sets another limit, in bytes."""
 
-LIMIT = 4 << 30
+MAX_BYTES = 4 << 30
 """Bytes that all saved models may take together; the least recently used are removed first."""
 
 _GROWTH = 2.2  # size per byte of weights: a saved model has them, and a rearranged copy
@@ -44,7 +44,7 @@ def limit() -> int:
     try:
         return int(os.environ[LIMIT_VARIABLE])
     except (KeyError, ValueError):
-        return LIMIT
+        return MAX_BYTES
 
 
 def folder_for(key: str, weights: int) -> Path | None:

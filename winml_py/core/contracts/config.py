@@ -63,7 +63,7 @@ def _load_yaml(file: IO[Any]) -> Any:
         raise ValueError(" ".join(str(error).split())) from None
 
 
-_LARGEST = 1 << 53
+_MAX_NUMBER = 1 << 53
 """Whole numbers from here on are not exact as float64, and are not sizes."""
 
 
@@ -75,7 +75,7 @@ def require_numbers(name: str, key: str, value: object) -> None:
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
             require_numbers(name, f"{key}[{index}]", item)
-    elif isinstance(value, (int, float)) and not abs(value) < _LARGEST:  # so that NaN is refused, too
+    elif isinstance(value, (int, float)) and not abs(value) < _MAX_NUMBER:  # so that NaN is refused, too
         raise unsupported(name, f"{key} is {value if isinstance(value, float) else 'a number of more than 15 digits'}")
 
 

@@ -57,7 +57,7 @@ def _literal(text: str, longest: int) -> object:
 
 
 _DETECTORS = ("detect", "segment", "pose", "obb")
-_LONGEST = 1 << 20
+_MAX_LENGTH = 1 << 20
 """The most characters of `names` that are read; 1000 classes have about 20,000."""
 
 
@@ -107,7 +107,7 @@ def _ultralytics_labels(metadata: Mapping[str, str], _: Collection[int]) -> tupl
     names = metadata.get("names", "")
     if metadata.get("author") != "Ultralytics" or not names:
         return ()
-    labels = _literal(names, _LONGEST)
+    labels = _literal(names, _MAX_LENGTH)
     if isinstance(labels, dict) and [*labels] == list(range(len(labels))) and all(map(is_text, labels.values())):
         return tuple(labels.values())
     logger.info("the names of Ultralytics' exporter are not {0: 'name', 1: ...}, and are not used")

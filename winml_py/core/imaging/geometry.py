@@ -23,7 +23,7 @@ from ..base.arrays import Size
 
 T = TypeVar("T")
 
-MOST_PIXELS = 1 << 28
+MAX_SCALED_PIXELS = 1 << 28
 """The most pixels that a picture may be scaled to; of a long thin one, most are cropped afterwards."""
 
 
@@ -113,7 +113,7 @@ def compute_placement(
     region = bounds or BitmapBounds(0, 0, width, height)
     placement = place(region, (height, width), tensor_width, tensor_height, mode, scaling)
     (rows, columns), tensor = placement.scaled, placement.tensor
-    if rows * columns > max(MOST_PIXELS, tensor[0] * tensor[1]):
+    if rows * columns > max(MAX_SCALED_PIXELS, tensor[0] * tensor[1]):
         raise InvalidBindingError(
             f"A picture of {width}x{height} would be scaled to {columns}x{rows} pixels.",
             hint="Bind a part of it with BitmapBounds, or state another scaling in the contract.",

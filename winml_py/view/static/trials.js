@@ -5,7 +5,7 @@ import { variants } from "./switches.js";
 
 const SUBSTITUTES = [["", "this picture"], ["turned", "turned by 180°"], ["black", "black"], ["white", "white"], ["noise", "noise"]];
 const QUICK = 1500; // milliseconds that all rows may take together for the table to appear automatically
-const MOST_ROWS = 16;
+const MAX_ROWS = 16;
 
 /** A share with as many digits as it takes to tell it from 100 %, and from 0. */
 export function exactly(share) {
@@ -75,7 +75,7 @@ export class Trials {
   /** A was evaluated; for a quick model, the table appears automatically. */
   begin(side, input) {
     const { decode, ...times } = side.facts.times; // it is decoded already
-    const all = Object.values(times).reduce((sum, one) => sum + one, 0) * MOST_ROWS;
+    const all = Object.values(times).reduce((sum, one) => sum + one, 0) * MAX_ROWS;
     return all < QUICK ? this.trySettings(side, input, true) : null;
   }
 

@@ -13,7 +13,7 @@ from ....errors import InvalidArgumentError, ModelNotFoundError
 from ..config import Config, read_config
 from ..labels import labels_of
 
-LARGEST = 1 << 24
+MAX_BYTES = 1 << 24
 """The most bytes of a file that is read whole. The largest real ones hold the characters of a text reader: 200 kB."""
 
 ANY_SIZE = 1 << 62
@@ -31,7 +31,7 @@ class Folder:
         root = Path(os.path.realpath(self.path))
         self._roots = [root, root.parent.parent / "blobs"] if root.parent.name == "snapshots" else [root]
 
-    def find(self, name: str, largest: int = LARGEST) -> str:
+    def find(self, name: str, largest: int = MAX_BYTES) -> str:
         """The path of a file; "" if there is none."""
         path = os.path.join(self.path, name.replace("\0", ""))
         real = os.path.realpath(path)
@@ -46,7 +46,7 @@ class Folder:
     def config(self, name: str) -> Config:
         """The path of a file, and its values if it is JSON or YAML; no values if there is no such file."""
         is_config = name.endswith((".json", ".yml", ".yaml"))
-        path = self.find(name, LARGEST if is_config else ANY_SIZE)
+        path = self.find(name, MAX_BYTES if is_config else ANY_SIZE)
         return read_config(path) if path and is_config else Config(path, {})
 
 

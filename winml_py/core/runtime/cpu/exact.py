@@ -47,8 +47,8 @@ _INEXACT_ATTRIBUTES = {
     "Resize": {"antialias", "exclude_outside", "keep_aspect_ratio_policy"},
     "SpaceToDepth": {"mode"},
 }
-_MOST_INPUTS = {"LSTM": 7}  # its eighth input is the weights of peepholes
-_MOST_OUTPUTS = {"MaxPool": 1, "Dropout": 1, "BatchNormalization": 1}
+_MAX_INPUTS = {"LSTM": 7}  # its eighth input is the weights of peepholes
+_MAX_OUTPUTS = {"MaxPool": 1, "Dropout": 1, "BatchNormalization": 1}
 
 
 def inexact_reason(graph: ModelGraph, exact_operators: AbstractSet[str]) -> str:
@@ -71,9 +71,9 @@ def inexact_reason(graph: ModelGraph, exact_operators: AbstractSet[str]) -> str:
         attributes = {attribute.name for attribute in node.attribute if attribute.i or attribute.s}
         if attributes & _INEXACT_ATTRIBUTES.get(operator, set()):
             return f"the operator {operator} has attributes that are not known to be exact there"
-        if len(node.input) > _MOST_INPUTS.get(operator, len(node.input)):
+        if len(node.input) > _MAX_INPUTS.get(operator, len(node.input)):
             return f"the operator {operator} has inputs that are not known to be exact there"
-        if used & set(node.output[_MOST_OUTPUTS.get(operator, len(node.output)) :]):
+        if used & set(node.output[_MAX_OUTPUTS.get(operator, len(node.output)) :]):
             return f"the operator {operator} has outputs that are not known to be exact there"
         if operator == "Expand" and not any(inputs):
             return "an Expand of sizes can end the process there, if there are none"
