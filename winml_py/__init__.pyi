@@ -15,7 +15,7 @@ from . import view as view
 from . import vision as vision
 from .core.contracts.files import read_contract
 from .core.contracts.labels import labels_of
-from .core.evaluation.evaluation import LearningModelBinding
+from .core.evaluation.binding import LearningModelBinding
 from .core.evaluation.result import LearningModelEvaluationResult
 from .core.features.descriptors import (
     FeatureDescriptor,

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.base.agreement import as_numpy
 from ..core.contracts.exporters import ExporterFacts
-from ..core.evaluation.evaluation import LearningModelBinding
+from ..core.evaluation.binding import LearningModelBinding
 from ..core.features.descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,

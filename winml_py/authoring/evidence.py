@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.base.arrays import Array, Pixels
 from ..core.base.winrt_object import private_state
-from ..core.evaluation.evaluation import LearningModelBinding
+from ..core.evaluation.binding import LearningModelBinding
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.tensor_classes import TENSOR_CLASSES

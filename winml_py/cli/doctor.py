@@ -26,7 +26,7 @@ from ..core.base.child_process import answer_of_main, start_main
 from ..core.base.machine import affinity, cgroup_quota, usable_cores
 from ..core.base.messages import Facts
 from ..core.cache.folders import clear_all, contents
-from ..core.evaluation.evaluation import LearningModelBinding
+from ..core.evaluation.binding import LearningModelBinding
 from ..core.imaging.resize import fast_resizer
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.base.arrays import DType
 from ..core.base.winrt_object import Closeable, private_state
-from ..core.evaluation.evaluation import LearningModelBinding
+from ..core.evaluation.binding import LearningModelBinding
 from ..core.features.descriptors import FeatureDescriptor, SequenceFeatureDescriptor, TensorFeatureDescriptor
 from ..core.features.tensor import Tensor, over
 from ..core.features.tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES

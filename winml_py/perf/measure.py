@@ -11,7 +11,7 @@ from .._inputs.files import generated, jobs, read
 from .._inputs.model import EXAMPLE, Case, input_sizes
 from ..core.base.arguments import whole_number
 from ..core.base.messages import Progress
-from ..core.evaluation.evaluation import LearningModelBinding
+from ..core.evaluation.binding import LearningModelBinding
 from ..core.runtime.providers.catalogue import provider_of
 from ..core.session.session import LearningModelSession
 from .measurement import Measurement, Sample

@@ -10,7 +10,7 @@ from .._inputs.model import Case
 from ..core.base import timing
 from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, as_numpy, compare_outputs
 from ..core.base.messages import Facts
-from ..core.evaluation.evaluation import LearningModelBinding
+from ..core.evaluation.binding import LearningModelBinding
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..enums import Precision

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from .._inputs.examples import NOTHING_STATED, StatedSizes
 from .._inputs.interpretation import Classes, score_outputs
 from ..core.base.cancellation import Stop
-from ..core.evaluation.evaluation import LearningModelBinding
+from ..core.evaluation.binding import LearningModelBinding
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice

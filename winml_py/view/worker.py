@@ -16,7 +16,7 @@ from ..core.base.async_operation import AsyncOperation
 from ..core.base.child_process import is_available
 from ..core.base.machine import total_memory
 from ..core.base.winrt_object import private_state
-from ..core.evaluation.evaluation import LearningModelBinding
+from ..core.evaluation.binding import LearningModelBinding
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.features.descriptors import ShapedDescriptor
 from ..core.features.pictures import ImageFeatureValue

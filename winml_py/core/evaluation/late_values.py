@@ -12,7 +12,7 @@ from ..base.cancellation import Stop, held
 from ..base.machine import usable_cores
 from ..features.pictures import ImageFeatureValue
 from ..features.resolve import as_picture, is_pil_image
-from .evaluation import BindingState
+from .binding import BindingState
 from .session_state import SessionState, Target, is_picture_file
 
 

@@ -16,7 +16,7 @@ from ..base.cancellation import Stop
 from ..base.collections import PropertySet
 from ..base.messages import type_name
 from ..base.winrt_object import Closeable, Object, private_state
-from ..evaluation.evaluation import BindingState, LearningModelBinding, bind_features
+from ..evaluation.binding import BindingState, LearningModelBinding, bind_features
 from ..evaluation.late_values import bind_later, check_features
 from ..evaluation.result import LearningModelEvaluationResult, ModelFacts
 from ..evaluation.session_state import SessionState

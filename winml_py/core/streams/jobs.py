@@ -26,7 +26,7 @@ from ..base.arrays import Array
 from ..base.collections import NameMap
 from ..base.messages import type_name
 from ..base.winrt_object import private_state
-from ..evaluation.evaluation import LearningModelBinding
+from ..evaluation.binding import LearningModelBinding
 from ..evaluation.result import LearningModelEvaluationResult, ModelFacts, for_stream_item
 from ..evaluation.session_state import SessionState
 from ..features.containers import as_tensor

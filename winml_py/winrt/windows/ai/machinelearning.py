@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, Self
 from ....core.base.async_operation import AsyncOperation
 from ....core.base.messages import type_name
 from ....core.base.winrt_object import Object as _Object
-from ....core.evaluation.evaluation import LearningModelBinding as LearningModelBinding
+from ....core.evaluation.binding import LearningModelBinding as LearningModelBinding
 from ....core.evaluation.result import LearningModelEvaluationResult as LearningModelEvaluationResult
 from ....core.features.descriptors import FeatureDescriptor as _FeatureDescriptor
 from ....core.features.descriptors import ImageFeatureDescriptor as ImageFeatureDescriptor
