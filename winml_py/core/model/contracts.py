@@ -290,13 +290,13 @@ def apply_published(
     """
     parts, sources = dict(published.parts), dict(published.sources)
     images = [feature.contract for feature in inputs if isinstance(feature, ImageFeatureDescriptor)]
+    refusal = None if images else published.refusal
     for name, own in (("contract", images[0] if images else None), ("labels", labels)):
         if own:
             if parts.pop(name, own) != own:
                 told = "%s: The %s of %s and of the model itself differ; the latter count."
                 logger.warning(told, published.folder, name, sources[name])
             sources[name] = sources.get("metadata", sources["model"])
-            parts.pop(f"no {name}", None)
     if (contract := parts.get("contract")) is not None:
         fitting = [each for each in inputs if isinstance(each, ShapedDescriptor) and each.fits(contract)]
         sides = [feature.shape[axis] for feature in fitting for axis in contract.axes()[1:]]
@@ -308,10 +308,10 @@ def apply_published(
             size = " x ".join(map(str, contract.size or ["of any size"]))
             types = ", ".join(f"{feature.name}: {format_type(feature)}" for feature in inputs)
             told = f"{sources['contract']}: It is for one picture, {size}, which the model does not take: {types}."
-            parts["no contract"] = NotSupportedError(told, hint="State it: model.contracts[name] = ImageContract(...).")
+            refusal = NotSupportedError(told, hint="State it: model.contracts[name] = ImageContract(...).")
     # The only output, if it is a row, has a score for each class.
     rows = [output.shape[-1] for output in outputs if isinstance(output, ShapedDescriptor) and len(output.shape) == 2]
     if "labels" in parts and len(outputs) == len(rows) == 1 and rows[0] not in (-1, len(parts["labels"])):
         file, count = sources.pop("labels"), len(parts.pop("labels"))
         logger.warning("%s: %s has %d labels for %d scores; they are not used.", published.folder, file, count, rows[0])
-    return inputs, Published(published.folder, parts, sources)
+    return inputs, Published(published.folder, parts, sources, refusal)

@@ -343,7 +343,7 @@ class ModelContent:
     def publish(self, published: Published, labels: tuple[str, ...], outputs: Vector[AnyFeature]) -> None:
         """Takes what a folder states and the model's file does not, except labels."""
         inputs, self.published = apply_published(published, self.inputs, outputs, labels)
-        self.inputs, self.missing_contracts.refusal = Vector(inputs), self.published.parts.get("no contract")
+        self.inputs, self.missing_contracts.refusal = Vector(inputs), self.published.refusal
         self.contracts = AttachedContracts(self.inputs, self.attached_contracts)
 
     def with_exporters_contract(self, feature: FeatureDescriptor) -> FeatureDescriptor:

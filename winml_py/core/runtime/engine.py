@@ -142,6 +142,10 @@ class EngineOptions(NamedTuple):
     isolation: Isolation | None = None
 
 
+ORT_ONLY = ("tuning", "session_config", "run_config", "log_severity")
+"""The options of ONNX Runtime alone: an engine from a package of its own refuses them."""
+
+
 class PlacedNode(NamedTuple):
     """A node of the optimised graph, and the provider that runs it."""
 

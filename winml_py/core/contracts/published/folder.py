@@ -9,7 +9,7 @@ from glob import glob
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ....errors import InvalidArgumentError, ModelNotFoundError
+from ....errors import InvalidArgumentError, ModelNotFoundError, WinMLError
 from ..config import Config, read_config
 from ..labels import labels_of
 
@@ -55,13 +55,15 @@ class Published(NamedTuple):
 
     Attributes:
         folder: its path.
-        parts: the value of each part; under "no contract" and so on the error that says why a file does not state it.
+        parts: the value of each part.
         sources: the file that each part is from, by its path in the folder, and "model".
+        refusal: why a file does not state the contract; None if none was tried in vain.
     """
 
     folder: str
     parts: Mapping[str, Any]
     sources: Mapping[str, str]
+    refusal: WinMLError | None = None
 
 
 NOTHING = Published("", {}, {})

@@ -25,6 +25,7 @@ def read_published(source: str | os.PathLike[str], model: str) -> Published:
         InvalidArgumentError: a file leads out of the folder.
     """
     folder, parts, sources = Folder(source), dict[str, Any](), {"model": os.path.relpath(model, source)}
+    refusal = None
     for name, file, key, read in (part for layout in LAYOUTS for part in layout.PARTS):
         if not folder.find(file, ANY_SIZE):
             continue
@@ -32,12 +33,13 @@ def read_published(source: str | os.PathLike[str], model: str) -> Published:
             config = folder.config(file)
             value = read(config, folder) if not key or key in config.values else None
         except Exception as error:  # the files are untrusted: one with which anything is wrong states nothing
-            told = f"{file}: It cannot be used: {type(error).__name__}: {error}"
-            parts[f"no {name}"] = error if isinstance(error, WinMLError) else InvalidArgumentError(told)
+            if name == "contract":
+                told = f"{file}: It cannot be used: {type(error).__name__}: {error}"
+                refusal = error if isinstance(error, WinMLError) else InvalidArgumentError(told)
             logger.info("%s states no %s: %s", source, name, error)
             continue
         if value and parts.setdefault(name, value) != value:
             logger.warning("%s: The %s of %s and of %s differ; the latter count.", source, name, file, sources[name])
         elif value:
             sources.setdefault(name, file)
-    return Published(folder.path, parts, sources)
+    return Published(folder.path, parts, sources, refusal)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ....enums import Precision
 from ....errors import EngineWarning, InvalidDeviceError, NotSupportedError
 from ...base.messages import warn_caller
-from ..engine import ONNXRUNTIME, Engine, EngineOptions
+from ..engine import ONNXRUNTIME, ORT_ONLY, Engine, EngineOptions
 from ..providers import plugins
 from ..providers.catalogue import full_name, provider_of, require_option_keys
 from ..providers.provider import CPU_NAME, ProviderDevice, Target, short
@@ -155,13 +155,10 @@ def _exact_devices(request: CompileRequest) -> tuple[list[ProviderDevice], str]:
     return devices, reason
 
 
-_DEFAULTS = EngineOptions(1)
-
-
 def _name_of_tuning(options: EngineOptions) -> str:
     """The first of ONNX Runtime's settings that the options change; "" if they change none."""
-    names = ("tuning", "session_config", "run_config", "log_severity")
-    return next((f"options.{name}" for name in names if getattr(options, name) != getattr(_DEFAULTS, name)), "")
+    defaults = EngineOptions._field_defaults
+    return next((f"options.{name}" for name in ORT_ONLY if getattr(options, name) != defaults[name]), "")
 
 
 def _ignores_tuning(device: ProviderDevice, options: EngineOptions) -> bool:
