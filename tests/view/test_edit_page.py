@@ -107,6 +107,9 @@ def test_the_file_can_be_downloaded_and_leaves_nothing_beside_the_model(model: P
     assert client.get("/edit/file/..%2fdigits.onnx").status_code == 404
     assert onnx.load_from_string(got.content).graph.name == "other"
     assert got.headers["content-disposition"] == 'attachment; filename="digits-edited.onnx"'
+    again = client.post("/edit/write", json_body={"edits": {"name": "third"}, "name": None}).json()
+    assert client.get(f"/edit/file/{answer['download']}").status_code == 404
+    assert onnx.load_from_string(client.get(f"/edit/file/{again['download']}").content).graph.name == "third"
     assert [path.name for path in model.parent.iterdir()] == ["digits.onnx"]
 
 

@@ -406,6 +406,8 @@ def test_an_embedding_is_a_direction() -> None:
     assert vision.cosine_similarity([1e-30, 0], [-1e30, 0]) == -1
     with pytest.raises(InvalidArgumentError, match="3 and 2 numbers"):
         vision.cosine_similarity(found, [1, 0])
+    with pytest.raises(InvalidArgumentError, match="Expected two embeddings, as rows of numbers"):
+        vision.cosine_similarity("a", "b")
     nothing = TensorFloat.from_numpy(np.zeros((1, 3), np.float32))
     with pytest.raises(InvalidArgumentError, match="no direction"):
         vision.embedding(LearningModelEvaluationResult("", {"e": nothing}))

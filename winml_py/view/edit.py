@@ -7,6 +7,7 @@ import os
 import secrets
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,7 +58,7 @@ class _Editor:
     def __init__(self, workbench: Workbench) -> None:
         self._workbench = workbench
         self._lock = threading.Lock()
-        self._made: dict[str, tuple[str, str]] = {}
+        self._download = "", "", ""  # the key, the path and the name of the last file made for one
 
     def facts(self, request: Request) -> Response:
         """The initial values of the page's fields."""
@@ -86,16 +87,18 @@ class _Editor:
             if name is not None:
                 with new_file_beside(model.path, name) as path:
                     return _edit(model, path, edits) | {"file": name}
-            key, path = secrets.token_hex(8), self._workbench.new_file(".onnx")
+            path, name = self._workbench.new_file(".onnx"), f"{Path(model.name).stem}-edited.onnx"
             report = _edit(model, path, edits)
-            self._made[key] = path, f"{Path(model.name).stem}-edited.onnx"
-            return report | {"file": self._made[key][1], "download": key}
+            with suppress(OSError):  # there is none, or Windows still sends it
+                os.remove(self._download[1])
+            self._download = secrets.token_hex(8), path, name
+            return report | {"file": name, "download": self._download[0]}
 
     def file(self, request: Request) -> Response:
-        """A new file, as a download."""
-        path, name = self._made.get(request.path_params["key"], ("", ""))
-        if not os.path.isfile(path):
-            raise NotBoundError("The file is gone.")
+        """The last new file, as a download."""
+        key, path, name = self._download
+        if request.path_params["key"] != key or not os.path.isfile(path):
+            raise NotBoundError("The file is gone.", hint="Write it again.")
         return FileResponse(path, media_type="application/octet-stream", filename=name)
 
 

@@ -127,7 +127,10 @@ def cosine_similarity(first: object, second: object) -> float:
         >>> vision.cosine_similarity([1, 0], [1, 1])
         0.7071067...
     """
-    first_row, second_row = (np.asarray(row, np.float64).reshape(-1) for row in (first, second))
+    try:
+        first_row, second_row = (np.asarray(row, np.float64).reshape(-1) for row in (first, second))
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"Expected two embeddings, as rows of numbers: {error}.") from error
     if first_row.size != second_row.size:
         raise InvalidArgumentError(f"The embeddings have {first_row.size} and {second_row.size} numbers.")
     return float(np.clip(_of_length_1(first_row) @ _of_length_1(second_row), -1, 1))

@@ -195,8 +195,6 @@ def test_numbers_that_mean_nothing_name_the_file(tmp_path: Path) -> None:
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(StorageNotFoundError, match="Is a directory"):
-        read_contract(tmp_path)
     for read in (read_contract, labels_of):
         with pytest.raises(StorageNotFoundError, match=r"missing\.json"):
             read(tmp_path / "missing.json")

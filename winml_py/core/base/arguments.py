@@ -11,7 +11,7 @@ from enum import IntEnum
 from numbers import Integral, Real
 from typing import IO, Any, TypeVar, get_args
 
-from ...errors import InvalidArgumentError, WinMLError
+from ...errors import InvalidArgumentError, StorageNotFoundError, WinMLError
 from .messages import type_name
 
 E = TypeVar("E", bound=IntEnum)
@@ -131,3 +131,10 @@ def open_text(source: str | os.PathLike[str] | IO[Any]) -> Iterator[IO[Any]]:
         yield source
     else:
         raise InvalidArgumentError(f"Expected a path or an open file, got {type_name(source)}.")
+
+
+def unopened(source: str | os.PathLike[str] | IO[Any], error: OSError) -> WinMLError:
+    """Our error for a file that the system does not open."""
+    if os.path.isdir(name_of(source)):
+        return InvalidArgumentError(f"{name_of(source)}: Expected a file, got a folder.", hint="Name a file in it.")
+    return StorageNotFoundError(f"{name_of(source)}: {error.strerror or error}.", hint="Check the working directory.")

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Any, NamedTuple
 
-from ...errors import InvalidArgumentError, NotSupportedError, StorageNotFoundError
-from ..base.arguments import JsonSource, name_of, open_text
+from ...errors import InvalidArgumentError, NotSupportedError
+from ..base.arguments import JsonSource, name_of, open_text, unopened
 
 Source = JsonSource
 
@@ -39,7 +39,7 @@ def read_config(source: Source, list_key: str = "") -> Config:
         with open_text(source) as file:
             values = _load_yaml(file) if is_yaml else json.load(file)
     except OSError as error:
-        raise StorageNotFoundError(f"{path}: {error.strerror}.", hint="Check the working directory.") from error
+        raise unopened(source, error) from error
     except (ValueError, RecursionError) as error:
         raise InvalidArgumentError(f"{path}: It is not {'YAML' if is_yaml else 'JSON'}: {error}.") from error
     if list_key and isinstance(values, list):

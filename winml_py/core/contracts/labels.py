@@ -6,8 +6,8 @@ import json
 import os
 from collections.abc import Mapping
 
-from ...errors import InvalidArgumentError, StorageNotFoundError
-from ..base.arguments import is_text
+from ...errors import InvalidArgumentError
+from ..base.arguments import is_text, unopened
 from ..base.messages import logger
 from .config import Source, read_config
 
@@ -68,7 +68,7 @@ def _lines(path: str) -> tuple[str, ...]:
         with open(path, encoding="utf-8-sig", newline="\n") as file:
             return tuple(line.strip() for line in file.read().rstrip("\n").split("\n"))
     except OSError as error:
-        raise StorageNotFoundError(f"{path}: {error.strerror}.", hint="Check the working directory.") from error
+        raise unopened(path, error) from error
     except UnicodeDecodeError as error:
         raise InvalidArgumentError(
             f"{path}: Expected UTF-8 text with labels.", hint="Write one name per line."

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from ...enums import Precision, Weights
-from ...errors import InvalidArgumentError, StorageNotFoundError
-from ..base.arguments import is_text, member, name_of, open_text, require_type, truth, whole_number
+from ...errors import InvalidArgumentError
+from ..base.arguments import is_text, member, name_of, open_text, require_type, truth, unopened, whole_number
 from ..base.atomic_files import require_folder, write_whole
 from ..base.machine import is_confined, usable_cores
 from ..base.messages import did_you_mean
@@ -434,8 +434,7 @@ def read_options(source: str | os.PathLike[str] | IO[Any]) -> dict[str, Any]:
             raise ValueError(f"its kind is {facts.get('kind')!r}, its schema {facts.get('schema_version')!r}")
         return dict(facts["options"])
     except OSError as error:
-        reason = error.strerror or error
-        raise StorageNotFoundError(f"{name_of(source)}: The session options cannot be read: {reason}.") from error
+        raise unopened(source, error) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _not_options(source, error) from error
 
