@@ -41,8 +41,8 @@ from winml_py import (
     TensorLayout,
 )
 from winml_py.authoring import LearnedContract, learn_contract
-from winml_py.authoring.asked import AskedFunction, PictureKind
 from winml_py.authoring.learning.learn_contract import find_quirks
+from winml_py.authoring.picture_function import PictureFunction, PictureKind
 
 pytestmark = pytest.mark.one_python
 
@@ -154,7 +154,7 @@ GRAY = "it raises for gray pictures, or treats them unlike three equal colours, 
 )
 def test_notes_say_what_becomes_of_files(function: Callable[..., Any], notes: list[str]) -> None:
     kind: PictureKind = "path" if function is preparations.read_by_opencv else "pillow"
-    assert list(find_quirks(AskedFunction(function, kind), 0)) == notes
+    assert list(find_quirks(PictureFunction(function, kind), 0)) == notes
 
 
 def test_a_function_that_scales_floats_is_learned_with_the_reason() -> None:

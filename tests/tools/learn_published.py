@@ -36,7 +36,7 @@ from winml_py import (
     WinMLError,
 )
 from winml_py.authoring import LearnedContract, learn_contract, write_contract
-from winml_py.authoring.asked import AskedFunction
+from winml_py.authoring.picture_function import PictureFunction
 
 PICTURES, MAX_MEAN, MAX_DIFFERENCE = 30, 0.3, 3.0
 
@@ -61,7 +61,7 @@ def pictures(seed: int) -> Iterator[np.ndarray[Any, Any]]:
 def compare(published: Published, learned: LearnedContract, folder: Path) -> tuple[float, float]:
     """Gray levels between a bind of the learned contract and the function: on average, and at most."""
     contract = learned.contract
-    function = AskedFunction(published.function, published.pictures)  # type: ignore[arg-type]
+    function = PictureFunction(published.function, published.pictures)  # type: ignore[arg-type]
     asked = [function(np.zeros((*size, 3), np.uint8)).numbers.shape for size in ((300, 400), (400, 300), (200, 900))]
     heights, widths = {shape[1] for shape in asked}, {shape[2] for shape in asked}
     sides = [heights.pop() if len(heights) == 1 else "h", widths.pop() if len(widths) == 1 else "w"]

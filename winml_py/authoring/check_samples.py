@@ -129,22 +129,22 @@ def _check(session: LearningModelSession, known: KnownAnswer) -> AnswerCheck:
     """Evaluates a sample with a session. Half precision has a larger tolerance."""
     sample, names = str(known), {feature.name for feature in session.model.input_features}
     if names != known.inputs.keys():
-        told = f"the sample was taken from a model with the inputs {', '.join(known.inputs)}"
-        return AnswerCheck(sample, (told,), math.inf)
+        problem = f"the sample was taken from a model with the inputs {', '.join(known.inputs)}"
+        return AnswerCheck(sample, (problem,), math.inf)
     try:
-        came = outputs_as_arrays(session, {name: value.value() for name, value in known.inputs.items()})
+        outputs = outputs_as_arrays(session, {name: value.value() for name, value in known.inputs.items()})
     except WinMLError as error:
         return AnswerCheck(sample, (f"it cannot be evaluated: {error}",), math.inf)
     floor = HALF_TOLERANCE if session.precision is Precision.HALF else 0.0
     problems, notes, largest = list[str](), list[str](), 0.0
     for output in known.outputs:
-        if output.name in came:
-            difference, told = output.compare(came[output.name], floor)
-            notes += filter(None, [] if told else [output.note(came[output.name], floor)])
+        if output.name in outputs:
+            difference, problem = output.compare(outputs[output.name], floor)
+            notes += filter(None, [] if problem else [output.note(outputs[output.name], floor)])
         else:
-            difference, told = math.inf, f"the output {output.name} no longer exists"
+            difference, problem = math.inf, f"the output {output.name} no longer exists"
         largest = max(largest, difference)
-        problems += [told] if told else []
+        problems += [problem] if problem else []
     return AnswerCheck(sample, tuple(problems), largest, tuple(notes))
 
 

@@ -24,8 +24,8 @@ from ..core.runtime.device import LearningModelDevice
 from ..core.session.session import LearningModelSession
 from ..enums import BitmapPixelFormat, TensorKind
 from ..errors import InvalidArgumentError, WinMLError
-from .asked import AskedFunction
 from .known_answers import KnownAnswer, noise, read_answers
+from .picture_function import PictureFunction
 
 if TYPE_CHECKING:
     from ..core.base.arrays import Size
@@ -76,7 +76,7 @@ class ContractEvidence:
     @classmethod
     def take(
         cls,
-        ask: Callable[[Pixels], Array],
+        prepare: Callable[[Pixels], Array],
         function: str,
         contract: ImageContract,
         seed: int,
@@ -87,7 +87,7 @@ class ContractEvidence:
         rng = np.random.RandomState(seed)  # its numbers are the same in every version of numpy
         shapes, positions, numbers = [], [], []
         for pixels in evidence_pictures(seed):
-            tensor = ask(pixels)
+            tensor = prepare(pixels)
             chosen = np.sort(rng.randint(0, tensor.size, NUMBERS))
             shapes.append((tensor.shape[0], tensor.shape[1], tensor.shape[2]))
             positions.append(tuple(int(position) for position in chosen))
@@ -209,12 +209,12 @@ def check_contract(
     if evidence.digest != _digest(evidence.seed):
         problems.append("The evidence's pictures cannot be reproduced here: their digest differs.")
     elif feature is not None:
-        differences, told = _compare(evidence, _tensors_of(feature, evidence, device), "A bind")
-        problems += told
+        differences, found = _compare(evidence, _tensors_of(feature, evidence, device), "A bind")
+        problems += found
         if function is not None:
-            asked = AskedFunction(function, pictures or evidence.pictures)  # type: ignore[arg-type]
-            given = (asked(pixels).numbers for pixels in evidence_pictures(evidence.seed))
-            problems += _compare(evidence, given, asked.name)[1]
+            prepare = PictureFunction(function, pictures or evidence.pictures)  # type: ignore[arg-type]
+            given = (prepare(pixels).numbers for pixels in evidence_pictures(evidence.seed))
+            problems += _compare(evidence, given, prepare.name)[1]
     mean, largest = (differences.mean(), differences.max()) if differences.size else (np.nan, np.nan)
     return ContractCheck(evidence.function, tuple(problems), float(mean), float(largest))
 
@@ -230,29 +230,29 @@ def outdated(model: LearningModel) -> list[str]:
 
     Only contracts and names are compared. Changed weights show when the samples are evaluated.
     """
-    told = []
+    sentences = []
     try:
         evidence = ContractEvidence.from_metadata(model.metadata)
         changes = [] if evidence is None else list(_changes(evidence, model))
         if evidence is not None and changes:
-            told.append(
+            sentences.append(
                 f"The proof no longer holds: the contract was learned from {evidence.function}, and has changed since. "
                 f"{' '.join(changes)} Learn it again (winml-py contract --learn), or remove {KEY} from the metadata."
             )
     except InvalidArgumentError as error:
-        told.append(error.message)
+        sentences.append(error.message)
     try:
         answers = read_answers(model.metadata)
         reasons = [reason for answer in answers if (reason := _change_of_sample(answer, model))]
         if reasons:
-            told.append(
+            sentences.append(
                 f"{len(reasons)} of {len(answers)} samples no longer hold{'s' * (len(reasons) == 1)}. "
                 f"{' '.join(dict.fromkeys(reasons))} Take them again (winml-py contract --sample), or remove them "
                 "(winml_py.authoring.write_samples(path, path, []))."
             )
     except InvalidArgumentError as error:
-        told.append(error.message)
-    return told
+        sentences.append(error.message)
+    return sentences
 
 
 def _change_of_sample(answer: KnownAnswer, model: LearningModel) -> str:

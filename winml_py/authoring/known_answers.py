@@ -37,7 +37,7 @@ MAX_SAMPLES = 8
 
 MAX_PIXELS = 1 << 22
 MAX_NUMBERS = 1 << 24
-"""The most numbers of a generated input: a foreign file may ask for any size."""
+"""The most numbers of a generated input: a foreign file may request any size."""
 
 MAX_DIMENSIONS, MAX_SIDE, MAX_TEXT = 32, 1 << 40, 1000
 MIN_MAGNITUDE = 1e-30
@@ -202,46 +202,46 @@ class KnownOutput:
         values = [str(one) if isinstance(one, float) and not math.isfinite(one) else one for one in self.values]
         return {**vars(self), "values": values}
 
-    def compare(self, came: Array, floor: float) -> tuple[float, str]:
+    def compare(self, actual: Array, floor: float) -> tuple[float, str]:
         """The largest relative difference of an output from this one, and the problem, or "". The
         tolerance is at least `floor`.
         """
-        if came.shape != self.shape:
-            made, wanted = ("x".join(map(str, shape)) or "one number" for shape in (came.shape, self.shape))
+        if actual.shape != self.shape:
+            made, wanted = ("x".join(map(str, shape)) or "one number" for shape in (actual.shape, self.shape))
             return math.inf, f"{self.name} is {made}, not {wanted}"
-        found = came.reshape(-1)[list(self.positions)]
-        if (came.dtype.kind == "f") is not (self.kind == "float"):
-            return math.inf, f"{self.name} has another type: {came.dtype.name}"
+        found = actual.reshape(-1)[list(self.positions)]
+        if (actual.dtype.kind == "f") is not (self.kind == "float"):
+            return math.inf, f"{self.name} has another type: {actual.dtype.name}"
         if self.kind != "float":
             wrong = [pair for pair in zip(self.values, found.tolist(), strict=True) if not self._is_equal(*pair)]
-            told = f"{self.name}: {wrong[0][1]!r}, not {wrong[0][0]!r}" if wrong else ""
-            return (math.inf if wrong else 0.0), told + (f", and {len(wrong) - 1} more" if len(wrong) > 1 else "")
-        error = self._error(found.astype(np.float64), came)
+            problem = f"{self.name}: {wrong[0][1]!r}, not {wrong[0][0]!r}" if wrong else ""
+            return (math.inf if wrong else 0.0), problem + (f", and {len(wrong) - 1} more" if len(wrong) > 1 else "")
+        error = self._error(found.astype(np.float64), actual)
         tolerance = max(self.tolerance, floor)
-        if math.isinf(error) or (self.best >= 0 and not best_of(came, 1)):
+        if math.isinf(error) or (self.best >= 0 and not best_of(actual, 1)):
             return math.inf, f"{self.name}: NaN or infinity instead of numbers, or the reverse"
-        changed = self._changed_best(came)
+        changed = self._changed_best(actual)
         if error > tolerance:
-            told = f"{self.name}: differs by {error:.2%} of its largest numbers; {tolerance:.2%} is allowed"
-            return error, f"{told}; {changed}" if changed else told
+            problem = f"{self.name}: differs by {error:.2%} of its largest numbers; {tolerance:.2%} is allowed"
+            return error, f"{problem}; {changed}" if changed else problem
         # Most numbers of a long row are not stored: the new best class may be one of those.
         return error, f"{self.name}: {changed}" if changed and self.lead >= tolerance else ""
 
-    def note(self, came: Array, floor: float) -> str:
+    def note(self, actual: Array, floor: float) -> str:
         """A note on an output that `compare` accepts: that another class is the best, or ""."""
-        changed, allowed = self._changed_best(came), max(self.tolerance, floor)
+        changed, allowed = self._changed_best(actual), max(self.tolerance, floor)
         return f"{self.name}: {changed}; it led by {self.lead:.2%}, within the {allowed:.2%} allowed" if changed else ""
 
-    def _changed_best(self, came: Array) -> str:
-        best = int(came.argmax()) if self.best >= 0 else self.best
+    def _changed_best(self, actual: Array) -> str:
+        best = int(actual.argmax()) if self.best >= 0 else self.best
         return "" if best == self.best else f"the best class was {self.best}, now {best}"
 
-    def _is_equal(self, known: object, came: object) -> bool:
-        if self.kind == "byte" and isinstance(known, (int, float)) and isinstance(came, int):
-            return abs(came - known) <= 1
-        return bool(known == came)
+    def _is_equal(self, known: object, actual: object) -> bool:
+        if self.kind == "byte" and isinstance(known, (int, float)) and isinstance(actual, int):
+            return abs(actual - known) <= 1
+        return bool(known == actual)
 
-    def _error(self, found: Array, came: Array) -> float:
+    def _error(self, found: Array, actual: Array) -> float:
         known, scales = np.array(self.values, np.float64), np.array(self.scales, np.float64)
         is_finite = np.isfinite(known)
         if not np.array_equal(known[~is_finite], found[~is_finite], equal_nan=True):
@@ -249,7 +249,7 @@ class KnownOutput:
         if not np.isfinite(found[is_finite]).all():
             return math.inf
         shares = np.abs(np.where(is_finite, found, 0) - np.where(is_finite, known, 0)) / scales
-        means = [abs(one - other) for one, other in zip(means_of(came), self.mean, strict=True)]
+        means = [abs(one - other) for one, other in zip(means_of(actual), self.mean, strict=True)]
         return float(max([*shares.tolist(), *(share / scales.max(initial=MIN_MAGNITUDE) for share in means)]))
 
 

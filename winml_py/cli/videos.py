@@ -41,11 +41,7 @@ def video_of(files: Mapping[str, str]) -> str:
 
 
 def write_video(
-    session: LearningModelSession,
-    path: str,
-    target: str,
-    finder: Finder,
-    tell: Callable[[int, int | None], object],
+    session: LearningModelSession, path: str, target: str, finder: Finder, progress: Callable[[int, int | None], object]
 ) -> Facts:
     """Evaluates every frame of a video, and writes the results as a video. Holds only a few frames in memory.
 
@@ -54,7 +50,7 @@ def write_video(
         path: the video to read.
         target: the video to write; `FOLDER/name.*` becomes an .mp4.
         finder: finds the objects to draw, if the model has no picture output.
-        tell: called with the number of finished frames and the total, if known.
+        progress: called with the number of finished frames and the total, if known.
 
     Returns:
         The facts to print.
@@ -76,7 +72,7 @@ def write_video(
             writer = VideoWriter(target, reader.frame_rate if reader.frame_rate > 0 else USUAL_RATE)
         width, height = reader.pixel_width, reader.pixel_height
         with writer:
-            with session.evaluate_many(reader, progress=tell) as stream:
+            with session.evaluate_many(reader, progress=progress) as stream:
                 for result in stream:
                     picture = _picture(result, name, finder, path)
                     ((width, height),) = picture.sizes  # a model may change the size of a frame
@@ -126,12 +122,7 @@ def targets_of(output: str | None, labels: Sequence[str]) -> list[str]:
     return [os.path.join(output, f"{stem}.*") for stem in stems]
 
 
-def write(
-    target: str,
-    outputs: Mapping[str, Any],
-    draw: Callable[[], Image] | None,
-    seen: PictureSeen,
-) -> str:
+def write(target: str, outputs: Mapping[str, Any], draw: Callable[[], Image] | None, seen: PictureSeen) -> str:
     """Writes the picture with the objects drawn on it, the model's first output picture, or all arrays.
 
     Args:

@@ -16,7 +16,7 @@ from ...core.imaging.geometry import ImageScaling, Placement
 from ...core.imaging.tensorize import tensorize
 from ...enums import BitmapPixelFormat, ImageCropMode, ImageKernel, TensorKind, TensorLayout
 from ...errors import WinMLError
-from ..asked import AskedFunction, AskedTensor
+from ..picture_function import PictureFunction, PictureTensor
 from .measure import Area
 from .probe_images import SIZES, Numbers, texture
 from .rules import Rule
@@ -53,7 +53,7 @@ class ContractCandidate(NamedTuple):
         tensorize(bitmap, plain, out, placement)
         return out
 
-    def differences(self, pixels: Pixels, answer: AskedTensor, numbers: Numbers) -> Array | None:
+    def differences(self, pixels: Pixels, answer: PictureTensor, numbers: Numbers) -> Array | None:
         """The differences from the function's tensor, in gray levels; None if their sizes differ."""
         made = self.numbers(pixels)
         if made is None or made.shape != answer.numbers.shape:
@@ -64,12 +64,12 @@ class ContractCandidate(NamedTuple):
 
 
 def choose(
-    asked: AskedFunction, contract: ImageContract, rules: Sequence[Rule], numbers: Numbers, seed: int
+    prepare: PictureFunction, contract: ImageContract, rules: Sequence[Rule], numbers: Numbers, seed: int
 ) -> list[ContractCandidate]:
     """The candidates closest to the function, plainest first: several if all pictures become the same.
 
     Args:
-        asked: the function.
+        prepare: the function.
         contract: order, range, mean, std, padding and size, as determined from colours.
         rules: how pictures may be placed, plainest first.
         numbers: how levels become numbers.
@@ -85,7 +85,7 @@ def choose(
     larger = min(MAX_SIDE, longest * 3 // 2)
     for size in (*TEXTURES, *([(larger * 4 // 5, larger)] if longest > max(TEXTURES[-1]) else [])):
         pixels = texture(size, rng)
-        answer = asked(pixels)
+        answer = prepare(pixels)
         scored = [(s + _mean(c.differences(pixels, answer, numbers)), c, group) for s, c, group in scored]
         best = min(score for score, *_ in scored)
         scored = [each for each in scored if each[0] <= 2 * best + 1]
@@ -93,7 +93,7 @@ def choose(
     scored.sort(key=itemgetter(0))
     close = [(c.contract.kernel, group) for score, c, group in scored if score <= best + CLOSE]
     left = [_made(contract, rule, kernel) for kernel, group in close for rule in group]
-    return _tell_apart(asked, left, numbers, rng)
+    return _tell_apart(prepare, left, numbers, rng)
 
 
 def _mean(differences: Array | None) -> float:
@@ -106,7 +106,7 @@ def _made(contract: ImageContract, rule: Rule, kernel: ImageKernel) -> ContractC
 
 
 def _tell_apart(
-    asked: AskedFunction, candidates: list[ContractCandidate], numbers: Numbers, rng: np.random.Generator
+    prepare: PictureFunction, candidates: list[ContractCandidate], numbers: Numbers, rng: np.random.Generator
 ) -> list[ContractCandidate]:
     """Tries pictures that two candidates place differently, until one candidate is left, or none differ."""
     while len(candidates) > 1:
@@ -114,7 +114,7 @@ def _tell_apart(
         if size is None:
             break
         pixels = texture(size, rng)
-        answer = asked(pixels)
+        answer = prepare(pixels)
         ways = [(_placed(candidate.rule, size), candidate.contract.kernel) for candidate in candidates]
         each_once = dict(zip(ways, candidates, strict=True))
         found = {way: _mean(each.differences(pixels, answer, numbers)) for way, each in each_once.items()}

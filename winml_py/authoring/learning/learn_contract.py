@@ -18,8 +18,8 @@ from ...core.model.contracts import fitting_inputs
 from ...core.model.model import LearningModel
 from ...enums import BitmapPixelFormat, ImageGray, LearningModelPixelRange, TensorLayout
 from ...errors import InvalidArgumentError, NotSupportedError
-from ..asked import AskedFunction, AskedTensor, PictureKind
 from ..evidence import ContractEvidence
+from ..picture_function import PictureFunction, PictureKind, PictureTensor
 from .candidates import choose, find_undetermined
 from .measure import Area, measure_area, measure_numbers
 from .probe_images import LARGEST_SIZES, SIZES, Numbers, texture
@@ -104,46 +104,46 @@ def learn_contract(
         >>> learn_contract(prepare).contract
         <ImageContract RGB8, zero_to_one, stretch, antialiased_linear, size 64 64>
     """
-    asked = AskedFunction(function, pictures)
+    prepare = PictureFunction(function, pictures)
     probe = texture((120, 160), np.random.default_rng(seed))
-    first = asked(probe)
+    first = prepare(probe)
     for _ in range(3):
-        _require_same(asked, first, asked(probe))
-    numbers = measure_numbers(asked)
-    areas = [measure_area(asked, size, numbers) for size in SIZES]
+        _require_same(prepare, first, prepare(probe))
+    numbers = measure_numbers(prepare)
+    areas = [measure_area(prepare, size, numbers) for size in SIZES]
     colours = _colours(first, numbers, areas)
     if model is not None:
-        colours = _fit_model(asked, model, set(inputs), colours, areas)
+        colours = _fit_model(prepare, model, set(inputs), colours, areas)
     rules = find_rules(areas)
     if not rules:
-        _require_same(asked, first, asked(probe))
+        _require_same(prepare, first, prepare(probe))
         raise NotSupportedError(
-            f"{asked.name} places pictures by an unknown rule: {_describe(areas)}.",
+            f"{prepare.name} places pictures by an unknown rule: {_describe(areas)}.",
             hint="Scale and crop in the program, and learn the rest; or bind the function's tensor.",
         )
-    candidates = choose(asked, colours, rules, numbers, seed + 1)
+    candidates = choose(prepare, colours, rules, numbers, seed + 1)
     candidate = candidates[0]
-    proof = prove(asked, candidate, rules, numbers, seed + 2)
+    proof = prove(prepare, candidate, rules, numbers, seed + 2)
     evidence = ContractEvidence.take(
-        lambda pixels: asked(pixels).numbers, asked.name, candidate.contract, seed, asked.pictures, LARGEST_SIZES
+        lambda pixels: prepare(pixels).numbers, prepare.name, candidate.contract, seed, prepare.pictures, LARGEST_SIZES
     )
-    _require_same(asked, first, asked(probe))  # even after all the other pictures
-    notes = list(find_quirks(asked, seed + 3))
+    _require_same(prepare, first, prepare(probe))  # even after all the other pictures
+    notes = list(find_quirks(prepare, seed + 3))
     if proof.tiny_differ is not None:
         height, width = proof.tiny_differ
         notes.append(f"it places tiny pictures differently, for example {width}x{height}")
-    reason = "" if proof.is_close else explain(asked, candidate, numbers, proof)
+    reason = "" if proof.is_close else explain(prepare, candidate, numbers, proof)
     if not proof.holds:
         raise NotSupportedError(
-            f"No contract matches {asked.name}{f': {reason}' if reason else ''}. The closest is "
+            f"No contract matches {prepare.name}{f': {reason}' if reason else ''}. The closest is "
             f"{candidate.contract.describe()}: {proof.mean:.2f} gray levels away on average, {proof.most:.0f} at most.",
             hint="Bind the function's tensor.",
         )
     return LearnedContract(
         candidate.contract,
-        asked.name,
-        asked.pictures,
-        asked.calls,
+        prepare.name,
+        prepare.pictures,
+        prepare.calls,
         proof.pictures,
         proof.mean,
         proof.most,
@@ -153,16 +153,16 @@ def learn_contract(
     )
 
 
-def _require_same(asked: AskedFunction, first: AskedTensor, again: AskedTensor) -> None:
+def _require_same(prepare: PictureFunction, first: PictureTensor, again: PictureTensor) -> None:
     if first.numbers.shape != again.numbers.shape or not np.array_equal(first.numbers, again.numbers):
         raise NotSupportedError(
-            f"{asked.name} returns other numbers when called again with the same picture: it is random, or has state.",
+            f"{prepare.name} returns other numbers when called again with one picture: it is random, or has state.",
             hint="Learn the function for evaluation, not for training.",
         )
 
 
 def _fit_model(
-    asked: AskedFunction,
+    prepare: PictureFunction,
     source: LearningModel | str | os.PathLike[str],
     names: set[str],
     colours: ImageContract,
@@ -187,7 +187,7 @@ def _fit_model(
         if any(wanted not in (-1, given) for wanted, given in zip(sides, tensor, strict=True)):
             given = "x".join(str(side or "any") for side in tensor)
             raise InvalidArgumentError(
-                f"{asked.name} returns tensors of {given} (height x width), but {feature.name} takes "
+                f"{prepare.name} returns tensors of {given} (height x width), but {feature.name} takes "
                 f"{sides[0]}x{sides[1]}.",
                 hint="Learn the function with the settings that this model was trained with.",
             )
@@ -211,7 +211,7 @@ def _describe(areas: Sequence[Area]) -> str:
 # Colours.
 
 
-def _colours(answer: AskedTensor, numbers: Numbers, areas: Sequence[Area]) -> ImageContract:
+def _colours(answer: PictureTensor, numbers: Numbers, areas: Sequence[Area]) -> ImageContract:
     """A contract's order, range, mean, std, padding and size."""
     order = BitmapPixelFormat.GRAY8
     if numbers.order:
@@ -269,31 +269,34 @@ _CLOSE = 0.1
 """The share of the difference between two different pictures: two tensors closer than this are of one picture."""
 
 
-def find_quirks(asked: AskedFunction, seed: int) -> Iterator[str]:
+def find_quirks(prepare: PictureFunction, seed: int) -> Iterator[str]:
     """Where the function treats files differently from a bind, as sentences.
 
     Args:
-        asked: the function; one that takes arrays sees no files.
+        prepare: the function; one that takes arrays sees no files.
         seed: the seed of the pictures.
     """
-    if asked.pictures not in ("pillow", "path"):
+    if prepare.pictures not in ("pillow", "path"):
         return
     pixels = texture(_TURNED_SIZE, np.random.default_rng(seed), 0, 255)
     plain = Image.fromarray(pixels)
-    upright = _ask(asked, plain)
-    turned = _ask(asked, plain.transpose(Image.Transpose.ROTATE_270))
-    if _nearest(_ask(asked, _with_orientation(plain)), turned, upright) == 1:
+    upright = _numbers_of(prepare, plain)
+    turned = _numbers_of(prepare, plain.transpose(Image.Transpose.ROTATE_270))
+    if _nearest(_numbers_of(prepare, _with_orientation(plain)), turned, upright) == 1:
         yield "it ignores EXIF orientation, but a bind applies it"
     gray = plain.convert("L")
-    if not _is_same(_ask(asked, gray), _ask(asked, gray.convert("RGB")), upright):
+    if not _is_same(_numbers_of(prepare, gray), _numbers_of(prepare, gray.convert("RGB")), upright):
         yield "it raises for gray pictures, or treats them unlike three equal colours, as a bind does"
     alpha = Image.fromarray(texture(_TURNED_SIZE, np.random.default_rng(seed + 1), 0, 255)[..., 0])
     see_through = plain.copy()
     see_through.putalpha(alpha)
-    if not _is_same(_ask(asked, see_through), upright, turned):
+    if not _is_same(_numbers_of(prepare, see_through), upright, turned):
         ways = [("over black", (0, 0, 0)), ("over white", (255, 255, 255))]
-        laid = [_ask(asked, Image.composite(plain, Image.new("RGB", plain.size, colour), alpha)) for _, colour in ways]
-        given = _ask(asked, see_through)
+        laid = [
+            _numbers_of(prepare, Image.composite(plain, Image.new("RGB", plain.size, colour), alpha))
+            for _, colour in ways
+        ]
+        given = _numbers_of(prepare, see_through)
         nearest = None if given is None else _nearest(given, *laid, upright)
         words = "refuses pictures with transparency" if given is None else "does something with transparency"
         if nearest in (0, 1):
@@ -310,9 +313,9 @@ def _with_orientation(image: Image.Image) -> Image.Image:
     return Image.open(file)
 
 
-def _ask(asked: AskedFunction, image: Image.Image) -> Array | None:
+def _numbers_of(prepare: PictureFunction, image: Image.Image) -> Array | None:
     """The tensor of an image; None if the function raises."""
-    answer = asked.ask_image(image)
+    answer = prepare.call_with(image)
     return None if answer is None else answer.numbers
 
 

@@ -10,7 +10,7 @@ from ...core.base.arrays import Array, Size
 from ...core.imaging.formats import GRAY_WEIGHTS, LUMA_WEIGHTS
 from ...core.imaging.geometry import BitmapBounds
 from ...errors import NotSupportedError
-from ..asked import AskedFunction
+from ..picture_function import PictureFunction
 from .probe_images import COLOURS, GRAYS, SIZES, Numbers, plain, ramp
 
 EXACT = 0.02
@@ -40,7 +40,7 @@ class Area(NamedTuple):
     padding: Array | None
 
 
-def measure_numbers(function: AskedFunction) -> Numbers:
+def measure_numbers(function: PictureFunction) -> Numbers:
     """How the levels of a colour become numbers, from pictures of one colour.
 
     Raises:
@@ -95,7 +95,7 @@ Middle = tuple[slice, slice, slice]
 """The middle of the picture in a tensor of channels x height x width."""
 
 
-def _find_middle(function: AskedFunction, size: Size) -> Middle | None:
+def _find_middle(function: PictureFunction, size: Size) -> Middle | None:
     """The middle of the picture in the tensor, away from padding; None if no number shows the colour."""
     answers = [function(plain(size, (level,) * 3)).numbers for level in (0, 255, 128)]
     if len({answer.shape for answer in answers}) > 1:
@@ -113,7 +113,7 @@ def _find_middle(function: AskedFunction, size: Size) -> Middle | None:
 
 
 def _require_same_everywhere(
-    function: AskedFunction, size: Size, where: Middle, factors: Array, summands: Array
+    function: PictureFunction, size: Size, where: Middle, factors: Array, summands: Array
 ) -> None:
     """Refuses a function that gives a level another number if the picture also has other levels."""
     pixels = plain(size, (100, 100, 100))
@@ -129,7 +129,7 @@ def _require_same_everywhere(
         )
 
 
-def _colour_of(function: AskedFunction, size: Size, colour: tuple[int, int, int], where: Middle) -> Array:
+def _colour_of(function: PictureFunction, size: Size, colour: tuple[int, int, int], where: Middle) -> Array:
     """The numbers of a colour, one per channel."""
     found: Array = np.median(function(plain(size, colour)).numbers[where], axis=(1, 2))
     return found
@@ -156,7 +156,7 @@ def _curve(levels: Array, numbers: Array) -> str:
     return "gives levels numbers that are not on a straight line: a curve, or a contrast correction"
 
 
-def measure_area(function: AskedFunction, size: Size, numbers: Numbers) -> Area:
+def measure_area(function: PictureFunction, size: Size, numbers: Numbers) -> Area:
     """Where a picture of a size goes in the tensor.
 
     Raises:

@@ -13,7 +13,7 @@ from ...core.base.arrays import Array, Pixels, Size
 from ...core.imaging.geometry import Placement
 from ...core.imaging.resize import KERNELS, crop, resize
 from ...enums import ImageKernel
-from ..asked import AskedFunction, AskedTensor
+from ..picture_function import PictureFunction, PictureTensor
 from .candidates import ContractCandidate
 from .probe_images import Numbers, deciding, fresh
 from .rules import Rule
@@ -53,7 +53,7 @@ class Proof(NamedTuple):
     pictures: int
     mean: float
     most: float
-    worst: tuple[Pixels, AskedTensor]
+    worst: tuple[Pixels, PictureTensor]
     sizes_differ: Size | None
     tiny_differ: Size | None
 
@@ -69,12 +69,12 @@ class Proof(NamedTuple):
 
 
 def prove(
-    asked: AskedFunction, candidate: ContractCandidate, rivals: Iterable[Rule], numbers: Numbers, seed: int
+    prepare: PictureFunction, candidate: ContractCandidate, rivals: Iterable[Rule], numbers: Numbers, seed: int
 ) -> Proof:
     """Compares a contract with the function on fresh pictures: textures and scenes in all levels, of many sizes.
 
     Args:
-        asked: the function.
+        prepare: the function.
         candidate: the contract.
         rivals: the rules that also fit the ramps: a side that one of them names may be the function's.
         numbers: how levels become numbers.
@@ -82,13 +82,13 @@ def prove(
     """
     means, most, farthest, count = [], -1.0, -1.0, 0
     differing: dict[bool, Size] = {}
-    worst: tuple[Pixels, AskedTensor] | None = None
+    worst: tuple[Pixels, PictureTensor] | None = None
     sides = _apart(itertools.chain([candidate.rule], rivals))
     scaled = max(*candidate.rule.place((300, 400)).scaled, *candidate.rule.sides)
     for pixels in itertools.chain(fresh(PICTURES, seed, scaled), deciding(sides, candidate.rule.sides, seed + 1)):
         if count >= PICTURES and (most > MAX_DIFFERENCE or False in differing):
             break  # it is refused, and the large pictures take longest
-        answer, count = asked(pixels), count + 1
+        answer, count = prepare(pixels), count + 1
         differences = candidate.differences(pixels, answer, numbers)
         if differences is None:
             differing[max(pixels.shape) < TINY] = (pixels.shape[0], pixels.shape[1])
@@ -119,7 +119,7 @@ def _apart(rules: Iterable[Rule]) -> list[int]:
 # Reasons.
 
 
-def explain(asked: AskedFunction, candidate: ContractCandidate, numbers: Numbers, proof: Proof) -> str:
+def explain(prepare: PictureFunction, candidate: ContractCandidate, numbers: Numbers, proof: Proof) -> str:
     """Why a contract does not match the function, in words: tries known causes, and names the one that fits."""
     if proof.sizes_differ is not None:
         height, width = proof.sizes_differ
@@ -151,14 +151,14 @@ def explain(asked: AskedFunction, candidate: ContractCandidate, numbers: Numbers
     # depends on a picture's levels does not differ at all.
     low, spread = float(pixels.min()), 160 / max(1.0, float(np.ptp(pixels)))
     middle = (48 + (pixels - low) * spread).astype(np.uint8)
-    differences = candidate.differences(middle, asked(middle), numbers)
+    differences = candidate.differences(middle, prepare(middle), numbers)
     size = (pixels.shape[0], pixels.shape[1])
     if differences is not None and differences.max() <= 0.5 * min(1.0, spread) * np.abs(own - wanted).max():
         return f"it treats pictures of {size[1]}x{size[0]} by their content: for example, it changes dark or flat ones"
     return f"it makes other pixels from a picture of {size[1]}x{size[0]}, in an unknown way"
 
 
-def _name_padding(answer: AskedTensor, numbers: Numbers, placement: Placement, differences: Array) -> str:
+def _name_padding(answer: PictureTensor, numbers: Numbers, placement: Placement, differences: Array) -> str:
     """Whether only the padding differs, with a number between those of two levels."""
     if not placement.has_padding or np.abs(differences).max() > CLOSE_MOST:
         return ""
@@ -173,7 +173,7 @@ def _name_padding(answer: AskedTensor, numbers: Numbers, placement: Placement, d
 
 
 def _name_other_size(
-    candidate: ContractCandidate, pixels: Pixels, answer: AskedTensor, numbers: Numbers, placement: Placement
+    candidate: ContractCandidate, pixels: Pixels, answer: PictureTensor, numbers: Numbers, placement: Placement
 ) -> str:
     """Whether the picture was scaled to a pixel more or less than the rule says, as with `int(width * scale)`."""
     scaling, (height, width) = candidate.rule.scaling, placement.scaled
@@ -204,7 +204,7 @@ def _own(candidate: ContractCandidate, pixels: Pixels, numbers: Numbers, placeme
     return numbers.levels(made.astype(np.float64))[_target(placement)]
 
 
-def _planes(answer: AskedTensor, numbers: Numbers, placement: Placement) -> Array:
+def _planes(answer: PictureTensor, numbers: Numbers, placement: Placement) -> Array:
     return numbers.levels(answer.numbers)[_target(placement)]
 
 

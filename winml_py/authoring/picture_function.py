@@ -32,14 +32,14 @@ _NAMES = ("pixel_values", "image", "images", "input", "inputs", "data", "x")
 """The names of the tensor, in dicts that also contain other values."""
 
 
-class AskedTensor(NamedTuple):
+class PictureTensor(NamedTuple):
     """A copy of a function's tensor, as float32 of channels x height x width, and the tensor's own layout."""
 
     numbers: Array
     layout: TensorLayout
 
 
-class AskedFunction:
+class PictureFunction:
     """A function that turns a picture into a tensor. If `pictures` is None, its argument type is found by trying."""
 
     def __init__(self, function: Callable[..., Any], pictures: PictureKind | None) -> None:
@@ -80,7 +80,7 @@ class AskedFunction:
             "channel order its result does not show; 'pillow' or 'path'.",
         )
 
-    def ask_image(self, image: Image) -> AskedTensor | None:
+    def call_with(self, image: Image) -> PictureTensor | None:
         """The result of a function of images or paths for any image, with its EXIF data; None if it raises."""
         try:
             array = next(_arrays(self._give(image, self.pictures)), None)
@@ -107,7 +107,7 @@ class AskedFunction:
             image.save(path, exif=image.getexif())
             return self._call(self._function, path)
 
-    def __call__(self, pixels: Pixels) -> AskedTensor:
+    def __call__(self, pixels: Pixels) -> PictureTensor:
         """The function's result for a picture of height x width x RGB.
 
         Raises:
@@ -131,7 +131,7 @@ class AskedFunction:
             )
         return self._answer(array)
 
-    def _answer(self, array: Array) -> AskedTensor:
+    def _answer(self, array: Array) -> PictureTensor:
         shape = array.shape
         while array.ndim > 3 and array.shape[0] == 1:
             array = array[0]
@@ -141,7 +141,7 @@ class AskedFunction:
                 hint="A contract makes one tensor of one picture. For tiles, use the bounds of a bind.",
             )
         if array.ndim == 2:
-            return AskedTensor(array[None].astype(np.float32), TensorLayout.NCHW)
+            return PictureTensor(array[None].astype(np.float32), TensorLayout.NCHW)
         is_last = array.shape[2] in (1, 3) and array.shape[0] not in (1, 3)
         if array.shape[2] in (1, 3) and array.shape[0] in (1, 3):  # for example a picture of three rows
             is_last = bool(self._channels_last)
@@ -152,7 +152,7 @@ class AskedFunction:
             )
         self._channels_last = is_last
         layout = TensorLayout.NHWC if is_last else TensorLayout.NCHW
-        return AskedTensor((array.transpose(2, 0, 1) if is_last else array).astype(np.float32), layout)
+        return PictureTensor((array.transpose(2, 0, 1) if is_last else array).astype(np.float32), layout)
 
 
 def _arrays(given: Any, depth: int = 0) -> Iterator[Array]:
