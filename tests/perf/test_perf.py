@@ -15,7 +15,8 @@ from helpers.models import INT64, STRING, unary
 from helpers.paths import MODELS
 from winml_py import InvalidArgumentError, LearningModel
 from winml_py._inputs.files import generated, jobs, read
-from winml_py.perf import PHASES, Case, measure, measurement
+from winml_py.perf import PHASES, Case, measure
+from winml_py.perf.measure import spread
 
 DIGITS = str(MODELS / "digits.onnx")
 
@@ -45,7 +46,7 @@ def test_made_up_values_need_no_decoding() -> None:
 
 def test_percentiles_are_numpys() -> None:
     milliseconds = list(np.random.default_rng(0).random(101))
-    figures = measurement.spread(milliseconds)
+    figures = spread(milliseconds)
     ordered = sorted(milliseconds)
     assert (figures["p50"], figures["p90"], figures["p99"]) == (ordered[50], ordered[90], ordered[99])
     assert (figures["min"], figures["max"]) == (ordered[0], ordered[100])

@@ -51,8 +51,8 @@ from winml_py.cli.doctor import _clash
 from winml_py.cli.failures import status_of
 from winml_py.cli.main import main
 from winml_py.core.base.winrt_object import private_state
+from winml_py.core.runtime.ort.device_binding import not_capturable
 from winml_py.core.runtime.ort.errors import translate
-from winml_py.core.runtime.ort.graph_capture import not_capturable
 
 pytestmark = [pytest.mark.once, pytest.mark.one_python]
 

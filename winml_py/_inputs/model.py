@@ -12,11 +12,7 @@ import numpy as np
 from ..core.base.agreement import as_numpy
 from ..core.contracts.exporters import ExporterFacts
 from ..core.evaluation.binding import LearningModelBinding
-from ..core.features.descriptors import (
-    FeatureDescriptor,
-    ImageFeatureDescriptor,
-    ShapedDescriptor,
-)
+from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor
 from ..core.features.pictures import ImageFeatureValue, PreprocessPlan
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.contract import ImageContract

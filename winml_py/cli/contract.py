@@ -35,9 +35,8 @@ from .arguments import (
     output_option,
     pairs_option,
 )
-from .checks import warn_outdated
 from .failures import prefix_errors
-from .style import emit, say
+from .style import emit, say, warn_outdated
 
 _PICTURES = {
     "rgb": BitmapPixelFormat.RGB8,

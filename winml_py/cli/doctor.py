@@ -1,4 +1,4 @@
-"""`winml-py doctor`: what is installed, and what does not work."""
+"""`winml-py devices`: where models can run; `winml-py doctor`: what is installed, and what does not work."""
 
 from __future__ import annotations
 
@@ -37,9 +37,35 @@ from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..errors import NotSupportedError, WinMLError
 from .arguments import json_option
-from .checks import check_facts, format_check, warn_problems
 from .failures import prefix_errors
-from .style import emit, number, pairs, say, show, size_of
+from .style import check_facts, emit, format_check, number, pairs, say, show, size_of, warn_problems
+
+
+@click.command()
+@json_option
+def devices(as_json: bool) -> None:
+    """List the devices that models can run on, best first.
+
+    Each has just run a small model. `winml-py run --device` takes a name from this list.
+    """
+    names = ("name", "hardware", "vendor", "provider", "memory", "supports_float16")
+    found = [
+        {name: getattr(device, name) for name in names} | {"adapter_id": list(device.adapter_id)}
+        for device in LearningModelDevice.find_all()
+    ]
+    emit({"devices": found}, as_json, _print_devices)
+    problems = [f"{plugin.package}: {plugin.problem}" for plugin in probe() if plugin.problem]
+    if problems:
+        say(f"Not used: {'; '.join(problems)}", is_error=True)
+
+
+def _print_devices(facts: Facts) -> None:
+    rows = []
+    for device in facts["devices"]:
+        memory = size_of(device["memory"]) if device["memory"] else ""
+        half = "yes" if device["supports_float16"] else "no"
+        rows.append([device["name"], device["hardware"], device["provider"], memory, half])
+    show(rows, ["device", "hardware", "provider", "memory", "float16"], "lllrl")
 
 
 @click.command()
@@ -183,26 +209,11 @@ def _format_test(device: Facts) -> str:
 
 RESIZER = "cykooz-resizer"
 PACKAGES = (
-    "numpy",
-    "onnx",
-    "onnx-ir",
-    "onnxruntime",
-    "onnxruntime-gpu",
-    "windowsml",
-    "pillow",
-    "opencv-python-headless",
-    "simplejpeg",
-    RESIZER,
+    *("numpy", "onnx", "onnx-ir", "onnxruntime", "onnxruntime-gpu", "windowsml"),
+    *("pillow", "opencv-python-headless", "simplejpeg", RESIZER),
 )
 CLASHES = (
-    (
-        "onnxruntime",
-        "onnxruntime-gpu",
-        "onnxruntime-directml",
-        "onnxruntime-openvino",
-        "onnxruntime-qnn",
-        "onnxruntime-training",
-    ),
+    ("onnxruntime", *(f"onnxruntime-{kind}" for kind in ("gpu", "directml", "openvino", "qnn", "training"))),
     ("opencv-python", "opencv-python-headless", "opencv-contrib-python", "opencv-contrib-python-headless"),
 )
 """Packages that write to the same files: the last one installed overwrites the others, and removing one breaks them."""

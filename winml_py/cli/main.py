@@ -10,8 +10,7 @@ import click
 from .. import __version__
 from .contract import contract
 from .convert import convert
-from .devices import devices
-from .doctor import doctor
+from .doctor import devices, doctor
 from .examples import examples
 from .failures import convert_errors, errors_in_json, print_contract_warnings
 from .info import info
@@ -47,19 +46,7 @@ class _Program(click.Group):
 
 @click.group(
     cls=_Program,
-    commands=[
-        contract,
-        convert,
-        devices,
-        doctor,
-        examples,
-        info,
-        perf,
-        run,
-        serve,
-        tune,
-        view,
-    ],
+    commands=[contract, convert, devices, doctor, examples, info, perf, run, serve, tune, view],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="winml-py")

@@ -15,14 +15,9 @@ from ..core.base.atomic_files import require_folder, write_whole
 from ..core.base.machine import usable_cores
 from ..core.base.messages import Facts
 from ..core.runtime.providers.plugins import runtime_version
-from ..perf.measure import Prepared
-from ..perf.measurement import ONCE
+from ..perf.measure import ONCE, Prepared
 from ..perf.profile import Profile, profile
-from .arguments import (
-    case_options,
-    json_option,
-    output_option,
-)
+from .arguments import case_options, json_option, output_option
 from .failures import prefix_errors
 from .style import emit, number, print_sizes, progress, say, show, warn_assumed
 
@@ -35,12 +30,7 @@ from .style import emit, number, print_sizes, progress, say, show, warn_assumed
 @case_options
 @json_option
 def perf(
-    models: tuple[str, ...],
-    iterations: int | None,
-    is_profile: bool,
-    trace: str | None,
-    case: Case,
-    as_json: bool,
+    models: tuple[str, ...], iterations: int | None, is_profile: bool, trace: str | None, case: Case, as_json: bool
 ) -> None:
     """Measure each MODEL (or folder of them) on INPUT, or on example inputs."""
     # The first word is a model or a folder of models, and so are the words after it that end in .onnx.

@@ -39,9 +39,8 @@ from .arguments import (
     model_argument,
     output_option,
 )
-from .checks import check_facts, format_check, warn_outdated, warn_problems
 from .failures import Failure, error_facts, prefix_errors
-from .style import emit, number, progress, say, show
+from .style import check_facts, emit, format_check, number, progress, say, show, warn_outdated, warn_problems
 from .videos import targets_of, video_of, write, write_video
 
 

@@ -14,9 +14,8 @@ from .._inputs.files import models_of
 from .._inputs.model import Case
 from ..core.base.messages import Facts
 from .arguments import case_options, isolated_option, json_option
-from .checks import warn_outdated
 from .failures import prefix_errors
-from .style import emit, say
+from .style import emit, say, warn_outdated
 
 
 @click.command()
@@ -71,7 +70,7 @@ def serve(
     facts: Facts = {"address": server.address, "models": [one.name for one in served]}
     emit(facts, as_json, lambda facts: click.echo("\n  ".join([facts["address"], *calls])))
     if server.is_public:
-        say("The network can reach it, and it asks nobody who they are: let a proxy in front decide.", is_error=True)
+        say("The network can reach it, and it does not authenticate: put a proxy that does in front.", is_error=True)
     server.run(service, log == "json")
 
 

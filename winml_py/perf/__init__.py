@@ -9,7 +9,6 @@ Example:
 
 from .._inputs.examples import ExampleShape, StatedSizes
 from .._inputs.model import Case
-from .measure import measure
-from .measurement import PHASES, Measurement
+from .measure import PHASES, Measurement, measure
 
 __all__ = ["PHASES", "Case", "ExampleShape", "Measurement", "StatedSizes", "measure"]

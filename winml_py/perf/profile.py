@@ -86,14 +86,9 @@ class Profile:
     on_cpu: tuple[NodeOnCpu, ...] = ()
 
     @property
-    def has_device_times(self) -> bool:
-        """Whether the GPU's computing times of its nodes are known."""
-        return any(node.device_time is not None for node in self.nodes)
-
-    @property
     def caution(self) -> str:
         """The meaning of the times, if they are not those of the processor."""
-        if self.has_device_times:
+        if any(node.device_time is not None for node in self.nodes):
             return "The times of nodes on the GPU are those of its kernels, as the provider recorded them."
         silent = sorted({node.provider for node in self.nodes if node.provider in _SUBMITTING})
         if not silent:

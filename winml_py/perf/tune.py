@@ -7,21 +7,25 @@ import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .._inputs import trial
 from .._inputs.examples import ExampleShape
+from .._inputs.files import generated, jobs, read
 from .._inputs.model import Case, input_sizes
+from ..core.base import timing
+from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, as_numpy, compare_outputs
 from ..core.base.machine import usable_cores
 from ..core.base.messages import Facts, Progress
-from ..core.base.timing import take_turns
 from ..core.cache import records
+from ..core.evaluation.binding import LearningModelBinding
 from ..core.runtime.device import LearningModelDevice
 from ..core.runtime.providers import plugins
 from ..core.runtime.providers.catalogue import provider_of
 from ..core.session.options import LearningModelSessionOptions
-from ..errors import NotSupportedError, WinMLError
-from .rival import Loaded, Rival, evaluate_once
+from ..core.session.session import LearningModelSession
+from ..enums import Precision
+from ..errors import EvaluationError, NotSupportedError, WinMLError
 
 PAIRS = 3
 """At the end, the best and the default are made again at least this often: the place of a session's memory makes it a
@@ -124,7 +128,7 @@ class _Search:
             if rival is None:  # it would be the same
                 return
             rival.require_agreement(self._default.outputs)
-            seconds = take_turns(
+            seconds = timing.take_turns(
                 [self._best.seconds, rival.seconds], LOOKS * ROUNDS, lambda seconds: compare(*seconds).is_over
             )
         except (WinMLError, trial.ProcessEndedError) as error:
@@ -152,7 +156,8 @@ class _Search:
         """
         best = self._best
         options = _merge(best.options, change.options)
-        if options == best.options or not change.has_effect_on(best.session.engine):
+        is_ignored = provider_of(best.session.engine).package and any(key in change.options for key in _RUNTIMES_OWN)
+        if options == best.options or is_ignored:
             return None
         trial.call(evaluate_once, best.loaded.case, options)  # its engine may end the process
         rival = Rival(best.loaded, options)
@@ -180,8 +185,8 @@ class _Search:
         for pair in range(LOOKS):
             self._default.close()
             self._best.close()  # both first: equal sessions share an engine, and its memory
-            self._default, self._best = self._default.remake(), self._best.remake()
-            seconds = take_turns([self._default.seconds, self._best.seconds], ROUNDS)
+            self._default, self._best = (Rival(one.loaded, one.options) for one in (self._default, self._best))
+            seconds = timing.take_turns([self._default.seconds, self._best.seconds], ROUNDS)
             ones, others = ones + seconds[0], others + seconds[1]
             compared = compare(ones, others)
             if pair + 1 >= PAIRS and compared.is_over:
@@ -218,6 +223,73 @@ def _merge(options: Facts, change: Facts) -> Facts:
     return merged
 
 
+# The rivals: a model with session options, ready to be timed.
+
+
+class Loaded:
+    """A case with its model, device and inputs loaded; of several inputs, the first is used.
+
+    Attributes:
+        given: the values of the inputs from files, by name; empty if there are none.
+        features: those, or example values.
+    """
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.model, self.device = case.load(), case.find_device()
+        self.given = read(self.model, next(jobs(self.model, case.inputs))[1]) if case.inputs else {}
+        self.features = self.given or generated(self.model, case.sizes)
+
+    def open(self, options: Facts) -> LearningModelSession:
+        """A session with these options, as in a file."""
+        return LearningModelSession(self.model, self.device, LearningModelSessionOptions.from_dict(options))
+
+
+def evaluate_once(case: Case, options: Facts) -> None:
+    """Makes a session with these options, and evaluates it once."""
+    loaded = Loaded(case)
+    with loaded.open(options) as session:
+        session.evaluate_features(loaded.features)
+
+
+class Rival:
+    """A session, ready to be timed.
+
+    Args:
+        loaded: the model and its inputs.
+        options: the session's, as in a file.
+    """
+
+    def __init__(self, loaded: Loaded, options: Facts) -> None:
+        self.loaded, self.options = loaded, options
+        self.session = loaded.open(options)
+        self._binding = LearningModelBinding(self.session)
+        for name, value in loaded.features.items():
+            self._binding.bind(name, value)
+        outputs = self.session.evaluate(self._binding).outputs
+        # copies: later evaluations may write to the same memory
+        self.outputs = copy.deepcopy({name: as_numpy(value) for name, value in outputs.items()})
+
+    @property
+    def is_half(self) -> bool:
+        """Whether it computes in half precision."""
+        return self.session.precision is Precision.HALF
+
+    def require_agreement(self, outputs: dict[str, Any]) -> None:
+        """Raises EvaluationError if outputs differ by more than its precision explains."""
+        agreement = compare_outputs(outputs, self.outputs, HALF_TOLERANCE if self.is_half else FLOAT_TOLERANCE)
+        if not agreement.is_good:
+            raise EvaluationError(str(agreement))
+
+    def close(self) -> None:
+        """Closes the session. Calling it twice is harmless."""
+        self.session.close()
+
+    def seconds(self) -> float:
+        """The time of an evaluation, from a block of them."""
+        return timing.time_block(lambda: self.session.evaluate(self._binding).outputs)
+
+
 # The changes to try on a device, one session option after the other.
 
 
@@ -230,10 +302,6 @@ class Change(NamedTuple):
 
     words: str
     options: Facts
-
-    def has_effect_on(self, engine: str) -> bool:
-        """Whether the engine has the changed options."""
-        return not (provider_of(engine).package and any(key in self.options for key in _RUNTIMES_OWN))
 
 
 def changes_for(device: LearningModelDevice) -> Iterator[Change]:

@@ -21,8 +21,7 @@ from ..core.runtime.device import LearningModelDevice
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError, WinMLError
-from .batches import batch_of
-from .columns import ERROR, Reader, output_columns
+from .columns import ERROR, Reader, batch_of, output_columns
 
 THREADS = "OMP_NUM_THREADS"
 """The variable in which Ray, Dask and Spark state a worker's share of threads."""

@@ -56,19 +56,11 @@ def make_app(workbench: Workbench, token: str, hosts: Iterable[str], in_notebook
         routes=[*own, *graph.routes(workbench), *edit.routes(workbench)],
         exception_handlers={
             WinMLError: refuse,
-            TooLargeError: _too_large,
-            ClientDisconnect: _nobody,
+            TooLargeError: lambda _, __: too_large(),
+            ClientDisconnect: lambda _, __: Response(status_code=400),  # nobody reads it
         },
     )
     return Guard(app, token, hosts, in_notebooks)
-
-
-async def _too_large(_: Request, __: Exception) -> Response:
-    return too_large()
-
-
-async def _nobody(_: Request, __: Exception) -> Response:
-    return Response(status_code=400)  # nobody reads it
 
 
 async def _read(request: Request) -> Mapping[str, Any]:
@@ -102,11 +94,7 @@ class _Pages:
                 with suppress(NotBoundError):
                     facts[name] = find(key)
                     break
-        return facts | {
-            "controls": controls(),
-            "presets": presets(),
-            "most_bytes": MAX_REQUEST_BYTES,
-        }
+        return facts | {"controls": controls(), "presets": presets(), "most_bytes": MAX_REQUEST_BYTES}
 
     async def upload_model(self, request: Request) -> Response:
         """Receives an .onnx file."""

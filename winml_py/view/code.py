@@ -99,10 +99,7 @@ def _printing(kind: str, labels: Sequence[str], output: str) -> list[str]:
         return [f"print(vision.masks(result{', ' * bool(given)}{given}).shares)"]
     if kind == "classes":
         more = f", {given}" if given else ""
-        return [
-            f"for one in result.top_k(5{more}, output={output!r}):",
-            "    print(one.label or one.index, one.score)",
-        ]
+        return [f"for one in result.top_k(5{more}, output={output!r}):", "    print(one.label or one.index, one.score)"]
     return ["for name, value in result.outputs.items():", "    print(name, value)"]
 
 
@@ -114,9 +111,7 @@ def _spell(name: str, value: Any) -> tuple[str, bool]:
     if plain.size > MAX_WRITTEN:
         return f"np.load({name + '.npy'!r})", True
     kind = "object" if plain.dtype == object else f"np.{plain.dtype.name}"
-    text = (
-        repr(plain.tolist()).replace("nan", "np.nan").replace("inf", "np.inf")
-        if plain.dtype.kind == "f"
-        else repr(plain.tolist())
-    )
+    text = repr(plain.tolist())
+    if plain.dtype.kind == "f":
+        text = text.replace("nan", "np.nan").replace("inf", "np.inf")
     return f"np.array({text}, {kind})", True

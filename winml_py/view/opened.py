@@ -82,9 +82,8 @@ class OpenModel:
         """A contract for an input: an input of bytes requires contracts of bytes."""
         feature = self.features[name]
         is_bytes = isinstance(feature, ShapedDescriptor) and feature.tensor_kind is TensorKind.UINT8
-        return (
-            replace(contract, tensor_kind=TensorKind.UINT8) if is_bytes and contract.tensor_kind is None else contract
-        )
+        is_open = is_bytes and contract.tensor_kind is None
+        return replace(contract, tensor_kind=TensorKind.UINT8) if is_open else contract
 
     def _input_facts(self, feature: FeatureDescriptor) -> Facts:
         contract = self.contracts.get(feature.name)

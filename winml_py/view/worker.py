@@ -112,7 +112,8 @@ class Worker:
     def __init__(self, model: LearningModel, case: Case, session: LearningModelSession | None = None) -> None:
         self._model, self.case = model, case
         self._given, self._session = session, session
-        self.is_isolated = session is None and _can_isolate(model)
+        # Another process has none of this one's functions, and a frozen program cannot start one.
+        self.is_isolated = session is None and is_available() and not private_state(model).operators.functions
 
     def evaluate(
         self,
@@ -195,8 +196,3 @@ def _bound(binding: LearningModelBinding, name: str, value: object) -> Array | N
         tensor: Any = private_state(binding).bound.inputs[name]
         return np.array(tensor if isinstance(tensor, np.ndarray) else tensor.to_numpy())
     return np.array(value) if isinstance(value, np.ndarray) and value.dtype.kind in "fiub" else None
-
-
-def _can_isolate(model: LearningModel) -> bool:
-    """Whether Python can start a process that has all the model needs, which excludes this one's functions."""
-    return is_available() and not private_state(model).operators.functions

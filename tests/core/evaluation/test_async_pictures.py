@@ -32,7 +32,7 @@ from winml_py import (
     VideoFrame,
     WinMLError,
 )
-from winml_py.core.evaluation import late_values
+from winml_py.core.evaluation import binding as binding_room
 from winml_py.core.imaging import codecs, tensorize
 from winml_py.errors import MissingContractWarning, PictureNotFoundError
 from winml_py.winrt.windows.foundation import AsyncStatus
@@ -233,7 +233,7 @@ def test_pictures_are_prepared_in_turn_where_there_is_one_core(monkeypatch: pyte
         return original(source)
 
     monkeypatch.setattr(ImageFeatureValue, "load", load)
-    monkeypatch.setattr(late_values, "_core_slots", lambda process: turn)
+    monkeypatch.setattr(binding_room, "_core_slots", lambda process: turn)
     session = identity()
     operations = [session.evaluate_features_async({"x": CAT})]
     assert started.wait(60)

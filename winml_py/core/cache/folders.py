@@ -95,11 +95,7 @@ def _manifest(path: Path) -> Facts:
 
 
 def opened_or_made(
-    folder: Path,
-    model: str,
-    open_it: Callable[[Path], T],
-    make: Callable[[Path], None],
-    check: Callable[[], None],
+    folder: Path, model: str, open_it: Callable[[Path], T], make: Callable[[Path], None], check: Callable[[], None]
 ) -> T | None:
     """Opens a saved model, or makes it, in one process while the others wait.
 

@@ -1,11 +1,12 @@
-"""LearningModelBinding and its state: the values bound to inputs and outputs, and the run on them."""
+"""LearningModelBinding and its state: the values bound to inputs and outputs, and the run on them; values of a call."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,10 +22,19 @@ from ...errors import (
 from ..base.arrays import Array, DeviceArray
 from ..base.cancellation import Stop, held
 from ..base.collections import MapView
+from ..base.machine import usable_cores
 from ..base.messages import logger, type_name
 from ..base.winrt_object import HasPrivateState, Object, private_state
 from ..features.pictures import NO_PROPERTIES, BindProperties, ImageFeatureValue, PreprocessPlan
-from ..features.resolve import Container, DevicePixels, DeviceTensor, HostTensor, PlannedPictures
+from ..features.resolve import (
+    Container,
+    DevicePixels,
+    DeviceTensor,
+    HostTensor,
+    PlannedPictures,
+    as_picture,
+    is_pil_image,
+)
 from ..features.tensor import Tensor
 from ..features.tensor_classes import TensorString, as_half
 from ..imaging.formats import BufferCache
@@ -331,6 +341,9 @@ def _waits_for(memory: object) -> list[Callable[[], object]]:
     return [memory.wait] if isinstance(memory, DeviceArray) and memory.handle is None else []
 
 
+# The values of a call, by the names of features: bound at once, or in the thread of an operation.
+
+
 def bind_features(session_state: SessionState, features: Mapping[str, object]) -> BindingState:
     """Binds values by the names of inputs and outputs.
 
@@ -347,3 +360,75 @@ def bind_features(session_state: SessionState, features: Mapping[str, object]) -
     if len(binding_state.given) < len(features):
         session_state.require_distinct(features)
     return binding_state
+
+
+class LateValue(NamedTuple):
+    """A feature's name, the caller's value, and the result of its check: None for a picture that must be decoded."""
+
+    name: str
+    value: object
+    target: Target | None
+
+
+def check_features(session_state: SessionState, features: Mapping[str, object]) -> list[LateValue]:
+    """Checks values that will be bound later.
+
+    Raises:
+        WinMLError: as a bind does, except for pictures that must be decoded first.
+    """
+    session_state.require_open()
+    session_state.require_distinct(features)
+    values = []
+    for name, value in features.items():
+        descriptor, is_input = session_state.find(name)
+        # A check would decode the pictures.
+        images = map(is_pil_image, value if isinstance(value, (list, tuple)) else [value])
+        if is_input and (is_picture_file(value, descriptor) or any(images)):
+            values.append(LateValue(name, value, None))
+        else:
+            name, target = session_state.check(name, value)
+            values.append(LateValue(name, value, target))
+    return values
+
+
+def bind_later(session_state: SessionState, values: Iterable[LateValue], stop: Stop) -> BindingState:
+    """Binds the values.
+
+    At most as many threads do this at once as there are cores: more would decode no faster, hold a picture each, and
+    delay an event loop.
+
+    Raises:
+        CanceledError: the stop was requested.
+        WinMLError: as a bind does.
+    """
+    binding_state = BindingState(session_state)
+    with held(_core_slots(os.getpid()), stop):
+        for name, value, target in values:
+            stop.require_not_requested()
+            if target is not None:
+                binding_state.set(name, value, target)
+            elif isinstance(value, (str, bytes, os.PathLike)):  # a picture's path or bytes: others have been checked
+                binding_state.bind(name, ImageFeatureValue.load(value))
+            else:
+                binding_state.bind(name, _convert_picture(value))
+    return binding_state
+
+
+def _convert_picture(value: object) -> Any:
+    """Converts Pillow images, in one thread at a time because threads may share an image; returns others as they are.
+
+    Pillow decodes an image on first access, and cannot do so in two threads at once.
+    """
+    with _pillow_lock(os.getpid()):
+        return as_picture(value) or value
+
+
+# One for each process: in a forked one, the parent's would never be released.
+@cache
+def _pillow_lock(process: int) -> threading.Lock:
+    return threading.Lock()
+
+
+@cache
+def _core_slots(process: int) -> threading.Semaphore:
+    return threading.Semaphore(usable_cores())

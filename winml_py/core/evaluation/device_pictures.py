@@ -39,10 +39,7 @@ class PictureModels:
     """
 
     def __init__(
-        self,
-        compile_model: Callable[[CompileRequest], Engine],
-        lock: AbstractContextManager[object],
-        has_float32: bool,
+        self, compile_model: Callable[[CompileRequest], Engine], lock: AbstractContextManager[object], has_float32: bool
     ) -> None:
         self._compile_model, self._lock, self._has_float32 = compile_model, lock, has_float32
         self._engines: dict[GraphKey, Engine] = {}

@@ -24,12 +24,7 @@ from ..base import child_process
 from ..base.arrays import Array, DType
 from ..base.messages import type_name
 from ..base.winrt_object import private_state
-from ..features.descriptors import (
-    FeatureDescriptor,
-    ImageFeatureDescriptor,
-    ShapedDescriptor,
-    TensorFeatureDescriptor,
-)
+from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor, TensorFeatureDescriptor
 from ..features.pictures import NO_PROPERTIES, BindProperties, PreprocessPlan
 from ..features.resolve import (
     Bindable,

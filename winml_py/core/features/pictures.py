@@ -76,12 +76,7 @@ class ImageFeatureValue(Object):
 
     @classmethod
     def load(
-        cls,
-        source: PictureSource,
-        /,
-        *,
-        fast_decode: bool = False,
-        max_pixels: int = MAX_PIXELS,
+        cls, source: PictureSource, /, *, fast_decode: bool = False, max_pixels: int = MAX_PIXELS
     ) -> ImageFeatureValue:
         """A value with the picture in a file, in bytes, or in a stream.
 
@@ -385,10 +380,7 @@ class PreprocessPlan:
 
 
 def place_pictures(
-    descriptor: ShapedDescriptor,
-    contract: ImageContract,
-    properties: BindProperties,
-    sizes: Sequence[tuple[int, int]],
+    descriptor: ShapedDescriptor, contract: ImageContract, properties: BindProperties, sizes: Sequence[tuple[int, int]]
 ) -> list[Placement]:
     """Where pictures of these widths and heights go in the feature's tensor.
 

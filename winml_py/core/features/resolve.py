@@ -21,13 +21,7 @@ from ..base.buffers import ByteArray
 from ..base.messages import type_name
 from ..base.winrt_object import private_state
 from ..imaging.bitmap import SoftwareBitmap, VideoFrame
-from .containers import (
-    MapOrSequence,
-    as_tensor,
-    for_engine,
-    format_container,
-    is_element,
-)
+from .containers import MapOrSequence, as_tensor, for_engine, format_container, is_element
 from .descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
@@ -38,11 +32,7 @@ from .descriptors import (
     format_tensor,
     incompatible,
 )
-from .pictures import (
-    BindProperties,
-    ImageFeatureValue,
-    PreprocessPlan,
-)
+from .pictures import BindProperties, ImageFeatureValue, PreprocessPlan
 from .tensor import Tensor, on_device, over
 from .tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES, TensorFloat16Bit, is_cast
 

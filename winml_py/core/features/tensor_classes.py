@@ -156,9 +156,7 @@ class TensorString(Tensor):
         """Refused: strings do not share one block of memory."""
         self._private_state.require_open()
         raise IllegalCallError(
-            "A TensorString has no buffer.",
-            hint="Use to_numpy() or get_as_vector_view().",
-            hresult=INVALID_FUNCTION,
+            "A TensorString has no buffer.", hint="Use to_numpy() or get_as_vector_view().", hresult=INVALID_FUNCTION
         )
 
 

@@ -13,13 +13,7 @@ from datetime import timedelta
 from typing import Any, BinaryIO
 
 from ...enums import BitmapPixelFormat, FramePolicy
-from ...errors import (
-    ClosedError,
-    InvalidArgumentError,
-    PictureError,
-    PictureNotFoundError,
-    WinMLError,
-)
+from ...errors import ClosedError, InvalidArgumentError, PictureError, PictureNotFoundError, WinMLError
 from ..base.arguments import is_stream, member, read_bytes, whole_number
 from ..base.winrt_object import Closeable
 from .bitmap import SoftwareBitmap, VideoFrame

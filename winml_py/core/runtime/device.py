@@ -45,11 +45,7 @@ class LearningModelDevice(Object):
     """
 
     def __init__(
-        self,
-        kind: LearningModelDeviceKind = LearningModelDeviceKind.DEFAULT,
-        /,
-        *,
-        _device: Any = None,
+        self, kind: LearningModelDeviceKind = LearningModelDeviceKind.DEFAULT, /, *, _device: Any = None
     ) -> None:
         self._kind = kind = member(LearningModelDeviceKind, kind, "The kind of a device", InvalidDeviceError)
         self._device = device = _device or (None if kind in _CPU_KINDS else _gpu(kind))

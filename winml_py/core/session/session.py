@@ -16,8 +16,7 @@ from ..base.cancellation import Stop
 from ..base.collections import PropertySet
 from ..base.messages import type_name
 from ..base.winrt_object import Closeable, Object, private_state
-from ..evaluation.binding import BindingState, LearningModelBinding, bind_features
-from ..evaluation.late_values import bind_later, check_features
+from ..evaluation.binding import BindingState, LearningModelBinding, bind_features, bind_later, check_features
 from ..evaluation.result import LearningModelEvaluationResult, ModelFacts
 from ..evaluation.session_state import SessionState
 from ..features.containers import as_tensor
@@ -220,8 +219,7 @@ class LearningModelSession(Closeable, Object):
         engine = self._private_state.engine
         if engine.location is None:
             raise InvalidDeviceError(
-                f"The session runs on {self._device.name}, which has no separate memory.",
-                hint="Bind the array itself.",
+                f"The session runs on {self._device.name}, which has no separate memory.", hint="Bind the array itself."
             )
         tensor = as_tensor(value)
         if tensor is None or isinstance(tensor, TensorString):
@@ -506,6 +504,5 @@ def _require_text(correlation_id: object) -> None:
     """Refuses a correlation id that is not a str: it may be meant as a time limit, which would be ignored."""
     if not isinstance(correlation_id, str):
         raise InvalidArgumentError(
-            f"Expected a str as correlation id, got {correlation_id!r}.",
-            hint="Pass a time limit by name: timeout=0.5.",
+            f"Expected a str as correlation id, got {correlation_id!r}.", hint="Pass a time limit by name: timeout=0.5."
         )

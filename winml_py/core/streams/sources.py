@@ -258,8 +258,7 @@ def read_value(
         if feature.tensor_kind in _WHOLE:
             hint += f" For a file's bytes: numpy.fromfile({path!r}, numpy.uint8), padded as the model's makers pad."
         raise InvalidArgumentError(
-            f"{path}: The input {feature.name} takes {feature.describe()}, but {problem}.",
-            hint=hint,
+            f"{path}: The input {feature.name} takes {feature.describe()}, but {problem}.", hint=hint
         ) from error
 
 

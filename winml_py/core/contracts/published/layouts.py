@@ -7,11 +7,31 @@ from typing import Any
 
 from ....errors import InvalidArgumentError, WinMLError
 from ...base.messages import logger
-from . import custom_vision, huggingface_hub, mmdeploy, onnx_zoo, paddle, roboflow, timm_hub, ultralytics
-from .folder import ANY_SIZE, Folder, Published
+from .. import huggingface, timm
+from . import mmdeploy, onnx_zoo, paddle, roboflow, ultralytics
+from .folder import ANY_SIZE, Folder, Parts, Published, read_labels
 
-LAYOUTS = (timm_hub, huggingface_hub, ultralytics, custom_vision, paddle, mmdeploy, roboflow, onnx_zoo)
-"""What the files of each may state, as `PARTS`. Of two files that state the same part, the first one counts."""
+TIMM: Parts = (
+    ("contract", timm.NAME, "pretrained_cfg", lambda config, _: timm.contract_of(config)),
+    ("contract", timm.NAME, "input_size", lambda config, _: timm.contract_of(config)),
+    ("labels", timm.NAME, "pretrained_cfg", read_labels),
+)
+"""timm's models on the Hugging Face Hub: `pretrained_cfg` and class names in `config.json`."""
+
+HUGGING_FACE: Parts = (
+    *(("contract", name, "", lambda config, _: huggingface.contract_of(config)) for name in huggingface.NAMES),
+    ("labels", "config.json", "id2label", read_labels),
+)
+"""Hugging Face's transformers and Optimum: `preprocessor_config.json`, and class names in `config.json`."""
+
+CUSTOM_VISION: Parts = (("labels", "labels.txt", "", read_labels),)
+"""Azure Custom Vision's export for Windows ML: `labels.txt`, as others write it too. The model has its contract."""
+
+PARTS: Parts = (
+    *(*TIMM, *HUGGING_FACE, *ultralytics.PARTS, *CUSTOM_VISION),
+    *(*paddle.PARTS, *mmdeploy.PARTS, *roboflow.PARTS, *onnx_zoo.PARTS),
+)
+"""What the files of all layouts may state. Of two files that state the same part, the first one counts."""
 
 
 def read_published(source: str | os.PathLike[str], model: str) -> Published:
@@ -26,7 +46,7 @@ def read_published(source: str | os.PathLike[str], model: str) -> Published:
     """
     folder, parts, sources = Folder(source), dict[str, Any](), {"model": os.path.relpath(model, source)}
     refusal = None
-    for name, file, key, read in (part for layout in LAYOUTS for part in layout.PARTS):
+    for name, file, key, read in PARTS:
         if not folder.find(file, ANY_SIZE):
             continue
         try:

@@ -27,12 +27,13 @@ from ...base.messages import Facts
 from ...base.timing import take_turns, time_block
 from ...cache import records
 from ..engine import Candidate, Engine, Explanation, in_megabytes
+from ..ort.compile import compile_with_ort
+from ..ort.saved_graph import open_or_compile_with_ort
 from ..providers import plugins
 from ..providers.catalogue import provider_of
 from ..providers.provider import Target, short
 from ..request import CompileRequest, Inputs
 from ..runs import Bound
-from .compile_target import compile_target, open_or_compile_target
 
 TIE = 0.03
 """The share by which another engine must be faster; otherwise ONNX Runtime is taken."""
@@ -277,3 +278,34 @@ def shortage(request: CompileRequest, targets: Sequence[Target]) -> str:
         return ""
     names = ", ".join(dict.fromkeys(short(target.provider) for target in targets))
     return f"{names} would take up to about {in_megabytes(needed)}, but {in_megabytes(free)} of memory are free"
+
+
+# Compiling for one of the engines.
+
+
+def open_or_compile_target(request: CompileRequest, target: Target) -> Engine:
+    """Opens the saved model of an earlier session, or compiles the model.
+
+    Raises:
+        WinMLError: the engine refuses the model.
+    """
+    if target.device is None:
+        return open_or_compile_with_ort(request)
+    if not provider_of(target.provider).package:
+        return compile_with_ort(request, target)  # plugins save no models that we could open
+    from ..openvino.compile import open_or_compile_with_openvino  # the only engine with a package; slow to import
+
+    return open_or_compile_with_openvino(request, target)
+
+
+def compile_target(request: CompileRequest, target: Target) -> Engine:
+    """Compiles a model in memory.
+
+    Raises:
+        WinMLError: the engine refuses the model.
+    """
+    if not provider_of(target.provider).package:
+        return compile_with_ort(request, target)
+    from ..openvino.compile import compile_with_openvino  # slow to import
+
+    return compile_with_openvino(request, target)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 
 from ....enums import Precision
 from ....errors import EngineWarning, InvalidDeviceError, NotSupportedError
@@ -20,9 +19,8 @@ from ..providers.catalogue import full_name, provider_of, require_option_keys
 from ..providers.provider import CPU_NAME, ProviderDevice, Target, short
 from ..request import CompileRequest
 from ..runs import UNLOCKED
-from .choice import CpuChoice, memory_of, shortage
+from .choice import CpuChoice, memory_of, open_or_compile_target, shortage
 from .chosen_engine import ChosenEngine
-from .compile_target import open_or_compile_target
 from .exact import inexact_reason
 
 AUTO = "auto"
@@ -41,17 +39,16 @@ class CpuCompiler:
         """
         if request.options.graph_capture:
             raise NotSupportedError(
-                "Graph capture is not available on the CPU.",
-                hint="Set options.graph_capture = False.",
+                "Graph capture is not available on the CPU.", hint="Set options.graph_capture = False."
             )
-        allowed = _allowed_targets(request)
+        targets, reason = _allowed_targets(request)
         # Here, and not only where a provider gets them: before that, "auto" may compile two engines.
-        require_option_keys(allowed.targets[0].provider, dict(request.options.provider_options))
-        if len(allowed.targets) > 1:
-            return ChosenEngine(request.options, CpuChoice(request, allowed.targets))
-        engine = open_or_compile_target(request, allowed.targets[0])
-        memory = memory_of(request, allowed.targets[0])
-        engine.explanation = engine.explanation._replace(reason=allowed.reason, memory=memory)
+        require_option_keys(targets[0].provider, dict(request.options.provider_options))
+        if len(targets) > 1:
+            return ChosenEngine(request.options, CpuChoice(request, targets))
+        engine = open_or_compile_target(request, targets[0])
+        memory = memory_of(request, targets[0])
+        engine.explanation = engine.explanation._replace(reason=reason, memory=memory)
         return engine
 
     def key(self, options: EngineOptions) -> Hashable:
@@ -63,35 +60,23 @@ class CpuCompiler:
         return UNLOCKED
 
 
-@dataclass(frozen=True)
-class _AllowedTargets:
-    """The targets that the options allow.
-
-    Attributes:
-        targets: the reference, which wins ties, and its alternatives.
-        reason: why there is no alternative, if so.
-    """
-
-    targets: list[Target]
-    reason: str = ""
-
-
-def _allowed_targets(request: CompileRequest) -> _AllowedTargets:
+def _allowed_targets(request: CompileRequest) -> tuple[list[Target], str]:
+    """The reference, which wins ties, and its alternatives; and why there is no alternative, if so."""
     engine_name, precision = request.options.engine, request.options.precision
     if engine_name is not None and engine_name != AUTO:
         return _targets_by_name(request, engine_name)
     types = _half_types(request)
     if engine_name is None and not types:
-        return _AllowedTargets([Target()], "as asked for" if precision is Precision.FLOAT32 else "by default")
+        return [Target()], "as asked for" if precision is Precision.FLOAT32 else "by default"
     devices, reason = _exact_devices(request) if request.features.has_only_numbers else ([], "")
     others = [Target(device) for device in devices if engine_name == AUTO]
     others += [half for device in devices for half in _halves(device) if half.half_type in types]
     if not others:
         missing = "no installed engine computes in half precision on this processor"
         nothing = "no other installed engine accepts the model"
-        return _AllowedTargets([Target()], reason or (missing if devices and types else nothing))
+        return [Target()], reason or (missing if devices and types else nothing)
     problem = shortage(request, others)
-    return _AllowedTargets([Target()], problem) if problem else _AllowedTargets([Target(), *others])
+    return ([Target()], problem) if problem else ([Target(), *others], "")
 
 
 def _half_types(request: CompileRequest) -> tuple[str, ...]:
@@ -107,7 +92,7 @@ def _half_types(request: CompileRequest) -> tuple[str, ...]:
     return ("float16",) if is_own_type else ()
 
 
-def _targets_by_name(request: CompileRequest, engine_name: str) -> _AllowedTargets:
+def _targets_by_name(request: CompileRequest, engine_name: str) -> tuple[list[Target], str]:
     """The engine of that name; if requested also in half precision, with its float32 as reference."""
     wants_half = request.options.precision is Precision.HALF
     if engine_name == ONNXRUNTIME or full_name(engine_name) == CPU_NAME:
@@ -116,7 +101,7 @@ def _targets_by_name(request: CompileRequest, engine_name: str) -> _AllowedTarge
                 "ONNX Runtime computes in float32 on the CPU, but the options request half precision.",
                 hint='Leave options.engine out, or set it to "auto", or to an engine that has half precision.',
             )
-        return _AllowedTargets([Target()], "as asked for")
+        return [Target()], "as asked for"
     device = _find_engine(engine_name)
     if _ignores_tuning(device, request.options):
         name = _name_of_tuning(request.options)
@@ -124,14 +109,13 @@ def _targets_by_name(request: CompileRequest, engine_name: str) -> _AllowedTarge
             f"{device.engine} does not support the settings in {name}, which are ONNX Runtime's.",
             hint=f"Leave {name} or the engine out; set the engine's settings in provider_options.",
         )
-    halves = _halves(device) if wants_half else []
     if not wants_half:
-        return _AllowedTargets([Target(device)], "as asked for")
-    if not halves:
+        return [Target(device)], "as asked for"
+    if not (halves := _halves(device)):
         problem = f"{device.engine} has no half precision on this processor"
         warn_caller(EngineWarning(f"{problem}: the model runs in float32, though the options request half precision."))
-        return _AllowedTargets([Target(device)], f"as asked for; {problem}")
-    return _AllowedTargets([Target(device), *halves])
+        return [Target(device)], f"as asked for; {problem}"
+    return [Target(device), *halves], ""
 
 
 def _halves(device: ProviderDevice) -> list[Target]:

@@ -276,8 +276,7 @@ def _call_function(node: CustomNode, values: dict[str, Any]) -> None:
     except Exception as error:
         text = ": ".join(filter(None, (type_name(error), str(error).rstrip("."))))
         raise EvaluationError(
-            f"The operator {node.operator} of the node {node.name!r} raised {text}.",
-            hint="See the error's __cause__.",
+            f"The operator {node.operator} of the node {node.name!r} raised {text}.", hint="See the error's __cause__."
         ) from error
     results = list(returned) if isinstance(returned, (tuple, list)) else [returned]
     if len(results) not in (len(node.outputs), len(node.operator.outputs)):

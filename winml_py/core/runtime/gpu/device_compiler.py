@@ -11,8 +11,8 @@ from ....enums import Precision
 from ....errors import InvalidDeviceError, NotSupportedError
 from ..engine import ONNXRUNTIME, Engine, EngineOptions, Explanation
 from ..ort.compile import compile_with_ort
+from ..ort.device_binding import not_capturable
 from ..ort.errors import NodesLeftError
-from ..ort.graph_capture import not_capturable
 from ..providers.catalogue import provider_of, require_option_keys, session_lock
 from ..providers.provider import ProviderDevice, Target, short
 from ..request import CompileRequest

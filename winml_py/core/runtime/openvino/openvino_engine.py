@@ -151,10 +151,8 @@ class OpenVinoBinding:
         self._native: tuple[openvino.CompiledModel, openvino.InferRequest] | None
         self._native = (compiled, compiled.create_infer_request())
         self._trace, self._version = trace, -1
-        self._input_numbers, self._output_numbers = (
-            port_numbers(compiled.inputs, inputs),
-            port_numbers(compiled.outputs, outputs),
-        )
+        self._input_numbers = port_numbers(compiled.inputs, inputs)
+        self._output_numbers = port_numbers(compiled.outputs, outputs)
         self._inputs = InputAddresses(takes_read_only=False)  # OpenVINO's tensors do not keep their arrays alive
         self._in_place: dict[str, Array] = {}
 

@@ -17,17 +17,10 @@ from ..providers.plugins import runtime_device
 from ..providers.provider import CPU_NAME, Target
 from ..request import CompileRequest
 from ..runs import ended_by, translated_by
+from .device_binding import require_capturable
 from .errors import translate
-from .graph_capture import require_capturable
 from .ort_engine import OrtDeviceEngine, OrtEngine, are_numeric
-from .session_options import (
-    Saving,
-    place_weights,
-    register_libraries,
-    require_tuning,
-    run_config,
-    session_options,
-)
+from .session_options import Saving, place_weights, register_libraries, require_tuning, run_config, session_options
 
 if TYPE_CHECKING:
     import onnxruntime

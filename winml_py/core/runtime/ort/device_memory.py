@@ -81,10 +81,7 @@ class DeviceMemory(NamedTuple):
         return onnxruntime.OrtValue.ortvalue_from_shape_and_type(list(output.shape), dtype, *self.location)
 
     def array(
-        self,
-        value: onnxruntime.OrtValue,
-        session: onnxruntime.InferenceSession,
-        lock: AbstractContextManager[object],
+        self, value: onnxruntime.OrtValue, session: onnxruntime.InferenceSession, lock: AbstractContextManager[object]
     ) -> DeviceArray:
         """An array over a value, which keeps the value and its session alive.
 

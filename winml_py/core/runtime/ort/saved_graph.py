@@ -45,11 +45,7 @@ def open_or_compile_with_ort(request: CompileRequest) -> OrtEngine:
             trim_heap()
         return engine
     saved = folders.opened_or_made(
-        folder,
-        request.origin.path,
-        partial(_open, request),
-        partial(_save, request),
-        request.require_not_stopped,
+        folder, request.origin.path, partial(_open, request), partial(_save, request), request.require_not_stopped
     )
     return saved or compile_with_ort(request)
 

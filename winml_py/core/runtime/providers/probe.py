@@ -17,7 +17,7 @@ from ..engine import EngineOptions
 from . import nvidia
 from .catalogue import native_options, provider_of
 from .plugins import plugin_devices
-from .provider import BUILT_IN, ProviderDevice, Target, one_device
+from .provider import BUILT_IN, ProviderDevice, Target
 
 
 def main(package: str, library: str = "") -> Facts:
@@ -138,7 +138,7 @@ def _listed_by_runtime(provider: str) -> list[ProviderDevice]:
         # The provider's number: DirectML counts adapters in DXGI's order, but the runtime lists the best one first.
         number = int(dict(ep_device.device.metadata).get("DxgiAdapterNumber", index))
         listed.append(_describe(BUILT_IN, "", provider, number, ep_device)._replace(float16=True))
-    return listed or list(one_device(provider, "npu", f"a device of {provider}", ""))
+    return listed or [ProviderDevice(provider, BUILT_IN, "", 0, "npu", f"a device of {provider}", "", float16=True)]
 
 
 def _describe(package: str, library: str, provider: str, number: int, ep_device: Any) -> ProviderDevice:

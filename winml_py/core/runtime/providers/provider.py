@@ -132,11 +132,6 @@ class Provider:
     probe: str = ""
 
 
-def one_device(provider: str, hardware: str, name: str, vendor: str) -> Sequence[ProviderDevice]:
-    """The device of a provider in the runtime's package that does not list its devices."""
-    return [ProviderDevice(provider, BUILT_IN, "", 0, hardware, name, vendor, float16=hardware != "cpu")]
-
-
 def device_option(target: Target, options: EngineOptions) -> Mapping[str, str]:
     """The option that selects the device of a provider in the runtime's package."""
     return {"device_id": str(target.device.number)} if target.device and not target.device.library else {}
