@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.models import INT64, STRING, counting_loop, unary
+from helpers.models import INT64, STRING, unary
 from helpers.paths import MODELS, PICTURES, ROOT
 from winml_py import (
     BitmapPixelFormat,
-    EvaluationTimeoutError,
     ImageContract,
     ImageFeatureValue,
     InvalidArgumentError,
@@ -330,19 +329,6 @@ def test_a_result_has_its_outputs() -> None:
     assert result["probabilities"] is result.outputs["probabilities"]
     with pytest.raises(KeyError, match="probabilites"):
         result["probabilites"]
-
-
-def test_evaluate_features_has_a_time_limit() -> None:
-    with LearningModelSession(LearningModel.load(DIGITS)) as session:
-        array = np.random.default_rng(0).random((1, 1, 28, 28), np.float32)
-        features = {"image": array}
-        expected = session.evaluate_features(features)["probabilities"].to_numpy()
-        limited = session.evaluate_features(features, timeout=60)["probabilities"].to_numpy()
-        np.testing.assert_array_equal(limited, expected)
-        with pytest.raises(InvalidArgumentError, match="timeout"):
-            session.evaluate_features(features, timeout=-1)
-    with LearningModelSession(LearningModel.load(counting_loop())) as session, pytest.raises(EvaluationTimeoutError):
-        session.evaluate_features({"count": np.array(10**9), "x": np.float32(1)}, timeout=0.1)
 
 
 def test_mean_and_std_go_with_their_colours() -> None:

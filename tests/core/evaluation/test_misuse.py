@@ -20,7 +20,6 @@ from winml_py import (
     LearningModel,
     LearningModelBinding,
     LearningModelSession,
-    LearningModelSessionOptions,
     SoftwareBitmap,
     TensorBoolean,
     TensorFloat,
@@ -160,8 +159,6 @@ def test_arguments_in_the_wrong_place_are_told() -> None:
     session = LearningModelSession(loaded)
     for use, words in (
         (lambda: LearningModelSession("model.onnx"), "Expected a LearningModel, got str. Load it first"),
-        (lambda: LearningModelSession(loaded, LearningModelSessionOptions()), "Expected a LearningModelDevice"),
-        (lambda: LearningModelSession(loaded, None, {}), "Expected a LearningModelSessionOptions"),
         (lambda: session.evaluate(None), "Expected a LearningModelBinding"),
         (lambda: session.evaluate_async(LearningModelBinding(session), 5), "Expected a str as correlation id, got 5"),
         (lambda: session.evaluate_features_async({}, 5), "Expected a str as correlation id, got 5"),

@@ -15,7 +15,6 @@ from helpers import reference
 from helpers.models import FLOAT16, INT64, data, tensor, unary
 from helpers.sessions import open_session
 from winml_py import (
-    ClosedError,
     EvaluationError,
     ImageContract,
     InvalidArgumentError,
@@ -25,7 +24,6 @@ from winml_py import (
     LearningModelSession,
     LearningModelSessionOptions,
     SizeMismatchError,
-    TensorFloat,
     WinMLError,
 )
 from winml_py.core.base.winrt_object import private_state
@@ -156,22 +154,6 @@ def test_what_went_in_is_let_go() -> None:
     gc.collect()
     assert gone() is None
     assert result.outputs["y"].to_numpy().tolist() == [-1, -2]
-
-
-def test_a_bound_output_is_written_in_place() -> None:
-    session = open_session(unary("Neg", [2]))
-    first, second = np.zeros(2, np.float32), TensorFloat.create()
-    assert session.evaluate_features({"x": np.float32([1, 2]), "y": first}).outputs["y"] is first
-    assert session.evaluate_features({"x": np.float32([3, 4]), "y": second}).outputs["y"] is second
-    session.evaluate_features({"x": np.float32([5, 6])})
-    assert (first.tolist(), second.to_numpy().tolist()) == ([-1, -2], [-3, -4])
-
-
-def test_a_closed_session_is_refused() -> None:
-    session = open_session(unary("Neg", [2]))
-    session.close()
-    with pytest.raises(ClosedError):
-        session.evaluate_features({"x": np.float32([1, 2])})
 
 
 def test_an_error_of_the_engine_keeps_no_engine() -> None:

@@ -32,7 +32,6 @@ from winml_py import (
     TensorString,
     VideoFrame,
 )
-from winml_py.errors import ModelVersionError
 
 # Results
 
@@ -76,15 +75,6 @@ def test_an_image_contract_is_the_way_out_of_metadata_that_nobody_can_keep_to() 
         binding.bind("x", picture)
     binding.bind("x", picture, {"ImageContract": ImageContract()})
     assert (session.evaluate(binding).outputs["y"].to_numpy() == 7).all()
-
-
-# Errors
-
-
-def test_a_model_of_a_later_ir_version_has_windows_mls_code() -> None:
-    with pytest.raises(ModelVersionError) as info:
-        LearningModelSession(LearningModel.load(unary("Neg", [1], ir_version=99)))
-    assert info.value.hresult == 0x80004005
 
 
 # Pictures

@@ -73,13 +73,6 @@ def chain(function: Callable[..., Any] = lambda x: x + 1, shape: tuple[Any, ...]
 X = np.array([-3, 0.5, 2], np.float32)
 
 
-def test_a_function_between_two_parts() -> None:
-    whole, operator = chain()
-    for size in (1, 3, 7):  # free sizes
-        x = np.linspace(-2, 2, size, dtype=np.float32)
-        np.testing.assert_array_equal(run(whole, operator, x=x)["y"], np.maximum(1 - x, 0))
-
-
 def test_it_gives_what_the_graph_would_have_given() -> None:
     """The digit classifier, with its Relu nodes in Python: raw ONNX Runtime runs the file as it is."""
     image = np.random.default_rng(0).random((1, 1, 28, 28), np.float32)
@@ -601,14 +594,6 @@ def test_tools_that_change_models_refuse_unknown_nodes_by_name(tmp_path: Path) -
         with pytest.raises(NotSupportedError, match="operator Own of the operator library my, which is not installed"):
             tool(path, tmp_path / "out.onnx")
         assert not (tmp_path / "out.onnx").exists()
-
-
-def test_an_operator_that_no_node_names_changes_nothing() -> None:
-    _, operator = chain()
-    image = np.zeros((1, 1, 28, 28), np.float32)
-    with open_free_session(MODELS / "digits.onnx", operators=[operator]) as made:
-        assert "Python" not in str(made.explain())
-        assert made.evaluate_features({"image": image}).outputs["probabilities"].shape == (1, 10)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import pytest
 from onnx import helper
 
 from helpers.engines import as_asked_for, conv, noise
-from helpers.models import FLOAT16, STRING, data, tensor, unary
+from helpers.models import STRING, data, tensor, unary
 from helpers.paths import MODELS
 from helpers.sessions import make_options, open_free_session
 from winml_py import (
@@ -229,31 +229,6 @@ def half(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> ProviderD
     device = openvino._replace(float16=True, half_types="bfloat16")
     monkeypatch.setattr(plugins, "devices", lambda _: [device])
     return device
-
-
-def test_half_precision_where_it_is_right_and_faster(half: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    favour(monkeypatch, 1)
-    opened = decided(conv(FLOAT16), precision=Precision.HALF)
-    assert (opened.engine, opened.precision) == (OPENVINO, Precision.HALF)
-    kind = half.half_types.split()[0]
-    assert str(opened.explain()).startswith(f"openvino in {kind}: {kind} is right and faster")
-    again = decided(conv(FLOAT16), precision=Precision.HALF)
-    assert again.explain() == opened.explain()._replace(is_remembered=True)
-    x = noise(np.float16)
-    expected = open_free_session(conv(FLOAT16), precision=Precision.FLOAT32)
-    assert (expected.engine, expected.precision) == ("onnxruntime", Precision.FLOAT32)
-    wanted = expected.evaluate_features({"x": x}).outputs["y"].to_numpy().astype(np.float32)
-    came = opened.evaluate_features({"x": x}).outputs["y"].to_numpy().astype(np.float32)
-    assert np.abs(came - wanted).max() <= 2e-2 * np.abs(wanted).max()
-    assert decided(conv()).precision is Precision.FLOAT32  # nothing is half unless that is asked for
-    assert decided(conv(), precision=Precision.HALF).precision is Precision.HALF
-
-
-def test_half_precision_that_is_slower_is_not_used(half: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    favour(monkeypatch, 0)
-    opened = decided(conv(FLOAT16), precision=Precision.HALF)
-    assert (opened.engine, opened.precision) == ("onnxruntime", Precision.FLOAT32)
-    assert opened.explain().candidates[1].problem == "it is slower"
 
 
 def test_half_precision_that_is_wrong_is_caught(half: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:

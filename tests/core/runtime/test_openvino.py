@@ -479,11 +479,6 @@ def test_eight_threads_get_their_own_results() -> None:
     evaluations_agree(8, 200)
 
 
-@pytest.mark.once
-def test_eight_threads_get_their_own_results_a_thousand_times() -> None:
-    evaluations_agree(8, 1000)
-
-
 def test_closing_during_a_run() -> None:
     content, feeds = long_work(60)
     opened = open_free_session(content, engine="openvino")

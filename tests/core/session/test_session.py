@@ -34,14 +34,13 @@ from winml_py import (
     WinMLError,
 )
 from winml_py.core.base.cancellation import Stop
-from winml_py.core.base.machine import usable_cores
 from winml_py.core.base.winrt_object import private_state
 from winml_py.core.cache import folders
 from winml_py.core.features.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
 from winml_py.core.features.tensor_classes import TENSOR_CLASSES
 from winml_py.core.runtime.ort import saved_graph
 from winml_py.core.runtime.runs import Bound
-from winml_py.errors import ModelDisposedError, ModelVersionError
+from winml_py.errors import ModelVersionError
 
 SIDES = {"PP-OCRv6_det_small": 64, "PP-OCRv6_rec_small": 48, "ch_ppocr_mobile_v2.0_cls_mobile": 48}
 
@@ -98,13 +97,6 @@ def test_a_result_tells_its_id_and_its_success(digits: LearningModelSession) -> 
     assert digits.evaluate_features({"image": image}).correlation_id == ""
 
 
-def test_outputs_may_be_among_the_features(digits: LearningModelSession) -> None:
-    own = np.zeros((1, 10), np.float32)
-    result = digits.evaluate_features({"IMAGE": np.zeros((1, 1, 28, 28), np.float32), "Probabilities": own})
-    assert result.outputs["probabilities"] is own
-    assert own.sum() == pytest.approx(1)
-
-
 # Options
 
 
@@ -154,34 +146,11 @@ def test_named_dimension_override() -> None:
     assert not runs(session, 3, 5)
 
 
-def test_close_model_on_session_creation() -> None:
+def test_threads_that_do_not_spin() -> None:
     options = LearningModelSessionOptions()
-    loaded = LearningModel.load(unary())
-    LearningModelSession(loaded, None, options)
-    assert not loaded.is_disposed
-    options.close_model_on_session_creation = True
-    session = LearningModelSession(loaded, None, options)
-    assert loaded.is_disposed
-    with pytest.raises(ModelDisposedError):
-        LearningModelSession(loaded)
-    assert session.evaluate_features({"x": np.ones(1, np.float32)}).outputs["y"].to_numpy() == [1]
-
-
-@pytest.mark.usefixtures("all_cores")
-def test_threads_and_spinning() -> None:
-    loaded = LearningModel.load(unary())
-    session = LearningModelSession(loaded)
-    assert session.get_intra_op_num_threads() == usable_cores()
-    assert session.get_intra_op_thread_spinning()
-    options = LearningModelSessionOptions()
-    assert options.intra_op_num_threads == usable_cores()
-    options.set_intra_op_num_threads_override(1)
     options.set_intra_op_thread_spinning(False)
-    session = LearningModelSession(loaded, None, options)
-    assert session.get_intra_op_num_threads() == 1
-    assert not session.get_intra_op_thread_spinning()
+    session = LearningModelSession(LearningModel.load(unary()), None, options)
     native = private_state(session).engine._session.get_session_options()  # type: ignore[attr-defined]
-    assert native.intra_op_num_threads == 1
     assert native.get_session_config_entry("session.intra_op.allow_spinning") == "0"
     assert native.get_session_config_entry("session.inter_op.allow_spinning") == "0"
 
@@ -202,15 +171,6 @@ def test_options_refuse_what_is_no_uint32(value: Any) -> None:
 
 
 # Devices
-
-
-def test_the_default_device_is_the_cpu() -> None:
-    for kind in (LearningModelDeviceKind.DEFAULT, LearningModelDeviceKind.CPU):
-        device = LearningModelDevice(kind)
-        assert device.kind is kind
-        assert (device.adapter_id.low_part, device.adapter_id.high_part) == (0, 0)
-        session = LearningModelSession(LearningModel.load(unary()), device)
-        assert session.device is device
 
 
 @pytest.mark.parametrize("kind", [kind for kind in LearningModelDeviceKind if "DIRECTX" in kind.name])
@@ -321,6 +281,7 @@ def test_models_nobody_can_compile(whole: bytes, kind: type[WinMLError], words: 
     with pytest.raises(kind, match=words) as info:
         LearningModelSession(loaded)
     assert type(info.value) is kind
+    assert kind is not ModelVersionError or info.value.hresult == 0x80004005  # Windows ML's
     assert info.value.__cause__ is None
     assert "onnxruntime_src" not in str(info.value)
     assert capfd.readouterr() == ("", "")  # the runtime prints nothing
