@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from multiprocessing.connection import Pipe
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ from winml_py import (
 from winml_py.core.base import child_process
 from winml_py.core.base.winrt_object import private_state
 from winml_py.core.runtime.engine import EngineOptions
-from winml_py.core.runtime.isolated import isolated_engine, wire
+from winml_py.core.runtime.isolated import isolated_engine, system, wire
 from winml_py.core.runtime.request import CompileRequest
 from winml_py.errors import (
     CanceledError,
@@ -305,9 +306,9 @@ class TestTheSameAnswers:
 
     def test_warnings_of_the_process(self, session: LearningModelSession) -> None:
         engine: Any = private_state(session).engine
-        lane = isolated_engine._Lane(Answering(b'{"value": 1, "warnings": ["It differs."]}'))
-        with pytest.warns(EngineWarning, match="It differs"):
-            assert engine._ask(lane, "placement", read=int) == 1
+        ours, theirs = answering(b'{"value": 1, "warnings": ["It differs."]}')
+        with ours, theirs, pytest.warns(EngineWarning, match="It differs"):
+            assert engine._ask(isolated_engine._Lane(ours), "placement", read=int) == 1
 
 
 class TestErrors:
@@ -410,20 +411,12 @@ class TestErrors:
                 Isolation(**arguments)
 
 
-class Answering:
-    """Stands for the connection to a process that answers so, whatever it is asked."""
-
-    def __init__(self, answer: bytes) -> None:
-        self._answer = answer
-
-    def send_bytes(self, _: bytes) -> None:
-        """Takes it."""
-
-    def recv_bytes(self, _: int) -> bytes:
-        return self._answer
-
-    def close(self) -> None:
-        """Nothing is open."""
+def answering(answer: bytes) -> Any:
+    """A connection on which an answer waits, and its other end."""
+    ours, theirs = Pipe()
+    system.send(theirs, wire.ANSWER)
+    theirs.send_bytes(answer)
+    return ours, theirs
 
 
 def interrupt(*_: object) -> None:
@@ -557,8 +550,8 @@ class TestEnds:
         session.evaluate_features({"image": random_digits()})
         (lane,) = private_state(session).engine._free  # type: ignore[attr-defined]
         lane.connection.close()
-        lane.connection = Answering(answer)
-        with session, pytest.raises(EngineLostError, match="sent an invalid answer"):
+        lane.connection, theirs = answering(answer)
+        with session, theirs, pytest.raises(EngineLostError, match="sent an invalid answer"):
             session.evaluate_features({"image": random_digits()})
 
     def test_closing_one_that_is_stopped(self) -> None:
@@ -606,9 +599,8 @@ class TestEnds:
         with isolated(MODELS / "digits.onnx") as session:
             images = [random_digits(seed=seed) for seed in range(2)]
             session.evaluate_features({"image": images[0]})
-            (lane,) = private_state(session).engine._free  # type: ignore[attr-defined]
             with monkeypatch.context() as patch:
-                patch.setattr(lane.connection, "recv_bytes", interrupt)
+                patch.setattr(system, "receive", interrupt)
                 with pytest.raises(KeyboardInterrupt):
                     session.evaluate_features({"image": images[0]})
             result = session.evaluate_features({"image": images[1]}).outputs["probabilities"].to_numpy()

@@ -64,16 +64,8 @@ class Lane:
         self._fresh: Mapping[str, Any] = {}
         self._answer: Any = None  # the answer to the last run
         self._in_place: list[str] | None = None  # outputs that runs write into shared memory themselves
-        self._explained: Explanation | None = None  # what was sent last, as in the next two
+        self._explained: Explanation | None = None  # what was sent last, as in the next one
         self._facts: dict[str, Any] = {}
-        self._encoded = b""
-        self._calls: dict[bytes, Callable[[Stop | None], object]] = {
-            b"compile": self.compile,
-            b"run": self.run,
-            b"fetch": self.fetch,
-            b"placement": self.placement,
-            b"end_profiling": self.end_profiling,
-        }
 
     def start(self) -> None:
         """Starts two threads that serve."""
@@ -84,8 +76,7 @@ class Lane:
         """Reads messages until the other end is closed; then stops a running request."""
         stop: Stop | None = None
         with suppress(EOFError, OSError):
-            while True:
-                message = self._connection.recv_bytes()
+            while message := system.receive(self._connection):
                 if message == wire.STOPPABLE:
                     stop = self._stop = Stop()
                 elif message == wire.STOP:
@@ -95,8 +86,7 @@ class Lane:
                 elif message == wire.ARGUMENTS:
                     self._arguments = self._connection.recv_bytes()
                 elif message == wire.LANE:
-                    lane = Lane(self._server, open_connection(reduction.recv_handle(self._connection)))
-                    self._todo.put(lane.start)
+                    self._todo.put(Lane(self._server, open_connection(reduction.recv_handle(self._connection))).start)
                 elif self._is_first or stop is not None:
                     self._todo.put(partial(self._call, message, stop))
                     stop = None
@@ -117,7 +107,7 @@ class Lane:
 
     def _call(self, message: bytes, stop: Stop | None) -> None:
         try:
-            facts = {"value": self._calls[message](stop)}
+            facts = {"value": getattr(self, message.decode())(stop)}
             if self._explained is not self._server.engine.explanation:
                 self._explained = self._server.engine.explanation
                 facts["explanation"] = list(self._explained)
@@ -125,9 +115,11 @@ class Lane:
             facts = {"error": wire.error_to_json(error)}
         if self._server.warnings:
             facts["warnings"], self._server.warnings = self._server.warnings, []
-        if facts != self._facts:
-            self._facts, self._encoded = facts, json.dumps(facts).encode()
-        self._connection.send_bytes(self._encoded)
+        is_same = facts == self._facts
+        system.send(self._connection, wire.AGAIN if is_same else wire.ANSWER)
+        if not is_same:
+            self._facts = facts
+            self._connection.send_bytes(json.dumps(facts).encode())
 
     # The requests that a lane serves.
 

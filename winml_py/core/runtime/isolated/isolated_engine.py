@@ -103,9 +103,8 @@ class IsolatedEngine(LocalEngine):
         self._process: ChildProcess | None = self._home  # None after `close`
         there = replace(request, options=request.options._replace(isolation=None), stop=None)
         try:
-            lane = _Lane(self._home.connection)
-            arguments = there, compiler, isolation, self._folder
-            self.process_number = self._ask(lane, "compile", *arguments, read=int, stop=request.stop)
+            sent = there, compiler, isolation, self._folder
+            self.process_number = self._ask(_Lane(self._home.connection), "compile", *sent, read=int, stop=request.stop)
         except BaseException:
             self.close()
             raise
@@ -155,9 +154,7 @@ class IsolatedEngine(LocalEngine):
 
     def end_profiling(self) -> bytes:
         """The trace since the engine was made."""
-        return self._in_lane(
-            lambda lane: self._ask(lane, "end_profiling", read=lambda trace: str(trace).encode("latin-1"))
-        )
+        return self._in_lane(lambda lane: self._ask(lane, "end_profiling", read=partial(bytes, encoding="latin-1")))
 
     def close(self) -> None:
         """Ends the process as soon as the last run in flight returns."""
@@ -228,22 +225,23 @@ class IsolatedEngine(LocalEngine):
         lane.is_in_step = False
         try:
             if sent:
-                lane.connection.send_bytes(wire.ARGUMENTS)
+                system.send(lane.connection, wire.ARGUMENTS)
                 lane.connection.send_bytes(sent)
             if stop is not None:
-                lane.connection.send_bytes(wire.STOPPABLE)
-            lane.connection.send_bytes(function.encode())
+                system.send(lane.connection, wire.STOPPABLE)
+            system.send(lane.connection, function.encode())
         except OSError:
             raise self._lose("before the request") from None
         with self._stoppable(lane, stop) if stop else UNLOCKED:
             try:
-                answer = lane.connection.recv_bytes(wire.MOST_JSON)
+                is_same = system.receive(lane.connection) == wire.AGAIN
+                answer = b"" if is_same else lane.connection.recv_bytes(wire.MOST_JSON)
             except (EOFError, OSError):
                 doing = {"compile": "compiled the model", "run": "evaluated the model"}.get(function, "answered")
                 raise self._lose(f"while it {doing}") from None
         try:
-            if answer != lane.answer:  # most runs have the same answer, which is read once
-                lane.answer, lane.facts = answer, json.loads(answer)
+            if answer:  # most runs have the answer of the run before
+                lane.facts = json.loads(answer)
                 if "explanation" in lane.facts:
                     explanation = wire.explanation_from_json(lane.facts["explanation"])
                     self.explanation = explanation._replace(reason=f"{explanation.reason}; in a separate process")
@@ -270,7 +268,7 @@ class IsolatedEngine(LocalEngine):
         def terminate() -> None:
             call_while_held(is_running, GRACE_SECONDS, partial(self._kill, "since an evaluation in it did not stop"))
             with suppress(OSError):
-                lane.connection.send_bytes(wire.STOP)
+                system.send(lane.connection, wire.STOP)
 
         with is_running, ended_by(stop, terminate):
             yield
@@ -315,7 +313,7 @@ class _Lane:
 
     Attributes:
         is_in_step: whether all requests have been answered.
-        answer, facts: the last answer, and what it says.
+        facts: what the last answer says.
         places, views: where the bound arrays are, and the arrays there; no places if the process must bind others.
     """
 
@@ -323,7 +321,7 @@ class _Lane:
         self.connection = connection
         self.memory: mmap.mmap | bytearray = bytearray()  # empty, until there is shared memory
         self.is_in_step = True
-        self.answer, self.facts = b"", dict[str, Any]()
+        self.facts: dict[str, Any] = {}
         self.places: tuple[list[wire.Place], list[wire.Place]] | None = None
         self.views: list[Array] = []
 

@@ -25,6 +25,9 @@ ARGUMENTS, STOPPABLE, STOP, MEMORY, LANE = b"arguments", b"stoppable", b"stop", 
 stopped; stop it; shared memory of so many bytes; another lane. The arguments as a pickle, the memory, or the lane's
 connection follow."""
 
+AGAIN, ANSWER = b"again", b"answer"
+"""The engine's messages: the same answer as the last one; another answer, which follows as JSON."""
+
 MOST_JSON = 1 << 31
 """The largest answer in bytes. The longest answers are profiles."""
 
