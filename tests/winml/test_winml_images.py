@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from PIL import Image
 
 from helpers import collateral, reference
+from helpers.pairs import pairs
 from helpers.paths import ROOT
 from winml_py import (
     BitmapAlphaMode,
@@ -84,20 +86,16 @@ def evaluate(binding: LearningModelBinding, is_async: bool) -> LearningModelEval
     return binding._session.evaluate(binding, "")
 
 
-ROWS = [
-    (model, name, pixel_format, kind)
-    for model in MODELS
-    for name in SIZES
-    for pixel_format in (BGRA8, RGBA8, GRAY8)
-    for kind in ("VideoFrame", "ImageFeatureValue", "CPUTensor")
-    if kind != "CPUTensor" or model == "freeDimInput" or SIZES[name] == (SIDE, SIDE)  # a tensor is of the model's size
-]
+KINDS = ("VideoFrame", "ImageFeatureValue", "CPUTensor")
+ROWS = pairs(
+    row
+    for row in product(MODELS, SIZES, (BGRA8, RGBA8, GRAY8), KINDS, (False, True), (False, True))
+    if row[3] != "CPUTensor" or row[0] == "freeDimInput" or SIZES[row[1]] == (SIDE, SIDE)  # of the model's size
+)
 
 
 @pytest.mark.winml("ImageTest.ImageTest")
-@pytest.mark.parametrize("bound", [True, False], ids=["bound", "unbound"])
-@pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
-@pytest.mark.parametrize(("model", "name", "pixel_format", "kind"), ROWS)
+@pytest.mark.parametrize(("model", "name", "pixel_format", "kind", "is_async", "bound"), ROWS)
 def test_image(model: str, name: str, pixel_format: BitmapPixelFormat, kind: str, is_async: bool, bound: bool) -> None:
     binding = LearningModelBinding(session(model))
     value = source_of(kind, model, name, pixel_format)

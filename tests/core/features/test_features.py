@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from helpers.models import FLOAT, FLOAT16, INT64, STRING, data, model, tensor, unary
+from helpers.pairs import pairs
 from winml_py import (
     BitmapAlphaMode,
     BitmapPixelFormat,
@@ -45,9 +46,10 @@ RANGES = {
 GAMMAS = {None: True, "SRGB": True, "anything": True, "linear": True, "Linear": False}
 
 
-@pytest.mark.parametrize("element", [FLOAT, FLOAT16])
-@pytest.mark.parametrize(("pixel_format", "pixel_range", "gamma"), list(product(FORMATS, RANGES, GAMMAS)))
-def test_image_metadata(element: int, pixel_format: str | None, pixel_range: str | None, gamma: str | None) -> None:
+@pytest.mark.parametrize(
+    ("pixel_format", "pixel_range", "gamma", "element"), pairs(product(FORMATS, RANGES, GAMMAS, [FLOAT, FLOAT16]))
+)
+def test_image_metadata(pixel_format: str | None, pixel_range: str | None, gamma: str | None, element: int) -> None:
     keys = ("Image.BitmapPixelFormat", "Image.NominalPixelRange", "Image.ColorSpaceGamma")
     metadata = {k: v for k, v in zip(keys, (pixel_format, pixel_range, gamma), strict=True) if v is not None}
     loaded = LearningModel.load(unary(shape=(1, 3, 8, "w"), element=element, denotation="IMAGE", metadata=metadata))

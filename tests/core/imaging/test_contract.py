@@ -15,6 +15,7 @@ from PIL import Image
 
 from helpers import reference
 from helpers.models import FLOAT, FLOAT16, data, tensor, unary
+from helpers.pairs import pairs
 from helpers.placed import tensorize
 from winml_py import (
     BitmapBounds,
@@ -133,9 +134,9 @@ def empty(contract: ImageContract, width: int, height: int, dtype: Any) -> Array
 # Golden: every combination
 
 
-@pytest.mark.parametrize("dtype", DTYPES.values(), ids=lambda dtype: dtype.__name__)
-@pytest.mark.parametrize("layout", TensorLayout, ids=lambda layout: layout.name)
-@pytest.mark.parametrize(("source", "order"), list(product(SOURCES, ORDERS)))
+@pytest.mark.parametrize(
+    ("source", "order", "layout", "dtype"), pairs(product(SOURCES, ORDERS, TensorLayout, DTYPES.values()))
+)
 def test_every_format_layout_and_type(source: str, order: str, layout: TensorLayout, dtype: Any) -> None:
     buffers = BufferCache()
     for pixel_range, has_mean in product(LearningModelPixelRange, (False, True)):
@@ -155,16 +156,15 @@ def test_every_format_layout_and_type(source: str, order: str, layout: TensorLay
             np.testing.assert_array_equal(out, expected)
 
 
-@pytest.mark.parametrize("mode", ImageCropMode, ids=lambda mode: mode.name)
-@pytest.mark.parametrize("layout", TensorLayout, ids=lambda layout: layout.name)
+SIZES = [((7, 5), (4, 4)), ((5, 9), (6, 3)), ((3, 3), (7, 8)), ((1, 9), (4, 4)), ((31, 33), (5, 7)), ((8, 6), (8, 6))]
+
+
 @pytest.mark.parametrize(
-    ("size", "target"),
-    [((7, 5), (4, 4)), ((5, 9), (6, 3)), ((3, 3), (7, 8)), ((1, 9), (4, 4)), ((31, 33), (5, 7)), ((8, 6), (8, 6))],
+    ("source", "sizes", "layout", "mode"),
+    pairs(product(["GRAY8", "BGR8", "RGBA8"], SIZES, TensorLayout, ImageCropMode)),
 )
-@pytest.mark.parametrize("source", ["GRAY8", "BGR8", "RGBA8"])
-def test_every_crop_mode(
-    source: str, size: tuple[int, int], target: tuple[int, int], layout: TensorLayout, mode: ImageCropMode
-) -> None:
+def test_every_crop_mode(source: str, sizes: tuple[Any, Any], layout: TensorLayout, mode: ImageCropMode) -> None:
+    size, target = sizes
     for order, pad in product(ORDERS, ((9, 9, 9), (10, 20, 30))):
         contract = ImageContract(BitmapPixelFormat[order], layout=layout, crop_mode=mode, pad=pad)
         picture = bitmap(source, *size)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -96,10 +97,12 @@ def running(runtime: Runtime, session: LearningModelSession) -> Iterator[Future[
             leaving.set()
 
 
-@by_provider
+DEVICES = [*((model, "lib.so", "gpu") for model in MODELS), ("numbers", "", "gpu"), ("numbers", "lib.so", "npu")]
+
+
 @pytest.mark.parametrize(
-    ("model", "library", "hardware"),
-    [*((model, "lib.so", "gpu") for model in MODELS), ("numbers", "", "gpu"), ("numbers", "lib.so", "npu")],
+    ("provider", "model", "library", "hardware"),
+    [pytest.param(one, *case, id=one.name) for one, case in zip(PROVIDERS, cycle(DEVICES), strict=False)],
 )
 def test_two_threads_never_run_one_session_at_once(
     runtime: Runtime, provider: Provider, model: str, library: str, hardware: str
@@ -109,8 +112,10 @@ def test_two_threads_never_run_one_session_at_once(
     assert max(made.most for made in runtime.sessions) == 1
 
 
-@by_provider
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    ("provider", "model"),
+    [pytest.param(one, model, id=one.name) for one, model in zip(PROVIDERS, cycle(MODELS), strict=False)],
+)
 def test_two_sessions_run_at_once_where_the_provider_allows_it(
     runtime: Runtime, provider: Provider, model: str
 ) -> None:
