@@ -109,8 +109,7 @@ def run_inherited(work: str, before: str = "") -> subprocess.CompletedProcess[st
     )
 
 
-@pytest.mark.parametrize(
-    "work",
+REFUSED = "; ".join(
     [
         "refused(lambda: binding.bind('image', image))",
         "refused(lambda: binding.bind('probabilities', np.zeros((1, 10), np.float32)))",
@@ -124,10 +123,12 @@ def run_inherited(work: str, before: str = "") -> subprocess.CompletedProcess[st
         "refused(lambda: session.upload(image))",
         "refused(lambda: session.placement)",
         "assert 'of another process' in repr(session)",
-    ],
+    ]
 )
-def test_a_session_of_the_parent_is_refused(work: str) -> None:
-    done = run_inherited(work)
+
+
+def test_a_session_of_the_parent_is_refused() -> None:
+    done = run_inherited(REFUSED)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -187,6 +188,7 @@ for thread in threads:
 """
 
 
+@pytest.mark.exhaustive
 def test_a_fork_while_other_threads_make_and_use_sessions() -> None:
     """Their locks are held in the child, and nobody releases them there."""
     done = run_inherited("os._exit(7)", BUSY)

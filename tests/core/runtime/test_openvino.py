@@ -73,6 +73,7 @@ def numbers(path: Path) -> dict[str, np.ndarray]:
     return feeds
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("path", [path for path in CORPUS if path.stem != TEXT_OR_LISTS], ids=lambda path: path.stem)
 def test_public_models_give_the_results_of_raw_onnxruntime(path: Path) -> None:
     feeds = numbers(path)
@@ -374,6 +375,7 @@ def test_there_are_a_hundred_such_models() -> None:
     assert sum(len(list(one_operator_models(element))) for element in TYPES) >= 100
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("element", TYPES, ids=lambda element: str(TYPES[element]))
 def test_auto_gives_onnxruntimes_results_for_every_type(element: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """OpenVINO is the faster one wherever it may be tried, so that what keeps it from models is the rule alone."""
@@ -453,10 +455,10 @@ def test_a_cancelled_start_ends_with_the_step_under_way(step: str, monkeypatch: 
     assert LearningModelSession(loaded, None, options).engine == "openvino"
 
 
-def evaluations_agree(threads: int, count: int) -> None:
+def test_eight_threads_get_their_own_results() -> None:
     path = MODELS / "digits.onnx"
     opened = open_free_session(path, engine="openvino")
-    pictures = np.random.default_rng(0).random((threads, 1, 1, 28, 28)).astype(np.float32)
+    pictures = np.random.default_rng(0).random((8, 1, 1, 28, 28)).astype(np.float32)
     expected = [native(path).run(None, {"image": picture})[0] for picture in pictures]
 
     def work(number: int) -> float:
@@ -464,19 +466,15 @@ def evaluations_agree(threads: int, count: int) -> None:
         x = np.zeros((1, 1, 28, 28), np.float32)
         binding.bind("image", x)
         binding.bind("probabilities", out)
-        for turn in range(count):
-            which = (number + turn) % threads
+        for turn in range(200):
+            which = (number + turn) % 8
             x[:] = pictures[which]
             opened.evaluate(binding)
             worst = max(worst, float(np.abs(out - expected[which]).max()))
         return worst
 
-    with ThreadPoolExecutor(threads) as pool:
-        assert max(pool.map(work, range(threads))) <= 1e-4
-
-
-def test_eight_threads_get_their_own_results() -> None:
-    evaluations_agree(8, 200)
+    with ThreadPoolExecutor(8) as pool:
+        assert max(pool.map(work, range(8))) <= 1e-4
 
 
 def test_closing_during_a_run() -> None:
@@ -627,6 +625,7 @@ def test_a_session_leaves_no_telemetry(home: Path, engine: str) -> None:
     assert find_left(home) == []
 
 
+@pytest.mark.exhaustive
 def test_child_processes_leave_no_telemetry(home: Path, tmp_path: Path) -> None:
     script, program = tmp_path / "session.py", tmp_path / "program.py"
     script.write_text(SESSION)

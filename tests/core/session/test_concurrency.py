@@ -19,9 +19,7 @@ from helpers.paths import MODELS
 from helpers.sessions import open_session
 from tools import many_threads
 from winml_py import (
-    BitmapPixelFormat,
     ClosedError,
-    ImageFeatureValue,
     LearningModel,
     LearningModelBinding,
     LearningModelSession,
@@ -97,23 +95,6 @@ def test_eight_threads_without_a_binding() -> None:
 
 def test_pictures_of_random_sizes_on_one_session() -> None:
     assert many_threads.pictures_of_all_sizes(THREADS, 60) == THREADS * 60
-
-
-def test_eight_threads_bind_the_same_picture() -> None:
-    session = LearningModelSession(LearningModel.load(MODELS / "invert.onnx"))
-    pixels = np.random.default_rng(0).integers(0, 256, (20, 30, 3), np.uint8)
-    picture = ImageFeatureValue.from_array(pixels, BitmapPixelFormat.BGR8)
-
-    def work(_: int) -> bool:
-        binding = LearningModelBinding(session)
-        for _ in range(50):
-            binding.bind("image", picture)
-            result = session.evaluate(binding).outputs["result"].to_numpy()[..., :3]
-            if not np.array_equal(result, 255 - pixels):
-                return False
-        return True
-
-    assert all(on_threads(work))
 
 
 def test_threads_on_one_binding_take_turns() -> None:
