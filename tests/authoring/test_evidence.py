@@ -35,6 +35,8 @@ from winml_py.authoring.evidence import KEY, evidence_pictures, is_proven, outda
 from winml_py.errors import MissingContractWarning
 from winml_py.view.workbench import Workbench
 
+pytestmark = pytest.mark.exhaustive  # learning a contract takes seconds
+
 
 @pytest.fixture(scope="module")
 def learned() -> LearnedContract:

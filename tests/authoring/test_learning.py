@@ -44,7 +44,7 @@ from winml_py.authoring import LearnedContract, learn_contract
 from winml_py.authoring.learning.learn_contract import find_quirks
 from winml_py.authoring.picture_function import PictureFunction, PictureKind
 
-pytestmark = pytest.mark.one_python
+pytestmark = pytest.mark.exhaustive
 
 RGB8, BGR8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8
 ONE = LearningModelPixelRange.ZERO_TO_ONE
@@ -165,7 +165,6 @@ def test_a_function_that_scales_floats_is_learned_with_the_reason() -> None:
     assert learned.largest_difference < 1
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("to_multiple", [math.floor, math.ceil, round])
 def test_multiples_without_a_limit_are_learned_without_one(to_multiple: Callable[[float], int]) -> None:
     learned = learn_contract(partial(preparations.to_32, to_multiple=to_multiple), pictures="rgb")
@@ -176,7 +175,6 @@ def test_multiples_without_a_limit_are_learned_without_one(to_multiple: Callable
         assert scaling.scaled(picture[1], picture[0]) == tuple(32 * to_multiple(side / 32) for side in picture)
 
 
-@pytest.mark.once
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -192,7 +190,6 @@ def test_what_shows_only_in_large_thin_or_dark_pictures_is_refused(name: str, wo
         learn_contract(getattr(preparations, name), pictures="rgb")
 
 
-@pytest.mark.once
 def test_the_standard_resize_of_a_detector_framework_is_learned() -> None:
     learned = learn_contract(preparations.detector, pictures="pillow")
     scaling = learned.contract.scaling
@@ -203,7 +200,6 @@ def test_the_standard_resize_of_a_detector_framework_is_learned() -> None:
     assert len(other) <= 2  # a product that is just below a half; the rule that limits the rounded side has some 15
 
 
-@pytest.mark.once
 def test_a_product_just_below_a_whole_number_is_cut_off_as_the_function_does() -> None:
     def prepare(rgb: np.ndarray) -> np.ndarray:
         scale = min(1.0, 960 / max(rgb.shape))
@@ -377,7 +373,6 @@ def assert_equal_everywhere(learned: LearnedContract, contract: ImageContract, s
         np.testing.assert_allclose(one, other, atol=1e-4)
 
 
-@pytest.mark.once
 @settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(contracts())
 def test_a_contract_is_learned_back(drawn: tuple[ImageContract, tuple[int | None, int | None]]) -> None:

@@ -603,6 +603,7 @@ class TestTheCommands:
         assert "has no samples: example inputs are compared" in result.stdout
         assert "right: 1 sample" in result.stdout
 
+    @pytest.mark.exhaustive
     def test_doctor_proves_a_learned_contract(self, tmp_path: Path) -> None:
         source, target = tmp_path / "model.onnx", tmp_path / "proven.onnx"
         source.write_bytes(unary(shape=("n", 3, 224, 224)))

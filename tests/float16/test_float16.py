@@ -77,7 +77,7 @@ def net(middle: list[onnx.NodeProto], weights: dict[str, np.ndarray], shape: Any
 # Converting
 
 
-@pytest.mark.once
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("keep_io_types", [False, True])
 @pytest.mark.parametrize(
     "path",
@@ -596,8 +596,8 @@ def foreign(converter: str, keep_io_types: bool, source: onnx.ModelProto) -> onn
     return made
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("all_cores")
-@pytest.mark.once
 @pytest.mark.parametrize("keep_io_types", [False, True])
 @pytest.mark.parametrize("converter", ["onnxconverter-common", "onnxruntime"])
 @pytest.mark.parametrize("path", [*OURS, *LIGHT[:2]], ids=lambda path: path.stem)

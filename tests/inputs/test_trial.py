@@ -192,7 +192,7 @@ NOT_TRIED = {
 """Operators of which ONNX Runtime computes no case with something left out, and why."""
 
 
-@pytest.mark.once
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore")
 def test_every_optional_input_and_output_is_left_out_in_turn(tmp_path: Path) -> None:
     """Through the whole search; where a result is not good enough, it has been compared."""

@@ -436,7 +436,7 @@ def test_the_table_of_directml_names_operators_that_there_are() -> None:
     assert names <= set(dir(operators))
 
 
-@pytest.mark.once
+@pytest.mark.exhaustive
 def test_a_sample_of_the_conformance_suite() -> None:
     """`python tests/tools/operators_conformance.py` takes all of it."""
     total, names, passed, lost, _ = operators_conformance.judge(step=7)

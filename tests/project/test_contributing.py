@@ -41,7 +41,7 @@ def folders_and_files(text: str) -> list[str]:
 def test_the_workflows_run_what_the_guide_says() -> None:
     runs = [step["run"] for step in steps(parsed(ROOT / ".github/workflows/test.yml")) if "run" in step]
     linters = ["ruff check .", "ruff format --check .", "mypy", "lint-imports"]
-    assert {'pytest -q -m "not once"', "pytest -q -m once", *linters} <= set(runs)
+    assert {'pytest -q -m "not once and not exhaustive"', 'pytest -q -m "once or exhaustive"', *linters} <= set(runs)
     assert set(linters) <= set(COMMANDS)
     hooks = {hook["id"] for repo in parsed(ROOT / ".pre-commit-config.yaml")["repos"] for hook in repo["hooks"]}
     assert {"ruff-check", "ruff-format", "mypy", "lint-imports"} <= hooks

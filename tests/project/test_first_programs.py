@@ -9,8 +9,7 @@ import pytest
 from helpers.paths import ROOT
 
 
-@pytest.mark.once
-@pytest.mark.one_python
+@pytest.mark.exhaustive
 def test_each_is_shorter_and_prints_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     import first_programs

@@ -270,7 +270,7 @@ def errors(checker: str, folder: Path, options: list[str]) -> dict[str, dict[int
     return found
 
 
-@pytest.mark.one_python
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("checker", CHECKERS)
 def test_a_users_program_has_complete_types(tmp_path: Path, checker: str) -> None:
     """A strict checker takes the program, knows the type of all that it uses, and finds each mistake."""
@@ -292,8 +292,7 @@ def test_a_star_imports_what_checkers_see() -> None:
         exec("vision", names)
 
 
-@pytest.mark.once
-@pytest.mark.one_python
+@pytest.mark.exhaustive
 def test_checkers_know_every_name_that_samples_and_pages_use(tmp_path: Path) -> None:
     """What mypy says of them is of other libraries, or of an error that is caught as a class of Python's."""
     for sample in (ROOT / "samples").glob("*.py"):

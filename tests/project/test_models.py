@@ -25,7 +25,7 @@ from winml_py import (
     vision,
 )
 
-pytestmark = pytest.mark.once
+pytestmark = pytest.mark.exhaustive
 
 KERNELS = {
     "sharpen": ([[0, -1, 0], [-1, 5, -1], [0, -1, 0]], 0),

@@ -16,7 +16,7 @@ from helpers.paths import ROOT
 from tools.release import other_bounds, wheel_problems
 from winml_py.cli.examples import copy_examples
 
-pytestmark = pytest.mark.once
+pytestmark = pytest.mark.exhaustive
 
 
 @pytest.fixture(scope="module")

@@ -13,14 +13,13 @@ import os
 import pkgutil
 import sys
 import warnings
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"  # it says at import that there is no torch, which we know
 import numpy as np
 from PIL import Image
-from sklearn.datasets import load_sample_image
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # where `helpers` and `tools` are, for the program
 
@@ -237,14 +236,19 @@ REFUSED: dict[str, tuple[Config, str]] = {
 }
 
 
-def pictures() -> Iterator[tuple[str, Array]]:
+@cache
+def pictures() -> dict[str, Array]:
     """RGB pixels: photographs as they are, upright, tiny and huge; and seeded texture over gradients."""
+    from sklearn.datasets import load_sample_image  # seconds, which collecting tests need not take
+
     china, flower = (np.asarray(load_sample_image(name)) for name in ("china.jpg", "flower.jpg"))
-    yield "landscape", china
-    yield "portrait", np.ascontiguousarray(np.rot90(flower))
-    yield "tiny", np.asarray(Image.fromarray(flower).resize((61, 47), Image.Resampling.LANCZOS))
-    yield "huge", np.asarray(Image.fromarray(china).resize((3001, 1999), Image.Resampling.BICUBIC))
-    yield "texture", texture(517, 389)
+    return {
+        "landscape": china,
+        "portrait": np.ascontiguousarray(np.rot90(flower)),
+        "tiny": np.asarray(Image.fromarray(flower).resize((61, 47), Image.Resampling.LANCZOS)),
+        "huge": np.asarray(Image.fromarray(china).resize((3001, 1999), Image.Resampling.BICUBIC)),
+        "texture": texture(517, 389),
+    }
 
 
 def texture(width: int, height: int) -> Array:
@@ -309,7 +313,7 @@ def main() -> None:
         except NotSupportedError as error:
             print(f"{name:45} refused: {str(error).partition('. ')[0]}")
             continue
-        found = [levels(contract, ours(contract, pixels), theirs(config, pixels)) for _, pixels in pictures()]
+        found = [levels(contract, ours(contract, pixels), theirs(config, pixels)) for pixels in pictures().values()]
         mean, largest = map(max, zip(*found, strict=True))
         print(f"{name:45} {kind(config):32} mean {mean:.4f}  max {largest:.2f}")
 

@@ -308,7 +308,7 @@ def differences(model: LearningModel, theirs: Callable[[Array], Array]) -> tuple
     sides = tuple(feature.shape[axis] for axis in feature.contract.axes()[1:])
     contract = feature.contract if min(sides) < 0 else replace(feature.contract, size=sides)
     binding = LearningModelBinding(LearningModelSession(model))
-    for _, pixels in makers.pictures():
+    for pixels in makers.pictures().values():
         binding.bind(feature.name, ImageFeatureValue.from_array(pixels, BitmapPixelFormat.RGB8))
         found.append(makers.levels(contract, makers.ours(contract, pixels), theirs(pixels)))
     return max(mean for mean, _ in found), max(most for _, most in found)

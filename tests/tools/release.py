@@ -296,7 +296,7 @@ def check_python(
             # The same environment, with what the tests need beside the package. Linters need newer versions.
             needs = run(sys.executable, tree / ".ci" / "lowest", "--tests").split() if pinned else [f"{wheel}[test]"]
             run(bin_folder / "pip", "install", "--quiet", *pinned, *needs)
-            markers = "" if is_first and ages == "newest" else "not once and not one_python"
+            markers = "" if is_first and ages == "newest" else "not once and not one_python and not exhaustive"
             tests = QUICK if suite == "quick" else ["tests", *(["--ignore", LINTED] if pinned else [])]
             check_suite(report, what, wheel, bin_folder, [*tests, "-m", markers], temporary / "suite")
         shutil.rmtree(folder / ages, ignore_errors=True)  # a gigabyte with what the tests need

@@ -22,7 +22,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 NOBODY = 65534
 NO_ENTRY = 54321
-ARGUMENTS = ("-q", "-n", "2", "-m", "not once", "-p", "no:cacheprovider")
+ARGUMENTS = ("-q", "-n", "2", "-m", "not once and not exhaustive", "-p", "no:cacheprovider")
 DROPPED = ("HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "WINML_PY_CACHE", "USER", "LOGNAME", "CI")
 
 

@@ -208,7 +208,7 @@ def test_raw_evaluate(way: str) -> None:
     np.testing.assert_array_equal(result.to_numpy(), expected)
 
 
-@pytest.mark.once
+@pytest.mark.exhaustive
 @pytest.mark.winml("ModelTest.Run")
 def test_every_model_with_stored_data() -> None:
     """ONNX's conformance suite: what passes raw passes through winml_py."""

@@ -81,6 +81,7 @@ real_linux = pytest.mark.skipif(
 )
 
 
+@pytest.mark.exhaustive
 @real_linux
 @pytest.mark.kept
 @pytest.mark.parametrize("system", ["windows", "macos"])
@@ -104,6 +105,7 @@ def test_a_program(system: str, large_model: Path) -> None:
     }
 
 
+@pytest.mark.exhaustive
 @real_linux
 @pytest.mark.parametrize("system", ["windows", "macos"])
 def test_the_command_line(system: str) -> None:

@@ -16,7 +16,7 @@ from tools import under_trouble
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can become another user"),
-    pytest.mark.once,
+    pytest.mark.exhaustive,
 ]
 
 CODE = """
@@ -114,7 +114,6 @@ def test_a_disk_that_takes_nothing(mounted: Path, place: Path, under: str) -> No
     assert sorted(path for path in mounted.rglob("*") if path.is_file()) == before
 
 
-@pytest.mark.once
 def test_a_sample_of_the_tests_under_each_trouble() -> None:
     """`python tests/tools/under_trouble.py` runs all of them."""
     if not under_trouble.can_mount() or not under_trouble.can_be_run_by_others():

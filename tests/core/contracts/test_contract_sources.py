@@ -240,6 +240,7 @@ JSON = st.recursive(  # JSON can spell 1e400, and integers beyond every float
 )
 
 
+@pytest.mark.exhaustive
 @settings(deadline=None, max_examples=500)
 @given(st.sampled_from([*PROCESSORS]), st.data())
 def test_any_value_is_read_or_refused(kind: str, data: st.DataObject) -> None:
@@ -250,6 +251,7 @@ def test_any_value_is_read_or_refused(kind: str, data: st.DataObject) -> None:
         assert all(map(math.isfinite, (*contract.mean, *contract.std)))
 
 
+@pytest.mark.exhaustive
 @settings(deadline=None, max_examples=300)
 @given(st.dictionaries(st.sampled_from([*TIMM, "crop_mode", "test_input_size", "tag"]), JSON, max_size=3))
 def test_any_value_of_timm_is_read_or_refused(change: dict[str, Any]) -> None:

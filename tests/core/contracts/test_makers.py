@@ -28,11 +28,10 @@ from winml_py import (
 )
 from winml_py.core.contracts.huggingface import PROCESSORS
 
-pytestmark = pytest.mark.once
+pytestmark = pytest.mark.exhaustive
 
 Size = tuple[int, int]
 
-PICTURES = dict(makers.pictures())
 SOME = ("landscape", "tiny", "texture")
 
 
@@ -49,20 +48,19 @@ def require_levels(contract: ImageContract, pixels: Any, theirs: Any, name: str 
     assert largest <= 2.01, name
 
 
-def require_close(contract: ImageContract, config: makers.Config, names: Any = PICTURES) -> None:
-    for name in names:
-        require_levels(contract, PICTURES[name], makers.theirs(config, PICTURES[name]), name)
+def require_close(contract: ImageContract, config: makers.Config, names: Any = None) -> None:
+    for name in names or makers.pictures():
+        require_levels(contract, makers.pictures()[name], makers.theirs(config, makers.pictures()[name]), name)
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("name", makers.PUBLISHED)
 def test_published_settings(name: str) -> None:
     config = makers.PUBLISHED[name]
     contract = read_contract(config)
     require_close(contract, config)
     assert ImageContract.from_metadata(contract.to_metadata()) == contract
-    free = makers.ours(contract, PICTURES["texture"])
-    fixed = makers.ours(contract, PICTURES["texture"], (free.shape[1], free.shape[2]))
+    free = makers.ours(contract, makers.pictures()["texture"])
+    fixed = makers.ours(contract, makers.pictures()["texture"], (free.shape[1], free.shape[2]))
     np.testing.assert_array_equal(fixed, free)
 
 
@@ -207,7 +205,7 @@ TIMM = {
 def test_timm(mode: str, ratio: float, size: list[int]) -> None:
     cfg = {**TIMM, "crop_mode": mode, "crop_pct": ratio, "input_size": size}
     contract = read_contract({"architecture": "resnet18", "pretrained_cfg": cfg})
-    for pixels in PICTURES.values():
+    for pixels in makers.pictures().values():
         require_levels(contract, pixels, reference.timm_evaluation(pixels, cfg))
 
 
@@ -221,7 +219,7 @@ def test_ultralytics(is_rect: bool) -> None:
         size=None if is_rect else (480, 640),
         scaling=ImageScaling(480, 640, keeps_aspect=True, rounding=ImageRounding.HALF_EVEN, pad_multiple=32),
     )
-    for name, pixels in PICTURES.items():
+    for name, pixels in makers.pictures().items():
         expected = reference.ultralytics_letterbox(pixels, (480, 640), is_rect)
         mean, largest = makers.levels(contract, makers.ours(contract, pixels), expected)
         assert mean <= 0.01, name
@@ -232,7 +230,7 @@ def test_imagenet_is_what_torchvision_evaluates_on() -> None:
     cfg = {**TIMM, "crop_pct": 0.875, "interpolation": "bilinear"}
     contract = replace(ImageContract.imagenet(), size=(224, 224))
     assert contract == read_contract(cfg)
-    for pixels in PICTURES.values():
+    for pixels in makers.pictures().values():
         expected = reference.timm_evaluation(pixels, cfg)
         exact = replace(contract, exact=True)
         assert makers.levels(exact, makers.ours(exact, pixels), expected)[1] < 0.01

@@ -190,7 +190,7 @@ def test_pillows_limit_comes_back_when_the_last_picture_has_been_read(monkeypatc
         assert Image.MAX_IMAGE_PIXELS is None
 
 
-@pytest.mark.once
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "BMP", "TIFF", "GIF"])
 def test_a_picture_of_256_megapixels_is_read(kind: str, tmp_path: Path) -> None:
     side, path = 16384, tmp_path / "large"

@@ -62,6 +62,7 @@ def options(engine: str | None, precision: Precision) -> LearningModelSessionOpt
     return made
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("hardware", range(len(HARDWARE)), ids=[name.replace(" ", "+") or "none" for name in HARDWARE])
 @pytest.mark.parametrize(("engine", "precision", "kind"), TABLE)
 def test_every_cell(
@@ -210,6 +211,7 @@ print([device.half_types for device in plugins.devices("cpu")])
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("types", HARDWARE, ids=[name.replace(" ", "+") or "none" for name in HARDWARE])
 def test_the_substitute_for_the_processor_reaches_child_processes(types: str, tmp_path: Path) -> None:
     folder = str(ROOT / "tests" / "processors")

@@ -377,6 +377,7 @@ print(session.engine, session.explain().is_remembered)
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.kept
 def test_many_processes_at_once(openvino: ProviderDevice, tmp_path: Path) -> None:
     """One measures, the others wait for its verdict; and one that is killed holds up nobody."""

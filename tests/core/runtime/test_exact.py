@@ -252,7 +252,7 @@ def test_closing_a_session_closes_both_engines(blind: type[Blind]) -> None:
     assert blind.closed == 2
 
 
-@pytest.mark.once
+@pytest.mark.exhaustive
 @pytest.mark.skipif(importlib.util.find_spec("openvino") is None, reason="pip install openvino")
 def test_random_models_over_integers_and_shapes() -> None:
     """In a process of its own, which OpenVINO may end. `.ci/run` compares two thousand; see integer_models.py."""
@@ -264,7 +264,7 @@ def test_random_models_over_integers_and_shapes() -> None:
     assert made.returncode == 0
 
 
-@pytest.mark.once
+@pytest.mark.exhaustive
 @pytest.mark.skipif(importlib.util.find_spec("openvino") is None, reason="pip install openvino")
 def test_a_sample_of_the_conformance_suite() -> None:
     """`python tests/tools/exact_operators.py` compares all of it."""

@@ -664,6 +664,7 @@ class TestLimits:
             with pytest.raises(EvaluationError):
                 ask(1 << 30)  # 4 GB
 
+    @pytest.mark.exhaustive
     def test_time_of_the_processor(self) -> None:
         session = isolated(slow_kernel(), Isolation(max_cpu_seconds=3))
         with session, pytest.raises(EngineLostError, match="SIGXCPU"):

@@ -8,7 +8,7 @@ import pytest
 
 from helpers.memory import SMALL, WEIGHTS, linux, measure, write_large
 
-pytestmark = [pytest.mark.once, pytest.mark.one_python, pytest.mark.usefixtures("openvino")]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.usefixtures("openvino")]
 
 PROLOGUE = f"""
 import os

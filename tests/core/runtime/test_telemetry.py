@@ -76,7 +76,7 @@ def test_a_runtime_that_was_imported_before_gets_no_names(collects: None, home: 
     assert not names_the_node(home)
 
 
-@pytest.mark.once
+@pytest.mark.exhaustive
 def test_commands_and_child_processes_leave_nothing(collects: None, home: Path) -> None:
     """`doctor` tries every plugin and every device in a process of its own."""
     digits, seven = str(MODELS / "digits.onnx"), str(PICTURES / "seven.png")

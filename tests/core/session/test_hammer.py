@@ -28,7 +28,7 @@ from winml_py.core.base.collections import NameMap, PropertySet, Vector
 from winml_py.core.features.tensor_classes import TENSOR_CLASSES
 from winml_py.enums import AsyncStatus, BitmapBufferAccessMode
 
-pytestmark = [pytest.mark.once, pytest.mark.usefixtures("all_cores")]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.usefixtures("all_cores")]
 
 THREADS, ROUNDS, TIMES = 8, 10, 60
 BGRA8, GRAY8 = w.BitmapPixelFormat.BGRA8, w.BitmapPixelFormat.GRAY8

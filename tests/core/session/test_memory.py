@@ -15,7 +15,7 @@ from helpers.memory import WEIGHTS, linux, measure, write_large
 from helpers.models import INT64, model, tensor
 from tools import cycles
 
-pytestmark = [pytest.mark.once, pytest.mark.one_python]
+pytestmark = pytest.mark.exhaustive
 
 
 @pytest.fixture(scope="module")

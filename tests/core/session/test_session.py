@@ -69,6 +69,7 @@ def test_results_over_a_saved_graph_equal_raw_onnx_runtimes(path: Path, monkeypa
         assert len(folders.entries()) == 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("path", [*OURS, *LIGHT, *SHIPPED], ids=lambda path: path.stem)
 def test_results_equal_raw_onnx_runtimes(path: Path) -> None:
     loaded = LearningModel.load(path)
