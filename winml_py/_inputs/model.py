@@ -12,6 +12,7 @@ import numpy as np
 from ..core.base.agreement import as_numpy
 from ..core.contracts.exporters import ExporterFacts
 from ..core.evaluation.binding import LearningModelBinding
+from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor
 from ..core.features.pictures import ImageFeatureValue, PreprocessPlan
 from ..core.features.tensor_classes import TENSOR_CLASSES
@@ -39,7 +40,12 @@ def evaluate_all_outputs(model: LearningModel, inputs: Mapping[str, object]) -> 
 
 
 def evaluate_by(session: LearningModelSession, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Evaluates a session once, like `evaluate_all_outputs`: no output is rounded to a picture."""
+    """Evaluates a session once, like `evaluate_all_outputs`."""
+    return {name: as_numpy(value) for name, value in evaluate_to_tensors(session, inputs).outputs.items()}
+
+
+def evaluate_to_tensors(session: LearningModelSession, inputs: Mapping[str, Any]) -> LearningModelEvaluationResult:
+    """Evaluates a session once: no output is rounded to a picture."""
     binding = LearningModelBinding(session)
     for name, value in inputs.items():
         binding.bind(name, value)
@@ -48,7 +54,7 @@ def evaluate_by(session: LearningModelSession, inputs: Mapping[str, Any]) -> dic
             continue
         if feature.tensor_kind in TENSOR_CLASSES:
             binding.bind(feature.name, TENSOR_CLASSES[feature.tensor_kind].create())
-    return {name: as_numpy(value) for name, value in session.evaluate(binding).outputs.items()}
+    return session.evaluate(binding)
 
 
 def evaluate_apart(source: bytes | str, operators: ModelOperators, inputs: Mapping[str, object]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._inputs.model import evaluate_by
-from ..core.base.agreement import HALF_TOLERANCE
+from ..core.base.agreement import HALF_TOLERANCE, as_numpy
 from ..core.base.arrays import Array
 from ..core.base.winrt_object import private_state
 from ..core.model.model import LearningModel
@@ -108,15 +108,20 @@ def check_samples(
 
 
 def require_answers(model: LearningModel) -> tuple[KnownAnswer, ...]:
-    """The model's samples, or those of its folder; InvalidArgumentError if it has none, or they cannot be read."""
-    published = private_state(model).published.parts.get("answers", ())
-    answers = read_answers(model.metadata) or tuple(_read_set(model, *files) for files in published)
+    """As `stored_answers`; InvalidArgumentError also if there are none."""
+    answers = stored_answers(model)
     if not answers:
         raise InvalidArgumentError(
             "The model has no samples with known answers.",
             hint="Add some: winml-py contract MODEL --sample PICTURE --output NEW.",
         )
     return answers
+
+
+def stored_answers(model: LearningModel) -> tuple[KnownAnswer, ...]:
+    """The model's samples, or those of its folder; InvalidArgumentError if they cannot be read."""
+    published = private_state(model).published.parts.get("answers", ())
+    return read_answers(model.metadata) or tuple(_read_set(model, *files) for files in published)
 
 
 def check_session(session: LearningModelSession, answers: Sequence[KnownAnswer]) -> ModelCheck:
@@ -132,7 +137,7 @@ def _check(session: LearningModelSession, known: KnownAnswer) -> AnswerCheck:
         problem = f"the sample was taken from a model with the inputs {', '.join(known.inputs)}"
         return AnswerCheck(sample, (problem,), math.inf)
     try:
-        outputs = outputs_as_arrays(session, {name: value.value() for name, value in known.inputs.items()})
+        outputs = outputs_as_arrays(evaluate_by(session, known.values()))
     except WinMLError as error:
         return AnswerCheck(sample, (f"it cannot be evaluated: {error}",), math.inf)
     floor = HALF_TOLERANCE if session.precision is Precision.HALF else 0.0
@@ -148,9 +153,9 @@ def _check(session: LearningModelSession, known: KnownAnswer) -> AnswerCheck:
     return AnswerCheck(sample, tuple(problems), largest, tuple(notes))
 
 
-def outputs_as_arrays(session: LearningModelSession, inputs: Mapping[str, object]) -> dict[str, Array]:
-    """Evaluates once. Outputs that are lists and maps become an array for each element."""
-    return {name: array for key, value in evaluate_by(session, inputs).items() for name, array in _arrays(key, value)}
+def outputs_as_arrays(outputs: Mapping[str, object]) -> dict[str, Array]:
+    """Outputs as arrays: of lists and maps, one for each element."""
+    return {name: array for key, value in outputs.items() for name, array in _arrays(key, as_numpy(value))}
 
 
 KEYS = ", keys"

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.base.agreement import ENOUGH, FLOAT_TOLERANCE, MIN_SCALE, channel_axis
+from ..core.base.agreement import FLOAT_TOLERANCE, channel_scales
 from ..core.base.arrays import Array, Pixels
 from ..core.base.messages import Facts
 from ..core.features.pictures import ImageFeatureValue
@@ -269,24 +269,14 @@ def known_output(name: str, array: Array, count: int) -> KnownOutput:
         raise InvalidArgumentError(f"The model gives texts of more than {MAX_TEXT:,} characters in {name}.")
     if not is_float:
         return KnownOutput(name, array.shape, kind, positions, values)
-    scales = tuple(float(f"{scale:.9g}") for scale in _scales(array).reshape(-1)[list(positions)].tolist())
+    # A scale for each number: boxes in pixels may be next to scores up to 1.
+    each_scale = np.broadcast_to(np.maximum(channel_scales(array), MIN_MAGNITUDE), array.shape).reshape(-1)
+    scales = tuple(float(f"{scale:.9g}") for scale in each_scale[list(positions)].tolist())
     best, lead = leader_of(array)
     means = means_of(array)
     return KnownOutput(
         name, array.shape, kind, positions, values, scales, means, FLOAT_TOLERANCE, best, float(f"{lead:.3g}")
     )
-
-
-def _scales(array: Array) -> Array:
-    """The largest magnitude in the channel of each number: boxes in pixels may be next to scores up to 1."""
-    magnitudes = np.abs(np.where(np.isfinite(array), array, 0).astype(np.float64))
-    largest = max(float(magnitudes.max(initial=0)), MIN_MAGNITUDE) if magnitudes.any() else 1.0
-    axis = channel_axis(array.shape)
-    if axis is None or array.size < ENOUGH * array.shape[axis]:
-        return np.full(array.shape, largest)
-    others = tuple(each for each in range(array.ndim) if each != axis)
-    scales = np.maximum(magnitudes.max(axis=others, keepdims=True), max(MIN_MAGNITUDE, MIN_SCALE * largest))
-    return np.broadcast_to(scales, array.shape)
 
 
 def leader_of(array: Array) -> tuple[int, float]:
@@ -321,6 +311,10 @@ class KnownAnswer:
     outputs: tuple[KnownOutput, ...]
     answer: str
     contract: Mapping[str, str]
+
+    def values(self) -> dict[str, Any]:
+        """The values to bind."""
+        return {name: known.value() for name, known in self.inputs.items()}
 
     def __str__(self) -> str:
         inputs = " and ".join(f"{name}: {value}" for name, value in self.inputs.items())

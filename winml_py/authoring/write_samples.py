@@ -14,6 +14,7 @@ import numpy as np
 from .._inputs.copies import read_for_copy
 from .._inputs.examples import example_shape
 from .._inputs.files import jobs, read
+from .._inputs.model import evaluate_by
 from ..core.base.agreement import FLOAT_TOLERANCE
 from ..core.base.arrays import Array
 from ..core.base.atomic_files import require_folder, write_whole
@@ -223,10 +224,11 @@ def small_png(image: Image, budget: int) -> bytes:
 def _take(session: LearningModelSession, inputs: dict[str, KnownInput]) -> KnownAnswer:
     """Evaluates a sample: twice unchanged, and once with slightly moved inputs."""
     values = {name: known.value() for name, known in inputs.items()}
-    result = outputs_as_arrays(session, values)
-    again = outputs_as_arrays(session, values)
+    result = outputs_as_arrays(evaluate_by(session, values))
+    again = outputs_as_arrays(evaluate_by(session, values))
     rng = np.random.default_rng(0)
-    moved = outputs_as_arrays(session, {name: _nudge(value, rng) for name, value in values.items()})
+    nudged = {name: _nudge(value, rng) for name, value in values.items()}
+    moved = outputs_as_arrays(evaluate_by(session, nudged))
     outputs, left_out = [], []
     count = max(4, min(NUMBERS, ALL_NUMBERS // max(1, len(result))))
     for name, array in result.items():

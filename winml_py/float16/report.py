@@ -10,7 +10,7 @@ import numpy as np
 
 from .._inputs.examples import ExampleShape
 from .._inputs.model import to_json
-from ..core.base.agreement import compare_values
+from ..core.base.agreement import compare_values, count_lost
 from ..core.base.arrays import Array
 from ..core.base.messages import Facts
 
@@ -129,9 +129,7 @@ def _report_output(name: str, expected: Array, actual: Array, tolerance: float) 
         )
         return OutputReport(name, differs, 0, None, differs == 0)
     agreement = compare_values(expected, actual, tolerance)
-    if expected.shape != actual.shape:
-        return OutputReport(name, agreement.error, 0, agreement.top1, False)
-    lost = int((np.isfinite(expected) & ~np.isfinite(actual)).sum())
+    lost = count_lost(expected, actual)
     return OutputReport(name, agreement.error, lost, agreement.top1, agreement.is_good, agreement.near_ties)
 
 

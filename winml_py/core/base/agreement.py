@@ -111,21 +111,26 @@ def relative_error(expected: Array, actual: Array) -> float:
         return float("inf")
     if not is_finite.any():
         return float("inf")  # nothing was compared
-    magnitudes = np.abs(np.where(is_finite, expected, 0))
     differences = np.abs(np.where(is_finite, expected, 0) - np.where(is_finite, actual, 0))
-    largest = float(magnitudes.max())
-    if largest == 0:
-        return float(differences.max())
-    scales = np.maximum(channel_maxima(magnitudes), MIN_SCALE * largest)
-    return float((channel_maxima(differences) / scales).max())
+    return float((differences / channel_scales(expected)).max())
 
 
-def channel_maxima(values: Array) -> Array:
-    """The largest value of each channel, or of all values if channels are too small."""
-    axis = channel_axis(values.shape)
-    if axis is None or values.size < ENOUGH * values.shape[axis]:
-        return np.asarray(values.max())
-    return np.asarray(np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1).max(axis=1))
+def channel_scales(array: Array) -> Array:
+    """What differences are relative to: the largest finite magnitude of the channel, or of all if channels are too
+    small; 1 if all are 0. It broadcasts to the array's shape.
+    """
+    magnitudes = np.abs(np.where(np.isfinite(array), array, 0).astype(np.float64))
+    largest, axis = magnitudes.max(initial=0), channel_axis(array.shape)
+    if largest == 0 or axis is None or array.size < ENOUGH * array.shape[axis]:
+        return np.asarray(largest or 1.0)
+    others = tuple(each for each in range(array.ndim) if each != axis)
+    return np.asarray(np.maximum(magnitudes.max(axis=others, keepdims=True), MIN_SCALE * largest))
+
+
+def count_lost(expected: Array, actual: Array) -> int:
+    """How many finite numbers became NaN or infinite; 0 for another shape."""
+    is_same_shape = expected.shape == actual.shape
+    return int((np.isfinite(expected) & ~np.isfinite(actual)).sum()) if is_same_shape else 0
 
 
 def channel_axis(shape: tuple[int, ...]) -> int | None:
