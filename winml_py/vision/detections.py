@@ -84,6 +84,9 @@ class Detections:
         points: float64, objects x points x 2 or 3: x, y, confidence; None where the model finds none.
         picture_width: pixels.
         picture_height: pixels.
+        threshold: the lowest score that was asked for.
+        runners_up: float32, one per object: the score of the second best class of the same box; None where the model
+            gives each class as a separate box.
     """
 
     boxes: Array
@@ -93,6 +96,8 @@ class Detections:
     picture_width: int
     picture_height: int
     points: Array | None = None
+    threshold: float = 0.0
+    runners_up: Array | None = None
     _mask_of: Callable[[int, Array], Array] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
@@ -236,7 +241,8 @@ def detections(
     facts = _facts_of(result, place, labels)
     layout = recognise_layout(facts) if layout is None else layout
     require_type(layout, DetectionLayout, "Write DetectionLayout.DETR, say.")
-    decoded = decode(layout, facts, picture, _share(threshold, "threshold", _THRESHOLDS.get(layout, 0.25)))
+    lowest = _share(threshold, "threshold", _THRESHOLDS.get(layout, 0.25))
+    decoded = decode(layout, facts, picture, lowest)
     share = _share(overlap, "overlap", _OVERLAPS.get(layout, 1.0))
     best = decoded.select(np.argsort(-decoded.scores, kind="stable")[:CANDIDATES])
     if layout in _OVERLAPS:
@@ -263,6 +269,8 @@ def detections(
         place.picture_width,
         place.picture_height,
         points,
+        lowest,
+        best.runners_up,
         masks,
     )
 

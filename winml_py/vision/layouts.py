@@ -174,6 +174,7 @@ class DecodedBoxes(NamedTuple):
         classes: q.
         mask_coefficients: q x 32, the weights of YOLO's prototypes in each mask; None where there are no masks.
         points: q x points x 2 or 3: x, y and confidence; None where there are none.
+        runners_up: q, the score of each box's second best class; None where each class has separate boxes.
     """
 
     boxes: Array
@@ -181,6 +182,7 @@ class DecodedBoxes(NamedTuple):
     classes: Array
     mask_coefficients: Array | None = None
     points: Array | None = None
+    runners_up: Array | None = None
 
     def select(self, which: Array) -> DecodedBoxes:
         """The selected boxes, in this order."""
@@ -296,8 +298,7 @@ def _queries(layout: DetectionLayout, facts: DetectorFacts, picture: int, thresh
         # Without subtracting the largest one, large logits would overflow.
         scores = np.exp(logits - logits.max(axis=1, keepdims=True))
         scores = scores[:, :-1] / scores.sum(axis=1, keepdims=True)
-        best = scores.argmax(axis=1)
-        objects = DecodedBoxes(corners, scores[np.arange(len(best)), best], best)
+        return _best_of_rows(corners, scores, threshold)[0]
     else:  # one query may be two classes: the best of all pairs, as many as there are queries
         # In float32, the exponential of more than 88 is infinite.
         scores = 1 / (1 + np.exp(-np.clip(logits, -80, 80)))
@@ -326,9 +327,7 @@ def _on_grids(layout: DetectionLayout, facts: DetectorFacts, table: Array, thres
         return _best_classes(boxes, table[:, 5:], threshold, table[:, 4:5])[0]
     corners = grids.nanodet_boxes(table, facts.placement)
     scores = _require_scores(table[:, :-others])
-    best = scores.argmax(axis=1)
-    objects = DecodedBoxes(corners, scores[np.arange(len(best)), best], best)
-    return objects.select(objects.scores > threshold)
+    return _best_of_rows(corners, scores, threshold)[0]
 
 
 def _faces(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
@@ -352,12 +351,23 @@ def _best_classes(
     """
     if not scores.shape[1]:
         raise InvalidArgumentError("A row has no score.", hint="Name another layout.")
-    best = _require_scores(scores).argmax(axis=1)
+    factors = None if objectness is None else _require_scores(objectness)[:, 0]
+    decoded, is_confident = _best_of_rows(boxes, _require_scores(scores), threshold, factors)
+    return decoded._replace(boxes=_corners(decoded.boxes)), is_confident
+
+
+def _best_of_rows(
+    boxes: Array, scores: Array, threshold: float, factors: Array | None = None
+) -> tuple[DecodedBoxes, Array]:
+    """As `_best_classes`, for boxes of any kind."""
+    best = scores.argmax(axis=1)
     highest = scores[np.arange(len(best)), best]
-    if objectness is not None:
-        highest = highest * _require_scores(objectness)[:, 0]
+    highest = highest if factors is None else highest * factors
     is_confident = highest > threshold
-    return DecodedBoxes(_corners(boxes[is_confident]), highest[is_confident], best[is_confident]), is_confident
+    best, others = best[is_confident], scores[is_confident]  # a copy of few rows
+    np.put_along_axis(others, best[:, None], 0, axis=1)
+    runners_up = others.max(axis=1) * (1 if factors is None else factors[is_confident])
+    return DecodedBoxes(boxes[is_confident], highest[is_confident], best, runners_up=runners_up), is_confident
 
 
 def _require_scores(scores: Array) -> Array:
