@@ -1,6 +1,7 @@
 """The public names, for type checkers; `__init__.py` loads each when it is first used."""
 
 from . import authoring as authoring
+from . import compare as compare
 from . import errors as errors
 from . import experimental as experimental
 from . import float16 as float16

@@ -65,6 +65,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seven: Path, cat: Pa
 
 
 CALLS: dict[str, str] = {
+    "compare": "compare digits.onnx known.onnx seven.png",
+    "compare to infinity": "compare large.onnx zeros.npy --precision float32",
     "contract": "contract edges.onnx --from clip --output out.onnx",
     "contract built in": "contract edges.onnx --build-in --output out.onnx",
     "contract with a sample": "contract digits.onnx --sample seven.png --output out.onnx",

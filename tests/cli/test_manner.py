@@ -176,6 +176,7 @@ def test_a_model_that_is_not_smaller_is_told(option: list[str], is_smaller: bool
 
 TABLE_PAGE = ROOT / "docs" / "command-line.md"
 MORE: dict[str, list[str]] = {
+    "compare": ["--engine", "onnxruntime"],
     "contract": ["--from", "clip"],
     "convert": ["--float16"],
     "perf": ["-n", "1"],

@@ -30,12 +30,12 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
-    "lines of code": 27_000,
+    "lines of code": 27_250,
     "lines of code in core/": 14_250,
-    "lines of docstrings": 7_700,
+    "lines of docstrings": 7_800,
     "files": 270,
     "names in __all__": 69,
-    "options of commands": 85,
+    "options of commands": 95,
     "words of docs": 39_000,
     "lines of code of tests": 40_000,
     "binding classes of engines": 3,

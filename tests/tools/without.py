@@ -27,6 +27,7 @@ CAPABILITIES = [
     "authoring",
     "_http",
     "cli",
+    "compare",
     "experimental",
     "float16",
     "_graphs",

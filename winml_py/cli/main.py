@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from .. import __version__
+from .compare import compare
 from .contract import contract
 from .convert import convert
 from .doctor import devices, doctor
@@ -46,7 +47,7 @@ class _Program(click.Group):
 
 @click.group(
     cls=_Program,
-    commands=[contract, convert, devices, doctor, examples, info, perf, run, serve, tune, view],
+    commands=[compare, contract, convert, devices, doctor, examples, info, perf, run, serve, tune, view],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="winml-py")

@@ -1,0 +1,210 @@
+"""Whether answers change, and whether they are settled: numbers against numpy, and planted changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from helpers import seeing_models as seeing
+from helpers.cli import call, require_exit, require_failure
+from helpers.models import data, tensor, unary
+from helpers.paths import MODELS
+from helpers.rectangles import LETTERBOX, file_of
+from winml_py import ImageFeatureValue, LearningModel, LearningModelEvaluationResult, LearningModelSession, TensorFloat
+from winml_py._inputs.model import Case
+from winml_py.authoring import write_samples
+from winml_py.compare import Comparison, compare
+from winml_py.compare.comparison import Comparer
+from winml_py.core.evaluation.result import ModelFacts
+
+Array = np.ndarray[Any, Any]
+RNG = np.random.default_rng(5)
+DIGITS = LearningModel.load(MODELS / "digits.onnx")
+
+
+def compared(
+    pairs: list[tuple[Array, Array]], like: Any = None, model: LearningModel = DIGITS, name: str = "scores"
+) -> Comparison:
+    """Compares results of these numbers, for the picture of another result."""
+    comparer, more = Comparer(model), {}
+    if like is not None:
+        more = {"placements": like.placements, "facts": ModelFacts(like.labels, like.metadata)}
+    for index, pair in enumerate(pairs):
+        tensors = [TensorFloat.create_from_array(array.shape, array) for array in pair]
+        one, other = (LearningModelEvaluationResult("", {name: tensor}, **more) for tensor in tensors)
+        comparer.add(f"{index}.png", (one, other), 1e-3)
+    return comparer.compared(({}, {}))
+
+
+def test_numbers_are_those_of_numpy() -> None:
+    first = RNG.normal(size=(3, 1, 4, 5, 6)).astype(np.float32)
+    second = first + RNG.normal(scale=0.01, size=first.shape).astype(np.float32)
+    (output,) = compared(list(zip(first, second, strict=True)), name="y").outputs
+    one, other = first.astype(np.float64), second.astype(np.float64)
+    assert output.largest == pytest.approx(np.abs(one - other).max())
+    assert output.mean == pytest.approx(np.abs(one - other).mean())
+    relative = np.abs(one - other).max((1, 3, 4)) / np.abs(one).max((1, 3, 4))  # channels of 30 numbers
+    assert output.relative == pytest.approx(relative.max())
+    assert output.cosine == pytest.approx((one * other).sum() / np.linalg.norm(one) / np.linalg.norm(other))
+    assert output.signal_to_noise == pytest.approx(10 * np.log10((one**2).sum() / ((one - other) ** 2).sum()))
+    assert output.not_finite == (0, 0)
+    (same,) = compared([(first, first)], name="y").outputs
+    assert (same.largest, same.mean, same.cosine, same.signal_to_noise) == (0, 0, pytest.approx(1), np.inf)
+
+
+def test_settled_answers_cannot_be_overturned_and_others_can() -> None:
+    """By a difference no larger than the one measured over all inputs."""
+    first = RNG.dirichlet(np.full(10, 0.3), 400).astype(np.float32)
+    second = first + RNG.uniform(-0.05, 0.05, first.shape).astype(np.float32)
+    found = compared([(one[None], other[None]) for one, other in zip(first, second, strict=True)])
+    largest = np.abs(first.astype(np.float64) - second).max()
+    assert 40 < sum(answer.is_settled for answer in found.answers) < 360
+    for one, other, answer in zip(first, second, found.answers, strict=True):
+        assert answer.difference == pytest.approx(largest)
+        assert answer.is_same is bool(one.argmax() == other.argmax())
+        leads = [np.diff(np.sort(row.astype(np.float64))[-2:])[0] for row in (one, other)]
+        assert answer.lead == pytest.approx(min(leads))
+        worst = (one, other)[int(np.argmin(leads))].astype(np.float64)
+        runner_up, winner = np.argsort(worst)[-2:]
+        worst[winner] -= largest
+        worst[runner_up] += largest
+        assert answer.is_settled is bool(worst[winner] > worst[runner_up])
+    changed = sum(not answer.is_same for answer in found.answers)
+    assert str(found).startswith(f"{changed} of 400 answers change, ")
+
+
+def test_one_rough_input_unsettles_all() -> None:
+    sure, sure_too = np.float32([[0.7, 0.3]]), np.float32([[0.71, 0.29]])
+    assert str(compared([(sure, sure_too)])) == "The answer is the same, 1 settled."
+    rough = compared([(sure, sure_too), (np.float32([[0.99, 0.01]]), np.float32([[0.75, 0.25]]))])
+    assert [answer.is_settled for answer in rough.answers] == [False, True]
+    assert str(rough).startswith("All 2 answers are the same, 1 settled; first look at 0.png: its lead of 0.4 is not")
+    assert not compared([(np.float32([[0.5, 0.5]]),) * 2]).answers[0].is_settled  # a tie, without any difference
+
+
+def test_entries_of_batches_and_rows() -> None:
+    batch = np.eye(4, 10, dtype=np.float32)
+    found = compared([(batch, batch[[0, 1, 2, 0]])]).answers
+    assert [(one.input, one.is_same) for one in found] == [(f"0.png[{i}]", i < 3) for i in range(4)]
+    assert (found[3].first, found[3].second) == ("3 (1)", "0 (1)")
+    (row,) = compared([(batch[None], batch[None, [0, 1, 2, 0]])]).answers  # one entry of four rows
+    assert (row.is_same, row.changed) == (False, 0.25)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_numbers_that_are_lost_are_told(bad: float) -> None:
+    good, lost = np.float32([[0.9, 0.1]]), np.float32([[0.9, bad]])
+    found = compared([(good, good), (good, lost)])
+    assert [answer.is_same for answer in found.answers] == [True, False]
+    assert [answer.is_settled for answer in found.answers] == [False, False]
+    assert (found.outputs[0].not_finite, found.outputs[0].largest) == ((0, 1), np.inf)
+    assert str(found).endswith("0.9) became NaN (nan); NaN or infinity in scores." if bad != bad else "in scores.")
+    both = compared([(lost, lost)])
+    assert not both.answers[0].is_settled
+    assert both.outputs[0].largest == 0
+
+
+# Planted changes of what is seen in a picture
+
+
+def seen(nodes: str, outputs: dict[str, str]) -> tuple[LearningModel, LearningModelEvaluationResult]:
+    model = LearningModel.load(seeing.made(nodes, outputs, seeing.ULTRALYTICS | {"task": "detect"}))
+    model.contracts["x"] = LETTERBOX
+    with LearningModelSession(model) as session:
+        return model, session.evaluate_features({"x": ImageFeatureValue.load(file_of("landscape"))})
+
+
+@pytest.mark.parametrize(
+    ("place", "planted", "is_same", "lead", "difference"),
+    [
+        # row 0 has x of the middles, rows 4 to 6 the scores of cat, dog and bird; the dog has 0.9, and 0.6 beside it
+        ((0, 5, 0), 0.88, True, 0.25, 0.02),  # nothing is nearer to the threshold than its half
+        ((0, 0, 0), 200.0, False, 0.25, 0.775),  # the box moves away, and lays bare the one beside it
+        ((0, 5, 0), 0.05, True, 0.25, 0.3),  # the best box is lost, and the one beside it is found
+        ((0, 4, 0), 0.95, False, 0.05, 0.825),  # a cat now
+        ((0, 4, 0), 0.7, True, 0.2, 0.0),  # a dog yet
+        ((0, 5, 900), 0.24, True, 0.02, 0.115),  # another dog nearly appears
+        ((0, 5, 900), 0.3, False, 0.1, 0.175),  # and does
+    ],
+)
+def test_objects(place: tuple[int, ...], planted: float, is_same: bool, lead: float, difference: float) -> None:
+    model, whole = seen(seeing.yolo(), {"output0": f"float[1, 7, {seeing.PLACES}]"})
+    first = whole["output0"].to_numpy().copy()
+    first[0, :4, 900] = [20, 20, 30, 30]
+    second = first.copy()
+    second[place] = planted
+    (answer,) = compared([(first, second)], whole, model, "output0").answers
+    assert (answer.kind, answer.is_same, answer.first[:9]) == ("objects", is_same, "1 objects")
+    assert (answer.lead, answer.difference) == pytest.approx((lead, difference), abs=1e-6)
+    assert answer.is_settled is (is_same and lead > 2 * difference)
+    assert ("here alone" in answer.first + answer.second) is not is_same
+
+
+@pytest.mark.parametrize(("count", "is_same"), [(0, True), (150, True), (170, False)])
+def test_masks(count: int, is_same: bool) -> None:
+    """Of 160 x 160 pixels, the model saw 160 x 100: one in a hundred may change."""
+    model, whole = seen(seeing.SEGMENTER, {"logits": "float[1, 3, 160, 160]"})
+    first = whole["logits"].to_numpy().copy()
+    first[:, :, :30] = np.roll(first[:, :, :30], 1, axis=1)  # above the picture: nobody looks there
+    second = first + np.float32(0.125)
+    second.reshape(3, -1)[1, 31 * 160 : 31 * 160 + count] += 400  # birds
+    (answer,) = compared([(first, second)], whole, model, "logits").answers
+    assert (answer.kind, answer.is_same, answer.changed) == ("mask", is_same, count / 16_000)
+    assert answer.difference == pytest.approx(400.125 if count else 0.125)
+    assert answer.is_settled is (not count)
+
+
+# Cases, and the command
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Models of scores that add a little, or a lot, and their inputs."""
+    monkeypatch.chdir(tmp_path)
+    for name, number in {"plain": 0, "little": 0.01, "lot": 1, "none": np.nan}.items():
+        added = np.float32([[0, number, 0]])
+        ends = [tensor("x", ["n", 3]), tensor("scores", ["n", 3])]
+        nodes = [helper.make_node("Add", ["x", "added"], ["scores"])]
+        Path(f"{name}.onnx").write_bytes(data(nodes, ends[:1], ends[1:], {"added": added}))
+    Path("other.onnx").write_bytes(unary(shape=("n", 3)))
+    for name, row in {"sure": [0.9, 0.1, 0], "near": [0.5, 0.485, 0]}.items():
+        np.save(f"{name}.npy", np.float32([row]))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("second", "code", "words"),
+    [
+        ("little", 0, "All 2 answers are the same, 1 settled; first look at near.npy: its lead of 0.005 is not above"),
+        ("lot", 1, "2 of 2 answers change, 0 settled; first look at sure.npy: 0 (0.9) became 1 (1.1)."),
+        (
+            "none",
+            1,
+            "2 of 2 answers change, 0 settled; first look at sure.npy: 0 (0.9) became NaN (nan); NaN or infinity",
+        ),
+    ],
+)
+def test_the_command_ends_with_a_line_to_act_on(second: str, code: int, words: str, files: Path) -> None:
+    done = require_exit("compare", "plain.onnx", f"{second}.onnx", "sure.npy", "near.npy", code=code)
+    *table, last = done.stdout.splitlines()
+    assert last.startswith(words)
+    assert table[0].startswith("first   plain.onnx on ")
+    doubtful = [line.split()[0] for line in table if line.startswith(("sure.npy", "near.npy"))]
+    assert sorted(doubtful) == (["near.npy"] if second == "little" else ["near.npy", "sure.npy"])
+
+
+def test_one_model_in_two_ways(files: Path) -> None:
+    require_exit("compare", "plain.onnx", "sure.npy", "--engine", "onnxruntime")
+    assert "There is nothing to compare it with" in require_failure(2, "compare", "plain.onnx", "sure.npy")
+    assert "Expected outputs of the same names" in require_failure(4, "compare", "plain.onnx", "other.onnx")
+
+
+def test_samples_come_before_examples(files: Path) -> None:
+    write_samples("plain.onnx", "known.onnx", [{"x": np.float32([[0.2, 0.7, 0.1]])}, {"x": np.float32([[3, 2, 1]])}])
+    known = compare(Case("known.onnx"), Case("lot.onnx"))
+    assert [(one.first, one.second) for one in known.answers] == [("1 (0.7)", "1 (1.7)"), ("0 (3)", "0 (3)")]
+    assert call("compare", "plain.onnx", "little.onnx").stderr.startswith("plain.onnx: These are answers to example")

@@ -1,0 +1,85 @@
+"""`winml-py compare`: whether answers change with another model, engine, device or precision."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from .._inputs.examples import NOTHING_STATED
+from .._inputs.model import EXAMPLE, Case
+from ..compare.comparison import Comparison, inputs_of
+from ..compare.comparison import compare as compare_cases
+from ..core.base.messages import Facts
+from .arguments import case_options, json_option
+from .failures import prefix_errors
+from .style import emit, progress, say, show
+
+SHOWN = 20
+"""The most answers in the table; JSON has all."""
+
+
+@click.command()
+@click.argument("models", nargs=-1, required=True, metavar="MODEL... [INPUT]...")
+@click.option("--nodes", is_flag=True, help="Also find the first node that differs, on the most doubtful input.")
+@case_options
+@json_option
+def compare(models: tuple[str, ...], nodes: bool, case: Case, as_json: bool) -> None:
+    """Compare the answers of MODEL with those of a second MODEL, or of another engine, device or precision.
+
+    --engine, --device, --precision and --settings are those of the second side; the first has the defaults. Without
+    INPUT, both evaluate the samples stored in MODEL, or example inputs. An answer is settled if it leads by more than
+    twice the largest difference of any input. The exit code is 1 if an answer changes.
+    """
+    model, *inputs = models
+    other = inputs.pop(0) if inputs and inputs[0].lower().endswith(".onnx") else model
+    if other == model and replace(case, sizes=NOTHING_STATED, contract=None) == Case():
+        hint = "Name a second model after it, or --engine, --device, --precision or --settings."
+        raise click.UsageError(f"{model}: There is nothing to compare it with. {hint}")
+    first = Case(model, tuple(inputs), sizes=case.sizes, contract=case.contract)
+    second = replace(case, model=other)
+    both = model if other == model else f"{model}, {other}"  # an error may be about either
+    with progress("comparing") as advance, prefix_errors(both, model, other, *inputs, case.settings):
+        compared = compare_cases(first, second, advance)
+        departure = _find_departure(first, second, compared) if nodes else None
+    facts: Facts = {"model": model} | compared.to_json()
+    facts |= {"departure": departure and departure.to_json()} if nodes else {}
+    emit(facts, as_json, lambda _: _print_comparison(compared))
+    if nodes and not as_json:
+        say(departure or "No node differs by more than its inputs explain.")
+    if compared.answers[0].input == EXAMPLE:
+        say(f"{model}: These are answers to example inputs. Name your own after the model.", is_error=True)
+    if not compared.is_same:
+        raise click.exceptions.Exit(1)
+
+
+def _find_departure(first: Case, second: Case, compared: Comparison) -> Any:
+    from ..compare.blame import find_departure  # type: ignore[import-not-found]
+
+    worst = (compared.doubtful or compared.answers)[0].input
+    values = next(make() for label, make in inputs_of(first.load(), first) if worst.startswith(label))
+    return find_departure(first, second, values)
+
+
+def _print_comparison(compared: Comparison) -> None:
+    for name, side in zip(("first", "second"), compared.sides, strict=True):
+        say(f"{name:8}{side['model']} on {side['device']}: {side['engine']}, {side['precision']}")
+    say("")
+    rows = []
+    for output in compared.outputs:
+        numbers = [f"{number:.2g}" for number in (output.largest, output.mean, output.relative)]
+        lost = f"{output.not_finite[0]:,} and {output.not_finite[1]:,}" if any(output.not_finite) else ""
+        rows.append([output.name, *numbers, f"{output.cosine:.7f}", f"{output.signal_to_noise:.1f}", lost])
+    show(rows, ["differences", "largest", "mean", "relative", "cosine", "dB", "not finite"], "lr")
+    say("")
+    rows = []
+    for one in compared.doubtful[:SHOWN]:
+        second = "the same" if one.first == one.second else one.second
+        numbers = [f"{one.changed:.2%}", f"{one.lead:.2g}", f"{2 * one.difference:.2g}"]
+        rows.append([one.input, one.first, second, *numbers, "not settled" if one.is_same else "changed"])
+    if rows:
+        show(rows, ["answers", "first", "second", "changed", "lead", "2 x difference", ""], "lllrrrl")
+        more = len(compared.doubtful) - len(rows)
+        say(f"and {more:,} more; --json has all\n" if more else "")
+    say(compared, "bold")

@@ -1,0 +1,378 @@
+"""Compares the results of two cases: the numbers, the answers read from them, and how far answers are from changing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .._inputs.files import generated, jobs, read
+from .._inputs.interpretation import Classes, score_outputs
+from .._inputs.model import EXAMPLE, Case, evaluate_to_tensors
+from ..authoring.check_samples import outputs_as_arrays, stored_answers
+from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, TOP1_KEPT, Agreement, compare_values
+from ..core.base.arrays import Array
+from ..core.base.messages import Facts, Progress
+from ..core.evaluation.result import LearningModelEvaluationResult
+from ..core.features.tensor_classes import FLOAT_KINDS, TENSOR_CLASSES
+from ..core.model.model import LearningModel
+from ..core.session.session import LearningModelSession
+from ..enums import Precision
+from ..errors import InvalidArgumentError, WinMLError
+from ..vision.detections import Detections, detections, may_be_detections
+from ..vision.outputs import arrays
+from ..vision.segmentation import is_segmentation
+
+OVERLAP = 0.5
+"""Two boxes are the same if their intersection is at least this share of their union."""
+
+
+@dataclass(frozen=True)
+class OutputDifference:
+    """How the numbers of an output differ, over all inputs. Two texts differ by 1.
+
+    Attributes:
+        name: the output's name.
+        largest: the largest difference; infinite for other shapes, and if numbers became NaN or infinite.
+        mean: the mean difference of the finite numbers.
+        relative: the largest difference over the largest magnitude of its channel; infinite where numbers that are not
+            floats differ, and with NaN or infinity.
+        cosine: of the angle between both results.
+        signal_to_noise: in decibels; infinite for equal results.
+        not_finite: how many numbers are NaN or infinite, in the first and in the second.
+    """
+
+    name: str
+    largest: float
+    mean: float
+    relative: float
+    cosine: float
+    signal_to_noise: float
+    not_finite: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the results for one input mean, in both.
+
+    Attributes:
+        input: the input's name.
+        output: the output's name; "" for objects, which several outputs may give.
+        kind: "classes", "mask", "objects", or "values" for numbers without such a meaning.
+        first: the first answer, in words.
+        second: the second answer.
+        is_same: whether they are the same: at least 99 % of rows or pixels keep their best class; objects of the same
+            class overlap by half; values are within the tolerance.
+        changed: the share of rows, pixels or objects that differ; of values 0 or 1.
+        lead: by how much the winner leads the runner-up, in the side where it leads by less; of many rows or pixels,
+            by how much 99 % of them do. For objects also twice the distance of a score from the threshold; for values,
+            twice the tolerance.
+        difference: the largest difference of these scores, over all inputs; for values, the largest relative error.
+    """
+
+    input: str
+    output: str
+    kind: str
+    first: str
+    second: str
+    is_same: bool
+    changed: float
+    lead: float
+    difference: float = 0.0
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no difference up to the measured one can change it: two scores may each move by as much."""
+        return self.is_same and self.lead > 2 * self.difference
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The result of `compare`; its text is one line.
+
+    Attributes:
+        sides: of the first and the second, the model, the device, the engine and the precision.
+        outputs: the differences of each output.
+        answers: the answers for each input.
+    """
+
+    sides: tuple[Mapping[str, str], ...]
+    outputs: tuple[OutputDifference, ...]
+    answers: tuple[Answer, ...]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether all answers are the same."""
+        return all(answer.is_same for answer in self.answers)
+
+    @property
+    def doubtful(self) -> list[Answer]:
+        """The answers that change, the surest first; and then those that are not settled, the least sure first."""
+        doubtful = [answer for answer in self.answers if not answer.is_settled]
+        return sorted(doubtful, key=lambda one: (one.is_same, one.lead if one.is_same else -one.lead))
+
+    def to_json(self) -> Facts:
+        """The comparison, ready for JSON."""
+        answers = [asdict(answer) | {"is_settled": answer.is_settled} for answer in self.answers]
+        return {"is_same": self.is_same, "summary": str(self), **asdict(self), "answers": answers}
+
+    def __str__(self) -> str:
+        count, changed = len(self.answers), sum(not answer.is_same for answer in self.answers)
+        same = "The answer is the same" if count == 1 else f"All {count:,} answers are the same"
+        words = f"{changed:,} of {count:,} answers change" if changed else same
+        words += f", {count - len(self.doubtful):,} settled"
+        if self.doubtful:
+            one = self.doubtful[0]
+            words += f"; first look at {one.input}: "
+            lead = f"its lead of {one.lead:.2g} is not above twice the difference, {one.difference:.2g}"
+            words += lead if one.is_same else f"{one.first} became {one.second}"
+        lost = [output.name for output in self.outputs if any(output.not_finite)]
+        return words + (f"; NaN or infinity in {', '.join(lost)}." if lost else ".")
+
+
+def compare(first: Case, second: Case, progress: Progress = lambda done, what: None) -> Comparison:
+    """Evaluates two cases on the same inputs, and compares their numbers and their answers.
+
+    Args:
+        first: the model, device and session options to compare with, and the inputs. Without inputs, the samples stored
+            in its model, or else example inputs.
+        second: the others. Its own inputs do not count.
+        progress: called with the finished share and the name of the input.
+
+    Raises:
+        InvalidArgumentError: the models have no output in common.
+        WinMLError: a model, a device or an input cannot be used, or an evaluation failed.
+
+    Example:
+        >>> from winml_py.compare import compare
+        >>> from winml_py.perf import Case
+        >>> compared = compare(Case("models/digits.onnx"), Case("models/digits_float16.onnx"))
+        >>> compared.outputs[0].name, compared.outputs[0].largest < 1e-2
+        ('probabilities', True)
+    """
+    cases, models = (first, second), (first.load(), second.load())
+    items = list(inputs_of(models[0], first))
+    comparer = Comparer(models[0])
+    pairs = zip(models, cases, strict=True)
+    one, other = (LearningModelSession(model, case.find_device(), case.options(model)) for model, case in pairs)
+    with one, other:
+        for index, (label, make) in enumerate(items):
+            progress(index / len(items), label)
+            values = make()
+            results = evaluate_to_tensors(one, values), evaluate_to_tensors(other, fitted(models[1], values))
+            is_half = Precision.HALF in (one.precision, other.precision) or models[0].precision != models[1].precision
+            comparer.add(label, results, HALF_TOLERANCE if is_half else FLOAT_TOLERANCE)
+        sides = (_describe(first, one), _describe(second, other))
+    return comparer.compared(sides)
+
+
+def inputs_of(model: LearningModel, case: Case) -> Iterator[tuple[str, Callable[[], Mapping[str, Any]]]]:
+    """For each evaluation a name, and what makes its values: from files, the model's samples, or examples."""
+    if case.inputs:
+        yield from ((label, partial(read, model, files)) for label, files in jobs(model, case.inputs))
+    elif answers := stored_answers(model):
+        yield from ((str(known), known.values) for known in answers)
+    else:
+        yield EXAMPLE, partial(generated, model, case.sizes)
+
+
+def fitted(model: LearningModel, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of one model for another: an only input by any name, and arrays of floats in its type."""
+    kinds = {feature.name: getattr(feature, "tensor_kind", None) for feature in model.input_features}
+    names = kinds if len(kinds) == len(values) == 1 else values
+    found = dict(zip(names, values.values(), strict=True))
+    for name, value in found.items():
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f" and (kind := kinds.get(name)) in FLOAT_KINDS:
+            found[name] = value.astype(TENSOR_CLASSES[kind].dtype)
+    return found
+
+
+def _describe(case: Case, session: LearningModelSession) -> dict[str, str]:
+    precision = session.precision.name.lower()
+    return {"model": case.model, "device": session.device.name, "engine": session.engine, "precision": precision}
+
+
+Results = tuple[LearningModelEvaluationResult, LearningModelEvaluationResult]
+
+
+class Comparer:
+    """Takes the results of two sides for each input; `compared` gives the comparison.
+
+    Args:
+        model: the first model, whose labels name the classes.
+    """
+
+    def __init__(self, model: LearningModel) -> None:
+        self._classes = Classes(None, model.labels, score_outputs(model))
+        self._sums: dict[str, _Sums] = {}
+        self._answers: list[Answer] = []
+        self._objects = _Sums()  # the largest difference of their scores
+
+    def add(self, label: str, results: Results, tolerance: float) -> None:
+        """Compares the results of an input. The tolerance is that of numbers which have no other meaning.
+
+        Raises:
+            InvalidArgumentError: the results have no output in common.
+        """
+        first, second = (outputs_as_arrays(result.outputs) for result in results)
+        values, ranked = list[Answer](), list[Answer]()
+        for name in [name for name in first if name in second]:
+            pair = first[name], second[name]
+            agreement = self._sums.setdefault(name, _Sums()).add(*pair, tolerance)
+            words = [str(array.tolist()) if array.size < 4 else "numbers" for array in pair]
+            is_same = agreement.is_good or np.array_equal(*pair, equal_nan=pair[0].dtype.kind == "f")
+            if not is_same and words[1] == "numbers":
+                words[1] = f"others: {agreement}"
+            sides = label, name, "values", words[0], words[1]
+            values.append(Answer(*sides, is_same, float(not is_same), 2 * tolerance))
+            ranked += self._rank(label, name, *pair)
+        if not values:
+            names = f"{', '.join(first)}, and {', '.join(second)}"
+            raise InvalidArgumentError(f"Expected outputs of the same names, got {names}.", hint="Rename the outputs.")
+        self._answers += self._read_picture(label, results) or ranked or values
+
+    def compared(self, sides: tuple[Mapping[str, str], ...]) -> Comparison:
+        """The comparison of all results so far, of sides with these descriptions."""
+        answers = []
+        for answer in self._answers:
+            sums = self._sums.get(answer.output, self._objects)
+            difference = sums.relative if answer.kind == "values" else sums.largest
+            answers.append(replace(answer, difference=difference))
+        outputs = tuple(sums.difference(name) for name, sums in self._sums.items())
+        return Comparison(sides, outputs, tuple(answers))
+
+    def _rank(self, label: str, name: str, first: Array, second: Array) -> list[Answer]:
+        """An answer for each entry of a batch of rows of scores; none if nothing marks them as scores."""
+        if first.shape != second.shape or first.dtype.kind != "f" or not first.size:
+            return []
+        is_batch, found = first.ndim > 1 and len(first) > 1, []
+        for index, entries in enumerate(zip(first, second, strict=True) if is_batch else [(first, second)]):
+            shape = entries[0].shape or (1,)
+            width = max(shape) if max(shape) == entries[0].size else shape[-1]
+            one, other = (entry.reshape(-1, width) for entry in entries)
+            best = self._classes.best(name, one[0]) or self._classes.best(name, other[0])
+            if best and (len(shape) <= 3 or len(one) == 1):
+                found.append(
+                    self._compare_rows(f"{label}[{index}]" if is_batch else label, name, "classes", one, other)
+                )
+        return found
+
+    def _compare_rows(self, label: str, name: str, kind: str, *sides: Array) -> Answer:
+        """The answer of rows of scores: their best classes."""
+        (words, winners, lead), (other_words, others, other_lead) = map(self._winners, sides)
+        changed = float((winners != others).mean())
+        is_same = changed <= 1 - TOP1_KEPT
+        return Answer(label, name, kind, words, other_words, is_same, changed, min(lead, other_lead))
+
+    def _winners(self, rows: Array) -> tuple[str, Array, float]:
+        """The best class in words, that of each row or -1, and the least lead, without the lowest 1 % of many rows."""
+        two = np.partition(rows.astype(np.float64), -2, axis=1)[:, -2:]
+        has_order = np.isfinite(two[:, 1])  # not of NaN and infinity; models use -inf to exclude a class
+        winners = np.where(has_order, rows.argmax(axis=1), -1)
+        leads = np.sort(np.subtract(two[:, 1], two[:, 0], where=has_order, out=np.zeros(len(two))))
+        labels = self._classes.labels if len(self._classes.labels) == rows.shape[1] else range(rows.shape[1])
+        words = f"{[*labels, 'NaN'][winners[0]]} ({two[0, 1]:.4g})" if len(rows) == 1 else f"{len(rows):,} classes"
+        return words, winners, float(leads[int((1 - TOP1_KEPT) * len(rows))])
+
+    def _read_picture(self, label: str, results: Results) -> list[Answer]:
+        """The answer of a detector or of a segmentation model; none of others."""
+        labels = self._classes.labels
+        if any(len(result.placements) != 1 for result in results):
+            return []
+        if all(is_segmentation(result, labels) for result in results):
+            (name, pixels), (_, other_pixels) = map(_seen_pixels, results)
+            return [self._compare_rows(label, name, "mask", pixels, other_pixels)]
+        try:
+            if not all(may_be_detections(result, labels) for result in results):
+                return []
+            one, other = sides = [detections(result, labels=labels) for result in results]
+            lead = self._weigh_objects(one.threshold, results)
+        except WinMLError:  # of several possible layouts, or of NaN: the numbers count
+            return []
+        pairs, words, lost = matching(one, other), list[str](), 0
+        for place, side in enumerate(sides):
+            alone = np.delete(np.arange(len(side)), [pair[place] for pair in pairs])
+            names = [f"{side[i].label or side[i].index} {side[i].score:.3f}" for i in alone[:3]]
+            words.append(f"{len(side)} objects" + f", here alone {', '.join(names)}" * bool(names))
+            lost += len(alone)
+        changed = lost / max(1, len(one) + len(other))
+        return [Answer(label, "", "objects", words[0], words[1], not lost, changed, lead)]
+
+    def _weigh_objects(self, threshold: float, results: Results) -> float:
+        """The least lead of an object. Those from half the threshold on count: they may appear."""
+        sides = [detections(result, threshold=threshold / 2, labels=self._classes.labels) for result in results]
+        pairs, leads = matching(*sides), [threshold]
+        away = [abs(float(sides[0].scores[one]) - float(sides[1].scores[other])) for one, other in pairs]
+        for place, side in enumerate(sides):
+            away += (np.delete(side.scores, [pair[place] for pair in pairs]) - threshold / 2).tolist()
+            leads += (2 * np.abs(side.scores - threshold)).tolist()
+            if side.runners_up is not None:
+                leads += (side.scores - side.runners_up)[side.scores > threshold].tolist()
+        self._objects.largest = max([self._objects.largest, *away])
+        return min(leads)
+
+
+def matching(first: Detections, second: Detections) -> list[tuple[int, int]]:
+    """Pairs of objects of one class whose boxes overlap by `OVERLAP`, those of the best scores first."""
+    left_top = np.maximum(first.boxes[:, None, :2], second.boxes[:, :2])
+    # A pixel more, as Pascal VOC counts: boxes at the picture's edge may have no area.
+    inner = (np.minimum(first.boxes[:, None, 2:], second.boxes[:, 2:]) - left_top + 1).clip(0).prod(axis=2)
+    areas = [(each.boxes[:, 2:] - each.boxes[:, :2] + 1).prod(axis=1) for each in (first, second)]
+    overlaps = np.where(first.indices[:, None] == second.indices, inner / (areas[0][:, None] + areas[1] - inner), 0)
+    pairs = []
+    for index in range(len(first) if len(second) else 0):
+        best = int(overlaps[index].argmax())
+        if overlaps[index, best] >= OVERLAP:
+            pairs.append((index, best))
+            overlaps[:, best] = 0
+    return pairs
+
+
+def _seen_pixels(result: LearningModelEvaluationResult) -> tuple[str, Array]:
+    """The name of a map of classes, and its scores where the model saw the picture: pixels x classes."""
+    maps = {name: array for name, array in arrays(result).items() if array.ndim == 4 and min(array.shape[2:]) > 1}
+    ((name, stack),) = maps.items()
+    place = next(iter(result.placements.values()))[0]
+    pixels = stack[0].reshape(stack.shape[1], -1).T
+    numbers = place.mask_to_picture(np.arange(len(pixels)).reshape(stack.shape[2:]), outside=-1)
+    return name, pixels[np.bincount(numbers[numbers >= 0], minlength=len(pixels)) > 0]
+
+
+class _Sums:
+    """The differences of an output so far."""
+
+    def __init__(self) -> None:
+        self.largest = self.relative = 0.0
+        self._sums = np.zeros(8)
+
+    def add(self, first: Array, second: Array, tolerance: float) -> Agreement:
+        agreement = compare_values(first, second, tolerance)
+        self.relative = max(self.relative, agreement.error)
+        if first.shape != second.shape:
+            self.largest = math.inf
+            return agreement
+        if first.dtype.kind not in "fiub":
+            first, second = np.zeros(first.shape), np.asarray(first != second)
+        one, other = first.astype(np.float64), second.astype(np.float64)
+        is_lost = np.stack([~np.isfinite(one), ~np.isfinite(other)])
+        if is_lost.any():
+            self.relative = math.inf
+        if not np.array_equal(one[is_lost.any(0)], other[is_lost.any(0)], equal_nan=True):
+            self.largest = math.inf
+        one, other = one[~is_lost.any(0)], other[~is_lost.any(0)]
+        away = np.abs(one - other)
+        self.largest = max(self.largest, float(away.max(initial=0)))
+        products = [left @ right for left, right in ((away, away), (one, one), (other, other), (one, other))]
+        self._sums += np.array([*is_lost.reshape(2, -1).sum(1), away.size, away.sum(), *products])
+        return agreement
+
+    def difference(self, name: str) -> OutputDifference:
+        lost, other_lost, count, total, noise, signal, other, product = self._sums.tolist()
+        mean, not_finite = total / max(1, count), (int(lost), int(other_lost))
+        cosine = product / math.sqrt(signal * other) if signal and other else float(signal == other)
+        decibels = 10 * math.log10(signal / noise) if signal and noise else -math.inf if noise else math.inf
+        return OutputDifference(name, self.largest, mean, self.relative, cosine, decibels, not_finite)
