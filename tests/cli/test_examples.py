@@ -19,6 +19,8 @@ pytestmark = pytest.mark.one_python
 EXPECTED = sorted(
     [f"models/{path.name}" for path in MODELS.iterdir() if path.suffix in (".onnx", ".txt")]
     + [f"samples/{path.name}" for path in (ROOT / "samples").iterdir() if path.suffix == ".py"]
+    + [f"samples/{path.parent.name}/{path.name}" for path in (ROOT / "samples").glob("*/*.mjs")]
+    + ["samples/browser/index.html"]
     + [f"samples/pictures/{name}" for name in ("README.md", "cat.jpg", "seven.png", "shapes.png")]
 )
 

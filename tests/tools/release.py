@@ -52,6 +52,7 @@ IN_THE_WHEEL = (
     r"winml_py/view/static/(graph/)?\w+\.(html|css|js|svg)",
     r"winml_py/examples/models/[\w.]+\.(onnx|txt)",
     r"winml_py/examples/samples/\w+\.py",
+    r"winml_py/examples/samples/(browser|javascript)/\w+\.(html|mjs)",
     r"winml_py/examples/samples/pictures/\w+\.(jpg|png|md)",
     r"winml_py-[\d.]+\.dist-info/(METADATA|WHEEL|RECORD|entry_points\.txt|licenses/LICENSE)",
 )

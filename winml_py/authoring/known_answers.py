@@ -35,6 +35,9 @@ PNG_BEGINNING, PNG_SIZE = b"\x89PNG\r\n\x1a\n", slice(16, 24)
 MAX_SAMPLES = 8
 """The most samples of a model."""
 
+WAVES = "waves"
+"""The `dtype` of rings that become narrower, which every kernel scales to something else: as simple in JavaScript."""
+
 MAX_PIXELS = 1 << 22
 MAX_NUMBERS = 1 << 24
 """The most numbers of a generated input: a foreign file may request any size."""
@@ -51,7 +54,7 @@ MAX_LEAD = 2.0
 class KnownInput:
     """A value of one input: a picture (`png`, its bytes), an array, a map (`entries`), or a generated value, the same
     on every machine, with a `seed`, a `shape` (for a picture height and width) and a `dtype` ("picture" for a
-    picture).
+    picture, "waves" for its bytes).
     """
 
     png: bytes | None = None
@@ -83,7 +86,7 @@ class KnownInput:
         is_picture = len(shape) == 2 and min(shape) >= 1 and math.prod(shape) <= MAX_PIXELS
         if not 0 <= seed < 1 << 32 or (dtype == "picture" and not is_picture):
             raise ValueError("a value that cannot be generated")
-        return cls(seed=seed, shape=shape, dtype=dtype if dtype == "picture" else _dtype(dtype).name)
+        return cls(seed=seed, shape=shape, dtype=dtype if dtype in ("picture", WAVES) else _dtype(dtype).name)
 
     def to_json(self) -> Facts:
         """The value, ready for JSON."""
@@ -110,6 +113,9 @@ class KnownInput:
         rng = np.random.RandomState(self.seed)  # its numbers are the same in every version of numpy
         if self.dtype == "picture":
             return ImageFeatureValue.from_array(noise(rng, *self.shape), BitmapPixelFormat.RGB8)
+        if self.dtype == WAVES:
+            rows, columns, channels = np.indices(self.shape)[-3:]
+            return ((rows**2 + columns**2) * (channels + 1 + self.seed) // 32 % 256).astype(np.uint8)
         if np.dtype(self.dtype).kind != "f":
             return np.zeros(self.shape, self.dtype)  # they may be ids, and other ids may not exist
         # Uniform numbers with a variance of one: numpy's normal numbers depend on the system library's logarithm.

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -19,7 +19,12 @@ from ..core.base.agreement import FLOAT_TOLERANCE
 from ..core.base.arrays import Array
 from ..core.base.atomic_files import require_folder, write_whole
 from ..core.base.messages import type_name
-from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor
+from ..core.features.descriptors import (
+    FeatureDescriptor,
+    ImageFeatureDescriptor,
+    ShapedDescriptor,
+    TensorFeatureDescriptor,
+)
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.ranking import best_of
 from ..core.features.tensor_classes import TENSOR_CLASSES
@@ -36,6 +41,7 @@ from .known_answers import (
     MAX_NUMBERS,
     MAX_PIXELS,
     MAX_SAMPLES,
+    WAVES,
     KnownAnswer,
     KnownInput,
     answers_to_metadata,
@@ -60,6 +66,13 @@ NUDGED = 0.1
 """The share of a picture's bytes that are moved by a level, to see how much that changes the outputs: this covers the
 differences in scaling and decoding between machines."""
 
+EXACT = 1e-4
+"""The tolerance in the file beside a model of bytes, whose inputs no decoder and no scaling changes. Sums of float32 in
+another order differ by a hundredth of it, and half precision by more."""
+
+WAVES_SIDES = 480, 640
+"""Height and width of an example for a model of bytes: larger than most models' pictures, so that it is scaled down."""
+
 LOOSEST = 0.1
 """The largest tolerance: an output that moves farther with a level has no known answer."""
 
@@ -72,6 +85,9 @@ def write_samples(
     `check_samples` evaluates them on any machine, device and engine. They replace the model's samples; an empty list
     removes them. Only what is passed here is stored: a picture is scaled down until its PNG has at most 32,000 bytes,
     without its EXIF data; arrays are stored whole.
+
+    For a model with a built-in contract, a picture's pixels are stored, red first, at most 32,000 bytes. The samples
+    are then also written to `destination` + ".answers.json", for JavaScript, which cannot read metadata.
 
     A tenth of the picture's bytes is moved by a gray level, to see how far that moves each output: twice that is its
     tolerance, and at least 0.1 %. An output that moves by more than 5 %, or changes its shape, is not stored.
@@ -103,13 +119,17 @@ def write_samples(
     if isinstance(samples, (str, bytes, os.PathLike, Mapping)) or not isinstance(samples, Iterable):
         raise InvalidArgumentError("Expected a list of samples, got one value.", hint="Write [sample].")
     require_folder(destination)
-    answers = take_answers(LearningModel.load(source), list(samples))
+    model = LearningModel.load(source)
+    answers = take_answers(model, list(samples))
     proto = read_for_copy(source, destination)
     from onnx import helper
 
     others = {entry.key: entry.value for entry in proto.metadata_props if entry.key != KEY}
     helper.set_model_props(proto, others | answers_to_metadata(answers))
     write_whole(destination, proto.SerializeToString())
+    if answers and all(map(_takes_bytes, model.input_features)):
+        exact = [replace(one, outputs=tuple(replace(it, tolerance=EXACT) for it in one.outputs)) for one in answers]
+        write_whole(f"{os.fspath(destination)}.answers.json", answers_to_metadata(exact)[KEY].encode())
     return answers
 
 
@@ -157,7 +177,10 @@ def _known(feature: FeatureDescriptor, value: Any, budget: int) -> KnownInput:
     if isinstance(value, ImageFeatureValue):
         if len(value.video_frames) > 1:
             raise InvalidArgumentError(f"Expected one picture for {feature.name}, got a batch.")
-        return KnownInput(png=small_png(value.video_frame.software_bitmap.to_pil(), budget))
+        image = value.video_frame.software_bitmap.to_pil()
+        if _takes_bytes(feature):
+            return KnownInput(array=_small_bytes(image, feature.shape, budget))
+        return KnownInput(png=small_png(image, budget))
     if isinstance(value, Mapping):
         plain = [[each.item() if isinstance(each, np.generic) else each for each in pair] for pair in value.items()]
         return KnownInput(entries=dict(plain))
@@ -186,6 +209,10 @@ def _made_up(feature: FeatureDescriptor, seed: int) -> KnownInput:
         raise InvalidArgumentError(
             f"The input {feature.name} ({feature.expects()}) has no example values.",
             hint=f"Name a file: {feature.name}=FILE.npy.",
+        )
+    if _takes_bytes(feature):
+        return KnownInput(
+            seed=seed, shape=(*(1,) * (len(feature.shape) - 3), *WAVES_SIDES, feature.shape[-1]), dtype=WAVES
         )
     shape = example_shape(feature).shape
     if math.prod(shape) > MAX_NUMBERS:
@@ -219,6 +246,25 @@ def small_png(image: Image, budget: int) -> bytes:
         shrink = min(0.95, math.sqrt(budget / file.tell()))
         width, height = (max(1, int(side * shrink)) for side in small.size)
         small = image.resize((width, height), Pillow.Resampling.LANCZOS)
+
+
+_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+"""Pillow's modes, by their channels."""
+
+
+def _takes_bytes(feature: FeatureDescriptor) -> TypeGuard[TensorFeatureDescriptor]:
+    """Whether an input takes the bytes of pictures of any size, height x width x channels, as `build_in` makes it."""
+    if not isinstance(feature, TensorFeatureDescriptor) or feature.tensor_kind is not TensorKind.UINT8:
+        return False
+    return feature.shape[-3:-1] == (-1, -1) and feature.shape[-1] in _MODES
+
+
+def _small_bytes(image: Image, shape: Sequence[int], budget: int) -> Array:
+    """A picture's bytes in a shape whose height and width are free, scaled down to at most this many."""
+    shrink = min(1.0, math.sqrt(budget / (image.width * image.height * shape[-1])))
+    width, height = (max(1, int(side * shrink)) for side in image.size)
+    small = image.convert(_MODES[shape[-1]]).resize((width, height))
+    return np.asarray(small).reshape(*(1,) * (len(shape) - 3), height, width, shape[-1])
 
 
 def _take(session: LearningModelSession, inputs: dict[str, KnownInput]) -> KnownAnswer:
