@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 from PIL import Image, ImageDraw, ImageFont
 
 from winml_py import ImageFeatureValue, VideoReader, VideoWriter
@@ -222,7 +223,40 @@ def upscaling() -> Card:
     return card
 
 
-TASKS = (classification, detection, segmentation, text, sound, language, video, service, training, upscaling, published)
+def browser() -> Card:
+    """The page of samples/browser, with what its file answers in ONNX Runtime."""
+    card = Card()
+    labels = MODELS / "digits.labels.txt"
+    command("contract", MODELS / "digits.onnx", "--build-in", "--labels", labels, "--output", "model.onnx")
+    session = onnxruntime.InferenceSession("model.onnx")
+    picture = Image.open(PICTURES / "seven.png").convert("RGB")
+    names, scores = session.run(["top_labels", "top_scores"], {"image": np.asarray(picture)})
+    card.pen.rounded_rectangle((MARGIN, 40, WIDTH - MARGIN, 500), 16, "white", TRACK, 3)
+    card.pen.line((MARGIN, 104, WIDTH - MARGIN, 104), TRACK, 3)
+    for number in range(3):
+        card.pen.ellipse((66 + number * 36, 62, 86 + number * 36, 82), TRACK)
+    card.pen.rounded_rectangle((190, 54, WIDTH - 66, 90), 18, GROUND)
+    card.write("localhost:8000/browser/", 212, 72, 22, SOFT)
+    card.place(picture, 80, 140, 320)
+    rows = zip(names[0, :3], scores[0, :3].tolist(), strict=True)
+    card.bars([(name, f"{score:.3f}", score) for name, score in rows], 450, 180, 420, 110)
+    return card
+
+
+TASKS = (
+    classification,
+    detection,
+    segmentation,
+    text,
+    sound,
+    language,
+    video,
+    service,
+    training,
+    upscaling,
+    published,
+    browser,
+)
 
 
 def main() -> None:

@@ -36,7 +36,7 @@ CEILINGS = {
     "files": 270,
     "names in __all__": 69,
     "options of commands": 95,
-    "words of docs": 39_000,
+    "words of docs": 39_500,
     "lines of code of tests": 40_000,
     "binding classes of engines": 3,
     "files from bind of a JPEG to the engine": 14,
