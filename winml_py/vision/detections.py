@@ -18,13 +18,13 @@ from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import InvalidArgumentError, MissingPackageError
 from .layouts import DecodedBoxes, DetectionLayout, DetectorFacts, candidates, decode, recognise_layout
-from .outputs import Labels, arrays, names_of, placement_of
+from .outputs import Labels, arrays, floats, names_of, placement_of
 from .segmentation import instance_mask
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-_OVERLAPS = {
+OVERLAPS = {
     DetectionLayout.YOLO: 0.7,
     DetectionLayout.YOLO_V5: 0.45,
     DetectionLayout.YOLOX: 0.45,
@@ -35,7 +35,7 @@ _OVERLAPS = {
 """The largest overlap of two boxes of a class, in layouts that find an object many times; from the makers'
 predictors."""
 
-_THRESHOLDS = {
+THRESHOLDS = dict.fromkeys(DetectionLayout, 0.25) | {
     DetectionLayout.DETR: 0.5,
     DetectionLayout.RT_DETR: 0.5,
     DetectionLayout.TORCHVISION: 0.5,
@@ -45,7 +45,10 @@ _THRESHOLDS = {
     DetectionLayout.SCRFD: 0.5,
     DetectionLayout.YUNET: 0.9,
 }
-"""The lowest score, from the makers' predictors; 0.25 for layouts that are not listed."""
+"""The lowest score, from the makers' predictors."""
+
+LIMIT = 300
+"""The most objects, as in Ultralytics' predictor."""
 
 CANDIDATES = 30_000
 """The most boxes above the threshold that are compared with each other, the best ones; Ultralytics' number."""
@@ -209,7 +212,7 @@ def detections(
     *,
     threshold: float | None = None,
     overlap: float | None = None,
-    limit: int = 300,
+    limit: int = LIMIT,
     labels: Labels = (),
     layout: DetectionLayout | None = None,
     picture: int = 0,
@@ -238,14 +241,14 @@ def detections(
         NotSupportedError: the model finds oriented boxes.
     """
     place = placement_of(result, picture, placement)
-    facts = _facts_of(result, place, labels)
+    facts = facts_of(result, place, labels)
     layout = recognise_layout(facts) if layout is None else layout
     require_type(layout, DetectionLayout, "Write DetectionLayout.DETR, say.")
-    lowest = _share(threshold, "threshold", _THRESHOLDS.get(layout, 0.25))
+    lowest = _share(threshold, "threshold", THRESHOLDS[layout])
     decoded = decode(layout, facts, picture, lowest)
-    share = _share(overlap, "overlap", _OVERLAPS.get(layout, 1.0))
+    share = _share(overlap, "overlap", OVERLAPS.get(layout, 1.0))
     best = decoded.select(np.argsort(-decoded.scores, kind="stable")[:CANDIDATES])
-    if layout in _OVERLAPS:
+    if layout in OVERLAPS:
         best = best.select(_suppress(best, share))
     elif share < 1:
         raise InvalidArgumentError(
@@ -265,7 +268,7 @@ def detections(
         place.boxes_to_picture(best.boxes, clip=True),
         best.scores.astype(np.float32),
         best.classes,
-        _names(best.classes, facts.labels),
+        label_all(best.classes, facts.labels),
         place.picture_width,
         place.picture_height,
         points,
@@ -278,12 +281,13 @@ def detections(
 def may_be_detections(result: LearningModelEvaluationResult, labels: Labels = ()) -> bool:
     """Whether the outputs are in a layout of detections, or in one of several, as far as their shapes tell."""
     place = placement_of(result, 0, None)
-    return bool(candidates(_facts_of(result, place, labels)))
+    return bool(candidates(facts_of(result, place, labels)))
 
 
-def _facts_of(result: LearningModelEvaluationResult, place: PicturePlacement, labels: Labels) -> DetectorFacts:
+def facts_of(result: LearningModelEvaluationResult, place: PicturePlacement, labels: Labels) -> DetectorFacts:
+    """What is known of a detector. Floats are float32: in float16, half a box's size would be pixels off."""
     exporter = ExporterFacts.from_metadata(result.metadata)
-    return DetectorFacts(arrays(result), place, names_of(result, labels), exporter)
+    return DetectorFacts(arrays(result) | floats(result), place, names_of(result, labels), exporter)
 
 
 def _suppress(candidates: DecodedBoxes, overlap: float) -> Array:
@@ -302,7 +306,8 @@ def _suppress(candidates: DecodedBoxes, overlap: float) -> Array:
     return np.asarray(survivors, np.int64).reshape(-1)
 
 
-def _names(classes: Array, labels: Sequence[str]) -> tuple[str, ...]:
+def label_all(classes: Array, labels: Sequence[str]) -> tuple[str, ...]:
+    """The name of each class; "" where there are no labels."""
     if labels and classes.size and not 0 <= classes.min() <= classes.max() < len(labels):
         raise InvalidArgumentError(f"The model found class {int(classes.max())}, but there are {len(labels)} labels.")
     return tuple(labels[index] if labels else "" for index in classes)

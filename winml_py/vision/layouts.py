@@ -239,13 +239,13 @@ def _yolo(
 ) -> DecodedBoxes:
     """Rows of centre and size, scores, and then mask coefficients or points."""
     width = columns.shape[1]
-    numbers = _extra_numbers(facts, width)
+    numbers = extra_numbers(facts, width)
     scores, extra = columns[:, : width - numbers], columns[:, width - numbers :]
     best, rows = _best_classes(boxes, scores, threshold, objectness)
     return _with_extra(facts, best, extra[rows])
 
 
-def _extra_numbers(facts: DetectorFacts, width: int) -> int:
+def extra_numbers(facts: DetectorFacts, width: int) -> int:
     """How many numbers of a row, after box and objectness, are not scores."""
     if facts.prototypes is not None:
         numbers = PROTOTYPES

@@ -101,7 +101,7 @@ def masks(
         EvaluationError: numbers that are not finite.
     """
     place = placement_of(result, picture, placement)
-    stack = of_picture(_only_map(result, output), picture)
+    stack = of_picture(only_map(result, output)[1], picture)
     names = names_of(result, labels)
     if threshold is not None and (len(stack) > 1 or stack.dtype.kind != "f"):
         raise InvalidArgumentError(
@@ -133,7 +133,8 @@ def is_segmentation(result: LearningModelEvaluationResult, labels: Labels = ()) 
     return len(maps) == 1 and count > 1 and maps[0].shape[1] == count
 
 
-def _only_map(result: LearningModelEvaluationResult, output: str | None) -> Array:
+def only_map(result: LearningModelEvaluationResult, output: str | None) -> tuple[str, Array]:
+    """The name and the numbers of the only output that is a map: n x classes x height x width, floats as float32."""
     tensors = arrays(result)
     maps = {name: array for name, array in tensors.items() if _is_map(array) and output in (None, name)}
     if len(maps) != 1:
@@ -142,9 +143,9 @@ def _only_map(result: LearningModelEvaluationResult, output: str | None) -> Arra
             "a map of the picture.",
             hint="Name one of n x classes x height x width: masks(result, output=...).",
         )
-    array = next(iter(maps.values()))
+    ((name, array),) = maps.items()
     array = array[:, None] if array.ndim == 3 else array
-    return np.asarray(array, np.float32) if array.dtype.kind == "f" else array
+    return name, np.asarray(array, np.float32) if array.dtype.kind == "f" else array
 
 
 def _is_map(array: Array) -> bool:

@@ -70,6 +70,14 @@ class Placement(NamedTuple):
         """The factors by which width and height shrink; less than 1 where they grow."""
         return self.part.width / self.scaled[1], self.part.height / self.scaled[0]
 
+    @property
+    def to_picture(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Along x and y, a factor and a summand: picture = tensor * factor + summand."""
+        across, down = self.shrink
+        left = self.part.x + across * (self.cut.x - self.target.x)
+        top = self.part.y + down * (self.cut.y - self.target.y)
+        return (across, left), (down, top)
+
     def reduced_to(self, width: int, height: int) -> Placement:
         """The same for a smaller copy of the picture: the part covers the same share of it."""
         across, down = width / self.picture[1], height / self.picture[0]

@@ -54,9 +54,8 @@ class PicturePlacement(Object):
     @property
     def _scale_and_shift(self) -> tuple[Array, Array]:
         """Along x and y: picture = tensor * scale + shift."""
-        part, cut, target = self._placement.part, self._placement.cut, self._placement.target
-        scale = np.array(self._placement.shrink)
-        return scale, np.array([part.x, part.y]) + scale * (cut.x - target.x, cut.y - target.y)
+        scale, shift = np.array(self._placement.to_picture).T
+        return scale, shift
 
     def points_to_picture(self, points: object) -> Array:
         """Points of the tensor as points of the picture.
