@@ -1,7 +1,7 @@
 // A picture that is dropped, chosen or comes from the camera, and what a model with a built-in contract makes of it.
 //
 // It needs two things beside it, and then nothing from the network:
-//   model.onnx    of `winml-py contract MODEL --build-in --labels FILE --output model.onnx`, or with --suppress;
+//   model.onnx    of `winml-py contract MODEL --build-in --answers auto --output model.onnx`;
 //                 index.html?model=other.onnx takes another. If MODEL.answers.json is there, the page checks itself.
 //   dist/         the folder of that name in the package onnxruntime-web from npm, 1.30.0.
 // Browsers load modules from servers only: `python -m http.server` in the folder above, and open /browser/.

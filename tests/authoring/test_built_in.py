@@ -218,7 +218,7 @@ def test_the_model_says_that_it_takes_bytes(tmp_path: Path) -> None:
     assert isinstance(feature, TensorFeatureDescriptor)
     assert (feature.tensor_kind, feature.shape) == (TensorKind.UINT8, (-1, -1, 3))
     assert feature.dimension_names == ("x_height", "x_width", "")
-    assert dict(loaded.metadata) == {"maker": "me"}
+    assert dict(loaded.metadata) == {"maker": "me", "winml_py.built_in": '["RGB8", "", {}]'}
     session = LearningModelSession(loaded)
     pixels = picture(50, 40, RGB8)
     outputs = session.evaluate_features({"x": pixels}).outputs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,8 +13,10 @@ import onnxruntime as ort
 import pytest
 from PIL import Image
 
+from helpers import seeing_models as seeing
 from helpers.cli import call
 from helpers.models import unary
+from helpers.rectangles import STRETCH, file_of
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,
@@ -23,6 +26,7 @@ from winml_py import (
     LearningModel,
     read_contract,
 )
+from winml_py.authoring import write_contract
 
 ROOT = Path(__file__).parents[2]
 IMAGENET = ImageContract.imagenet()
@@ -94,10 +98,16 @@ def test_the_command_line_builds_a_contract_in(tmp_path: Path, monkeypatch: pyte
         done = call("contract", model, "--build-in", *options, "--output", target, "--json")
         assert done.exit_code == 0, done.output
         pictures = "BGR8" if "bgr" in options else "RGB8"
+        facts = json.loads(done.output)
+        built = facts.pop("built_in")
         report = {"model": str(model), "output": str(target), "contract": words, "pictures": pictures}
-        assert json.loads(done.output) == {"schema": 1, "kind": "contract", **report}
+        assert facts == {"schema": 1, "kind": "contract", **report}
+        assert built.items() >= {"inputs": {"x": "UInt8[-1,-1,3,]"}, "answers": "", "outputs": {}}.items()
+        assert built["mean_difference"] <= built["largest_difference"] < 0.02
+        assert built["added_bytes"] == target.stat().st_size - model.stat().st_size
         np.testing.assert_allclose(ort.InferenceSession(target).run(None, {"x": pixels})[0][0], wanted, rtol=1e-6)
-    assert "takes RGB8 bytes" in call("contract", model, "--build-in", "--output", target).output
+    copy = shutil.copy(model, tmp_path / "copy.onnx")
+    assert "takes RGB8 bytes" in call("contract", copy, "--build-in", "--output", copy, "--force").output
     learned = SimpleNamespace(contract=ImageContract.inception(), evidence=None)
     monkeypatch.setattr("winml_py.cli.contract._learn", lambda *_: learned)
     options = ["--build-in", "--learn", "a:b", "--pictures", "bgr", "--output", target, "--json"]
@@ -109,7 +119,7 @@ def test_the_command_line_wants_a_contract_or_pictures_for_it(tmp_path: Path) ->
     model.write_bytes(unary(shape=(1, 3, 4, 5)))
     for options, words in (
         ([], "State the contract with"),
-        (["--from", "clip", "--pictures", "bgr"], "--pictures, --labels and --suppress require --build-in"),
+        (["--from", "clip", "--pictures", "bgr"], "--pictures, --labels and --answers require --build-in"),
         (["--from", "clip", "--sample", "example"], "--sample cannot be combined"),
         (["--from", "clip", "--learn", "module:function"], "omit --from and --set"),
         (["--build-in"], "No input of the model is an image"),
@@ -118,6 +128,43 @@ def test_the_command_line_wants_a_contract_or_pictures_for_it(tmp_path: Path) ->
         failed = call("contract", model, *options, "--output", tmp_path / "made.onnx")
         assert failed.exit_code != 0
         assert words in " ".join(failed.output.replace("│", "").split())
+
+
+MASKED = seeing.yolo("mix") + seeing.prototypes() + "boxes = Identity(corners)\n"
+SEEING: dict[str, tuple[str, dict[str, str]]] = {
+    "yolo": (seeing.yolo(), {"output0": f"float[1, 7, {seeing.PLACES}]"}),
+    "yolo-v5": (seeing.yolo_v5(), {"output0": f"float[1, {3 * seeing.PLACES}, 8]"}),
+    "yolo with masks": (
+        MASKED,
+        {"output0": f"float[1, 39, {seeing.PLACES}]", "prototypes": "float[1, 32, 80, 80]", "boxes": "float[1, 4]"},
+    ),
+    "detr": (seeing.queries([0.0, 5.0, 0.0, 1.0]), {"logits": "float[1, 2, 4]", "pred_boxes": "float[1, 2, 4]"}),
+    "masks": (seeing.SEGMENTER, {"logits": "float[1, 3, 160, 160]"}),
+}
+
+
+@pytest.mark.parametrize("pictures", ["rgb", "bgr"])
+@pytest.mark.parametrize("name", SEEING)
+def test_run_finds_what_it_found_before_the_answers_were_built_in(name: str, pictures: str, tmp_path: Path) -> None:
+    source, target, picture = (str(tmp_path / file) for file in ("seeing.onnx", "built.onnx", "picture.png"))
+    Path(source).write_bytes(seeing.made(*SEEING[name], {"Labels": json.dumps(seeing.LABELS)}))
+    write_contract(source, source, STRETCH)
+    Path(picture).write_bytes(file_of("portrait"))
+    options = ["--build-in", "--pictures", pictures, "--answers", "auto", "--output", target, "--json"]
+    built = json.loads(call("contract", source, *options).output)["built_in"]
+    assert built["answers"] == name.partition(" ")[0]
+    assert built["outputs"].get("boxes") == {"yolo with masks": "boxes_2", "masks": None}.get(name, "boxes")
+    own, made = (
+        json.loads(call("run", model, picture, "--json", "--output", f"{model}.png").output)["results"][0]
+        for model in (source, target)
+    )
+    assert made.get("regions") == own.get("regions")
+    for one, other in zip(own.get("objects", []), made.get("objects", []), strict=True):
+        np.testing.assert_allclose([*other["box"], other["score"]], [*one["box"], one["score"]], atol=0.05, rtol=1e-5)
+        assert (other["index"], other["label"]) == (one["index"], one["label"])
+    drawn = [np.array(Image.open(f"{model}.png")) for model in (source, target)]
+    assert np.mean(drawn[0] != drawn[1]) < 0.001
+    assert "threshold built in" in call("run", target, picture, "--threshold", "0.9").output
 
 
 def test_the_command_line_adds_labels(tmp_path: Path) -> None:
@@ -129,6 +176,11 @@ def test_the_command_line_adds_labels(tmp_path: Path) -> None:
     pixels = np.array(Image.open(ROOT / "samples" / "pictures" / "seven.png").convert("L"))[..., None]
     (found,) = ort.InferenceSession(target).run(["top_labels"], {"image": pixels})
     assert found[0, 0] == labels.read_text().splitlines()[7]
+    assert "outputs added for classes: top_classes, top_scores, top_labels" in done.output
+    (made,) = json.loads(call("run", target, ROOT / "samples" / "pictures" / "seven.png", "--json").output)["results"]
+    assert made["outputs"]["probabilities"]["top"][0]["label"] == found[0, 0]
+    assert made["outputs"]["top_classes"]["values"][0] == 7
+    assert "top" not in made["outputs"]["top_scores"]
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ CALLS: dict[str, str] = {
     "compare": "compare digits.onnx known.onnx seven.png",
     "compare to infinity": "compare large.onnx zeros.npy --precision float32",
     "contract": "contract edges.onnx --from clip --output out.onnx",
-    "contract built in": "contract edges.onnx --build-in --output out.onnx",
+    "contract built in": "contract digits.onnx --build-in --answers classes --output out.onnx",
     "contract with a sample": "contract digits.onnx --sample seven.png --output out.onnx",
     "convert": "convert digits.onnx --float16 --output out.onnx",
     "convert to an optimized one": "convert digits.onnx --optimize basic --output out.onnx",

@@ -30,9 +30,9 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
-    "lines of code": 27_250,
+    "lines of code": 27_500,
     "lines of code in core/": 14_250,
-    "lines of docstrings": 7_800,
+    "lines of docstrings": 7_900,
     "files": 270,
     "names in __all__": 69,
     "options of commands": 95,

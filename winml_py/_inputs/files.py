@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -20,10 +20,11 @@ from ..core.features.descriptors import (
 )
 from ..core.features.pictures import ImageFeatureValue, PreprocessPlan
 from ..core.features.tensor_classes import FLOAT_KINDS, TENSOR_CLASSES
+from ..core.imaging.bitmap import SoftwareBitmap
 from ..core.model.contracts import MissingContracts
 from ..core.model.model import LearningModel
 from ..core.streams.sources import as_feature, files_in, files_of, read_value
-from ..enums import TensorKind
+from ..enums import BitmapPixelFormat, TensorKind
 from ..errors import InvalidArgumentError
 from .examples import NOTHING_STATED, StatedSizes, example_shape, example_value, has_example, require_size
 
@@ -114,8 +115,9 @@ def read(model: LearningModel, files: Mapping[str, str]) -> dict[str, Any]:
         PictureError: a file is not a picture.
         InvalidArgumentError: a file has no array, or not as many numbers as the feature takes.
     """
-    features = {feature.name: feature for feature in model.input_features}
-    return {name: _value(features[name], path) for name, path in files.items()}
+    features, built = {feature.name: feature for feature in model.input_features}, BuiltIn.of(model.metadata)
+    values = {name: _value(features[name], path) for name, path in files.items()}
+    return {name: built.bytes_of(value, features[name]) if built else value for name, value in values.items()}
 
 
 def _value(feature: FeatureDescriptor, path: str) -> Any:
@@ -227,6 +229,53 @@ def make_example(feature: FeatureDescriptor, rng: np.random.Generator) -> Any:
     if feature.tensor_kind is TensorKind.STRING:
         return np.full(shape, "0", object)
     return np.zeros(shape, TENSOR_CLASSES[feature.tensor_kind].dtype)
+
+
+# Models whose inputs take the bytes of pictures, by a contract that is built in.
+
+
+class BuiltIn(NamedTuple):
+    """What `build_in` writes into the metadata of a model.
+
+    Attributes:
+        pictures: the format of its pictures.
+        answers: the kind of answers that it gives, or "".
+        outputs: the names of its outputs for them, by what they hold.
+    """
+
+    pictures: BitmapPixelFormat
+    answers: str
+    outputs: Mapping[str, str]
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, str]) -> BuiltIn | None:
+        """What a model's metadata state; None where they state nothing, or nothing that `build_in` writes."""
+        try:
+            pictures, answers, outputs = json.loads(metadata.get(_BUILT_IN, "null"))
+            names = {str(what): str(name) for what, name in outputs.items()}
+            return cls(BitmapPixelFormat[pictures], str(answers), names)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            return None
+
+    def to_metadata(self) -> dict[str, str]:
+        """The metadata that `of` reads."""
+        return {_BUILT_IN: json.dumps([self.pictures.name, self.answers, self.outputs])}
+
+    def bytes_of(self, value: Any, feature: FeatureDescriptor) -> Any:
+        """A picture as the bytes that the input takes; other values as they are."""
+        if not isinstance(feature, TensorFeatureDescriptor) or not isinstance(value, ImageFeatureValue):
+            return value
+        pixels = SoftwareBitmap.convert(value.video_frame.software_bitmap, self.pictures).to_numpy()
+        return pixels.reshape(*(1,) * (len(feature.shape) - 3), *pixels.shape[:2], -1)
+
+    def picture_of(self, value: Any) -> Any:
+        """Such bytes as a picture again; other values as they are."""
+        if not isinstance(value, np.ndarray) or value.dtype != np.uint8 or value.ndim != 3:
+            return value
+        return ImageFeatureValue.from_array(value[..., 0] if value.shape[2] == 1 else value, self.pictures)
+
+
+_BUILT_IN = "winml_py.built_in"
 
 
 # Values for a check: the user's values for a model's inputs, as arrays.

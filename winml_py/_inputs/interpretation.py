@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..core.base.agreement import as_numpy
 from ..core.base.arrays import Array
 from ..core.base.messages import Facts
 from ..core.base.winrt_object import private_state
@@ -21,10 +22,11 @@ from ..core.imaging.contract import ImageContract
 from ..core.imaging.detensorize import detensorize
 from ..core.model.model import LearningModel
 from ..enums import BitmapPixelFormat, LearningModelPixelRange, TensorLayout
-from ..errors import WinMLError
-from ..vision.detections import Detections, detections, may_be_detections
+from ..errors import InvalidArgumentError, WinMLError
+from ..vision.detections import Detections, detections, label_all, may_be_detections
 from ..vision.layouts import DetectionLayout
 from ..vision.segmentation import OUTSIDE, Segmentation, is_segmentation, masks
+from .files import BuiltIn
 from .model import input_sizes, to_json
 
 if TYPE_CHECKING:
@@ -46,14 +48,18 @@ class Classes(NamedTuple):
         top_k: how many classes to show; None for five, and only if something marks the outputs as scores.
         labels: the class names, if any.
         outputs: the names of outputs that come from a softmax or a sigmoid.
+        built: what a built-in contract added to the model; None for other models.
     """
 
     top_k: int | None
     labels: Sequence[str]
     outputs: Set[str]
+    built: BuiltIn | None = None
 
     def best(self, name: str, array: Array) -> list[Prediction]:
         """The best classes of an output; none if it is not a row of scores, or nothing marks it as one."""
+        if self.built is not None and name in self.built.outputs.values():
+            return []
         is_asked = self.top_k is not None or len(self.labels) == array.size
         if is_asked or name in self.outputs or _CLASS_WORDS.search(name) or _adds_up(array):
             return best_of(array, self.top_k or 5, self.labels)
@@ -134,12 +140,18 @@ class Finder(NamedTuple):
     threshold: float | None = None
     labels: Sequence[str] = ()
 
-    def find(self, result: LearningModelEvaluationResult) -> Finding | None:
+    def find(
+        self, result: LearningModelEvaluationResult, built: BuiltIn | None = None, pictures: Iterable[Any] = ()
+    ) -> Finding | None:
         """The result's objects or regions; None if it comes from neither a detector nor a segmentation model.
+
+        `built` and `pictures` are of a model with a built-in contract.
 
         Raises:
             WinMLError: the kind was named, and the outputs do not match it.
         """
+        if built is not None and self.kind == AUTO:
+            return self._find_added(result, built, pictures)
         if self.kind == NONE or (self.kind == AUTO and len(result.placements) != 1):
             return None
         if self.kind != AUTO:
@@ -152,6 +164,24 @@ class Finder(NamedTuple):
             return _objects(detections(result, threshold=self.threshold, labels=self.labels))
         except WinMLError as error:  # shows the outputs, and why they were not interpreted
             return Finding({"objects_error": str(error)})
+
+    def _find_added(
+        self, result: LearningModelEvaluationResult, built: BuiltIn, pictures: Iterable[Any]
+    ) -> Finding | None:
+        """What a model with built-in answers found itself."""
+        added = {what: as_numpy(result[name]) for what, name in built.outputs.items() if name in result}
+        sizes = [picture.sizes[0] for picture in pictures if isinstance(picture, ImageFeatureValue)]
+        if self.threshold is not None:
+            raise InvalidArgumentError("The model has its threshold built in.", hint="Leave the threshold out.")
+        if "class_map" in added:
+            return _segmentation(Segmentation(added["class_map"], tuple(self.labels)))
+        match added:
+            case {"boxes": boxes, "box_scores": scores, "box_classes": indices} if sizes:
+                masks = added.get("box_masks")
+                mask_of = None if masks is None else lambda index, _: masks[index]
+                labels = label_all(indices, self.labels)
+                return _objects(Detections(boxes, scores, indices, labels, *sizes[0], _mask_of=mask_of))
+        return None
 
     def _find(self, result: LearningModelEvaluationResult) -> Finding:
         if self.kind == MASKS:

@@ -1,150 +1,335 @@
-"""Postprocessing after a model's own outputs (names of the likeliest classes, boxes after suppression), and adding
-nodes to models.
+"""A model's answers as nodes after its own outputs (classes, boxes, masks), like `winml_py.vision`; and adding nodes to
+models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .._inputs.files import generated
+from ..core.base.messages import did_you_mean
+from ..core.evaluation.result import LearningModelEvaluationResult
+from ..core.features.pictures import ImageFeatureValue
 from ..core.imaging.formats import layout_of
-from ..core.imaging.geometry import Placement
+from ..core.imaging.geometry import BitmapBounds, Placement
+from ..core.model.model import LearningModel
 from ..core.onnx_file.expressions import Expression, GraphWriter
 from ..core.onnx_file.nodes import messages
+from ..core.session.session import LearningModelSession
+from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError, NotSupportedError
+from ..vision.detections import LIMIT, OVERLAPS, THRESHOLDS, detections, facts_of, may_be_detections
+from ..vision.layouts import PROTOTYPES, DetectionLayout, DetectorFacts, extra_numbers, recognise_layout
+from ..vision.outputs import classes, floats, placement_of
+from ..vision.segmentation import OUTSIDE, is_segmentation, only_map
 from .kernels import Preprocessing
+from .known_answers import noise
 
 if TYPE_CHECKING:
     import onnx
 
+Shape = list[str | int | None]
+Outputs = dict[str, tuple[Expression, Shape]]
 
 MOST_LABELS = 5
 """The number of classes that are named."""
 
-MOST_BOXES, LARGEST_OVERLAP, LOWEST_SCORE = 300, 0.7, 0.25
-"""The defaults of Ultralytics' predictor: the most boxes kept, the largest overlap (IoU) of two boxes of one class,
-and the lowest score."""
+AUTO, CLASSES, SOFTMAX, MASKS = "auto", "classes", "softmax", "masks"
+_DETECTORS = (DetectionLayout.YOLO, DetectionLayout.YOLO_V5, DetectionLayout.DETR)
+ANSWERS = (AUTO, CLASSES, SOFTMAX, *(layout.value for layout in _DETECTORS), MASKS)
+"""Kinds of answers: classes, their shares after a softmax, the layouts of detectors, a class for each pixel."""
 
 
-def add_labels(model: onnx.ModelProto, labels: Sequence[str]) -> None:
-    """Appends the outputs `top_labels` and `top_scores`: the likeliest classes, best first."""
-    scored = [output for output in model.graph.output if _is_float(output) and _shape(output)[-1:] == [len(labels)]]
-    if len(scored) != 1:
-        outputs = "more than one output" if scored else "no output"
-        raise InvalidArgumentError(
-            f"There are {len(labels)} labels, but {outputs} of the model has as many scores: "
-            f"{_describe_outputs(model)}."
-        )
-    shape = [*_shape(scored[0])[:-1], min(MOST_LABELS, len(labels))]
-    graph = graph_for(model, f"{scored[0].name}/labels")
-    scores, classes = _best(_floats(graph, scored[0]), graph.vector(min(MOST_LABELS, len(labels))))
-    names = graph.constant(labels, np.str_).take(classes, 0)
-    put_after(model, graph, {"top_labels": (names, shape), "top_scores": (scores, shape)})
+def add_answers(
+    model: onnx.ModelProto,
+    loaded: LearningModel,
+    kind: str,
+    labels: Sequence[str],
+    placements: Mapping[str, Placement | None],
+) -> tuple[str, dict[str, str]]:
+    """Appends the outputs of an answer; returns its kind, and the outputs' names.
 
-
-def add_boxes(model: onnx.ModelProto, labels: Sequence[str], picture: str, placement: Placement | None) -> None:
-    """Appends the outputs `boxes`, `box_scores`, `box_classes` and `box_labels`, best box first.
-
-    The model is a detector with Ultralytics' output: 1 x (4 + classes) x candidates, where the four are a box's centre,
-    width and height in pixels of the tensor.
+    Args:
+        model: the copy, whose inputs are pictures already.
+        loaded: the model before. It is evaluated once, because often only its outputs tell their sizes.
+        kind: one of `ANSWERS`.
+        labels: the class names; by default the model's.
+        placements: where each input's picture lies in its tensor.
     """
-    shapes = [(output, _shape(output)) for output in model.graph.output if _is_float(output)]
-    box_outputs = [
-        output
-        for output, shape in shapes
-        if len(shape) == 3 and shape[1] == 4 + len(labels) and (shape[0] == 1 or not isinstance(shape[0], int))
-    ]
-    if len(box_outputs) != 1:
-        raise NotSupportedError(
-            f"Suppression needs one output of 1 x {4 + len(labels)} x boxes, for {len(labels)} classes; the "
-            f"model has {_describe_outputs(model)}.",
-            hint="Omit suppression if the model has its own, or outputs masks, points or oriented boxes.",
-        )
-    graph = graph_for(model, f"{box_outputs[0].name}/boxes")
-    boxes, scores, classes = _suppress(_floats(graph, box_outputs[0]), len(labels))
-    boxes = _in_picture(boxes, Expression(graph, picture, np.uint8), placement)
-    names, count = graph.constant(labels, np.str_).take(classes, 0), "box_count"
-    outputs: dict[str, tuple[Expression, Shape]] = {
-        "boxes": (boxes, [count, 4]),
-        "box_scores": (scores, [count]),
-        "box_classes": (classes, [count]),
-        "box_labels": (names, [count]),
-    }
-    put_after(model, graph, outputs)
+    words = {*ANSWERS, *(layout.value for layout in DetectionLayout)}
+    if kind not in words:
+        raise InvalidArgumentError(f"There are no answers {kind!r}.", hint=did_you_mean(kind, words))
+    if len(placements) > 1:
+        raise NotSupportedError(f"Answers need one picture, but the model takes {', '.join(placements)}.")
+    ((picture, placement),) = placements.items()
+    sample = ImageFeatureValue.from_array(noise(np.random.RandomState(0), 256, 320), BitmapPixelFormat.RGB8)
+    with LearningModelSession(loaded) as session:
+        result = session.evaluate_features(generated(loaded) | {picture: sample})
+    facts = facts_of(result, placement_of(result, 0, None), labels)
+    kind = _recognise(result, facts) if kind == AUTO else kind
+    graph, sides = graph_for(model, f"{picture}/answers"), [f"{picture}_height", f"{picture}_width"]
+    place, value = _adopt(graph, picture, placement), partial(_value, model, graph)
+    if kind in (CLASSES, SOFTMAX):
+        outputs = _top_classes(value, result, labels, kind)
+    elif kind == MASKS:
+        name, array = only_map(result, None)
+        if array.dtype.kind == "f" and array.shape[1] == 1:
+            raise NotSupportedError(f"The output {name} is one map of numbers, whose threshold is not known.")
+        outputs = {"class_map": (_class_map(value(name), place), [*sides])}
+    else:
+        layout = DetectionLayout(kind)
+        if layout not in _DETECTORS or facts.exporter.task == "pose":
+            what = "points" if layout in _DETECTORS else f"answers in the layout {layout.name}"
+            hint = f"winml_py.vision.detections reads them. Built in are {', '.join(ANSWERS[1:])}."
+            raise NotSupportedError(f"The model gives {what}, which cannot be built in.", hint=hint)
+        detections(result, layout=layout, labels=labels)  # refuses, in its own words, what does not fit
+        outputs = _objects({id(array): value(name) for name, array in facts.outputs.items()}, facts, layout, place)
+        if "box_masks" in outputs:
+            outputs["box_masks"][1].extend(sides)
+    return kind, put_after(model, graph, outputs)
 
 
-def _suppress(answer: Expression, classes: int) -> tuple[Expression, Expression, Expression]:
-    """Corners, scores and classes of the kept boxes."""
-    graph = answer.graph
-    places = answer.slice((0,), (4,), (1,)).transpose(0, 2, 1)
-    scores = answer.slice((4,), (classes,), (1,))
-    best, _ = _best(scores, graph.vector(1), axis=1)
-    scores = scores * (scores >= best).cast(np.float32)  # a candidate has one box, of its likeliest class
-    limits = [graph.constant([limit], np.float32) for limit in (LARGEST_OVERLAP, LOWEST_SCORE)]
-    most = graph.vector(MOST_BOXES)
-    selected = graph.node("NonMaxSuppression", places, scores, most, *limits, dtype=np.int64, center_point_box=1)
-    selected_scores = graph.node("GatherND", scores, selected, dtype=np.float32)
-    sorted_scores, order = _best(selected_scores, selected_scores.size(0).at_most(MOST_BOXES).reshape(1))
-    _, selected_classes, at = (selected.take(order, 0).slice((column,), (1,), (1,)).reshape(-1) for column in range(3))
-    chosen = places.reshape(-1, 4).take(at, 0)
-    middles, halves = chosen.slice((0,), (2,), (1,)), chosen.slice((2,), (2,), (1,)) * 0.5
-    corners = graph.node("Concat", middles - halves, middles + halves, dtype=np.float32, axis=1)
-    return corners, sorted_scores, selected_classes
+def _recognise(result: LearningModelEvaluationResult, facts: DetectorFacts) -> str:
+    """The kind of a model's answers, in the order of `winml-py run`."""
+    if is_segmentation(result, facts.labels):
+        return MASKS
+    if may_be_detections(result, facts.labels):
+        return recognise_layout(facts).value
+    if any(1 < row.size == max(row.shape, default=0) for row in floats(result).values()):
+        return CLASSES
+    raise NotSupportedError(
+        "The model's answers are not recognised.", hint=f"Name them: {', '.join(ANSWERS[1:])}; or omit answers."
+    )
 
 
-def _in_picture(boxes: Expression, pixels: Expression, placement: Placement | None) -> Expression:
-    """The boxes in pixels of the picture, clipped to it: `PicturePlacement.boxes_to_picture`."""
-    graph = boxes.graph
-    if placement is not None:
-        part, (height, width), cut, target = placement.part, placement.scaled, placement.cut, placement.target
-        across, down = graph.adopt(part.width) / graph.adopt(width), graph.adopt(part.height) / graph.adopt(height)
-        x = across * (graph.adopt(cut.x) - graph.adopt(target.x)) + graph.adopt(part.x)
-        y = down * (graph.adopt(cut.y) - graph.adopt(target.y)) + graph.adopt(part.y)
-        boxes = boxes * _row(across, down) + _row(x, y)
-    return boxes.at_least(0).at_most(_row(pixels.size(1), pixels.size(0)))
+def _value(model: onnx.ModelProto, graph: GraphWriter, name: str) -> Expression:
+    """An output of the model: floats as float32, whole numbers as int64."""
+    from onnx import helper
+
+    element = next(output.type.tensor_type.elem_type for output in model.graph.output if output.name == name)
+    value = Expression(graph, name, helper.tensor_dtype_to_np_dtype(element).type)
+    return value.cast(np.float32 if np.issubdtype(value.dtype, np.floating) else np.int64)
 
 
-def _row(x: Expression, y: Expression) -> Expression:
-    """Numbers for the four sides of a box."""
-    two = [value.cast(np.float32).reshape(1) for value in (x, y)]
-    return x.graph.node("Concat", *two, *two, dtype=np.float32, axis=0)
+def _adopt(graph: GraphWriter, picture: str, placement: Placement | None) -> Any:
+    """A placement whose numbers are values of this graph; without one, the picture is the tensor."""
+    if placement is None:
+        pixels = Expression(graph, picture, np.uint8)
+        size: Any = (pixels.size(-3), pixels.size(-2))
+        full = BitmapBounds(0, 0, size[1], size[0])
+        placement = Placement(full, size, full, full, size, size)
+    part, scaled, cut, target, *sizes = (
+        tuple(graph.adopt(each) if isinstance(each, Expression) else each for each in numbers) for numbers in placement
+    )
+    return Placement(BitmapBounds(*part), scaled, BitmapBounds(*cut), BitmapBounds(*target), *sizes)  # type: ignore[arg-type]
 
 
-def _best(scores: Expression, count: Expression, axis: int = -1) -> tuple[Expression, Expression]:
-    """The largest scores and their positions, in order."""
-    dtypes, outputs = (np.float32, np.int64), ("", "")
-    best, positions = scores.graph.split("TopK", scores, count, dtypes=dtypes, outputs=outputs, axis=axis)
+def _top_classes(
+    value: Callable[[str], Expression], result: LearningModelEvaluationResult, labels: Sequence[str], kind: str
+) -> Outputs:
+    """The likeliest classes, the best first, as `vision.classes` gives them."""
+    ranked = classes(result, 1 << 30, labels=labels)  # all; it refuses, in its own words, what does not fit
+    rows = floats(result).items()
+    (name,) = (name for name, row in rows if row.size == len(ranked) == max(row.shape, default=0))
+    scores, count = value(name).reshape(1, -1), min(MOST_LABELS, len(ranked))
+    best, indices = _best(scores.apply("Softmax", axis=-1) if kind == SOFTMAX else scores, scores.graph.vector(count))
+    outputs: Outputs = {"top_classes": (indices, [1, count]), "top_scores": (best, [1, count])}
+    names = [one.label for one in sorted(ranked, key=attrgetter("index"))]
+    if any(names):
+        outputs["top_labels"] = (scores.graph.constant(names, np.str_).take(indices, 0), [1, count])
+    return outputs
+
+
+def _best(scores: Expression, count: Expression) -> tuple[Expression, Expression]:
+    """The largest numbers of the last axis and their positions, in order."""
+    best, positions = scores.graph.split("TopK", scores, count, dtypes=(scores.dtype, np.int64), outputs=("", ""))
     return best, positions
 
 
-def _floats(graph: GraphWriter, output: onnx.ValueInfoProto) -> Expression:
+# Objects, as `vision.detections` gives them.
+
+
+def _objects(values: Mapping[int, Expression], facts: DetectorFacts, layout: DetectionLayout, place: Any) -> Outputs:
+    """Boxes in pixels of the picture, the best first; their scores, classes, names and masks. Values are by array."""
+    graph = next(iter(values.values())).graph
+    table, prototypes, coefficients = values.get(id(facts.table)), values.get(id(facts.prototypes)), None
+    if table is None:
+        boxes, logits = (values[id(array)] for array in facts.queries or ())
+        boxes, scores, classes = _queries(boxes.reshape(-1, 4), logits)
+        boxes = boxes * _twice(graph, *place.tensor[::-1]).cast(np.float32)
+    else:
+        rows = table.transpose(0, 2, 1) if layout is DetectionLayout.YOLO else table
+        boxes, scores, classes, at = _suppress(rows, facts, layout)
+        if prototypes is not None:
+            first = rows.size(2) - PROTOTYPES
+            coefficients = rows.slice((first,), (PROTOTYPES,), (2,)).reshape(-1, PROTOTYPES).take(at, 0)
+    middles, halves = boxes.slice((0,), (2,), (1,)), boxes.slice((2,), (2,), (1,)) * 0.5
+    corners = graph.node("Concat", middles - halves, middles + halves, dtype=np.float32, axis=1)
+    # Like `PicturePlacement.boxes_to_picture`, in float64.
+    pairs = (*zip(*place.to_picture, strict=True), place.picture[::-1])
+    factors, summands, ends = (_twice(graph, x, y) for x, y in pairs)
+    corners = (corners * factors + summands).at_least(0).at_most(ends)
+    outputs: Outputs = {
+        "boxes": (corners.cast(np.float32), ["box_count", 4]),
+        "box_scores": (scores, ["box_count"]),
+        "box_classes": (classes, ["box_count"]),
+    }
+    if facts.labels:
+        outputs["box_labels"] = (graph.constant(facts.labels, np.str_).take(classes, 0), ["box_count"])
+    if coefficients is not None and prototypes is not None:
+        outputs["box_masks"] = (_masks(corners, coefficients, prototypes, place), ["box_count"])
+    return outputs
+
+
+def _queries(boxes: Expression, logits: Expression) -> tuple[Expression, ...]:
+    """DETR's queries that are likely objects, the best first: centre and size, scores, classes."""
+    shares = logits.apply("Softmax", axis=-1).slice((0,), (logits.size(2) - 1,), (2,))  # the last is no object
+    scores, classes = (value.reshape(-1) for value in _best(shares, logits.graph.vector(1)))
+    scores, order = _best(scores, scores.size(0).at_most(LIMIT).reshape(1))
+    found = (scores > THRESHOLDS[DetectionLayout.DETR]).cast(np.int64).sum(0)
+    order = order.slice((0,), (found,), (0,))
+    return boxes.take(order, 0), scores.slice((0,), (found,), (0,)), classes.take(order, 0)
+
+
+def _suppress(rows: Expression, facts: DetectorFacts, layout: DetectionLayout) -> tuple[Expression, ...]:
+    """The kept ones of YOLO's 1 x places x columns, the best first: centre and size, scores, classes, places."""
+    assert facts.table is not None
+    graph, has_objectness = rows.graph, layout is DetectionLayout.YOLO_V5
+    before = 5 if has_objectness else 4
+    width = facts.table.shape[2 if has_objectness else 1] - before
+    count = width - extra_numbers(facts, width)
+    best, classes = _best(rows.slice((before,), (count,), (2,)), graph.vector(1))
+    best = best * rows.slice((4,), (1,), (2,)) if has_objectness else best
+    # A place has one box, of its likeliest class.
+    scores = best * classes.equals(graph.constant(range(count), np.int64)).cast(np.float32)
+    scores, boxes = scores.transpose(0, 2, 1), rows.slice((0,), (4,), (2,))
+    limits = [graph.constant([limit], np.float32) for limit in (OVERLAPS[layout], THRESHOLDS[layout])]
+    most = graph.vector(LIMIT)
+    selected = graph.node("NonMaxSuppression", boxes, scores, most, *limits, dtype=np.int64, center_point_box=1)
+    # Of equal scores, of which half precision has many, the first place comes first.
+    at = selected.slice((2,), (1,), (1,)).reshape(-1)
+    selected = selected.take(_best(-at, at.size(0).reshape(1))[1], 0)
+    selected_scores = graph.node("GatherND", scores, selected, dtype=np.float32)
+    sorted_scores, order = _best(selected_scores, selected_scores.size(0).at_most(LIMIT).reshape(1))
+    _, selected_classes, at = (selected.take(order, 0).slice((column,), (1,), (1,)).reshape(-1) for column in range(3))
+    return boxes.reshape(-1, 4).take(at, 0), sorted_scores, selected_classes, at
+
+
+def _twice(graph: GraphWriter, x: Any, y: Any) -> Expression:
+    """Numbers for the four sides of a box."""
+    two = [graph.as_expression(value).cast(np.float64).reshape(1) for value in (x, y)]
+    return graph.node("Concat", *two, *two, dtype=np.float64, axis=0)
+
+
+# Maps over the tensor, read at the picture's pixels as `vision.segmentation` reads them.
+
+
+_TILE = 16
+"""How many rows or columns of pixels are made at once: a matrix for all would be nearly all zeros."""
+
+
+class _Side(NamedTuple):
+    """How a map is read along one side of the picture.
+
+    Attributes:
+        seen: tiles x window: the cells of the map that are near each tile of pixels.
+        weights: tiles x `_TILE` x window: how much each counts for a pixel, linear between their centres.
+        nearest: the cell at the middle of each pixel.
+        is_inside: whether a pixel is in the tensor.
+    """
+
+    seen: Expression
+    weights: Expression
+    nearest: Expression
+    is_inside: Expression
+
+    @classmethod
+    def of(cls, cells: Expression, line: tuple[Any, Any], tensor: Any, pixels: Expression) -> _Side:
+        """From the size of the map, the way from tensor to picture, and the sizes of both."""
+        graph, (factor, summand), share = cells.graph, line, cells / tensor
+        start, end = (0 - summand) / factor * share, (pixels - summand) / factor * share
+        step, tiles = (end - start) / pixels, (pixels + (_TILE - 1)) // _TILE
+        first = math.ceil(-start / step - 1e-9).at_least(0).at_most(pixels - 1)
+        last = math.floor((cells - start) / step + 1e-9).at_most(pixels).at_least(first + 1)
+        reach, rim = step.at_least(1.0), step.at_most(1.0) * 0.5
+        at = graph.range(tiles * _TILE).at_least(first).at_most(last - 1)
+        centres = ((at + 0.5) * step + start).at_least(rim).at_most(cells - rim).reshape(tiles, _TILE)
+        window = math.ceil(step * _TILE + reach * 2 + 1).at_most(cells)
+        begins = math.floor(centres.slice((0,), (1,), (1,)) - reach).at_least(0).at_most(cells - window)
+        seen = begins + graph.range(window)
+        weights = (1 - abs(seen.unsqueeze(1) + 0.5 - centres.unsqueeze(2)) / reach).at_least(0)
+        weights = (weights / weights.sum(2, keepdims=True)).cast(np.float32)
+        found = (graph.range(pixels) + 0.5 - summand) / factor / tensor * cells
+        nearest = math.floor(found).at_least(0).at_most(cells - 1)
+        return cls(seen, weights, nearest, (found >= 0) & (found < cells))
+
+    @property
+    def pixels(self) -> Expression:
+        return self.nearest.size(0)
+
+
+def _sides(planes: Expression, place: Any) -> tuple[_Side, _Side]:
+    """How planes over the tensor are read along the height and the width of the picture."""
+    lines = place.to_picture[::-1]
+    rows, columns = (_Side.of(planes.size(1 + i), lines[i], place.tensor[i], place.picture[i]) for i in (0, 1))
+    return rows, columns
+
+
+def _read(planes: Expression, rows: _Side, columns: _Side, finish: Callable[[Expression], Expression]) -> Expression:
+    """What a function makes of planes x 16 rows x columns of pixels, tile by tile: all could fill the memory."""
     from onnx import helper
 
-    dtype = helper.tensor_dtype_to_np_dtype(output.type.tensor_type.elem_type).type
-    return Expression(graph, output.name, dtype).cast(np.float32)
+    graph = planes.graph
+    body = GraphWriter(graph.name_of("tile"))
+    index, goes_on = (Expression(body, body.name_of(f"in_{dtype.__name__}"), dtype) for dtype in (np.int64, np.bool_))
+    seen, weights = (body.adopt(each).take(index, 0) for each in (rows.seen, rows.weights))
+    low = body.node("MatMul", weights, body.adopt(planes).take(seen, 1), dtype=np.float32).transpose(0, 2, 1)
+    near = low.take(body.adopt(columns.seen), 1)
+    wide = body.node("MatMul", body.adopt(columns.weights), near, dtype=np.float32)
+    wide = wide.reshape(low.size(0), body.adopt(columns.seen).size(0) * _TILE, _TILE).transpose(0, 2, 1)
+    made, kept = finish(wide.slice((0,), (body.adopt(columns.pixels),), (2,))), goes_on.apply("Identity")
+    info = helper.make_tensor_value_info
+    inputs = [info(each.name, each.onnx_type, []) for each in (index, goes_on)]
+    outputs = [info(kept.name, kept.onnx_type, []), info(made.name, made.onnx_type, None)]
+    loop, always = helper.make_graph(body.nodes, "tile", inputs, outputs), graph.constant(True, np.bool_)
+    return graph.node("Loop", rows.seen.size(0), always, dtype=made.dtype, body=loop)
 
 
-def _is_float(output: onnx.ValueInfoProto) -> bool:
-    from onnx import TensorProto
+def _class_map(stack: Expression, place: Any) -> Expression:
+    """The class of each pixel: from n x classes x height x width, or from classes."""
+    graph, planes = stack.graph, stack.reshape(-1, stack.size(-2), stack.size(-1))
+    rows, columns = _sides(planes, place)
+    if planes.dtype is np.int64:
+        classes = planes.take(rows.nearest, 1).take(columns.nearest, 2)
+    else:
+        classes = _read(planes, rows, columns, lambda wide: wide.graph.node("ArgMax", wide, dtype=np.int64, keepdims=0))
+    classes = classes.reshape(-1, columns.pixels).slice((0,), (rows.pixels,), (0,))
+    is_inside = rows.is_inside.unsqueeze(1) & columns.is_inside
+    return graph.where(is_inside, classes, OUTSIDE).cast(np.int32)
 
-    return output.type.tensor_type.elem_type in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
 
-
-def _shape(output: onnx.ValueInfoProto) -> Shape:
-    dimensions = output.type.tensor_type.shape.dim
-    return [each.dim_value if each.HasField("dim_value") else each.dim_param or None for each in dimensions]
-
-
-def _describe_outputs(model: onnx.ModelProto) -> str:
-    return ", ".join(f"{output.name} of {' x '.join(map(str, _shape(output)))}" for output in model.graph.output)
+def _masks(corners: Expression, coefficients: Expression, prototypes: Expression, place: Any) -> Expression:
+    """The mask of each object, false outside of its box: bool, objects x height x width."""
+    graph, (height, width) = corners.graph, (prototypes.size(2), prototypes.size(3))
+    logits = graph.node("MatMul", coefficients, prototypes.reshape(PROTOTYPES, -1), dtype=np.float32)
+    count, planes = corners.size(0), logits.reshape(-1, height, width)
+    rows, columns = _sides(planes, place)
+    tiles, masks = rows.seen.size(0), _read(planes, rows, columns, lambda wide: wide > 0)
+    masks = masks.reshape(tiles, count, _TILE, columns.pixels).transpose(1, 0, 2, 3)
+    masks = masks.reshape(count, tiles * _TILE, columns.pixels).slice((0,), (rows.pixels,), (1,))
+    left, top, right, bottom = (corners.slice((side,), (1,), (1,)) for side in range(4))
+    x, y = graph.range(columns.pixels), graph.range(rows.pixels)
+    across, down = (x >= math.floor(left)) & (x < math.ceil(right)), (y >= math.floor(top)) & (y < math.ceil(bottom))
+    return masks & down.unsqueeze(2) & across.unsqueeze(1)
 
 
 # Where nodes go in a model: before it, replacing an input, or after it, as new outputs.
-
-
-Shape = list[str | int | None]
 
 
 def put_before(model: onnx.ModelProto, name: str, steps: Preprocessing) -> Placement | None:
@@ -176,19 +361,18 @@ def put_before(model: onnx.ModelProto, name: str, steps: Preprocessing) -> Place
     return placement
 
 
-def put_after(model: onnx.ModelProto, graph: GraphWriter, outputs: Mapping[str, tuple[Expression, Shape]]) -> None:
-    """Appends nodes, and outputs with their shapes."""
+def put_after(model: onnx.ModelProto, graph: GraphWriter, outputs: Outputs) -> dict[str, str]:
+    """Appends nodes and outputs; returns the outputs' names, which end in a number where the model has them already."""
     from onnx import helper
 
-    clashes = sorted(_names(model.graph) & outputs.keys())
-    if clashes:
-        raise NotSupportedError(
-            f"The model already has a value {clashes[0]}.", hint="Rename it, or omit labels and suppression."
-        )
-    for name, (value, shape) in outputs.items():
-        graph.node("Identity", value, dtype=value.dtype, output=name)
-        model.graph.output.append(helper.make_tensor_value_info(name, value.onnx_type, shape))
+    used, names = _names(model.graph), {}
+    for what, (value, shape) in outputs.items():
+        numbered = (f"{what}_{number}" for number in range(2, len(used) + 3))
+        names[what] = next(name for name in (what, *numbered) if name not in used)
+        graph.node("Identity", value, dtype=value.dtype, output=names[what])
+        model.graph.output.append(helper.make_tensor_value_info(names[what], value.onnx_type, shape))
     model.graph.node.extend(graph.nodes)
+    return names
 
 
 def graph_for(model: onnx.ModelProto, prefix: str) -> GraphWriter:

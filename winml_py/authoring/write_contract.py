@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .._inputs.copies import convert_opset, read_for_copy
+from .._inputs.files import BuiltIn
 from ..core.base.atomic_files import require_another_file, require_folder, write_whole
+from ..core.contracts.labels import LABELS_KEY
 from ..core.contracts.published.folder import find_model
 from ..core.features.descriptors import ImageFeatureDescriptor
 from ..core.features.pictures import fixed_sides
@@ -24,7 +27,7 @@ from ..errors import InvalidArgumentError, NotSupportedError
 from . import evidence, known_answers
 from .kernels import Preprocessing, require_kernel
 from .learning.learn_contract import LearnedContract
-from .output_nodes import add_boxes, add_labels, put_before
+from .output_nodes import AUTO, add_answers, put_before
 
 if TYPE_CHECKING:
     import onnx
@@ -96,10 +99,10 @@ def build_in(
     inputs: Iterable[str] = (),
     *,
     pictures: BitmapPixelFormat = BitmapPixelFormat.RGB8,
+    answers: str | None = None,
     labels: Iterable[str] = (),
-    suppress: bool = False,
     force: bool = False,
-) -> None:
+) -> BuiltIn:
     """Writes a copy of a model that takes unprocessed pictures, in any ONNX runtime.
 
     The inputs keep their names, and become uint8 of height x width x channels, one picture of any size. ONNX's own
@@ -112,20 +115,23 @@ def build_in(
         inputs: the inputs that become pictures; by default all images, or all that the contract fits.
         pictures: their format: `RGB8` as in Pillow, `BGR8` as in OpenCV, `RGBA8`, `BGRA8`, or `GRAY8`,
             which has one channel.
-        labels: the class names. The model gets the outputs `top_labels` and `top_scores`: the five likeliest
-            classes, best first; the scores are the model's own.
-        suppress: for a detector with Ultralytics' output, 1 x (4 + classes) x candidates. It gets the outputs `boxes`
-            (left, top, right and bottom in pixels of the picture), `box_scores`, `box_classes` and `box_labels`, after
-            suppression as in Ultralytics' predictor; the labels are the given ones, or the model's.
+        answers: what `winml_py.vision` reads from the outputs, as more outputs: "classes" or "softmax" (`top_classes`,
+            `top_scores`, `top_labels`), "yolo", "yolo-v5" or "detr" (`boxes`, `box_scores`, `box_classes`,
+            `box_labels`, `box_masks`), "masks" (`class_map`), or "auto" for the only one that fits. The model is
+            evaluated once. None adds nothing.
+        labels: the class names; by default the model's. Labels alone mean "auto".
         force: whether the new model may replace the old one.
+
+    Returns:
+        The format of the pictures, and the added outputs.
 
     Raises:
         ModelNotFoundError: the file does not exist.
         CorruptModelError: it is not an ONNX model.
-        InvalidArgumentError: no input is an image, or a named one is not; the format is not one of these; the number of
-            labels differs from that of the scores.
+        InvalidArgumentError: no input is an image, or a named one is not; the format is not one of these; the outputs
+            or the labels do not fit the answers.
         NotSupportedError: the kernel is `AREA`; the batch is fixed to more than one; the model cannot be converted to
-            operator set 13; its output does not allow suppression.
+            operator set 13; its answers cannot be built in.
         StorageNotFoundError: the folder does not exist.
         StorageAccessError: the file cannot be written.
 
@@ -154,24 +160,17 @@ def build_in(
     model = read_for_copy(source, destination)
     _upgrade_opset(GraphWriter.OPSET, model)
     placements = {name: put_before(model, name, step) for name, step in steps.items()}
-    names = tuple(labels)
-    if suppress:
-        names = names or loaded.labels
-        if len(placements) > 1 or not names:
-            raise InvalidArgumentError(
-                f"Suppression needs class names and one picture, got {len(names)} names and "
-                f"{len(placements)} pictures.",
-                hint="Pass labels=[...] (or --labels) and one input.",
-            )
-        add_boxes(model, names, *placements.popitem())
-    elif names:
-        add_labels(model, names)
+    names, built = tuple(labels), BuiltIn(pictures, "", {})
+    if answers or names:
+        built = BuiltIn(pictures, *add_answers(model, loaded, answers or AUTO, names, placements))
     outdated = [evidence.KEY, known_answers.KEY]  # about pictures, which an input no longer takes
     features = (*model.graph.input, *model.graph.output)
     if not any(getattr(part, "denotation", "") == "IMAGE" for each in features for part in messages(each.type)):
         outdated += METADATA_KEYS  # kept if they describe another image
-    _replace_metadata(model, outdated, {})
+    added = built.to_metadata() | ({LABELS_KEY: json.dumps(names)} if names else {})
+    _replace_metadata(model, outdated, added)
     write_whole(destination, model.SerializeToString())
+    return built
 
 
 def _images(model: LearningModel, contract: ImageContract | None, names: set[str]) -> list[ImageFeatureDescriptor]:

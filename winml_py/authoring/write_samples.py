@@ -13,7 +13,7 @@ import numpy as np
 
 from .._inputs.copies import read_for_copy
 from .._inputs.examples import example_shape
-from .._inputs.files import jobs, read
+from .._inputs.files import BuiltIn, jobs, read
 from .._inputs.model import evaluate_by
 from ..core.base.agreement import FLOAT_TOLERANCE
 from ..core.base.arrays import Array
@@ -158,6 +158,8 @@ def _inputs(model: LearningModel, sample: Sample, budget: int, seed: int) -> dic
             f"Expected the path of a picture, or values by the names of inputs, got {type_name(sample)}.",
             hint='Write {"image": ImageFeatureValue.load(path)}.',
         )
+    if built := BuiltIn.of(model.metadata):  # as a picture, which is scaled down to the budget
+        sample = {name: built.picture_of(value) for name, value in sample.items()}
     features = {feature.name: feature for feature in model.input_features}
     unknown = [str(name) for name in sample if name not in features]
     if unknown:

@@ -7,25 +7,32 @@ import importlib.util
 import inspect
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import click
+import numpy as np
 
 from .._inputs import trial
-from .._inputs.files import jobs, read
+from .._inputs.files import BuiltIn, generated, jobs, read
+from .._inputs.model import load_model
 from ..authoring.evidence import stated_contract
+from ..authoring.known_answers import noise, read_answers
 from ..authoring.learning.learn_contract import LearnedContract, learn_contract
 from ..authoring.write_contract import build_in, write_contract
 from ..authoring.write_samples import write_samples
 from ..core.base.messages import Facts, did_you_mean
 from ..core.contracts.labels import labels_of
+from ..core.features.pictures import ImageFeatureValue
 from ..core.imaging.contract import METADATA_FIELDS, ImageContract
 from ..core.imaging.geometry import ImageScaling
 from ..core.model.model import LearningModel
+from ..core.session.session import LearningModelSession
 from ..enums import BitmapPixelFormat, ImageCropMode
 from ..errors import EvaluationError, InvalidArgumentError
+from ..vision.outputs import floats
 from .arguments import (
     find_contract,
     force_option,
@@ -36,7 +43,7 @@ from .arguments import (
     pairs_option,
 )
 from .failures import prefix_errors
-from .style import emit, say, warn_outdated
+from .style import emit, say, size_of, warn_outdated
 
 _PICTURES = {
     "rgb": BitmapPixelFormat.RGB8,
@@ -67,7 +74,7 @@ LEARN_SECONDS = 600.0
 @click.option("--build-in", "is_built_in", is_flag=True, help="Add nodes, so that OUTPUT takes bytes.")
 @click.option("--pictures", type=click.Choice(list(_PICTURES)), help="Byte order for --build-in and --learn.")
 @labels_option
-@click.option("--suppress", is_flag=True, help="With --build-in: suppress YOLO's boxes.")
+@click.option("--answers", metavar="KIND", help="Add outputs: auto, classes, yolo, detr, ...")
 @json_option
 def contract(
     model: str,
@@ -79,7 +86,7 @@ def contract(
     is_built_in: bool,
     pictures: Any,
     labels: str | None,
-    suppress: bool,
+    answers: str | None,
     as_json: bool,
 ) -> None:
     """Write MODEL with an image contract: its inputs become images, or with --build-in, take bytes.
@@ -87,15 +94,15 @@ def contract(
     --set changes the contract that MODEL states, as in --set mean=127.5. --from starts from another contract. --learn
     runs FUNCTION's code. --sample stores answers for `winml-py run --check`, and changes nothing else.
     """
-    is_stated, goes_in = bool(source or fields), is_built_in or labels or suppress
+    is_stated, goes_in = bool(source or fields), is_built_in or labels or answers
     if samples and (is_stated or learn or goes_in):
         raise click.UsageError("--sample cannot be combined: write the contract first, then the new model's samples.")
     if learn and is_stated:
         raise click.UsageError("--learn finds the whole contract: omit --from and --set.")
     if not (is_stated or learn or is_built_in or samples):
         raise click.UsageError("State the contract with --from, --set or --learn.")
-    if not is_built_in and (labels or suppress or (pictures and not learn)):
-        raise click.UsageError("--pictures, --labels and --suppress require --build-in: metadata cannot hold them.")
+    if not is_built_in and (labels or answers or (pictures and not learn)):
+        raise click.UsageError("--pictures, --labels and --answers require --build-in: metadata cannot hold them.")
     facts: Facts = {"model": model, "output": output, "contract": "the contract of the model"}
     learned: LearnedContract | None = None
     made: ImageContract | None = None
@@ -112,7 +119,9 @@ def contract(
             order = _PICTURES[pictures or "rgb"]  # the byte order of Pillow and most programs
             facts["pictures"] = order.name
             names = labels_of(labels) if labels else ()
-            build_in(model, output, made, pictures=order, labels=names, suppress=suppress, force=True)
+            with LearningModelSession(load_model(model, made)) as session:  # OUTPUT may replace MODEL
+                built = build_in(model, output, made, pictures=order, answers=answers, labels=names, force=True)
+                facts["built_in"] = _compare(session, output, built)
         elif samples:
             facts["samples"] = _add_samples(model, output, samples)
         elif made:
@@ -121,6 +130,41 @@ def contract(
     if is_stated and made:
         _warn_odd_range(output, made)
     warn_outdated(output, LearningModel.load(output))
+
+
+def _compare(session: LearningModelSession, output: str, built: BuiltIn) -> Facts:
+    """What was built in, how near the model's own outputs are to those after `bind`, and what it costs."""
+    model, new = session.model, LearningModel.load(output)
+    changed = {b.name: b for a, b in zip(model.input_features, new.input_features, strict=True) if a != b}
+    picture = ImageFeatureValue.from_array(noise(np.random.RandomState(0), 480, 640), BitmapPixelFormat.RGB8)
+    known = [item for answer in read_answers(model.metadata)[:1] for item in answer.inputs.items()]
+    samples = {name: value.value() for name, value in known if value.png}
+    given = generated(model) | dict.fromkeys(changed, picture) | samples
+    given_bytes = given | {name: built.bytes_of(given[name], feature) for name, feature in changed.items()}
+    same = {name: built.picture_of(given_bytes[name]) for name in changed}  # gray, where the model takes gray bytes
+    given |= {name: value for name, value in same.items() if isinstance(value, ImageFeatureValue)}
+    seconds: list[tuple[float, float]] = []
+    with LearningModelSession(new) as new_session:
+        for _ in range(6):  # by turns
+            begin = time.perf_counter()
+            own = floats(session.evaluate_features(given))
+            middle = time.perf_counter()
+            made = floats(new_session.evaluate_features(given_bytes))
+            seconds.append((middle - begin, time.perf_counter() - middle))
+    own_time, new_time = map(min, zip(*seconds, strict=True))  # the least disturbed ones
+    pairs = [(own[name], made[name]) for name in own if own[name].size and own[name].shape == made[name].shape]
+    differences = [np.abs(one - other).reshape(-1) / max(np.abs(one).max(), 1e-30) for one, other in pairs]
+    every = np.concatenate([np.zeros(1), *differences])
+    return {
+        "inputs": {name: feature.expects() for name, feature in changed.items()},
+        "answers": built.answers,
+        "outputs": built.outputs,
+        "picture": "sample" if samples else "generated",
+        "mean_difference": float(every.mean()),
+        "largest_difference": float(every.max()),
+        "times_as_long": new_time / own_time,
+        "added_bytes": new.size - model.size,
+    }
 
 
 def _warn_odd_range(output: str, contract: ImageContract) -> None:
@@ -149,6 +193,15 @@ def _print_contract(facts: Facts, learned: LearnedContract | None) -> None:
             say(f"{note[0].upper()}{note[1:]}.")
         if learned.undetermined:
             say(f"No picture determines these fields, so other values also fit: {', '.join(learned.undetermined)}.")
+    if built := facts.get("built_in"):
+        say("  " + "; ".join(f"{name} takes {what}" for name, what in built["inputs"].items()))
+        if built["outputs"]:
+            say(f"  outputs added for {built['answers']}: {', '.join(built['outputs'].values())}")
+        say(
+            f"  on a {built['picture']} picture, the model's own outputs differ from those after bind by "
+            f"{built['mean_difference']:.2%} of the largest on average, {built['largest_difference']:.2%} at most"
+        )
+        say(f"  takes {built['times_as_long']:.2f} times as long; {size_of(built['added_bytes'])} larger")
     for sample in facts.get("samples", ()):
         say(f"Sample: {sample}")
 
