@@ -20,7 +20,7 @@ from ..core.features.descriptors import (
 )
 from ..core.features.pictures import ImageFeatureValue, PreprocessPlan
 from ..core.features.tensor_classes import FLOAT_KINDS, TENSOR_CLASSES
-from ..core.imaging.bitmap import SoftwareBitmap
+from ..core.imaging.formats import layout_of
 from ..core.model.contracts import MissingContracts
 from ..core.model.model import LearningModel
 from ..core.streams.sources import as_feature, files_in, files_of, read_value
@@ -265,8 +265,12 @@ class BuiltIn(NamedTuple):
         """A picture as the bytes that the input takes; other values as they are."""
         if not isinstance(feature, TensorFeatureDescriptor) or not isinstance(value, ImageFeatureValue):
             return value
-        pixels = SoftwareBitmap.convert(value.video_frame.software_bitmap, self.pictures).to_numpy()
-        return pixels.reshape(*(1,) * (len(feature.shape) - 3), *pixels.shape[:2], -1)
+        layout = layout_of(self.pictures)
+        image = value.video_frame.software_bitmap.to_pil()  # Pillow's gray, as in other programs that decode pictures
+        pixels = np.asarray(image.convert({1: "L", 3: "RGB", 4: "RGBA"}[layout.channels]))
+        if layout.rgb == (2, 1, 0):
+            pixels = pixels[..., [2, 1, 0, 3][: layout.channels]]
+        return pixels.reshape(*(1,) * (len(feature.shape) - 3), *pixels.shape[:2], layout.channels)
 
     def picture_of(self, value: Any) -> Any:
         """Such bytes as a picture again; other values as they are."""
