@@ -85,6 +85,13 @@ SCALED = {
     "imagenet": Case(IMAGENET, (224, 224)),
     "inception": Case(ImageContract.inception(), (299, 299)),
     "yolo": Case(YOLO, (320, 352), Format.BGR8),
+    "RGBA, bytes": Case(
+        ImageContract(
+            Format.BGR8, layout=TensorLayout.NHWC, tensor_kind=TensorKind.UINT8, kernel=Kernel.AREA, exact=True
+        ),
+        pictures=Format.RGBA8,
+        element=TensorProto.UINT8,
+    ),
     "clip, float16": Case(ImageContract.clip(), (224, 224), element=FLOAT16),
     "cubic letterbox": Case(replace(YOLO, kernel=Kernel.CUBIC)),
     "gray, coloured padding": Case(
@@ -131,7 +138,7 @@ SCALED = {
     "one free side": Case(replace(IMAGENET, scaling=None), (48, None)),
     **{
         f"{name} {kernel.name.lower()}": Case(replace(contract, kernel=kernel))
-        for kernel in (*ANTIALIASED, Kernel.LINEAR, Kernel.CUBIC)
+        for kernel in (*ANTIALIASED, Kernel.LINEAR, Kernel.CUBIC, Kernel.AREA)
         for name, contract in {"centre": ImageContract(), "crop ratio": IMAGENET}.items()
     },
 }
@@ -152,6 +159,13 @@ def picture(height: int, width: int, pixel_format: BitmapPixelFormat) -> Array:
     waves = 127.5 + 127.5 * np.sin(rows / 9 + columns / 13)[..., None] * np.linspace(1, 0.5, noise.shape[2])
     noise[: height // 2] = waves[: height // 2].round()
     return noise
+
+
+def drawing(height: int, width: int, pixel_format: BitmapPixelFormat) -> Array:
+    """Thin black lines on white."""
+    rows, columns = np.ogrid[:height, :width]
+    lines = ((columns * 3 + rows * 5) % 17 < 2) | ((columns - rows) % 23 == 0) | (rows % 31 == 0)
+    return np.repeat(np.where(lines, 0, 255).astype(np.uint8)[..., None], CHANNELS[pixel_format], axis=2)
 
 
 class Compared:

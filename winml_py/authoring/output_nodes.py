@@ -355,9 +355,12 @@ def put_before(model: onnx.ModelProto, name: str, steps: Preprocessing) -> Place
     inner = model.graph.value_info[-1]
     inner.name, inner.type.denotation = tensor, ""
     sides = (f"{name}_height", f"{name}_width")
-    shape: Shape = [*sides, layout_of(steps.source).channels]
+    size = value.type.tensor_type.shape.dim[0]
+    batch: Shape = [size.dim_value or size.dim_param or None] if steps.is_batch else []
+    shape: Shape = [*batch, *sides, layout_of(steps.source).channels]
     value.type.CopyFrom(helper.make_tensor_type_proto(TensorProto.UINT8, shape))
-    value.doc_string = f"One picture of any size: height x width x channels, {steps.source.name}."
+    what = "Pictures of one size: pictures x" if batch else "One picture of any size:"
+    value.doc_string = f"{what} height x width x channels, {steps.source.name}."
     return placement
 
 

@@ -25,7 +25,7 @@ from ..core.onnx_file.nodes import messages
 from ..enums import BitmapPixelFormat, TensorKind
 from ..errors import InvalidArgumentError, NotSupportedError
 from . import evidence, known_answers
-from .kernels import Preprocessing, require_kernel
+from .kernels import Preprocessing
 from .learning.learn_contract import LearnedContract
 from .output_nodes import AUTO, add_answers, put_before
 
@@ -105,8 +105,9 @@ def build_in(
 ) -> BuiltIn:
     """Writes a copy of a model that takes unprocessed pictures, in any ONNX runtime.
 
-    The inputs keep their names, and become uint8 of height x width x channels, one picture of any size. ONNX's own
-    operators crop, scale, order and normalise it, like `bind`. The file appears complete or not at all.
+    The inputs keep their names. Where the batch is 1, an input becomes uint8 of height x width x channels, one picture
+    of any size; where it is free, or more, uint8 of pictures x height x width x channels, pictures of one size. ONNX's
+    own operators crop, scale, order and normalise them, like `bind`. The file appears complete or not at all.
 
     Args:
         source: the path of the model.
@@ -118,7 +119,7 @@ def build_in(
         answers: what `winml_py.vision` reads from the outputs, as more outputs: "classes" or "softmax" (`top_classes`,
             `top_scores`, `top_labels`), "yolo", "yolo-v5" or "detr" (`boxes`, `box_scores`, `box_classes`,
             `box_labels`, `box_masks`), "masks" (`class_map`), or "auto" for the only one that fits. The model is
-            evaluated once. None adds nothing.
+            evaluated once, and takes one picture, also where the batch is free. None adds nothing.
         labels: the class names; by default the model's. Labels alone mean "auto".
         force: whether the new model may replace the old one.
 
@@ -130,8 +131,7 @@ def build_in(
         CorruptModelError: it is not an ONNX model.
         InvalidArgumentError: no input is an image, or a named one is not; the format is not one of these; the outputs
             or the labels do not fit the answers.
-        NotSupportedError: the kernel is `AREA`; the batch is fixed to more than one; the model cannot be converted to
-            operator set 13; its answers cannot be built in.
+        NotSupportedError: the model cannot be converted to operator set 13; its answers cannot be built in.
         StorageNotFoundError: the folder does not exist.
         StorageAccessError: the file cannot be written.
 
@@ -153,14 +153,15 @@ def build_in(
     # Loads the model first, which may refuse the contract in its own words before the weights are read.
     loaded = LearningModel.load(source)
     images = _images(loaded, contract, set(inputs))
-    steps = {image.name: _preprocessing(image, pictures) for image in images}
+    names = tuple(labels)
+    steps = {image.name: _preprocessing(image, pictures, bool(answers or names)) for image in images}
     require_folder(destination)
     if not force:
         require_another_file(destination, find_model(source))
     model = read_for_copy(source, destination)
     _upgrade_opset(GraphWriter.OPSET, model)
     placements = {name: put_before(model, name, step) for name, step in steps.items()}
-    names, built = tuple(labels), BuiltIn(pictures, "", {})
+    built = BuiltIn(pictures, "", {})
     if answers or names:
         built = BuiltIn(pictures, *add_answers(model, loaded, answers or AUTO, names, placements))
     outdated = [evidence.KEY, known_answers.KEY]  # about pictures, which an input no longer takes
@@ -200,17 +201,11 @@ def _images(model: LearningModel, contract: ImageContract | None, names: set[str
     return images
 
 
-def _preprocessing(image: ImageFeatureDescriptor, pictures: BitmapPixelFormat) -> Preprocessing:
-    """The preprocessing of an input's pictures."""
-    contract = image.contract
-    if image.shape[0] not in (1, -1):
-        raise NotSupportedError(
-            f"The input {image.name} takes {image.shape[0]} pictures at once, but a built-in contract takes one.",
-            hint="Export the model with a batch of 1, or of any size.",
-        )
-    require_kernel(contract.kernel)
-    sides = fixed_sides(image, contract)
-    return Preprocessing(contract, pictures, sides, TENSOR_CLASSES[image.tensor_kind].dtype.type)
+def _preprocessing(image: ImageFeatureDescriptor, pictures: BitmapPixelFormat, has_answers: bool) -> Preprocessing:
+    """The preprocessing of an input's pictures; of one where answers are added and the batch is free."""
+    sides, dtype = fixed_sides(image, image.contract), TENSOR_CLASSES[image.tensor_kind].dtype.type
+    is_batch = image.shape[0] != 1 and not (has_answers and image.shape[0] == -1)
+    return Preprocessing(image.contract, pictures, sides, dtype, is_batch)
 
 
 # Converting a model to the operator set that built-in nodes need.

@@ -106,7 +106,7 @@ def test_strips_change_nothing(kernel: ImageKernel, target: tuple[int, int], mon
     np.testing.assert_array_equal(resize(pixels, *target, kernel), whole)
     monkeypatch.setattr(scaling, "_STRIP", 1)  # a row, or a column, at a time
     np.testing.assert_array_equal(resize(pixels, *target, kernel), whole)
-    assert np.abs(whole.astype(int) - by_pillow(pixels, *target, kernel)).mean() < 0.1
+    assert np.abs(whole.astype(int) - by_pillow(pixels, *target, kernel)).mean() < 0.15
 
 
 @needs_resizer

@@ -17,7 +17,7 @@ import numpy as np
 from ...enums import ImageKernel
 from ..base.arrays import Pixels
 from .formats import to_eight_bits
-from .geometry import BitmapBounds
+from .geometry import BitmapBounds, larger
 
 
 class Kernel(NamedTuple):
@@ -27,7 +27,6 @@ class Kernel(NamedTuple):
         pillow: Pillow's name for the filter; "" where OpenCV scales.
         fast: cykooz-resizer's name for the filter; "" where it has none.
         opencv: the name of OpenCV's flag; "" where Pillow scales.
-        resize_attributes: those of ONNX's Resize that do the same; None where it has no such kernel.
         overshoots: whether it makes numbers outside the range of the picture, which are clipped.
         is_antialiased: whether it uses every pixel of a picture that shrinks, and rounds to bytes after each axis, as
             Pillow's filters do; OpenCV rounds once at the end.
@@ -36,16 +35,14 @@ class Kernel(NamedTuple):
     pillow: str = ""
     fast: str = ""
     opencv: str = ""
-    resize_attributes: Mapping[str, Any] | None = None
     overshoots: bool = False
     is_antialiased: bool = False
 
 
 KERNELS: Mapping[ImageKernel, Kernel] = {
     ImageKernel.NEAREST: Kernel("NEAREST"),
-    ImageKernel.LINEAR: Kernel(opencv="INTER_LINEAR", resize_attributes={"mode": "linear"}),
-    # -0.75 is OpenCV's coefficient; Pillow's is -0.5.
-    ImageKernel.CUBIC: Kernel(opencv="INTER_CUBIC", resize_attributes={"mode": "cubic", "cubic_coeff_a": -0.75}),
+    ImageKernel.LINEAR: Kernel(opencv="INTER_LINEAR"),
+    ImageKernel.CUBIC: Kernel(opencv="INTER_CUBIC"),
     ImageKernel.AREA: Kernel(opencv="INTER_AREA"),
     ImageKernel.ANTIALIASED_LINEAR: Kernel("BILINEAR", "bilinear", is_antialiased=True),
     ImageKernel.ANTIALIASED_CUBIC: Kernel("BICUBIC", "catmull_rom", overshoots=True, is_antialiased=True),
@@ -118,10 +115,10 @@ def _scale_with_pillow(pixels: Pixels, width: int, height: int, name: str) -> Pi
 def scales_height_first(width: int, height: int, to_width: int, to_height: int) -> bool:
     """Whether Pillow scales the height before the width, with an antialiased kernel: it rounds and clips after each.
 
-    Pillow 13 does so where the height loses more than twice as many pixels as the width.
+    Pillow 13 does so where the height loses more than twice as many pixels as the width. The sides can be values of a
+    graph.
     """
-    lost_width, lost_height = width - to_width, height - to_height
-    return lost_height > max(0, 2 * lost_width) and _pillow_chooses_the_order()
+    return _pillow_chooses_the_order() and height - to_height > larger(0, 2 * (width - to_width))
 
 
 @cache
@@ -160,11 +157,11 @@ def fast_resizer() -> Any:
 
 def _scale_fast(pixels: Pixels, width: int, height: int, entry: Kernel) -> Pixels:
     (source_height, source_width), name = pixels.shape[:2], entry.fast
+    # It scales the height first, which is faster. Overshoots are clipped after each side: in another order than
+    # Pillow's, drawings and text would differ by thirty levels, and photographs by two.
     if not entry.overshoots and pixels.nbytes <= _WHOLE:
         return _scale_at_once(pixels, width, height, name)
-    # By default, it scales the height first. Overshoots are clipped after each side: in another order than Pillow's,
-    # drawings and text would differ by thirty levels, and photographs by two.
-    if scales_height_first(source_width, source_height, width, height):
+    if not entry.overshoots or scales_height_first(source_width, source_height, width, height):
         return _scale_side(_scale_side(pixels, 0, height, name), 1, width, name)
     return _scale_side(_scale_side(pixels, 1, width, name), 0, height, name)
 

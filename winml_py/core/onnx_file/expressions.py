@@ -8,7 +8,7 @@ while a program binds its first picture on a GPU, and the same program gives the
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -185,6 +185,7 @@ class GraphWriter:
 
     def __init__(self, prefix: str) -> None:
         self.nodes: list[onnx.NodeProto] = []
+        self._outermost, self._count = self.nodes, 0
         self._prefix = prefix
         self._constants: dict[tuple[bytes, str, tuple[int, ...]], Expression] = {}
 
@@ -209,7 +210,8 @@ class GraphWriter:
         """Writes a node with several outputs."""
         from onnx import helper
 
-        name = f"{self._prefix}/{operator}_{len(self.nodes)}"
+        name = f"{self._prefix}/{operator}_{self._count}"
+        self._count += 1
         names = [output or f"{name}/{index}" for index, output in enumerate(outputs)]
         read = [value.name if value else "" for value in inputs]
         self.nodes.append(helper.make_node(operator, read, names, name, **attributes))
@@ -228,7 +230,10 @@ class GraphWriter:
                 if dtype is np.str_
                 else numpy_helper.from_array(array)
             )
+            # Not in the graph of a branch, which only its own nodes could read.
+            nodes, self.nodes = self.nodes, self._outermost
             self._constants[key] = self.node("Constant", dtype=dtype, value=tensor)
+            self.nodes = nodes
         return self._constants[key]
 
     def constant_like(self, value: Expression, number: Number) -> Expression:
@@ -264,6 +269,45 @@ class GraphWriter:
         """0, 1, 2... as whole numbers."""
         zero, one = self.constant(0, np.int64), self.constant(1, np.int64)
         return self.node("Range", zero, count, one, dtype=np.int64)
+
+    def loop(self, count: Expression, body: Callable[[Expression], Sequence[Expression]]) -> tuple[Expression, ...]:
+        """Stacks the values that `body` makes of 0, 1, 2... along a new first axis. It can read all earlier values."""
+        from onnx import TensorProto, helper
+
+        index, goes_on = (self.name_of(f"{what}_{self._count}") for what in ("index", "goes_on"))
+        inputs = [
+            helper.make_tensor_value_info(index, TensorProto.INT64, []),
+            helper.make_tensor_value_info(goes_on, TensorProto.BOOL, []),
+        ]
+
+        def write() -> tuple[Expression, ...]:
+            return Expression(self, goes_on, np.bool_).apply("Identity"), *body(Expression(self, index, np.int64))
+
+        graph, (_, *made) = self._subgraph(inputs, write)
+        dtypes = tuple(value.dtype for value in made)
+        return self.split(
+            "Loop", count, self.constant(True, np.bool_), dtypes=dtypes, outputs=("",) * len(made), body=graph
+        )
+
+    def either(
+        self, condition: Expression, if_true: Callable[[], Expression], if_false: Callable[[], Expression]
+    ) -> Expression:
+        """One of two values, of which only that one is computed."""
+        then_branch, (made,) = self._subgraph([], lambda: (if_true(),))
+        else_branch, _ = self._subgraph([], lambda: (if_false(),))
+        return self.node("If", condition, dtype=made.dtype, then_branch=then_branch, else_branch=else_branch)
+
+    def _subgraph(
+        self, inputs: Sequence[onnx.ValueInfoProto], write: Callable[[], tuple[Expression, ...]]
+    ) -> tuple[onnx.GraphProto, tuple[Expression, ...]]:
+        from onnx import helper
+
+        outer, self.nodes = self.nodes, []
+        made = write()
+        outputs = [helper.make_tensor_value_info(value.name, value.onnx_type, None) for value in made]
+        graph = helper.make_graph(self.nodes, self.name_of(f"graph_{self._count}"), inputs, outputs)
+        self.nodes = outer
+        return graph, made
 
 
 def onnx_type(dtype: ScalarType) -> int:
