@@ -114,6 +114,7 @@ def test_every_kernel_is_within_a_level(kernel: ImageKernel, exact: bool, tmp_pa
             assert most <= 0.01 or not (exact and kernel.name.startswith("ANTIALIASED")), size  # Pillow's fixed point
 
 
+@pytest.mark.exhaustive
 def test_many_steps_and_strips_are_one_picture(tmp_path: Path) -> None:
     """A picture above 16 MB, of which `bind` scales strips, and the nodes make several steps."""
     for kernel in (ImageKernel.ANTIALIASED_LINEAR, ImageKernel.ANTIALIASED_CUBIC, ImageKernel.AREA):

@@ -123,7 +123,6 @@ def test_the_command_line_wants_a_contract_or_pictures_for_it(tmp_path: Path) ->
         (["--from", "clip", "--sample", "example"], "--sample cannot be combined"),
         (["--from", "clip", "--learn", "module:function"], "omit --from and --set"),
         (["--build-in"], "No input of the model is an image"),
-        (["--build-in", "--set", "kernel=area"], "The kernel AREA cannot be built into a model"),
     ):
         failed = call("contract", model, *options, "--output", tmp_path / "made.onnx")
         assert failed.exit_code != 0

@@ -36,13 +36,13 @@ CEILINGS = {
     "files": 270,
     "names in __all__": 69,
     "options of commands": 95,
-    "words of docs": 39_500,
+    "words of docs": 40_000,
     "lines of code of tests": 40_000,
     "binding classes of engines": 3,
     "files from bind of a JPEG to the engine": 14,
     "files of evaluate_features": 8,
     "modules in a circle": 0,
-    "inner names that capabilities use": 85,
+    "inner names that capabilities use": 90,
 }
 """`--check` fails above these. A change that needs more raises its line, and says what it needs it for."""
 
