@@ -1,0 +1,117 @@
+"""The node that is named where two evaluations depart. `tests/tools/blame.py` tries it on many models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from helpers.paths import MODELS, PICTURES
+from tools import blame as tool
+from winml_py import BitmapPixelFormat, ImageContract, ImageFeatureValue, LearningModelSessionOptions
+from winml_py._inputs.model import Case
+from winml_py.compare import blame, sides
+from winml_py.compare.blame import Departure, find_departure
+
+
+def departure(folder: Path, planted: tool.Planted, values: tool.Values) -> Departure | None:
+    paths = [str(folder / name) for name in ("first.onnx", "second.onnx")]
+    for path, model in zip(paths, planted[:2], strict=True):
+        onnx.save(model, path)
+    return find_departure(Case(paths[0]), Case(paths[1]), values, planted.operators)
+
+
+@pytest.mark.parametrize("fault", tool.FAULTS)
+@pytest.mark.parametrize("maker", [tool.attention, tool.branching, tool.convolutional])
+def test_the_node_with_a_fault_is_named_and_without_one_none(tmp_path: Path, maker, fault) -> None:
+    """Also inside an `If` and a `Loop`; with the reason, if two nodes differ in it."""
+    for seed in range(20):
+        model, values = maker(np.random.default_rng(seed))
+        planted = fault(model, values, np.random.default_rng(seed))
+        if planted is not None and (planted.operators or tool.changes(planted, values)):
+            break
+    found = departure(tmp_path, planted, values)
+    (named,) = [node for node in planted.first.graph.node if planted.output in node.output]
+    assert found is not None
+    assert found.first == [named.name or planted.output]
+    if fault is tool.overflow:
+        assert (found.what, found.side, len(found.second)) == ("overflow", "second", 4)
+        assert "the second side overflows here" in str(found)
+    elif fault is tool.attribute:
+        assert found.reason.startswith("Its attribute ")
+    assert departure(tmp_path, tool.Planted(model, planted.first, "", []), values) is None
+
+
+@pytest.mark.usefixtures("openvino")
+@pytest.mark.parametrize("kind", tool.PAIRS)
+def test_rounding_is_not_blamed(tmp_path: Path, kind: str) -> None:
+    model, values = tool.attention(np.random.default_rng(3))
+    onnx.save(model, tmp_path / "model.onnx")
+    assert find_departure(*tool.pair_of(kind, str(tmp_path / "model.onnx"), tmp_path), values) is None
+
+
+def test_nan_is_named_where_it_begins(tmp_path: Path) -> None:
+    models = []
+    for exponent in (2, 2.5):  # of negative numbers
+        draft = tool.Draft(np.random.default_rng(0))
+        power = draft.add("Pow", draft.add("Mul", "x", np.float32(3)), np.float32(exponent))
+        model, values = draft.model(draft.add("Tanh", draft.add("Softmax", power)), [3, 4])
+        models.append(model)
+    values["x"][:] = np.abs(values["x"])
+    values["x"][1, 2] = -1
+    found = departure(tmp_path, tool.Planted(*models, "", []), values)
+    assert found is not None
+    assert (found.what, found.side, found.index, found.first) == ("nan", "second", [1, 2], [f"node/{power}"])
+    assert found.to_json()["operators"] == (["Pow"], ["Pow"])
+
+
+def test_nodes_that_only_depart_together_are_one(tmp_path: Path) -> None:
+    """ONNX Runtime computes the five nodes of a GELU as one, and may approximate it."""
+    draft = tool.Draft(np.random.default_rng(0))
+    x = draft.add("Add", draft.add("MatMul", "x", draft.weight(16, 16)), draft.weight(16))
+    first = draft.add("Div", x, np.float32(2**0.5))
+    last = draft.add(
+        "Mul", draft.add("Mul", x, draft.add("Add", draft.add("Erf", first), np.float32(1))), np.float32(0.5)
+    )
+    model, values = draft.model(draft.add("Tanh", draft.add("MatMul", last, draft.weight(16, 8))), [1, 4, 16])
+    onnx.save(model, tmp_path / "model.onnx")
+    options = LearningModelSessionOptions()
+    options.batch_size_override = 0
+    options.session_config = {"optimization.enable_gelu_approximation": True}
+    options.save(tmp_path / "options.json")
+    case = Case(str(tmp_path / "model.onnx"))
+    found = find_departure(case, Case(case.model, settings=str(tmp_path / "options.json")), values)
+    assert found is not None
+    assert (found.first[0], found.first[-1], len(found.first)) == (f"node/{first}", f"node/{last}", 5)
+    assert f"From Div 'node/{first}' to Mul 'node/{last}', 5 nodes as one:" in str(found)
+
+
+@pytest.mark.usefixtures("openvino")
+def test_few_tensors_are_held_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blame, "LEAST_BYTES", 0)
+    held = []
+    evaluate = sides.evaluate_by
+
+    def evaluate_and_count(session, values):
+        came = evaluate(session, values)
+        held.append(sum(value.nbytes for value in [*values.values(), *came.values()]))
+        return came
+
+    monkeypatch.setattr(sides, "evaluate_by", evaluate_and_count)
+    model, values = tool.convolutional(np.random.default_rng(1))
+    sizes = [value.nbytes for value in tool.evaluate(model, values, everything=True).values()]
+    onnx.save(model, tmp_path / "model.onnx")
+    case = Case(str(tmp_path / "model.onnx"))
+    assert find_departure(case, Case(case.model, engine="openvino"), values) is None
+    assert max(held) <= 3 * max(sizes) < sum(sizes)
+
+
+def test_pictures_that_become_other_tensors_are_named_first() -> None:
+    digits = str(MODELS / "digits.onnx")
+    picture = {"image": ImageFeatureValue.load(PICTURES / "seven.png")}
+    other = ImageContract(BitmapPixelFormat.GRAY8)
+    found = find_departure(Case(digits), Case(digits, contract=other), picture)
+    assert found is not None
+    assert str(found).startswith("The input 'image': the same inputs give a difference of")
