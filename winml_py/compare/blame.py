@@ -326,11 +326,13 @@ class _Search:
         if gap.lost is not None:
             side = "second" if math.isfinite(gap.lost[0]) else "first"
             what = "nan" if np.isnan(gap.lost).any() else "overflow"
-        names = ([node.name or node.output[0] for node in nodes] for nodes in (one, other))
+        names = [[node.name or node.output[0] for node in nodes] for nodes in (one, other)]
         operators = [node.op_type for node in one], [node.op_type for node in other]
         reason = self._reason(one[0], other[0]) if len(one) == len(other) == 1 else ""
         far = gap.difference if what == "differs" else math.inf
-        return Departure(name, what, side, *names, operators, far, explained, gap.magnitude, gap.position, reason)
+        return Departure(
+            name, what, side, names[0], names[1], operators, far, explained, gap.magnitude, gap.position, reason
+        )
 
     def _reason(self, first: NodeProto, second: NodeProto) -> str:
         """The first attribute or weight in which two nodes differ."""

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
+from .._inputs.copies import PROTOBUF_LIMIT
 from .._inputs.model import Case, evaluate_by, load_model
 from ..core.contracts.published.folder import find_model
 from ..core.features.descriptors import ImageFeatureDescriptor
@@ -28,7 +29,7 @@ from ..core.session.session import LearningModelSession
 from ..enums import Precision, Weights
 
 _OUTSIDE = 1024
-"""Bytes from which a weight goes to the file that all parts of a model read. Smaller ones may be shapes or axes."""
+"""Bytes from which a weight goes to a file, from which each part takes its own. Smaller ones may be shapes or axes."""
 
 _FIXED = 64
 """The most integers of a value that a part gets as a constant: engines want to know shapes and axes in advance."""
@@ -178,6 +179,9 @@ class Side:
             part.graph.input.append(tensor)
         ends = [helper.make_tensor_value_info(name + suffix, self.element(name), None) for name in asked]
         part.graph.output.extend(ends)
+        sizes = [each for weight in part.graph.initializer for each in weight.external_data if each.key == "length"]
+        if sum(int(each.value) for each in sizes) < PROTOBUF_LIMIT:  # sessions would read the weights of all parts
+            onnx.load_external_data_for_model(part, self._folder)
         path = os.path.join(self._folder, "part.onnx")
         onnx.save_model(part, path)
         return LearningModel.load(path, operators=self._operators.given), cut.inputs - fixed
@@ -194,7 +198,7 @@ class Side:
 
 
 def _write_weights_apart(path: str, folder: str) -> onnx.ModelProto:
-    """Reads a model, and writes its large weights to a file that all its parts read; the result lacks them."""
+    """Reads a model, and writes its large weights to a file; the result lacks them."""
     model = onnx.load(path)
     for graph in [part for part in messages(model) if isinstance(part, GraphProto)]:
         for tensor in graph.initializer:
