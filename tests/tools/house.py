@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
-    "lines of code": 27_500,
+    "lines of code": 27_750,
     "lines of code in core/": 14_250,
     "lines of docstrings": 7_900,
     "files": 270,

@@ -55,7 +55,7 @@ def compare(models: tuple[str, ...], nodes: bool, case: Case, as_json: bool) -> 
 
 
 def _find_departure(first: Case, second: Case, compared: Comparison) -> Any:
-    from ..compare.blame import find_departure  # type: ignore[import-not-found]
+    from ..compare.blame import find_departure
 
     worst = (compared.doubtful or compared.answers)[0].input
     values = next(make() for label, make in inputs_of(first.load(), first) if worst.startswith(label))

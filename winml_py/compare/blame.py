@@ -80,8 +80,8 @@ class Departure:
     reason: str
 
     def to_json(self) -> Facts:
-        """The facts."""
-        return asdict(self)
+        """The facts, ready for JSON: an infinite difference is null."""
+        return asdict(self) | {"difference": self.difference if self.difference < math.inf else None}
 
     def __str__(self) -> str:
         nodes = [f"{operator} {name!r}" for operator, name in zip(self.operators[0], self.first, strict=True)]

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
-from .._inputs.copies import PROTOBUF_LIMIT
+from .._inputs.copies import MAX_PROTOBUF_BYTES
 from .._inputs.model import Case, evaluate_by, load_model
 from ..core.contracts.published.folder import find_model
 from ..core.features.descriptors import ImageFeatureDescriptor
@@ -180,7 +180,7 @@ class Side:
         ends = [helper.make_tensor_value_info(name + suffix, self.element(name), None) for name in asked]
         part.graph.output.extend(ends)
         sizes = [each for weight in part.graph.initializer for each in weight.external_data if each.key == "length"]
-        if sum(int(each.value) for each in sizes) < PROTOBUF_LIMIT:  # sessions would read the weights of all parts
+        if sum(int(each.value) for each in sizes) < MAX_PROTOBUF_BYTES:  # sessions would read the weights of all parts
             onnx.load_external_data_for_model(part, self._folder)
         path = os.path.join(self._folder, "part.onnx")
         onnx.save_model(part, path)
