@@ -157,7 +157,7 @@ class _Search:
             side.inputs = _Tensors(f"{where}/inputs", side.inputs)
         self._tensors = _Tensors(f"{folder}/tensors", {**second.inputs, **first.inputs})
         shared = first.makers.keys() & second.makers.keys() & first.types.keys() & second.types.keys()
-        shared -= first.constant | second.constant
+        shared = (shared & (first.read | second.read)) - (first.constant | second.constant)
         if not shared:
             raise InvalidArgumentError(
                 "The models share no tensors: no name is in both.",

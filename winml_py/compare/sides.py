@@ -36,6 +36,8 @@ _FIXED = 64
 
 _RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"}
 
+_FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
+
 _HINTS = {"float16": "f16", "bfloat16": "bf16"}
 
 Values = Mapping[str, Any]
@@ -63,6 +65,7 @@ class Side:
         nodes: those of the main graph, each after those that it needs; one with graphs inside counts as one.
         makers: the place of the node that makes a tensor, by the tensor's name.
         constant: the names of weights, and of what is computed from weights alone.
+        read: the names of what a node reads, and of the outputs.
         inputs: the tensors that the whole model gets.
         types: the types of inputs and nodes' outputs that a part can take and return.
         half: "float16" or "bfloat16" if the engine computes in it, though the model may state float32; else "".
@@ -85,10 +88,15 @@ class Side:
             if need <= self.constant and node.op_type not in _RANDOM:
                 self.constant.update(node.output)
         self.outputs = [end.name for end in graph.output]
+        self.read = {name for need in self._needs for name in need} | {*self.outputs}
         self.inputs: MutableMapping[str, Any] = dict(values)
         for feature in case.sizes.applied(self._load().input_features):
             if (picture := as_picture(values.get(feature.name))) is not None:
                 self.inputs[feature.name] = PreprocessPlan(picture.sizes, feature).tensor(picture)
+        for info in graph.input:  # the values may be of the other side's type, as of a model before its conversion
+            value, element = self.inputs.get(info.name), info.type.tensor_type.elem_type
+            if isinstance(value, np.ndarray) and value.dtype.kind == "f" and element in _FLOATS:
+                self.inputs[info.name] = value.astype(helper.tensor_dtype_to_np_dtype(element), copy=False)
         self.types = self._infer_types()
 
     def _infer_types(self) -> dict[str, onnx.TypeProto]:
