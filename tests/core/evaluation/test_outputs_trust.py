@@ -8,7 +8,6 @@ from onnx import TensorProto, helper
 
 from helpers.models import data, tensor, unary
 from winml_py import (
-    EvaluationError,
     InvalidBindingError,
     LearningModel,
     LearningModelBinding,
@@ -100,15 +99,26 @@ def test_an_array_that_is_unbound_again_is_no_obstacle() -> None:
     assert memory.tolist() == [1, 4]
 
 
-@pytest.mark.parametrize("kind", [TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E5M2])
-def test_a_float8_output_is_refused_and_not_given_as_bytes(kind: int) -> None:
+@pytest.mark.parametrize(
+    "kind", [TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E5M2, TensorProto.BFLOAT16, TensorProto.INT4]
+)
+def test_an_output_that_numpy_lacks_is_refused_and_not_given_as_bytes(kind: int) -> None:
     node = helper.make_node("Cast", ["x"], ["y"], to=kind)
     y = helper.make_tensor_value_info("y", kind, [2])
-    session = LearningModelSession(LearningModel.load(data([node], [tensor("x", [2])], [y], opset=19)))
+    session = LearningModelSession(LearningModel.load(data([node], [tensor("x", [2])], [y], opset=21)))
     with pytest.raises(
-        (NotSupportedError, EvaluationError), match=r"output y has an element type|No corresponding Numpy type"
+        NotSupportedError, match=r"output y has an element type.* float32|No corresponding Numpy type.* float32"
     ):
         session.evaluate_features({"x": np.float32([1, 4])})
+
+
+@pytest.mark.parametrize(
+    ("operator", "kind"), [("Relu", TensorProto.BFLOAT16), ("GlobalAveragePool", TensorProto.DOUBLE)]
+)
+def test_an_element_type_without_a_kernel_says_what_to_do(operator: str, kind: int) -> None:
+    model = LearningModel.load(unary(operator, [1, 1, 2], kind))
+    with pytest.raises(NotSupportedError, match=rf"implementation for {operator}.* cast to float32 in the model"):
+        LearningModelSession(model)
 
 
 def test_outputs_of_known_types_pass() -> None:

@@ -34,9 +34,6 @@ _CLASSES: dict[str, type[WinMLError]] = {
 }
 """The runtime's exception classes, and the errors for their status in Windows ML (OnnxruntimeErrors.h)."""
 
-_INTERNAL = ("ModelLoaded", "EPFail")
-"""The classes whose HRESULT in Windows ML is not that of a failed kernel."""
-
 _RULES: tuple[tuple[str, type[WinMLError], str, str], ...] = (
     (
         r"Unsupported model IR version: (\d+), max supported IR version: (\d+)",
@@ -83,6 +80,12 @@ _RULES: tuple[tuple[str, type[WinMLError], str, str], ...] = (
         "Set options.allow_cpu_fallback = True, and see session.placement for the nodes.",
     ),
     (r"(?i)have not been partitioned|graph capture|cuda.?graph", NodesLeftError, "The runtime says: {text}", ""),
+    (  # kernels lack element types, and numpy those that are packed, two 4-bit integers in a byte
+        r"Could not find an implementation for|No corresponding Numpy type",
+        NotSupportedError,
+        "The runtime says: {text}.",
+        "For bfloat16, float64 or int4, cast to float32 in the model: around the node, or behind the output.",
+    ),
     (
         r"Conflicting free dimension overrides",
         InvalidArgumentError,
@@ -95,7 +98,6 @@ _RULES: tuple[tuple[str, type[WinMLError], str, str], ...] = (
 _OUTPUT = re.compile(r"provided for output '(.*?)' of node .* has shape (\{.*?\}) but the computed .* is (\{.*?\})")
 _OLD_OUTPUT = re.compile(r"shape verification failed\. Current shape:(\{.*?\}) Requested shape:(\{.*?\})")
 """The message of runtimes before 1.31, without the output's name."""
-_SOURCE = re.compile(r"/\S+\.(?:cc|h):\d+ .*?\) (?=[A-Z\w])")
 
 
 def translate(error: Exception) -> WinMLError:
@@ -105,7 +107,8 @@ def translate(error: Exception) -> WinMLError:
     """
     if isinstance(error, WinMLError):
         return error
-    text = str(error).strip()
+    text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", " ".join(str(error).split()))
+    text = re.sub(r"/\S+\.(?:cc|h):\d+ .*?\) (?=\w)", "", text.removeprefix("Error in execution: "))
     if match := _OUTPUT.search(text):
         name, bound, computed = match.groups()
         return wrong_output_shape(name, _braces(bound), _braces(computed))
@@ -114,11 +117,11 @@ def translate(error: Exception) -> WinMLError:
     # The runtime has few classes and many messages. The first rule that matches decides; messages differ between
     # versions, so one that no rule matches is quoted below.
     for pattern, kind, message, hint in _RULES:
-        if match := re.search(pattern, text, re.DOTALL):
+        if match := re.search(pattern, text):
             words = match.groups()
             # The runtime's status is FAIL, for which Windows ML has this number.
             hresult = E_FAIL if kind is ModelVersionError else None
-            return kind(_one_line(message.format(*words, text=_clean(text))), hint=hint.format(*words), hresult=hresult)
+            return kind(message.format(*words, text=text), hint=hint.format(*words), hresult=hresult)
     if isinstance(error, UnicodeEncodeError):
         return EvaluationError(
             f"A bound string or a file name cannot be encoded in UTF-8: {error.object!a}.",
@@ -130,17 +133,9 @@ def translate(error: Exception) -> WinMLError:
             hint="Rename its inputs and outputs with an ONNX editor.",
         )
     name = type(error).__name__
-    kind = _CLASSES.get(name, EvaluationError)
-    return kind(f"The runtime says: {_clean(text)}", hresult=INTERNAL_ERROR if name in _INTERNAL else None)
-
-
-def _clean(text: str) -> str:
-    text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", text)
-    return _one_line(_SOURCE.sub("", re.sub(r"^Error in execution: ", "", text)))
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    # In Windows ML, the HRESULT of these two is not that of a failed kernel.
+    hresult = INTERNAL_ERROR if name in ("ModelLoaded", "EPFail") else None
+    return _CLASSES.get(name, EvaluationError)(f"The runtime says: {text}", hresult=hresult)
 
 
 def _braces(shape: str) -> tuple[int, ...]:
