@@ -15,7 +15,7 @@ from onnx import helper
 
 from helpers.cli import call, require_failure
 from helpers.cuda import FakeCudaDevice
-from helpers.models import data, tensor, unary
+from helpers.models import INT64, data, tensor, unary
 from helpers.paths import MODELS
 from winml_py import (
     InvalidArgumentError,
@@ -172,6 +172,13 @@ def test_on_a_cpu_memory_and_graphs_are_tried(monkeypatch: pytest.MonkeyPatch) -
     settings = {"graph optimisation basic", "no memory arena", "no memory pattern", "no spinning", "parallel execution"}
     assert settings <= set(changes)
     assert not any("cudnn" in change or "capture" in change for change in changes)
+
+
+def test_half_precision_that_no_engine_takes_is_no_trial(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "integers.onnx").write_bytes(unary("Abs", [4], INT64))
+    monkeypatch.setattr(tuning, "changes_for", lambda device: iter([Change("half precision", {"precision": "half"})]))
+    timed(monkeypatch, lambda one: 5)
+    assert tune(Case(str(tmp_path / "integers.onnx"))).trials[1].problem == "onnxruntime stays in float32"
 
 
 def test_an_engine_without_settings_of_onnx_runtime_is_not_tried_with_them(

@@ -162,8 +162,8 @@ class _Search:
         trial.call(evaluate_once, best.loaded.case, options)  # its engine may end the process
         rival = Rival(best.loaded, options)
         if "precision" in change.options and not rival.is_half:
-            rival.close()
-            raise NotSupportedError(f"{rival.session.engine} stays in float32")
+            with rival.session:
+                raise NotSupportedError(f"{rival.session.engine} stays in float32")
         return rival
 
     def _confirm(self) -> Tuned:
