@@ -2,8 +2,9 @@
 
 python samples/custom_tensorization.py
 
-It does so for a picture with a normalisation that no contract has, for sound, and for the bytes of a file. Nothing is
-copied between the code that makes the numbers and the engine that reads them: bind once, write, evaluate, write again.
+It does so for a picture with a normalisation that no contract has, on the CPU and on a GPU, for sound, and for the
+bytes of a file. On the CPU, nothing is copied between the code that makes the numbers and the engine that reads them:
+bind once, write, evaluate, write again. On a GPU, `write` makes the only copy.
 """
 
 from pathlib import Path
@@ -13,8 +14,11 @@ import onnx
 from onnx import TensorProto, helper
 
 from winml_py import (
+    InvalidDeviceError,
     LearningModel,
     LearningModelBinding,
+    LearningModelDevice,
+    LearningModelDeviceKind,
     LearningModelSession,
     SoftwareBitmap,
     TensorFloat,
@@ -31,14 +35,34 @@ def picture() -> int:
     tensor = TensorFloat.create([1, 1, 28, 28])
     pixels = tensor.to_numpy()[0, 0]  # a view of the tensor's memory
     binding.bind("image", tensor)
+    stretch_contrast("seven.png", pixels)
+    return int(session.evaluate(binding).outputs["probabilities"].to_numpy().argmax())
 
-    bitmap = SoftwareBitmap.load(ROOT / "samples" / "pictures" / "seven.png")
+
+def picture_on_gpu() -> int | str:
+    """The same on a GPU, from a tensor that stays in its memory."""
+    try:
+        gpu = LearningModelDevice(LearningModelDeviceKind.GPU)
+    except InvalidDeviceError:
+        return "there is none"
+    session = LearningModelSession(LearningModel.load(ROOT / "models" / "digits.onnx"), gpu)
+    binding = LearningModelBinding(session)
+    numbers = np.zeros((1, 1, 28, 28), np.float32)
+    tensor = session.upload(numbers)
+    binding.bind("image", tensor)
+    stretch_contrast("seven.png", numbers[0, 0])
+    tensor.write(numbers)  # into the memory that is bound
+    return int(session.evaluate(binding).outputs["probabilities"].to_numpy().argmax())
+
+
+def stretch_contrast(name: str, pixels: np.ndarray) -> None:
+    """Writes a picture of the samples into the pixels of a tensor."""
+    bitmap = SoftwareBitmap.load(ROOT / "samples" / "pictures" / name)
     small = np.asarray(bitmap.to_pil().resize((28, 28)))
     darkest, lightest = np.percentile(small, (1, 99))
     np.subtract(small, darkest, out=pixels)
-    np.multiply(pixels, 255 / (lightest - darkest), out=pixels)
-    np.clip(pixels, 0, 255, out=pixels)
-    return int(session.evaluate(binding).outputs["probabilities"].to_numpy().argmax())
+    np.divide(pixels, lightest - darkest, out=pixels)
+    np.clip(pixels, 0, 1, out=pixels)
 
 
 def sound() -> list[float]:
@@ -98,6 +122,7 @@ def model(nodes: list[onnx.NodeProto], given: tuple, wanted: tuple) -> bytes:
 
 def main() -> None:
     print("digit:", picture())
+    print("digit on a GPU:", picture_on_gpu())
     print("loudness:", sound())
     print("zero bytes:", file_bytes())
 

@@ -8,6 +8,7 @@ import json
 import math
 import re
 import runpy
+import shlex
 import shutil
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import wave
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -25,10 +27,12 @@ import psutil
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
+from helpers.cli import require_exit
 from helpers.paths import MODELS, PICTURES, ROOT
-from helpers.reference import run_first
+from helpers.reference import run_first, run_raw
 from helpers.services import SERVICES
 from helpers.waiting import wait_until
+from winml_py import LearningModel, LearningModelDevice
 
 pytestmark = pytest.mark.one_python
 
@@ -275,9 +279,14 @@ def test_batch(run: Run, tmp_path: Path) -> None:
 def test_custom_tensorization(run: Run, tmp_path: Path) -> None:
     said = dict(line.split(": ") for line in run("custom_tensorization", folder=tmp_path))
     assert said["digit"] == "7"
+    assert said["digit on a GPU"] in ("7", "there is none")
     sine = [tenth / 10 / 2**0.5 for tenth in range(10)]
     assert ast.literal_eval(said["loudness"]) == pytest.approx(sine, abs=0.005001)
     assert int(said["zero bytes"]) == (PICTURES / "seven.png").read_bytes().count(0)
+
+
+def test_custom_tensorization_on_a_gpu(run: Run, gpu: LearningModelDevice, tmp_path: Path) -> None:
+    assert "digit on a GPU: 7" in run("custom_tensorization", folder=tmp_path, is_quiet=False)
 
 
 def test_named_dimensions(run: Run, tmp_path: Path, photo: Image.Image) -> None:
@@ -531,3 +540,26 @@ def test_audio_stream_filters_a_recording_as_if_it_were_one_block(run: Run, tmp_
     taps = np.sinc(position / 8) * np.hamming(101)  # 1000 Hz of 16,000
     expected = np.convolve(sound.astype(float), taps / taps.sum())[: len(sound)]
     assert np.abs(filtered[: len(sound)] - expected).max() <= 1
+
+
+@pytest.mark.usefixtures("short_tune")
+@pytest.mark.parametrize("path", sorted(SAMPLES.glob("notebooks/*.ipynb")), ids=lambda path: path.stem)
+def test_the_cells_of_a_notebook_run(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in ("models", "samples/pictures"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    (tmp_path / "samples/notebooks").mkdir()
+    monkeypatch.chdir(tmp_path / "samples/notebooks")
+    names: dict[str, Any] = {"winml": lambda line: require_exit(*shlex.split(line))}
+    for cell in json.loads(path.read_text())["cells"]:
+        if cell["cell_type"] == "code":
+            exec(re.sub(r"^!winml-py (.*)$", r"winml('\1')", "".join(cell["source"]), flags=re.MULTILINE), names)
+            printed, stored = capsys.readouterr().out, ["".join(output["text"]) for output in cell["outputs"]]
+            assert stored in ([], [printed])
+    if path.stem == "bert":
+        expected = run_raw("bert.onnx", names["tokens"])["answer"]
+        np.testing.assert_allclose(names["answers"], expected, atol=1e-6)
+        for model, tolerance in (("bert_optimized.onnx", 1e-6), ("bert_float16.onnx", 1e-2)):
+            np.testing.assert_allclose(run_raw(model, names["tokens"])["answer"], expected, atol=tolerance)
+        assert LearningModel.load("bert_float16.onnx").precision == "float16"
