@@ -8,9 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import helper
 
 from helpers import collateral
 from helpers.models import FLOAT, FLOAT16, data, tensor
@@ -210,11 +209,19 @@ def test_chain_without_waiting(gpu: LearningModelDevice) -> None:
 
 @pytest.mark.winml("ScenarioCppWinrtTest.MsftQuantizedModels")
 def test_quantized_model(gpu: LearningModelDevice) -> None:
-    """Against numpy: the CPU quantizes the input as well, and is 0.4 % off."""
-    numbers, proto = np.float32([[1, -2, 3, -4]]), onnx.load_model_from_string(collateral.quantized())
-    weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in proto.graph.initializer}
-    exact = numbers @ ((weights["q"].astype(np.float32) - weights["zero"]) * weights["scale"])
-    close_to(on(gpu, collateral.quantized()).evaluate_features({"x": numbers}).outputs["y"], exact)
+    """A picture, and against numpy: the CPU quantizes the input as well, and is 0.4 % off."""
+    rgb, weights = collateral.picture("cat", 24, 16), np.random.default_rng(2).integers(0, 256, (4, 3, 1, 1), np.uint8)
+    nodes = [
+        helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["w"]),
+        helper.make_node("Conv", ["image", "w"], ["scores"]),
+        helper.make_node("GlobalAveragePool", ["scores"], ["y"]),
+    ]
+    constants = {"q": weights, "scale": np.float32(0.05), "zero": np.uint8(128)}
+    session = on(gpu, data(nodes, [tensor("image", [1, 3, 16, 24])], [tensor("y", [1, 4, 1, 1])], constants))
+    binding = LearningModelBinding(session)
+    binding.bind(session.model.input_features.first().current.name, collateral.frame(rgb))
+    exact = (weights[..., 0, 0] - 128.0) * 0.05 @ rgb[..., ::-1].mean(axis=(0, 1))
+    close_to(session.evaluate(binding).outputs["y"].to_numpy().ravel(), exact)
 
 
 @pytest.mark.winml("ScenarioCppWinrtTest.SyncVsAsync")

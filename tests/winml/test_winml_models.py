@@ -9,8 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import helper
 
 from helpers import collateral
+from helpers.models import FLOAT16, data, tensor
 from winml_py import (
     CorruptModelError,
     ImageFeatureDescriptor,
@@ -149,7 +151,10 @@ def test_enumerate_features(model: LearningModel, ends: str, name: str, shape: l
     for _ in range(2):  # asking again works
         features = getattr(model, ends)
         assert features.size == 1
-        feature = features.get_at(0)
+        each = features.first()
+        feature = each.current
+        assert feature is features.get_at(0)
+        assert (each.move_next(), each.has_current) == (False, False)
         assert isinstance(feature, TensorFeatureDescriptor)
         assert (feature.name, feature.kind, feature.is_required) == (name, LearningModelFeatureKind.TENSOR, True)
         assert (feature.tensor_kind, list(feature.shape)) == (TensorKind.FLOAT, shape)
@@ -204,6 +209,12 @@ def test_model_from_a_buffer() -> None:
         results.append(session.evaluate_features({"data_0": image}, "").outputs["softmaxout_1"].to_numpy())
     for result in results[1:]:
         np.testing.assert_array_equal(result, results[0])
+
+
+@pytest.mark.winml("AdapterTest.ModelEnsureNoFloat16")
+def test_a_model_says_whether_it_has_float16(model: LearningModel) -> None:
+    half = LearningModel.load(data([helper.make_node("Neg", ["x"], ["y"])], *[[tensor(n, [2], FLOAT16)] for n in "xy"]))
+    assert (model.precision, half.precision) == ("float32", "float16")
 
 
 @pytest.mark.winml("AdapterTest.CloneModel")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -87,14 +89,27 @@ def test_evaluate_features() -> None:
 @pytest.mark.winml("LearningModelSessionAPITest.EvaluateFeaturesAsync")
 def test_evaluate_features_async() -> None:
     session = collateral.session(collateral.id_tensor_string())
+    output = TensorString.create([2, 2])
 
     async def evaluate() -> Any:
         given = TensorString.create_from_array([2, 2], WORDS)
-        return await session.evaluate_features_async({"X": given, "Y": TensorString.create([2, 2])}, "id")
+        return await session.evaluate_features_async({"X": given, "Y": output}, "id")
 
     result = asyncio.run(evaluate())
-    assert result.outputs["Y"].get_as_vector_view() == WORDS
+    assert result.outputs["Y"] is output
+    assert output.get_as_vector_view() == WORDS
     assert (result.correlation_id, result.error_status, result.succeeded) == ("id", 0, True)
+
+
+@pytest.mark.winml("AdapterSessionTest.Profiling")
+def test_profiling(tmp_path: Path) -> None:
+    options = LearningModelSessionOptions()
+    options.profiling = True
+    session = LearningModelSession(LearningModel.load(collateral.relu()), None, options)
+    session.evaluate_features({"X": np.ones(5, np.float32)})
+    session.end_profiling(tmp_path / "profile.json")
+    events = json.loads((tmp_path / "profile.json").read_text())
+    assert "Relu" in {event.get("args", {}).get("op_name") for event in events}
 
 
 @pytest.mark.winml("LearningModelSessionAPITest.EvaluationProperties")
