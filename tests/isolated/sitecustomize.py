@@ -42,7 +42,8 @@ def change(session: Any) -> None:
     """Has every session isolated that can be."""
     from winml_py.core.base.child_process import ChildProcess
     from winml_py.core.runtime.engine import Isolation
-    from winml_py.core.runtime.isolated import isolated_engine
+    from winml_py.core.runtime.isolated import isolated_engine, system
+    from winml_py.core.runtime.isolated.wire import ANSWER
 
     make_options, isolate, everywhere = session.engine_options, session.isolate, Isolation()
     idle: list[Any] = []
@@ -60,6 +61,10 @@ def change(session: Any) -> None:
         while idle:
             process = idle.pop()
             if process.is_alive:
+                # It abbreviates an answer that repeats its last one, which the next session has not seen.
+                system.send(process.connection, b"unknown")
+                assert system.receive(process.connection) == ANSWER
+                process.connection.recv_bytes()
                 return process
         return Reused(serve, **more)
 
