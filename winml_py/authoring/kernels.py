@@ -93,11 +93,15 @@ def _linear_taps(side: Expression, scaled: Expression) -> tuple[Expression, Expr
 
 
 def _enlarging_taps(side: Expression, scaled: Expression) -> tuple[Expression, Expression]:
-    """The same for `AREA` where a side grows: a pixel that covers a result is copied."""
-    index = side.graph.range(scaled)
-    first = math.floor(index * (side / scaled)).at_most(side - 1)
-    second = (index + 1) - (first + 1) * (scaled / side)
-    return first, (second - second.apply("Floor")) * (second > 0).cast(np.float64)
+    """The same for `AREA` where a side grows: a pixel that covers a result is copied.
+
+    Which one that is depends on OpenCV's roundings: its factor is 1 / (1 / factor), and its weight a float32.
+    """
+    index, growth = side.graph.range(scaled), scaled / side
+    # ONNX Runtime would make index * (1 / growth) a division, which rounds once less.
+    first = math.floor(index * growth.apply("Reciprocal")).at_most(side - 1)
+    second = ((index + 1) - (first + 1) * growth).cast(np.float32)
+    return first, ((second - second.apply("Floor")) * (second > 0).cast(np.float32)).cast(np.float64)
 
 
 def _linear_planes(pixels: Expression, height: Expression, width: Expression, taps: Taps) -> Expression:
