@@ -96,6 +96,7 @@ def require_harmless(*texts: str) -> None:
 EXTRA = {
     "contract": ["--from", "imagenet"],
     "convert": ["--optimize", "basic"],
+    "compare": ["--precision", "float32", "--nodes"],
     "perf": ["--iterations", "2"],
     "run": ["--labels", "labels.txt"],
     "serve": ["--port", "0"],
@@ -114,7 +115,7 @@ def arguments_of(command: click.Command, folder: Path, input_file: str) -> list[
         if isinstance(option, click.Argument):
             if option.name in words:
                 arguments.append(str(folder / f"{words[option.name]}{HOSTILE}.onnx"))
-            if option.name == "inputs" or command.name == "perf":
+            if option.name == "inputs" or command.name in ("compare", "perf"):
                 arguments.append(str(folder / input_file))
         elif option.required and option.opts[0] not in arguments:
             is_flag = isinstance(option, click.Option) and option.is_flag
