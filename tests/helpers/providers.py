@@ -201,5 +201,5 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Runtime:
     monkeypatch.setattr(onnxruntime, "OrtValue", Value)
     monkeypatch.setattr(compiling, "runtime_device", lambda device: device)
     for provider in PROVIDERS:
-        monkeypatch.setitem(vars(provider), "prepare", lambda: None)
+        monkeypatch.setitem(catalogue.PROVIDERS, provider.name, provider._replace(prepare=lambda: None))
     return made

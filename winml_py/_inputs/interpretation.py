@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..core.base.winrt_object import private_state
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
 from ..core.features.pictures import ImageFeatureValue
-from ..core.features.ranking import Prediction, best_of
+from ..core.features.ranking import Prediction, best_of, is_row
 from ..core.features.tensor import Tensor
 from ..core.imaging.bitmap import SoftwareBitmap, VideoFrame
 from ..core.imaging.contract import ImageContract
@@ -47,13 +48,13 @@ class Classes(NamedTuple):
     Attributes:
         top_k: how many classes to show; None for five, and only if something marks the outputs as scores.
         labels: the class names, if any.
-        outputs: the names of outputs that come from a softmax or a sigmoid.
+        outputs: returns the names of outputs that come from a softmax or a sigmoid.
         built: what a built-in contract added to the model; None for other models.
     """
 
     top_k: int | None
     labels: Sequence[str]
-    outputs: Set[str]
+    outputs: Callable[[], Set[str]]
     built: BuiltIn | None = None
 
     def best(self, name: str, array: Array) -> list[Prediction]:
@@ -61,7 +62,8 @@ class Classes(NamedTuple):
         if self.built is not None and name in self.built.outputs.values():
             return []
         is_asked = self.top_k is not None or len(self.labels) == array.size
-        if is_asked or name in self.outputs or _CLASS_WORDS.search(name) or _adds_up(array):
+        is_named = is_asked or _CLASS_WORDS.search(name) or _adds_up(array)
+        if is_row(array) and (is_named or name in self.outputs()):
             return best_of(array, self.top_k or 5, self.labels)
         return []
 
@@ -73,20 +75,28 @@ def _adds_up(array: Array) -> bool:
     return bool(array.min() >= 0) and abs(float(array.sum(dtype=np.float64)) - 1) < 1e-3
 
 
-def score_outputs(model: LearningModel) -> set[str]:
-    """The names of the outputs of a softmax or a sigmoid, reshaped or not."""
-    content = private_state(model)
-    graph = content.open().graph(content.header)
-    makers = {name: node for node in graph.nodes for name in node.output}
-    names = set()
-    for output in graph.outputs:
-        node = makers.get(output)
-        for _ in makers:  # bounded: the nodes of a damaged model may form a cycle
-            if node is None or node.op_type not in _SHAPE_OPERATORS or not node.input:
-                break
-            node = makers.get(node.input[0])
-        if node is not None and node.op_type in _SCORE_OPERATORS:
-            names.add(output)
+def score_outputs(model: LearningModel) -> Callable[[], set[str]]:
+    """A function that returns the names of the outputs of a softmax or a sigmoid, reshaped or not.
+
+    It reads the graph at its first call, and most callers need none: that imports onnx.
+    """
+
+    @cache
+    def names() -> set[str]:
+        content = private_state(model)
+        graph = content.open().graph(content.header)
+        makers = {name: node for node in graph.nodes for name in node.output}
+        found = set()
+        for output in graph.outputs:
+            node = makers.get(output)
+            for _ in makers:  # bounded: the nodes of a damaged model may form a cycle
+                if node is None or node.op_type not in _SHAPE_OPERATORS or not node.input:
+                    break
+                node = makers.get(node.input[0])
+            if node is not None and node.op_type in _SCORE_OPERATORS:
+                found.add(output)
+        return found
+
     return names
 
 

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+from collections import UserDict
+from importlib import import_module
 from itertools import takewhile
 from typing import Any
 
 import click
 
 from .. import __version__
-from .compare import compare
-from .contract import contract
-from .convert import convert
-from .doctor import devices, doctor
-from .examples import examples
 from .failures import convert_errors, errors_in_json, print_contract_warnings
-from .info import info
-from .perf import perf
-from .run import run
-from .serve import serve
 from .style import show_streams
-from .tune import tune
-from .view import view
 
 _AS_JSON = "winml_py.as_json"
+
+
+class _Commands(UserDict[str, Any]):
+    """The commands by name. Each is imported when it is asked for: all of them would take as long as a small run."""
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(import_module(f".{self.data[name]}", __package__), name)
 
 
 class _Program(click.Group):
@@ -47,7 +45,10 @@ class _Program(click.Group):
 
 @click.group(
     cls=_Program,
-    commands=[compare, contract, convert, devices, doctor, examples, info, perf, run, serve, tune, view],
+    commands=_Commands(
+        {name: name for name in ("compare", "contract", "convert", "doctor", "examples", "info", "perf", "run")}
+        | {"devices": "doctor", "serve": "serve", "tune": "tune", "view": "view"}
+    ),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="winml-py")

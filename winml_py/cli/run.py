@@ -20,9 +20,6 @@ from .._inputs.interpretation import (
     score_outputs,
 )
 from .._inputs.model import Case
-from ..authoring.check_samples import check_session, require_answers
-from ..authoring.evidence import KEY, check_contract
-from ..authoring.known_answers import read_answers
 from ..core.base.messages import Facts, Progress
 from ..core.contracts.labels import labels_of
 from ..core.features.pictures import ImageFeatureValue
@@ -262,6 +259,10 @@ def _check(case: Case, as_json: bool) -> None:
     Raises:
         WinMLError: the model has neither, or cannot be evaluated.
     """
+    from ..authoring.check_samples import check_session, require_answers
+    from ..authoring.evidence import KEY, check_contract
+    from ..authoring.known_answers import read_answers
+
     facts: Facts = {"model": case.model}
     with prefix_errors(case.model):
         model, device = case.load(), case.find_device()

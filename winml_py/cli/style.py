@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import click
 
-from ..authoring.check_samples import ModelCheck
-from ..authoring.evidence import outdated
 from ..core.base.messages import REPORT_SCHEMA, Facts, Progress, as_json, shown, shown_in_json
-from ..core.model.model import LearningModel
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
+
+    from ..authoring.check_samples import ModelCheck
+    from ..core.model.model import LearningModel
 
 
 def emit(facts: Facts, as_json: bool, table: Callable[[Facts], object]) -> None:
@@ -100,12 +100,12 @@ def pairs(rows: Iterable[tuple[str, str]]) -> None:
 @contextmanager
 def progress(what: str) -> Iterator[Progress]:
     """A progress bar on the terminal during the block; nothing without a terminal."""
-    from rich import progress as bars
-
     screen = _console(is_error=True)
     if not screen.is_terminal:  # below Rich 14.3, a disabled bar prints an empty line
         yield lambda done, what: None
         return
+    from rich import progress as bars
+
     columns = (bars.TextColumn("{task.description}", markup=False), bars.BarColumn(), bars.TimeElapsedColumn())
     with bars.Progress(*columns, console=screen, transient=True) as bar:
         task = bar.add_task(shown(what), total=None)
@@ -225,6 +225,10 @@ def warn_assumed(model: str, sizes: Facts) -> None:
 
 def warn_outdated(path: str, model: LearningModel) -> None:
     """Prints to standard error why the proof or the samples in a model are outdated."""
+    if not any(key.startswith("winml_py.") for key in model.metadata):
+        return  # most models have neither
+    from ..authoring.evidence import outdated
+
     for reason in outdated(model):
         say(f"{path}: {reason}", "bold yellow", is_error=True)
 

@@ -67,6 +67,7 @@ class ServedModel:
             stated = f"got {self.name!r} and {self.idle!r}"
             raise InvalidArgumentError(f"Expected a name without a slash, and idle seconds from 0 on, {stated}.")
         self.classes = Classes(None, self.model.labels, score_outputs(self.model))
+        self.classes.outputs()  # now: the model's file may be replaced later
 
     @property
     def is_ready(self) -> bool:

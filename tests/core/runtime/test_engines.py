@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import weakref
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ from winml_py import (
 from winml_py.core.base.winrt_object import private_state
 from winml_py.core.cache import records
 from winml_py.core.onnx_file.source import FileSource
-from winml_py.core.runtime.cpu import choice, compiler
+from winml_py.core.runtime.cpu import choice
 from winml_py.core.runtime.engine import Candidate, EngineOptions, Tuning
 from winml_py.core.runtime.openvino import compile as openvino_compile
 from winml_py.core.runtime.ort.ort_engine import HostBinding
@@ -237,7 +236,7 @@ def test_half_precision_that_is_wrong_is_caught(half: ProviderDevice, monkeypatc
     real = choice.compile_target
 
     def compile_model(request: CompileRequest, target: Target) -> Any:
-        return real(replace(request, model=conv(bias=1)) if target.half else request, target)
+        return real(request._replace(model=conv(bias=1)) if target.half else request, target)
 
     monkeypatch.setattr(choice, "compile_target", compile_model)
     opened = decided(conv(), precision=Precision.HALF)
@@ -275,7 +274,7 @@ def test_the_package_goes_before_the_plugin(openvino: ProviderDevice, monkeypatc
         made.append(target)
         raise NotSupportedError("Nothing is compiled here.")
 
-    monkeypatch.setattr(compiler, "open_or_compile_target", compile_model)
+    monkeypatch.setattr(choice, "open_or_compile_target", compile_model)
     for name in ("openvino", "OpenVINOExecutionProvider"):
         with pytest.raises(NotSupportedError):
             open_free_session(conv(), engine=name)

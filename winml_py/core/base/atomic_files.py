@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -79,6 +78,8 @@ def move_into_place(source: str | os.PathLike[str], target: str | os.PathLike[st
 def copy_mode(source: str, target: str) -> None:
     """Copies a file's mode to another; but not Windows' "read-only", which prevents replacing and removing the file."""
     if sys.platform != "win32":
+        import shutil
+
         shutil.copymode(source, target)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import logging
 import math
 import re
@@ -68,6 +67,8 @@ def as_json(value: Any, exact: int | None = None) -> Any:
     if isinstance(value, (list, tuple)):
         return [as_json(item, exact) for item in value]
     if isinstance(value, (bytes, bytearray)):
+        import base64
+
         return base64.b64encode(value).decode()
     if hasattr(value, "tolist"):
         return as_json(value.tolist(), exact)

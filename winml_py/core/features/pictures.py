@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import operator
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from html import escape
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -181,6 +179,9 @@ def bitmaps_of(value: ImageFeatureValue, shrink: float) -> list[SoftwareBitmap]:
 
 def pictures_html(value: ImageFeatureValue, longest: int = SCREEN) -> str:
     """The pictures of a value as a notebook shows them, at most eight, each with a caption."""
+    import base64
+    from html import escape
+
     bitmaps = bitmaps_of(value, shrink=max(map(max, value.sizes)) / longest)
     figures = []
     for bitmap in bitmaps[:SHOWN]:

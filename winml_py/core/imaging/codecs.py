@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -214,10 +215,20 @@ def _identify(file: BinaryIO, name: str) -> Image:
     """Pillow's image of a file in one of `FORMATS` or in HEIC, with its pixels not read yet."""
     from PIL import Image, UnidentifiedImageError
 
+    prefix = file.read(12)
+    file.seek(0)
+    with suppress(SyntaxError, IndexError, TypeError, struct.error):  # what Image.open takes for "not this format"
+        # Directly: `Image.open` would import the plugins of five formats first.
+        if prefix.startswith(b"\x89PNG\r\n\x1a\n"):
+            from PIL.PngImagePlugin import PngImageFile
+
+            return PngImageFile(file, "")
+        if prefix.startswith(b"\xff\xd8\xff"):
+            from PIL.JpegImagePlugin import jpeg_factory
+
+            return jpeg_factory(file, "")
     with suppress(UnidentifiedImageError):
         return Image.open(file, formats=FORMATS)
-    file.seek(0)
-    prefix = file.read(12)
     if prefix[4:8] != b"ftyp" or prefix[8:12] not in _HEIF_BRANDS:
         raise UnidentifiedImageError("no decoder recognises it")
     try:
@@ -394,7 +405,9 @@ def _kind_of(name: str, kind: str) -> str:
     """The requested format, or that of a name's ending, if Pillow writes it."""
     from PIL import Image
 
-    kinds, ending = Image.registered_extensions(), os.path.splitext(name)[1].lower()
+    ending = os.path.splitext(name)[1].lower()
+    Image.preinit()
+    kinds = Image.EXTENSION if ending in Image.EXTENSION else Image.registered_extensions()
     # No ending means no format: Pillow registers whatever a SPIDER file was saved as, possibly with no ending.
     pillow_kind = kind.upper() or (kinds.get(ending) if ending else None)
     if pillow_kind is not None and pillow_kind in Image.SAVE:

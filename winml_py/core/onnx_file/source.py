@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import mmap
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -333,6 +332,8 @@ def reopen(source: PackedFile | BytesSource) -> tuple[ModelSource, Header]:
 @lru_cache(16)
 def _digest(folder: str, stamps: tuple[FileStamp, ...]) -> str:
     """A digest of the contents of all the files, computed once for each state of them."""
+    import hashlib
+
     digest = hashlib.blake2b(digest_size=20)
     for stamp in stamps:
         with open(os.path.join(folder, stamp.name), "rb") as file:

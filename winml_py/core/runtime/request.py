@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ..base.arrays import Array
 from ..base.cancellation import Stop
@@ -16,8 +15,7 @@ from .engine import Engine, EngineInput, EngineOptions
 Inputs = Mapping[str, Array]
 
 
-@dataclass(frozen=True)
-class ModelFeatures:
+class ModelFeatures(NamedTuple):
     """The facts about a model's inputs and outputs that the choice of an engine needs.
 
     Attributes:
@@ -33,7 +31,7 @@ class ModelFeatures:
 
     inputs: Sequence[str] = ()
     outputs: Sequence[str] = ()
-    sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    sizes: Mapping[str, Sequence[int]] = {}
     has_fixed_shapes: bool = False
     non_tensors: Sequence[str] = ()
     has_only_numbers: bool = False
@@ -50,8 +48,7 @@ def do_nothing() -> None:
     """For a model that does not depend on files."""
 
 
-@dataclass(frozen=True)
-class ModelOrigin:
+class ModelOrigin(NamedTuple):
     """The source of a model, and how to read it again.
 
     Attributes:
@@ -75,8 +72,7 @@ class ModelOrigin:
     require_unchanged: Callable[[], None] = do_nothing
 
 
-@dataclass(frozen=True)
-class CompileRequest:
+class CompileRequest(NamedTuple):
     """A model and how to compile it.
 
     Attributes:

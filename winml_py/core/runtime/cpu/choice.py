@@ -10,7 +10,6 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from functools import partial
 from operator import truediv
 from typing import NamedTuple
@@ -80,7 +79,7 @@ class CpuChoice:
             WinMLError: the reference refuses the inputs.
         """
         model = self._request.model if self._request.origin.reopen is None else self._request.origin.reopen()
-        request = replace(self._request, model=model, stop=stop)
+        request = self._request._replace(model=model, stop=stop)
         shapes = {name: (str(array.dtype), array.shape) for name, array in inputs.items()}
         # Profiling does not change which engine is the fastest, and the key names the compared engines.
         options = list(request.options._replace(is_profiled=False, engine=None))
@@ -107,7 +106,7 @@ class CpuChoice:
 
     def _measure(self, request: CompileRequest, key: str, reference: Engine, inputs: Inputs) -> Decision:
         # A profile contains the evaluations, but not the measurements.
-        unprofiled = replace(request, options=request.options._replace(is_profiled=False))
+        unprofiled = request._replace(options=request.options._replace(is_profiled=False))
         measured = open_or_compile_target(unprofiled, self._targets[0]) if request.options.is_profiled else reference
         try:
             explanation = find_fastest(unprofiled, measured, self._targets, inputs)

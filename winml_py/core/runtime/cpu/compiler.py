@@ -14,14 +14,12 @@ from ....enums import Precision
 from ....errors import EngineWarning, InvalidDeviceError, NotSupportedError
 from ...base.messages import warn_caller
 from ..engine import ONNXRUNTIME, ORT_ONLY, Engine, EngineOptions
+from ..ort.saved_graph import open_or_compile_with_ort
 from ..providers import plugins
 from ..providers.catalogue import full_name, provider_of, require_option_keys
 from ..providers.provider import CPU_NAME, ProviderDevice, Target, short
 from ..request import CompileRequest
 from ..runs import UNLOCKED
-from .choice import CpuChoice, memory_of, open_or_compile_target, shortage
-from .chosen_engine import ChosenEngine
-from .exact import inexact_reason
 
 AUTO = "auto"
 
@@ -44,6 +42,14 @@ class CpuCompiler:
         targets, reason = _allowed_targets(request)
         # Here, and not only where a provider gets them: before that, "auto" may compile two engines.
         require_option_keys(targets[0].provider, dict(request.options.provider_options))
+        if targets == [Target()]:
+            engine: Engine = open_or_compile_with_ort(request)
+            engine.explanation = engine.explanation._replace(reason=reason)
+            return engine
+        # Only where another engine may run: with what they import, they are a tenth of a session's start.
+        from .choice import CpuChoice, memory_of, open_or_compile_target
+        from .chosen_engine import ChosenEngine
+
         if len(targets) > 1:
             return ChosenEngine(request.options, CpuChoice(request, targets))
         engine = open_or_compile_target(request, targets[0])
@@ -68,6 +74,8 @@ def _allowed_targets(request: CompileRequest) -> tuple[list[Target], str]:
     types = _half_types(request)
     if engine_name is None and not types:
         return [Target()], "as asked for" if precision is Precision.FLOAT32 else "by default"
+    from .choice import shortage
+
     devices, reason = _exact_devices(request) if request.features.has_only_numbers else ([], "")
     others = [Target(device) for device in devices if engine_name == AUTO]
     others += [half for device in devices for half in _halves(device) if half.half_type in types]
@@ -126,6 +134,8 @@ def _halves(device: ProviderDevice) -> list[Target]:
 
 def _exact_devices(request: CompileRequest) -> tuple[list[ProviderDevice], str]:
     """The other engines that compute the model exactly, and why one is left out."""
+    from .exact import inexact_reason
+
     devices, reason = [], ""
     for device in _prefer(plugins.devices("cpu")):
         exact = provider_of(device.provider).exact_operators

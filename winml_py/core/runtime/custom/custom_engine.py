@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -138,8 +137,7 @@ def _part_request(request: CompileRequest, part: onnx.ModelProto, skeleton: Skel
         )
     ends = [*part.graph.input, *part.graph.output]
     half = {end.name for end in ends if end.type.tensor_type.elem_type == TensorProto.FLOAT16}
-    features = replace(
-        request.features,
+    features = request.features._replace(
         inputs=[end.name for end in part.graph.input],
         outputs=[end.name for end in part.graph.output],
         sizes={},
@@ -149,8 +147,8 @@ def _part_request(request: CompileRequest, part: onnx.ModelProto, skeleton: Skel
     )
     model = data if is_whole else Skeleton(data, skeleton.folder, skeleton.files)
     # A part has no file: the model's file has the whole model.
-    origin = replace(request.origin, mappable_weights=0, reopen=None)
-    return replace(request, model=model, features=features, origin=origin)
+    origin = request.origin._replace(mappable_weights=0, reopen=None)
+    return request._replace(model=model, features=features, origin=origin)
 
 
 def _constants(model: onnx.ModelProto, steps: Sequence[GraphPart | CustomNode], skeleton: Skeleton) -> dict[str, Array]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any
 
 from ....enums import Precision
@@ -51,8 +50,8 @@ class DeviceCompiler:
         reason, is_float32 = self._precision(request)
         if is_float32:
             # From here on, the model is float32. Only its inputs and outputs are float16: `Float32Engine` casts them.
-            features = replace(request.features, has_float16=False)
-            request = replace(request, model=as_float32(request.model), features=features)
+            features = request.features._replace(has_float16=False)
+            request = request._replace(model=as_float32(request.model), features=features)
         target, captures = Target(device, half=request.features.has_float16), self._captures(options)
         try:
             engine = compile_with_ort(request, target, captures)

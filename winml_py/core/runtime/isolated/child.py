@@ -16,7 +16,6 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
-from dataclasses import replace
 from functools import partial
 from multiprocessing import reduction
 from queue import SimpleQueue
@@ -130,7 +129,7 @@ class Lane:
         system.set_limits(isolation.max_memory, isolation.max_cpu_seconds)
         if folder:
             self._server.folder = tempfile.tempdir = folder
-        self._server.engine = compiler.compile(replace(request, stop=stop))
+        self._server.engine = compiler.compile(request._replace(stop=stop))
         self._server.lock = compiler.session_lock()
         return os.getpid()
 

@@ -10,7 +10,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Pipe
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -101,7 +100,7 @@ class IsolatedEngine(LocalEngine):
                 hint="Close unneeded sessions, or raise the limits of this process.",
             ) from error
         self._process: ChildProcess | None = self._home  # None after `close`
-        there = replace(request, options=request.options._replace(isolation=None), stop=None)
+        there = request._replace(options=request.options._replace(isolation=None), stop=None)
         try:
             sent = there, compiler, isolation, self._folder
             self.process_number = self._ask(_Lane(self._home.connection), "compile", *sent, read=int, stop=request.stop)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +64,11 @@ def compile_with_ort(
     skeleton = model if isinstance(model, Skeleton) else Skeleton(model)
     place_weights(native, skeleton)
     providers = _providers(native, options, target, captures)
-    trace = tempfile.TemporaryDirectory(prefix="winml-py-", ignore_cleanup_errors=True) if options.is_profiled else None
+    trace = None
+    if options.is_profiled:
+        import tempfile
+
+        trace = tempfile.TemporaryDirectory(prefix="winml-py-", ignore_cleanup_errors=True)
     try:
         if trace is not None:
             native.enable_profiling = True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 import weakref
 from collections.abc import Mapping
@@ -24,6 +23,8 @@ from .errors import translate
 from .session_options import RunConfig, stoppable
 
 if TYPE_CHECKING:
+    import tempfile
+
     import onnxruntime
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from ....enums import Precision
 from ...base import machine
-from ...cache import folders, records
 from ...onnx_file.nodes import messages
 from ...onnx_file.source import MAPPED_FROM, Skeleton
 from ..providers.plugins import runtime_version
@@ -37,6 +36,8 @@ def open_or_compile_with_ort(request: CompileRequest) -> OrtEngine:
     # processes must not get such constants. Nor if the program sets entries of the configuration, which may change the
     # graph.
     if size >= MAPPED_FROM and not request.options.session_config and not flushes_denormals():
+        from ...cache import folders  # small models need no cache
+
         folder = folders.folder_for(_cache_key(request), size)
     if folder is None:
         engine = compile_with_ort(request)
@@ -52,6 +53,8 @@ def open_or_compile_with_ort(request: CompileRequest) -> OrtEngine:
 
 def _cache_key(request: CompileRequest) -> str:
     """Everything that the optimised graph may depend on: all options but those set to a constant here."""
+    from ...cache import records
+
     graph = request.options._replace(
         intra_op_num_threads=1,
         intra_op_thread_spinning=True,
@@ -73,14 +76,14 @@ def _cache_key(request: CompileRequest) -> str:
 
 
 def _open(request: CompileRequest, folder: Path) -> OrtEngine:
-    engine = compile_with_ort(replace(request, model=str(folder / GRAPH)), is_optimized=True)
+    engine = compile_with_ort(request._replace(model=str(folder / GRAPH)), is_optimized=True)
     trim_heap()  # while it opens the weights, the runtime frees as much as one of them
     return engine
 
 
 def _save(request: CompileRequest, folder: Path) -> None:
     # The profile must be that of the program's session, and this one is closed at once.
-    saved = replace(request, options=request.options._replace(is_profiled=False))
+    saved = request._replace(options=request.options._replace(is_profiled=False))
     # Closed before the next session maps the weights that this one rearranged in private memory.
     compile_with_ort(saved, saving=Saving(str(folder))).close()
     if not _are_readable(folder / GRAPH):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ....enums import Precision
@@ -75,8 +74,7 @@ class Target(NamedTuple):
         return self._replace(device=self.device._replace(provider=provider) if self.device else None)
 
 
-@dataclass(frozen=True)
-class Provider:
+class Provider(NamedTuple):
     """An execution provider of ONNX Runtime, or another engine. The defaults are for one that is not in the catalogue.
 
     Attributes:
