@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from helpers.paths import MODELS
+from helpers.paths import MODELS, PICTURES
 
 HEAVY = {"onnxruntime", "onnx", "cv2", "PIL", "asyncio", "click", "rich"}
 
@@ -48,3 +48,9 @@ session = winml_py.LearningModelSession(winml_py.LearningModel.load({str(MODELS 
 session.evaluate_features({{"image": numpy.zeros((1, 1, 28, 28), numpy.float32)}})
 """
     assert loaded_after(code) == {"onnxruntime"}
+
+
+def test_a_run_needs_neither_onnx_nor_opencv() -> None:
+    arguments = ["run", str(MODELS / "digits.onnx"), str(PICTURES / "seven.png")]
+    code = f"from winml_py.cli.main import main; main({arguments!r}, standalone_mode=False)"
+    assert loaded_after(code) == {"onnxruntime", "PIL", "click", "rich"}
