@@ -58,7 +58,7 @@ def test_a_picture_is_stored_as_small_bytes(mode: str, tmp_path: Path) -> None:
     pixels = known.inputs["image"].value()
     assert 30_000 < pixels.nbytes <= 32_000
     with Image.open(PICTURES / "cat.jpg") as image:
-        wanted = np.asarray(image.convert(mode).resize(pixels.shape[1::-1]))
+        wanted = np.asarray(image.resize(pixels.shape[1::-1]).convert(mode))
     np.testing.assert_array_equal(pixels.squeeze(), wanted)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from ..core.base.agreement import compare_outputs
@@ -31,6 +31,14 @@ def read_for_copy(source: str | os.PathLike[str], destination: str | os.PathLike
             hint="Write the copy into the same folder.",
         )
     return model
+
+
+def replace_metadata(model: onnx.ModelProto, removed: Collection[str], added: Mapping[str, str]) -> None:
+    """Removes some of a model's metadata, and adds others."""
+    from onnx import helper
+
+    left = {entry.key: entry.value for entry in model.metadata_props if entry.key not in removed}
+    helper.set_model_props(model, left | dict(added))
 
 
 def has_external_weights(model: onnx.ModelProto) -> bool:

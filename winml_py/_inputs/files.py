@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ..core.features.descriptors import (
 )
 from ..core.features.pictures import ImageFeatureValue, PreprocessPlan
 from ..core.features.tensor_classes import FLOAT_KINDS, TENSOR_CLASSES
-from ..core.imaging.formats import layout_of
+from ..core.imaging.formats import INTERLEAVED_FORMATS, layout_of
 from ..core.model.contracts import MissingContracts
 from ..core.model.model import LearningModel
 from ..core.streams.sources import as_feature, files_in, files_of, read_value
@@ -108,6 +108,11 @@ def models_of(path: str) -> list[str]:
 
 
 def read(model: LearningModel, files: Mapping[str, str]) -> dict[str, Any]:
+    """Like `read_pictures`, with bytes instead of pictures where a contract is built in."""
+    return with_bytes(model, read_pictures(model, files))
+
+
+def read_pictures(model: LearningModel, files: Mapping[str, str]) -> dict[str, Any]:
     """The value of each feature: an array from .npy or .csv, a map from .json, for a string input the text of any other
     file, the text written instead of a file (a text, numbers, `zeros`), else a picture.
 
@@ -115,9 +120,8 @@ def read(model: LearningModel, files: Mapping[str, str]) -> dict[str, Any]:
         PictureError: a file is not a picture.
         InvalidArgumentError: a file has no array, or not as many numbers as the feature takes.
     """
-    features, built = {feature.name: feature for feature in model.input_features}, BuiltIn.of(model.metadata)
-    values = {name: _value(features[name], path) for name, path in files.items()}
-    return {name: built.bytes_of(value, features[name]) if built else value for name, value in values.items()}
+    features = {feature.name: feature for feature in model.input_features}
+    return {name: _value(features[name], path) for name, path in files.items()}
 
 
 def _value(feature: FeatureDescriptor, path: str) -> Any:
@@ -234,52 +238,31 @@ def make_example(feature: FeatureDescriptor, rng: np.random.Generator) -> Any:
 # Models whose inputs take the bytes of pictures, by a contract that is built in.
 
 
-class BuiltIn(NamedTuple):
-    """What `build_in` writes into the metadata of a model.
+BUILT_IN = "winml_py.built_in"
+"""The metadata key of the format of these pictures, which `build_in` writes."""
 
-    Attributes:
-        pictures: the format of its pictures.
-        answers: the kind of answers that it gives, or "".
-        outputs: the names of its outputs for them, by what they hold.
-    """
 
-    pictures: BitmapPixelFormat
-    answers: str
-    outputs: Mapping[str, str]
+def bytes_format(model: LearningModel, feature: FeatureDescriptor) -> BitmapPixelFormat | None:
+    """The format of the pictures whose bytes an input takes by a contract that is built in; None for other inputs."""
+    formats = {known.name: known for known in INTERLEAVED_FORMATS}
+    is_bytes = isinstance(feature, TensorFeatureDescriptor) and feature.tensor_kind is TensorKind.UINT8
+    return formats.get(model.metadata.get(BUILT_IN, "")) if is_bytes else None
 
-    @classmethod
-    def of(cls, metadata: Mapping[str, str]) -> BuiltIn | None:
-        """What a model's metadata state; None where they state nothing, or nothing that `build_in` writes."""
-        try:
-            pictures, answers, outputs = json.loads(metadata.get(_BUILT_IN, "null"))
-            names = {str(what): str(name) for what, name in outputs.items()}
-            return cls(BitmapPixelFormat[pictures], str(answers), names)
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            return None
 
-    def to_metadata(self) -> dict[str, str]:
-        """The metadata that `of` reads."""
-        return {_BUILT_IN: json.dumps([self.pictures.name, self.answers, self.outputs])}
-
-    def bytes_of(self, value: Any, feature: FeatureDescriptor) -> Any:
-        """A picture as the bytes that the input takes; other values as they are."""
-        if not isinstance(feature, TensorFeatureDescriptor) or not isinstance(value, ImageFeatureValue):
-            return value
-        layout = layout_of(self.pictures)
+def with_bytes(model: LearningModel, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by input, with pictures as bytes where a contract is built in."""
+    found = dict(values)
+    for feature in model.input_features:
+        value, pictures = values.get(feature.name), bytes_format(model, feature)
+        if pictures is None or not isinstance(value, ImageFeatureValue) or not isinstance(feature, ShapedDescriptor):
+            continue
+        layout = layout_of(pictures)
         image = value.video_frame.software_bitmap.to_pil()  # Pillow's gray, as in other programs that decode pictures
         pixels = np.asarray(image.convert({1: "L", 3: "RGB", 4: "RGBA"}[layout.channels]))
-        if layout.rgb == (2, 1, 0):
-            pixels = pixels[..., [2, 1, 0, 3][: layout.channels]]
-        return pixels.reshape(*(1,) * (len(feature.shape) - 3), *pixels.shape[:2], layout.channels)
-
-    def picture_of(self, value: Any) -> Any:
-        """Such bytes as a picture again; other values as they are."""
-        if not isinstance(value, np.ndarray) or value.dtype != np.uint8 or value.ndim != 3:
-            return value
-        return ImageFeatureValue.from_array(value[..., 0] if value.shape[2] == 1 else value, self.pictures)
-
-
-_BUILT_IN = "winml_py.built_in"
+        pixels = np.atleast_3d(pixels)[..., [*layout.rgb, 3][: layout.channels]]
+        batch = (1,) * (len(feature.shape) - 3)
+        found[feature.name] = pixels.reshape(*batch, *pixels.shape)
+    return found
 
 
 # Values for a check: the user's values for a model's inputs, as arrays.

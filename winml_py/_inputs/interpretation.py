@@ -27,7 +27,7 @@ from ..errors import InvalidArgumentError, WinMLError
 from ..vision.detections import Detections, detections, label_all, may_be_detections
 from ..vision.layouts import DetectionLayout
 from ..vision.segmentation import OUTSIDE, Segmentation, is_segmentation, masks
-from .files import BuiltIn
+from .files import BUILT_IN
 from .model import input_sizes, to_json
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ NUMBERS_SHOWN = 16
 """Up to this count, every number is shown; above it, their range."""
 
 _CLASS_WORDS = re.compile(r"prob|score|class|logit|softmax|sigmoid|predictions", re.IGNORECASE)
+_RANKED = re.compile(r"(top|box)_(classes|scores)(_\d+)?")
+"""What a built-in contract adds, the best first: each is one of the best already."""
+
 _SCORE_OPERATORS = {"Softmax", "LogSoftmax", "Sigmoid", "HardSigmoid"}
 _SHAPE_OPERATORS = {"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Cast", "Transpose"}
 """Operators after those that change none of the numbers."""
@@ -49,17 +52,15 @@ class Classes(NamedTuple):
         top_k: how many classes to show; None for five, and only if something marks the outputs as scores.
         labels: the class names, if any.
         outputs: returns the names of outputs that come from a softmax or a sigmoid.
-        built: what a built-in contract added to the model; None for other models.
     """
 
     top_k: int | None
     labels: Sequence[str]
     outputs: Callable[[], Set[str]]
-    built: BuiltIn | None = None
 
     def best(self, name: str, array: Array) -> list[Prediction]:
         """The best classes of an output; none if it is not a row of scores, or nothing marks it as one."""
-        if self.built is not None and name in self.built.outputs.values():
+        if _RANKED.fullmatch(name):
             return []
         is_asked = self.top_k is not None or len(self.labels) == array.size
         is_named = is_asked or _CLASS_WORDS.search(name) or _adds_up(array)
@@ -150,22 +151,23 @@ class Finder(NamedTuple):
     threshold: float | None = None
     labels: Sequence[str] = ()
 
-    def find(
-        self, result: LearningModelEvaluationResult, built: BuiltIn | None = None, pictures: Iterable[Any] = ()
-    ) -> Finding | None:
+    def find(self, result: LearningModelEvaluationResult, pictures: Iterable[Any] = ()) -> Finding | None:
         """The result's objects or regions; None if it comes from neither a detector nor a segmentation model.
 
-        `built` and `pictures` are of a model with a built-in contract.
+        `pictures` are the inputs, where a contract that is built in took their bytes.
 
         Raises:
             WinMLError: the kind was named, and the outputs do not match it.
         """
-        if built is not None and self.kind == AUTO:
-            return self._find_added(result, built, pictures)
+        if self.kind == AUTO and BUILT_IN in result.metadata:
+            return self._find_added(result, pictures)
         if self.kind == NONE or (self.kind == AUTO and len(result.placements) != 1):
             return None
+        if self.kind == MASKS:
+            return _segmentation(masks(result, threshold=self.threshold, labels=self.labels))
         if self.kind != AUTO:
-            return self._find(result)
+            layout = DetectionLayout(self.kind)
+            return _objects(detections(result, threshold=self.threshold, labels=self.labels, layout=layout))
         if is_segmentation(result, self.labels):
             return _segmentation(masks(result, labels=self.labels))
         if not may_be_detections(result, self.labels):
@@ -175,29 +177,20 @@ class Finder(NamedTuple):
         except WinMLError as error:  # shows the outputs, and why they were not interpreted
             return Finding({"objects_error": str(error)})
 
-    def _find_added(
-        self, result: LearningModelEvaluationResult, built: BuiltIn, pictures: Iterable[Any]
-    ) -> Finding | None:
-        """What a model with built-in answers found itself."""
-        added = {what: as_numpy(result[name]) for what, name in built.outputs.items() if name in result}
+    def _find_added(self, result: LearningModelEvaluationResult, pictures: Iterable[Any]) -> Finding | None:
+        """What a model with built-in answers found itself. The model's own outputs stand before those."""
+        added = {re.sub(r"_\d+$", "", name): as_numpy(value) for name, value in result.outputs.items()}
         sizes = [picture.sizes[0] for picture in pictures if isinstance(picture, ImageFeatureValue)]
         if self.threshold is not None:
             raise InvalidArgumentError("The model has its threshold built in.", hint="Leave the threshold out.")
         if "class_map" in added:
             return _segmentation(Segmentation(added["class_map"], tuple(self.labels)))
-        match added:
-            case {"boxes": boxes, "box_scores": scores, "box_classes": indices} if sizes:
-                masks = added.get("box_masks")
-                mask_of = None if masks is None else lambda index, _: masks[index]
-                labels = label_all(indices, self.labels)
-                return _objects(Detections(boxes, scores, indices, labels, *sizes[0], _mask_of=mask_of))
-        return None
-
-    def _find(self, result: LearningModelEvaluationResult) -> Finding:
-        if self.kind == MASKS:
-            return _segmentation(masks(result, threshold=self.threshold, labels=self.labels))
-        layout = DetectionLayout(self.kind)
-        return _objects(detections(result, threshold=self.threshold, labels=self.labels, layout=layout))
+        if "box_classes" not in added or not sizes:
+            return None
+        masks, indices = added.get("box_masks"), added["box_classes"]
+        mask_of = None if masks is None else lambda index, _: masks[index]
+        labels = label_all(indices, self.labels)
+        return _objects(Detections(added["boxes"], added["box_scores"], indices, labels, *sizes[0], _mask_of=mask_of))
 
 
 def _objects(found: Detections) -> Finding:

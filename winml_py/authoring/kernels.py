@@ -403,10 +403,7 @@ class Preprocessing(NamedTuple):
     is_batch: bool = False
 
     def write(self, graph: GraphWriter, picture: str, tensor: str) -> Placement | None:
-        """Writes the nodes between two values.
-
-        Returns the picture's placement; None if it keeps its size, and for a batch.
-        """
+        """Writes the nodes between two values. Returns the picture's placement, or None for a batch."""
         pictures = Expression(graph, picture, np.uint8)
         if self.is_batch:
             made = graph.loop(pictures.size(0), lambda index: [self._tensor(pictures.take(index, 0))[0]])
@@ -416,42 +413,36 @@ class Preprocessing(NamedTuple):
         graph.node("Unsqueeze", numbers, graph.vector(0), dtype=self.dtype, output=tensor)
         return placement
 
-    def _tensor(self, pixels: Expression) -> tuple[Expression, Placement | None]:
+    def _tensor(self, pixels: Expression) -> tuple[Expression, Placement]:
         """The tensor of one picture, of rank 3, and where the picture goes in it."""
         source, layout = self.source, layout_of(self.source)
         if self.contract.gray is ImageGray.LUMA and not layout.is_gray:  # before scaling: see `tensorize`
             weights = [weight for _, weight in sorted(zip(layout.rgb, LUMA_WEIGHTS, strict=True))]
             pixels = (pixels.cast(np.float32).weighted_sum(weights, 2) + 0.5).apply("Floor").cast(np.uint8)
             source = _GRAY
-        placement = None
         (high, wide), scaling = self.sides, self.contract.scaling
-        if scaling is not None or high is not None or wide is not None:
-            picture: Any = (pixels.size(0), pixels.size(1))  # the rules use these as numbers
-            region = BitmapBounds(0, 0, picture[1], picture[0])
+        picture: Any = (pixels.size(0), pixels.size(1))  # the rules use these as numbers
+        region = BitmapBounds(0, 0, picture[1], picture[0])
+        if scaling is None and high is None and wide is None:
+            placement = Placement(region, picture, region, region, picture, picture)
+        else:
             placement = place(region, picture, wide, high, self.contract.crop_mode, scaling)
-        is_padded = placement is not None and placement.has_padding
         is_gray = source is _GRAY and self.contract.pixel_format is _GRAY
-        stays_gray = is_gray and not (is_padded and len(set(self.contract.pad)) > 1)
-        planes = self._scale(pixels, placement)
+        stays_gray = is_gray and not (placement.has_padding and len(set(self.contract.pad)) > 1)
+        if placement.is_identity:
+            planes = planes_of(pixels)
+        else:
+            x, y, width, height = placement.cut
+            planes = scaled_planes(pixels, placement, self.contract).slice((y, x), (height, width), (1, 2))
         if not stays_gray:  # three planes, in the contract's order
             order = channel_order(source, self.contract)
             if order != tuple(range(layout_of(source).channels)):
                 planes = planes.take(pixels.graph.constant(order, np.int64), 0)
-        planes = self._pad(planes, placement) if placement is not None and is_padded else planes
+        planes = self._pad(planes, placement) if placement.has_padding else planes
         numbers = self._numbers(planes, stays_gray)
         if self.contract.layout is TensorLayout.NHWC:
             numbers = numbers.transpose(1, 2, 0)
         return numbers, placement
-
-    def _scale(self, pixels: Expression, placement: Placement | None) -> Expression:
-        """Channels x height x width: bytes, cropped and scaled."""
-        if placement is None:
-            return planes_of(pixels)
-        planes = scaled_planes(pixels, placement, self.contract)
-        if placement.cut == (0, 0, *placement.scaled[::-1]):
-            return planes
-        x, y, width, height = placement.cut
-        return planes.slice((y, x), (height, width), (1, 2))
 
     def _pad(self, planes: Expression, placement: Placement) -> Expression:
         """Adds the padding around the planes."""

@@ -278,11 +278,9 @@ def known_output(name: str, array: Array, count: int) -> KnownOutput:
     # A scale for each number: boxes in pixels may be next to scores up to 1.
     each_scale = np.broadcast_to(np.maximum(channel_scales(array), MIN_MAGNITUDE), array.shape).reshape(-1)
     scales = tuple(float(f"{scale:.9g}") for scale in each_scale[list(positions)].tolist())
+    known = KnownOutput(name, array.shape, kind, positions, values, scales, means_of(array), FLOAT_TOLERANCE)
     best, lead = leader_of(array)
-    means = means_of(array)
-    return KnownOutput(
-        name, array.shape, kind, positions, values, scales, means, FLOAT_TOLERANCE, best, float(f"{lead:.3g}")
-    )
+    return replace(known, best=best, lead=float(f"{lead:.3g}"))
 
 
 def leader_of(array: Array) -> tuple[int, float]:
@@ -361,12 +359,9 @@ def answers_to_metadata(answers: Sequence[KnownAnswer]) -> dict[str, str]:
     if not answers:
         return {}
     samples = [
-        {
-            "inputs": {name: value.to_json() for name, value in answer.inputs.items()},
-            "outputs": [output.to_json() for output in answer.outputs],
-            "answer": answer.answer,
-            "contract": answer.contract,
-        }
+        vars(answer)
+        | {"inputs": {name: value.to_json() for name, value in answer.inputs.items()}}
+        | {"outputs": [output.to_json() for output in answer.outputs]}
         for answer in answers
     ]
     text = json.dumps({"version": VERSION, "samples": samples}, separators=(",", ":"))
@@ -390,13 +385,11 @@ def _shape(sizes: object) -> tuple[int, ...]:
 
 def _value(value: object) -> object:
     """A number, boolean or text of an output; raises ValueError for others."""
-    if isinstance(value, str) and len(value) <= MAX_TEXT:
-        return value
-    if isinstance(value, (bool, int, float)) and abs(value) <= 1 << 64:
-        return value
-    if isinstance(value, float) and math.isfinite(value):
-        return value
-    raise ValueError("an invalid value")
+    is_text = isinstance(value, str) and len(value) <= MAX_TEXT
+    is_float = isinstance(value, float) and math.isfinite(value)
+    if not (is_text or is_float or (isinstance(value, int) and abs(value) <= 1 << 64)):
+        raise ValueError("an invalid value")
+    return value
 
 
 _TYPES = {"bool", "float16", "float32", "float64"} | {

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +16,6 @@ from ..core.base.messages import did_you_mean
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.features.pictures import ImageFeatureValue
 from ..core.imaging.formats import layout_of
-from ..core.imaging.geometry import BitmapBounds, Placement
 from ..core.model.model import LearningModel
 from ..core.onnx_file.expressions import Expression, GraphWriter
 from ..core.onnx_file.nodes import messages
@@ -46,42 +44,59 @@ ANSWERS = (AUTO, CLASSES, SOFTMAX, *(layout.value for layout in _DETECTORS), MAS
 """Kinds of answers: classes, their shares after a softmax, the layouts of detectors, a class for each pixel."""
 
 
+class BuiltIn(NamedTuple):
+    """What `build_in` adds to a model.
+
+    Attributes:
+        answers: the kind of answers, or "".
+        outputs: the names of the outputs, by what they hold.
+    """
+
+    answers: str
+    outputs: Mapping[str, str]
+
+
 def add_answers(
-    model: onnx.ModelProto,
-    loaded: LearningModel,
-    kind: str,
-    labels: Sequence[str],
-    placements: Mapping[str, Placement | None],
-) -> tuple[str, dict[str, str]]:
-    """Appends the outputs of an answer; returns its kind, and the outputs' names.
+    model: onnx.ModelProto, loaded: LearningModel, kind: str, labels: Sequence[str], written: Mapping[str, Written]
+) -> BuiltIn:
+    """Appends the outputs of an answer.
 
     Args:
         model: the copy, whose inputs are pictures already.
         loaded: the model before. It is evaluated once, because often only its outputs tell their sizes.
         kind: one of `ANSWERS`.
         labels: the class names; by default the model's.
-        placements: where each input's picture lies in its tensor.
+        written: what `put_before` wrote for each input.
     """
+    from onnx import helper
+
     words = {*ANSWERS, *(layout.value for layout in DetectionLayout)}
     if kind not in words:
         raise InvalidArgumentError(f"There are no answers {kind!r}.", hint=did_you_mean(kind, words))
-    if len(placements) > 1:
-        raise NotSupportedError(f"Answers need one picture, but the model takes {', '.join(placements)}.")
-    ((picture, placement),) = placements.items()
+    (picture, (graph, place)), *others = written.items()
+    if others or place is None:
+        what = ", ".join(written) if others else "several"
+        raise NotSupportedError(f"Answers need one picture, but the model takes {what}.")
     sample = ImageFeatureValue.from_array(noise(np.random.RandomState(0), 256, 320), BitmapPixelFormat.RGB8)
     with LearningModelSession(loaded) as session:
         result = session.evaluate_features(generated(loaded) | {picture: sample})
     facts = facts_of(result, placement_of(result, 0, None), labels)
     kind = _recognise(result, facts) if kind == AUTO else kind
-    graph, sides = graph_for(model, f"{picture}/answers"), [f"{picture}_height", f"{picture}_width"]
-    place, value = _adopt(graph, picture, placement), partial(_value, model, graph)
+    sides: Shape = [f"{picture}_height", f"{picture}_width"]
+    elements = {output.name: output.type.tensor_type.elem_type for output in model.graph.output}
+
+    def value(name: str) -> Expression:
+        """An output of the model: floats as float32, whole numbers as int64."""
+        output = Expression(graph, name, helper.tensor_dtype_to_np_dtype(elements[name]).type)
+        return output.cast(np.float32 if np.issubdtype(output.dtype, np.floating) else np.int64)
+
     if kind in (CLASSES, SOFTMAX):
         outputs = _top_classes(value, result, labels, kind)
     elif kind == MASKS:
         name, array = only_map(result, None)
         if array.dtype.kind == "f" and array.shape[1] == 1:
             raise NotSupportedError(f"The output {name} is one map of numbers, whose threshold is not known.")
-        outputs = {"class_map": (_class_map(value(name), place), [*sides])}
+        outputs = {"class_map": (_class_map(value(name), place), sides)}
     else:
         layout = DetectionLayout(kind)
         if layout not in _DETECTORS or facts.exporter.task == "pose":
@@ -89,10 +104,9 @@ def add_answers(
             hint = f"winml_py.vision.detections reads them. Built in are {', '.join(ANSWERS[1:])}."
             raise NotSupportedError(f"The model gives {what}, which cannot be built in.", hint=hint)
         detections(result, layout=layout, labels=labels)  # refuses, in its own words, what does not fit
-        outputs = _objects({id(array): value(name) for name, array in facts.outputs.items()}, facts, layout, place)
-        if "box_masks" in outputs:
-            outputs["box_masks"][1].extend(sides)
-    return kind, put_after(model, graph, outputs)
+        values = {id(array): value(name) for name, array in facts.outputs.items()}
+        outputs = _objects(values, facts, layout, place, sides)
+    return BuiltIn(kind, _put_after(model, graph, outputs))
 
 
 def _recognise(result: LearningModelEvaluationResult, facts: DetectorFacts) -> str:
@@ -106,28 +120,6 @@ def _recognise(result: LearningModelEvaluationResult, facts: DetectorFacts) -> s
     raise NotSupportedError(
         "The model's answers are not recognised.", hint=f"Name them: {', '.join(ANSWERS[1:])}; or omit answers."
     )
-
-
-def _value(model: onnx.ModelProto, graph: GraphWriter, name: str) -> Expression:
-    """An output of the model: floats as float32, whole numbers as int64."""
-    from onnx import helper
-
-    element = next(output.type.tensor_type.elem_type for output in model.graph.output if output.name == name)
-    value = Expression(graph, name, helper.tensor_dtype_to_np_dtype(element).type)
-    return value.cast(np.float32 if np.issubdtype(value.dtype, np.floating) else np.int64)
-
-
-def _adopt(graph: GraphWriter, picture: str, placement: Placement | None) -> Any:
-    """A placement whose numbers are values of this graph; without one, the picture is the tensor."""
-    if placement is None:
-        pixels = Expression(graph, picture, np.uint8)
-        size: Any = (pixels.size(-3), pixels.size(-2))
-        full = BitmapBounds(0, 0, size[1], size[0])
-        placement = Placement(full, size, full, full, size, size)
-    part, scaled, cut, target, *sizes = (
-        tuple(graph.adopt(each) if isinstance(each, Expression) else each for each in numbers) for numbers in placement
-    )
-    return Placement(BitmapBounds(*part), scaled, BitmapBounds(*cut), BitmapBounds(*target), *sizes)  # type: ignore[arg-type]
 
 
 def _top_classes(
@@ -148,14 +140,16 @@ def _top_classes(
 
 def _best(scores: Expression, count: Expression) -> tuple[Expression, Expression]:
     """The largest numbers of the last axis and their positions, in order."""
-    best, positions = scores.graph.split("TopK", scores, count, dtypes=(scores.dtype, np.int64), outputs=("", ""))
+    best, positions = scores.graph.split("TopK", scores, count, dtypes=(scores.dtype, np.int64))
     return best, positions
 
 
 # Objects, as `vision.detections` gives them.
 
 
-def _objects(values: Mapping[int, Expression], facts: DetectorFacts, layout: DetectionLayout, place: Any) -> Outputs:
+def _objects(
+    values: Mapping[int, Expression], facts: DetectorFacts, layout: DetectionLayout, place: Any, sides: Shape
+) -> Outputs:
     """Boxes in pixels of the picture, the best first; their scores, classes, names and masks. Values are by array."""
     graph = next(iter(values.values())).graph
     table, prototypes, coefficients = values.get(id(facts.table)), values.get(id(facts.prototypes)), None
@@ -183,7 +177,7 @@ def _objects(values: Mapping[int, Expression], facts: DetectorFacts, layout: Det
     if facts.labels:
         outputs["box_labels"] = (graph.constant(facts.labels, np.str_).take(classes, 0), ["box_count"])
     if coefficients is not None and prototypes is not None:
-        outputs["box_masks"] = (_masks(corners, coefficients, prototypes, place), ["box_count"])
+        outputs["box_masks"] = (_masks(corners, coefficients, prototypes, place), ["box_count", *sides])
     return outputs
 
 
@@ -242,12 +236,14 @@ class _Side(NamedTuple):
         weights: tiles x `_TILE` x window: how much each counts for a pixel, linear between their centres.
         nearest: the cell at the middle of each pixel.
         is_inside: whether a pixel is in the tensor.
+        pixels: how many there are.
     """
 
     seen: Expression
     weights: Expression
     nearest: Expression
     is_inside: Expression
+    pixels: Expression
 
     @classmethod
     def of(cls, cells: Expression, line: tuple[Any, Any], tensor: Any, pixels: Expression) -> _Side:
@@ -267,11 +263,7 @@ class _Side(NamedTuple):
         weights = (weights / weights.sum(2, keepdims=True)).cast(np.float32)
         found = (graph.range(pixels) + 0.5 - summand) / factor / tensor * cells
         nearest = math.floor(found).at_least(0).at_most(cells - 1)
-        return cls(seen, weights, nearest, (found >= 0) & (found < cells))
-
-    @property
-    def pixels(self) -> Expression:
-        return self.nearest.size(0)
+        return cls(seen, weights, nearest, (found >= 0) & (found < cells), pixels)
 
 
 def _sides(planes: Expression, place: Any) -> tuple[_Side, _Side]:
@@ -283,22 +275,16 @@ def _sides(planes: Expression, place: Any) -> tuple[_Side, _Side]:
 
 def _read(planes: Expression, rows: _Side, columns: _Side, finish: Callable[[Expression], Expression]) -> Expression:
     """What a function makes of planes x 16 rows x columns of pixels, tile by tile: all could fill the memory."""
-    from onnx import helper
-
     graph = planes.graph
-    body = GraphWriter(graph.name_of("tile"))
-    index, goes_on = (Expression(body, body.name_of(f"in_{dtype.__name__}"), dtype) for dtype in (np.int64, np.bool_))
-    seen, weights = (body.adopt(each).take(index, 0) for each in (rows.seen, rows.weights))
-    low = body.node("MatMul", weights, body.adopt(planes).take(seen, 1), dtype=np.float32).transpose(0, 2, 1)
-    near = low.take(body.adopt(columns.seen), 1)
-    wide = body.node("MatMul", body.adopt(columns.weights), near, dtype=np.float32)
-    wide = wide.reshape(low.size(0), body.adopt(columns.seen).size(0) * _TILE, _TILE).transpose(0, 2, 1)
-    made, kept = finish(wide.slice((0,), (body.adopt(columns.pixels),), (2,))), goes_on.apply("Identity")
-    info = helper.make_tensor_value_info
-    inputs = [info(each.name, each.onnx_type, []) for each in (index, goes_on)]
-    outputs = [info(kept.name, kept.onnx_type, []), info(made.name, made.onnx_type, None)]
-    loop, always = helper.make_graph(body.nodes, "tile", inputs, outputs), graph.constant(True, np.bool_)
-    return graph.node("Loop", rows.seen.size(0), always, dtype=made.dtype, body=loop)
+
+    def tile(index: Expression) -> list[Expression]:
+        near = planes.take(rows.seen.take(index, 0), 1)
+        low = graph.node("MatMul", rows.weights.take(index, 0), near, dtype=np.float32).transpose(0, 2, 1)
+        wide = graph.node("MatMul", columns.weights, low.take(columns.seen, 1), dtype=np.float32)
+        wide = wide.reshape(low.size(0), columns.seen.size(0) * _TILE, _TILE).transpose(0, 2, 1)
+        return [finish(wide.slice((0,), (columns.pixels,), (2,)))]
+
+    return graph.loop(rows.seen.size(0), tile)[0]
 
 
 def _class_map(stack: Expression, place: Any) -> Expression:
@@ -332,8 +318,12 @@ def _masks(corners: Expression, coefficients: Expression, prototypes: Expression
 # Where nodes go in a model: before it, replacing an input, or after it, as new outputs.
 
 
-def put_before(model: onnx.ModelProto, name: str, steps: Preprocessing) -> Placement | None:
-    """Turns an input into a picture; returns its placement in the tensor, None if it keeps its own size."""
+Written = tuple[GraphWriter, Any]
+"""What writes nodes after those of a model, and a picture's `Placement` as values of its graph; None for a batch."""
+
+
+def put_before(model: onnx.ModelProto, name: str, steps: Preprocessing) -> Written:
+    """Turns an input into a picture."""
     from onnx import NodeProto, TensorProto, helper
 
     if any(output.name == name for output in model.graph.output):
@@ -341,7 +331,10 @@ def put_before(model: onnx.ModelProto, name: str, steps: Preprocessing) -> Place
             f"The input {name} is also an output of the model, which cannot be both a picture and a tensor.",
             hint="Put an Identity node between the two.",
         )
-    graph = graph_for(model, f"{name}/picture")
+    prefix, names = f"{name}/picture", _names(model.graph)
+    while any(each.startswith(prefix) for each in names):
+        prefix += "_"
+    graph = GraphWriter(prefix)
     tensor = graph.name_of("tensor")
     for part in messages(model.graph):  # including subgraphs
         if isinstance(part, NodeProto):
@@ -350,6 +343,7 @@ def put_before(model: onnx.ModelProto, name: str, steps: Preprocessing) -> Place
     nodes = list(model.graph.node)
     model.graph.ClearField("node")
     model.graph.node.extend([*graph.nodes, *nodes])
+    graph.nodes.clear()
     value = next(value for value in model.graph.input if value.name == name)
     model.graph.value_info.append(value)
     inner = model.graph.value_info[-1]
@@ -361,10 +355,10 @@ def put_before(model: onnx.ModelProto, name: str, steps: Preprocessing) -> Place
     value.type.CopyFrom(helper.make_tensor_type_proto(TensorProto.UINT8, shape))
     what = "Pictures of one size: pictures x" if batch else "One picture of any size:"
     value.doc_string = f"{what} height x width x channels, {steps.source.name}."
-    return placement
+    return graph, placement
 
 
-def put_after(model: onnx.ModelProto, graph: GraphWriter, outputs: Outputs) -> dict[str, str]:
+def _put_after(model: onnx.ModelProto, graph: GraphWriter, outputs: Outputs) -> dict[str, str]:
     """Appends nodes and outputs; returns the outputs' names, which end in a number where the model has them already."""
     from onnx import helper
 
@@ -376,14 +370,6 @@ def put_after(model: onnx.ModelProto, graph: GraphWriter, outputs: Outputs) -> d
         model.graph.output.append(helper.make_tensor_value_info(names[what], value.onnx_type, shape))
     model.graph.node.extend(graph.nodes)
     return names
-
-
-def graph_for(model: onnx.ModelProto, prefix: str) -> GraphWriter:
-    """A graph whose names do not clash with the model's."""
-    names = _names(model.graph)
-    while any(name.startswith(prefix) for name in names):
-        prefix += "_"
-    return GraphWriter(prefix)
 
 
 def _names(graph: onnx.GraphProto) -> set[str]:

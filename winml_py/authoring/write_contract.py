@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .._inputs.copies import convert_opset, read_for_copy
-from .._inputs.files import BuiltIn
+from .._inputs.copies import convert_opset, read_for_copy, replace_metadata
+from .._inputs.files import BUILT_IN
 from ..core.base.atomic_files import require_another_file, require_folder, write_whole
 from ..core.contracts.labels import LABELS_KEY
 from ..core.contracts.published.folder import find_model
@@ -27,7 +27,7 @@ from ..errors import InvalidArgumentError, NotSupportedError
 from . import evidence, known_answers
 from .kernels import Preprocessing
 from .learning.learn_contract import LearnedContract
-from .output_nodes import AUTO, add_answers, put_before
+from .output_nodes import AUTO, BuiltIn, add_answers, put_before
 
 if TYPE_CHECKING:
     import onnx
@@ -78,15 +78,8 @@ def write_contract(
     for value in model.graph.input:
         if value.name in images:
             value.type.denotation = "IMAGE"
-    _replace_metadata(model, METADATA_KEYS, contract.to_metadata() | proof)
+    replace_metadata(model, METADATA_KEYS, contract.to_metadata() | proof)
     write_whole(destination, model.SerializeToString())
-
-
-def _replace_metadata(model: onnx.ModelProto, removed: Collection[str], added: Mapping[str, str]) -> None:
-    from onnx import helper
-
-    left = {entry.key: entry.value for entry in model.metadata_props if entry.key not in removed}
-    helper.set_model_props(model, left | dict(added))
 
 
 # The contract as nodes: the model takes unprocessed pictures, in any ONNX runtime.
@@ -124,7 +117,7 @@ def build_in(
         force: whether the new model may replace the old one.
 
     Returns:
-        The format of the pictures, and the added outputs.
+        The kind of the answers, and the names of their outputs.
 
     Raises:
         ModelNotFoundError: the file does not exist.
@@ -154,36 +147,36 @@ def build_in(
     loaded = LearningModel.load(source)
     images = _images(loaded, contract, set(inputs))
     names = tuple(labels)
-    steps = {image.name: _preprocessing(image, pictures, bool(answers or names)) for image in images}
     require_folder(destination)
     if not force:
         require_another_file(destination, find_model(source))
     model = read_for_copy(source, destination)
     _upgrade_opset(GraphWriter.OPSET, model)
-    placements = {name: put_before(model, name, step) for name, step in steps.items()}
-    built = BuiltIn(pictures, "", {})
+    written = {}
+    for image in images:
+        sides, dtype = fixed_sides(image, image.contract), TENSOR_CLASSES[image.tensor_kind].dtype.type
+        is_batch = image.shape[0] != 1 and not ((answers or names) and image.shape[0] == -1)
+        steps = Preprocessing(image.contract, pictures, sides, dtype, is_batch)
+        written[image.name] = put_before(model, image.name, steps)
+    built = BuiltIn("", {})
     if answers or names:
-        built = BuiltIn(pictures, *add_answers(model, loaded, answers or AUTO, names, placements))
+        built = add_answers(model, loaded, answers or AUTO, names, written)
     outdated = [evidence.KEY, known_answers.KEY]  # about pictures, which an input no longer takes
     features = (*model.graph.input, *model.graph.output)
     if not any(getattr(part, "denotation", "") == "IMAGE" for each in features for part in messages(each.type)):
         outdated += METADATA_KEYS  # kept if they describe another image
-    added = built.to_metadata() | ({LABELS_KEY: json.dumps(names)} if names else {})
-    _replace_metadata(model, outdated, added)
+    added = {BUILT_IN: pictures.name} | ({LABELS_KEY: json.dumps(names)} if names else {})
+    replace_metadata(model, outdated, added)
     write_whole(destination, model.SerializeToString())
     return built
 
 
 def _images(model: LearningModel, contract: ImageContract | None, names: set[str]) -> list[ImageFeatureDescriptor]:
     """The inputs that become pictures, with their contracts."""
-    features = model.input_features
     if contract is not None:
-        chosen = {feature.name for feature in fitting_inputs(features, contract, names)}
-        for name in chosen:
-            model.contracts[name] = contract
-        features = model.input_features
-        return [image for image in features if isinstance(image, ImageFeatureDescriptor) and image.name in chosen]
-    images = [image for image in features if isinstance(image, ImageFeatureDescriptor)]
+        names = {feature.name for feature in fitting_inputs(model.input_features, contract, names)}
+        model.contracts.update(dict.fromkeys(names, contract))
+    images = [image for image in model.input_features if isinstance(image, ImageFeatureDescriptor)]
     unknown = names - {image.name for image in images}
     if unknown or not images:
         what = f"The input {', '.join(sorted(unknown))} is not" if unknown else "No input of the model is"
@@ -193,19 +186,10 @@ def _images(model: LearningModel, contract: ImageContract | None, names: set[str
         )
     images = [image for image in images if image.name in (names or {image.name})]
     for image in images:
-        if not image.fits(image.contract):
-            raise InvalidArgumentError(
-                f"The input {image.name} is {image.expects()}, but its contract is for "
-                f"{image.contract.pixel_format.name} pictures in {image.contract.layout.name}."
-            )
+        fitting_inputs(
+            model.input_features, image.contract, {image.name}
+        )  # refuses, in its own words, what does not fit
     return images
-
-
-def _preprocessing(image: ImageFeatureDescriptor, pictures: BitmapPixelFormat, has_answers: bool) -> Preprocessing:
-    """The preprocessing of an input's pictures; of one where answers are added and the batch is free."""
-    sides, dtype = fixed_sides(image, image.contract), TENSOR_CLASSES[image.tensor_kind].dtype.type
-    is_batch = image.shape[0] != 1 and not (has_answers and image.shape[0] == -1)
-    return Preprocessing(image.contract, pictures, sides, dtype, is_batch)
 
 
 # Converting a model to the operator set that built-in nodes need.

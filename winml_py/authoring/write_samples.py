@@ -7,27 +7,23 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._inputs.copies import read_for_copy
+from .._inputs.copies import read_for_copy, replace_metadata
 from .._inputs.examples import example_shape
-from .._inputs.files import BuiltIn, jobs, read
+from .._inputs.files import bytes_format, jobs, read_pictures, with_bytes
 from .._inputs.model import evaluate_by
 from ..core.base.agreement import FLOAT_TOLERANCE
 from ..core.base.arrays import Array
 from ..core.base.atomic_files import require_folder, write_whole
 from ..core.base.messages import type_name
-from ..core.features.descriptors import (
-    FeatureDescriptor,
-    ImageFeatureDescriptor,
-    ShapedDescriptor,
-    TensorFeatureDescriptor,
-)
+from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.ranking import best_of
 from ..core.features.tensor_classes import TENSOR_CLASSES
+from ..core.imaging.formats import layout_of
 from ..core.model.model import LearningModel
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
@@ -86,8 +82,8 @@ def write_samples(
     removes them. Only what is passed here is stored: a picture is scaled down until its PNG has at most 32,000 bytes,
     without its EXIF data; arrays are stored whole.
 
-    For a model with a built-in contract, a picture's pixels are stored, red first, at most 32,000 bytes. The samples
-    are then also written to `destination` + ".answers.json", for JavaScript, which cannot read metadata.
+    For a model with a built-in contract, a picture's pixels are stored, at most 32,000 bytes. The samples are then also
+    written to `destination` + ".answers.json", for JavaScript, which cannot read metadata.
 
     A tenth of the picture's bytes is moved by a gray level, to see how far that moves each output: twice that is its
     tolerance, and at least 0.1 %. An output that moves by more than 5 %, or changes its shape, is not stored.
@@ -122,12 +118,9 @@ def write_samples(
     model = LearningModel.load(source)
     answers = take_answers(model, list(samples))
     proto = read_for_copy(source, destination)
-    from onnx import helper
-
-    others = {entry.key: entry.value for entry in proto.metadata_props if entry.key != KEY}
-    helper.set_model_props(proto, others | answers_to_metadata(answers))
+    replace_metadata(proto, [KEY], answers_to_metadata(answers))
     write_whole(destination, proto.SerializeToString())
-    if answers and all(map(_takes_bytes, model.input_features)):
+    if answers and all(bytes_format(model, feature) for feature in model.input_features):
         exact = [replace(one, outputs=tuple(replace(it, tolerance=EXACT) for it in one.outputs)) for one in answers]
         write_whole(f"{os.fspath(destination)}.answers.json", answers_to_metadata(exact)[KEY].encode())
     return answers
@@ -152,14 +145,12 @@ def _inputs(model: LearningModel, sample: Sample, budget: int, seed: int) -> dic
         found = list(jobs(model, [os.fspath(sample)]))
         if len(found) != 1:
             raise InvalidArgumentError(f"{os.fspath(sample)}: It matches {len(found)} files.")
-        sample = read(model, found[0][1])
+        sample = read_pictures(model, found[0][1])
     elif not isinstance(sample, Mapping):
         raise InvalidArgumentError(
             f"Expected the path of a picture, or values by the names of inputs, got {type_name(sample)}.",
             hint='Write {"image": ImageFeatureValue.load(path)}.',
         )
-    if built := BuiltIn.of(model.metadata):  # as a picture, which is scaled down to the budget
-        sample = {name: built.picture_of(value) for name, value in sample.items()}
     features = {feature.name: feature for feature in model.input_features}
     unknown = [str(name) for name in sample if name not in features]
     if unknown:
@@ -168,20 +159,23 @@ def _inputs(model: LearningModel, sample: Sample, budget: int, seed: int) -> dic
         )
     pictures = sum(isinstance(value, ImageFeatureValue) for value in sample.values()) or 1
     return {
-        name: _known(feature, sample[name], budget // pictures) if name in sample else _made_up(feature, seed)
+        name: _known(model, feature, sample[name], budget // pictures)
+        if name in sample
+        else _made_up(model, feature, seed)
         for name, feature in features.items()
     }
 
 
-def _known(feature: FeatureDescriptor, value: Any, budget: int) -> KnownInput:
+def _known(model: LearningModel, feature: FeatureDescriptor, value: Any, budget: int) -> KnownInput:
     if hasattr(value, "__fspath__") or (isinstance(value, str) and isinstance(feature, ImageFeatureDescriptor)):
         value = ImageFeatureValue.load(value)
     if isinstance(value, ImageFeatureValue):
         if len(value.video_frames) > 1:
             raise InvalidArgumentError(f"Expected one picture for {feature.name}, got a batch.")
         image = value.video_frame.software_bitmap.to_pil()
-        if _takes_bytes(feature):
-            return KnownInput(array=_small_bytes(image, feature.shape, budget))
+        if pictures := bytes_format(model, feature):
+            small = ImageFeatureValue.from_pil(_shrunk(image, budget // layout_of(pictures).channels))
+            return KnownInput(array=with_bytes(model, {feature.name: small})[feature.name])
         return KnownInput(png=small_png(image, budget))
     if isinstance(value, Mapping):
         plain = [[each.item() if isinstance(each, np.generic) else each for each in pair] for pair in value.items()]
@@ -205,17 +199,16 @@ def _known(feature: FeatureDescriptor, value: Any, budget: int) -> KnownInput:
     return KnownInput(array=np.ascontiguousarray(array).reshape(array.shape))
 
 
-def _made_up(feature: FeatureDescriptor, seed: int) -> KnownInput:
+def _made_up(model: LearningModel, feature: FeatureDescriptor, seed: int) -> KnownInput:
     kind = getattr(feature, "tensor_kind", None)
     if not isinstance(feature, ShapedDescriptor) or kind is TensorKind.STRING or kind not in TENSOR_CLASSES:
         raise InvalidArgumentError(
             f"The input {feature.name} ({feature.expects()}) has no example values.",
             hint=f"Name a file: {feature.name}=FILE.npy.",
         )
-    if _takes_bytes(feature):
-        return KnownInput(
-            seed=seed, shape=(*(1,) * (len(feature.shape) - 3), *WAVES_SIDES, feature.shape[-1]), dtype=WAVES
-        )
+    if bytes_format(model, feature):
+        batch = (1,) * (len(feature.shape) - 3)
+        return KnownInput(seed=seed, shape=(*batch, *WAVES_SIDES, feature.shape[-1]), dtype=WAVES)
     shape = example_shape(feature).shape
     if math.prod(shape) > MAX_NUMBERS:
         raise InvalidArgumentError(
@@ -231,12 +224,8 @@ def small_png(image: Image, budget: int) -> bytes:
     """A picture as PNG, scaled down to at most this many bytes."""
     from PIL import Image as Pillow
 
-    image = image.convert("L" if image.mode == "L" else "RGB")
-    shrink = math.sqrt(MAX_PIXELS / (image.width * image.height))
-    if shrink < 1:  # a plain picture of millions of pixels may be a small file
-        size = max(1, int(image.width * shrink)), max(1, int(image.height * shrink))
-        image = image.resize(size, Pillow.Resampling.LANCZOS)
-    small = image
+    # A plain picture of millions of pixels may be a small file.
+    small = image = _shrunk(image.convert("L" if image.mode == "L" else "RGB"), MAX_PIXELS)
     while True:
         file = io.BytesIO()
         small.save(file, "PNG", optimize=True)
@@ -250,23 +239,10 @@ def small_png(image: Image, budget: int) -> bytes:
         small = image.resize((width, height), Pillow.Resampling.LANCZOS)
 
 
-_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-"""Pillow's modes, by their channels."""
-
-
-def _takes_bytes(feature: FeatureDescriptor) -> TypeGuard[TensorFeatureDescriptor]:
-    """Whether an input takes the bytes of pictures of any size, height x width x channels, as `build_in` makes it."""
-    if not isinstance(feature, TensorFeatureDescriptor) or feature.tensor_kind is not TensorKind.UINT8:
-        return False
-    return feature.shape[-3:-1] == (-1, -1) and feature.shape[-1] in _MODES
-
-
-def _small_bytes(image: Image, shape: Sequence[int], budget: int) -> Array:
-    """A picture's bytes in a shape whose height and width are free, scaled down to at most this many."""
-    shrink = min(1.0, math.sqrt(budget / (image.width * image.height * shape[-1])))
-    width, height = (max(1, int(side * shrink)) for side in image.size)
-    small = image.convert(_MODES[shape[-1]]).resize((width, height))
-    return np.asarray(small).reshape(*(1,) * (len(shape) - 3), height, width, shape[-1])
+def _shrunk(image: Image, pixels: int) -> Image:
+    """A picture, scaled down to at most this many pixels."""
+    shrink = math.sqrt(pixels / (image.width * image.height))
+    return image if shrink >= 1 else image.resize([max(1, int(side * shrink)) for side in image.size])
 
 
 def _take(session: LearningModelSession, inputs: dict[str, KnownInput]) -> KnownAnswer:

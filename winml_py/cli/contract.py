@@ -5,34 +5,38 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import math
 import os
 import sys
-import time
+import timeit
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
 import numpy as np
 
 from .._inputs import trial
-from .._inputs.files import BuiltIn, generated, jobs, read
-from .._inputs.model import load_model
+from .._inputs.files import bytes_format, generated, jobs, read_pictures, with_bytes
+from .._inputs.model import evaluate_by, load_model
 from ..authoring.evidence import stated_contract
-from ..authoring.known_answers import noise, read_answers
+from ..authoring.known_answers import noise
 from ..authoring.learning.learn_contract import LearnedContract, learn_contract
+from ..authoring.output_nodes import BuiltIn
 from ..authoring.write_contract import build_in, write_contract
 from ..authoring.write_samples import write_samples
+from ..core.base.agreement import FLOAT_TOLERANCE, compare_outputs
 from ..core.base.messages import Facts, did_you_mean
 from ..core.contracts.labels import labels_of
 from ..core.features.pictures import ImageFeatureValue
 from ..core.imaging.contract import METADATA_FIELDS, ImageContract
+from ..core.imaging.formats import INTERLEAVED_FORMATS
 from ..core.imaging.geometry import ImageScaling
 from ..core.model.model import LearningModel
 from ..core.session.session import LearningModelSession
 from ..enums import BitmapPixelFormat, ImageCropMode
 from ..errors import EvaluationError, InvalidArgumentError
-from ..vision.outputs import floats
 from .arguments import (
     find_contract,
     force_option,
@@ -45,13 +49,7 @@ from .arguments import (
 from .failures import prefix_errors
 from .style import emit, say, size_of, warn_outdated
 
-_PICTURES = {
-    "rgb": BitmapPixelFormat.RGB8,
-    "bgr": BitmapPixelFormat.BGR8,
-    "rgba": BitmapPixelFormat.RGBA8,
-    "bgra": BitmapPixelFormat.BGRA8,
-    "gray": BitmapPixelFormat.GRAY8,
-}
+_PICTURES = {known.name.removesuffix("8").lower(): known for known in INTERLEAVED_FORMATS}
 
 _FIELDS: dict[str, dict[str, Any]] = {
     name: {str(getattr(value, "name", value)).lower(): value for value in words.values()}
@@ -121,7 +119,7 @@ def contract(
             names = labels_of(labels) if labels else ()
             with LearningModelSession(load_model(model, made)) as session:  # OUTPUT may replace MODEL
                 built = build_in(model, output, made, pictures=order, answers=answers, labels=names, force=True)
-                facts["built_in"] = _compare(session, output, built)
+                facts["built_in"] = _compare(session, output, order, built)
         elif samples:
             facts["samples"] = _add_samples(model, output, samples)
         elif made:
@@ -132,37 +130,26 @@ def contract(
     warn_outdated(output, LearningModel.load(output))
 
 
-def _compare(session: LearningModelSession, output: str, built: BuiltIn) -> Facts:
+def _compare(session: LearningModelSession, output: str, pictures: BitmapPixelFormat, built: BuiltIn) -> Facts:
     """What was built in, how near the model's own outputs are to those after `bind`, and what it costs."""
     model, new = session.model, LearningModel.load(output)
-    changed = {b.name: b for a, b in zip(model.input_features, new.input_features, strict=True) if a != b}
-    picture = ImageFeatureValue.from_array(noise(np.random.RandomState(0), 480, 640), BitmapPixelFormat.RGB8)
-    known = [item for answer in read_answers(model.metadata)[:1] for item in answer.inputs.items()]
-    samples = {name: value.value() for name, value in known if value.png}
-    given = generated(model) | dict.fromkeys(changed, picture) | samples
-    given_bytes = given | {name: built.bytes_of(given[name], feature) for name, feature in changed.items()}
-    same = {name: built.picture_of(given_bytes[name]) for name in changed}  # gray, where the model takes gray bytes
-    given |= {name: value for name, value in same.items() if isinstance(value, ImageFeatureValue)}
-    seconds: list[tuple[float, float]] = []
+    inputs = {feature.name: feature for feature in new.input_features if bytes_format(new, feature)}
+    pixels = noise(np.random.RandomState(0), 480, 640)
+    if pictures is BitmapPixelFormat.GRAY8:
+        pixels[...] = pixels[..., :1]  # `bind` makes another gray of colours than Pillow
+    picture = ImageFeatureValue.from_array(pixels, BitmapPixelFormat.RGB8)
+    given = generated(model) | dict.fromkeys(inputs, picture)
     with LearningModelSession(new) as new_session:
-        for _ in range(6):  # by turns
-            begin = time.perf_counter()
-            own = floats(session.evaluate_features(given))
-            middle = time.perf_counter()
-            made = floats(new_session.evaluate_features(given_bytes))
-            seconds.append((middle - begin, time.perf_counter() - middle))
-    own_time, new_time = map(min, zip(*seconds, strict=True))  # the least disturbed ones
-    pairs = [(own[name], made[name]) for name in own if own[name].size and own[name].shape == made[name].shape]
-    differences = [np.abs(one - other).reshape(-1) / max(np.abs(one).max(), 1e-30) for one, other in pairs]
-    every = np.concatenate([np.zeros(1), *differences])
+        pairs = ((session, given), (new_session, with_bytes(new, given)))
+        own, made = (evaluate_by(*pair) for pair in pairs)
+        before, after = (min(timeit.repeat(partial(evaluate_by, *pair), number=1, repeat=5)) for pair in pairs)
     return {
-        "inputs": {name: feature.expects() for name, feature in changed.items()},
+        "inputs": {name: feature.description for name, feature in inputs.items()},
         "answers": built.answers,
         "outputs": built.outputs,
-        "picture": "sample" if samples else "generated",
-        "mean_difference": float(every.mean()),
-        "largest_difference": float(every.max()),
-        "times_as_long": new_time / own_time,
+        "difference": compare_outputs(own, made, FLOAT_TOLERANCE).error,
+        "seconds_before": before,
+        "seconds": after,
         "added_bytes": new.size - model.size,
     }
 
@@ -180,8 +167,7 @@ def _warn_odd_range(output: str, contract: ImageContract) -> None:
 
 
 def _print_contract(facts: Facts, learned: LearnedContract | None) -> None:
-    takes = f"; takes {facts['pictures']} bytes" if "pictures" in facts else ""
-    say(f"{facts['output']}: {facts['contract']}{takes}")
+    say(f"{facts['output']}: {facts['contract']}{', as nodes' * ('built_in' in facts)}")
     if learned is not None:
         sizes = " and ".join(f"{width}x{height}" for height, width in learned.evidence.largest[::2])
         say(
@@ -194,14 +180,15 @@ def _print_contract(facts: Facts, learned: LearnedContract | None) -> None:
         if learned.undetermined:
             say(f"No picture determines these fields, so other values also fit: {', '.join(learned.undetermined)}.")
     if built := facts.get("built_in"):
-        say("  " + "; ".join(f"{name} takes {what}" for name, what in built["inputs"].items()))
+        for name, what in built["inputs"].items():
+            say(f"  {name}: {what}")
         if built["outputs"]:
-            say(f"  outputs added for {built['answers']}: {', '.join(built['outputs'].values())}")
-        say(
-            f"  on a {built['picture']} picture, the model's own outputs differ from those after bind by "
-            f"{built['mean_difference']:.2%} of the largest on average, {built['largest_difference']:.2%} at most"
-        )
-        say(f"  takes {built['times_as_long']:.2f} times as long; {size_of(built['added_bytes'])} larger")
+            say(f"  Outputs added for {built['answers']}: {', '.join(built['outputs'].values())}.")
+        share = built["difference"]
+        near = f"within {max(share, 1e-4):.2%} of" if share < math.inf else "of other shapes or whole numbers than"
+        say(f"  For an example picture of 640x480, the model's own outputs are {near} those after bind.")
+        before, after = (f"{1000 * built[name]:.3g} ms" for name in ("seconds_before", "seconds"))
+        say(f"  An evaluation takes {after}, with bind {before}. The file is {size_of(built['added_bytes'])} larger.")
     for sample in facts.get("samples", ()):
         say(f"Sample: {sample}")
 
@@ -249,7 +236,7 @@ def _add_samples(path: str, output: str, words: Sequence[str]) -> list[str]:
     model = LearningModel.load(path)
     files = [word for word in words if word != "example"]
     named = jobs(model, files, is_complete=False) if files else ()
-    found = [*(read(model, each) for _, each in named), *[{}] * (len(words) - len(files))]
+    found = [*(read_pictures(model, each) for _, each in named), *[{}] * (len(words) - len(files))]
     return [str(answer) for answer in write_samples(path, output, found)]
 
 

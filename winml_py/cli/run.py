@@ -8,7 +8,7 @@ from functools import partial
 
 import click
 
-from .._inputs.files import BuiltIn, jobs, read
+from .._inputs.files import jobs, read_pictures, with_bytes
 from .._inputs.interpretation import (
     AUTO,
     KINDS,
@@ -106,7 +106,7 @@ def run(
             make_session = partial(LearningModelSession, loaded, case.find_device(), settings)
             session, results = make_session(), []
             names = labels_of(labels) if labels else loaded.labels
-            classes = Classes(top_k, names, score_outputs(loaded), BuiltIn.of(loaded.metadata))
+            classes = Classes(top_k, names, score_outputs(loaded))
             finder = Finder(layout, threshold, names)
             targets = targets_of(output, [label for label, _ in todo])
         for index, ((label, files), target) in enumerate(zip(todo, targets, strict=True)):
@@ -142,10 +142,10 @@ def _evaluate(
 ) -> Facts:
     """Evaluates one input, and writes its results."""
     model = session.model
-    values = read(model, files)
+    given = read_pictures(model, files)
+    values = with_bytes(model, given)
     result = session.evaluate_features(values)
-    pictures = [classes.built.picture_of(value) if classes.built else value for value in values.values()]
-    outputs, found = result.outputs, finder.find(result, classes.built, pictures)
+    outputs, found = result.outputs, finder.find(result, given.values())
     if labels and found is None:
         _require_labels(labels, classes.labels, outputs)
     facts = answer_facts(case.sizes.applied(model.input_features), values, outputs, classes)
@@ -153,7 +153,7 @@ def _evaluate(
     if target:
         draw = None
         if found is not None and found.draw is not None:
-            (picture,) = (value for value in pictures if isinstance(value, ImageFeatureValue))
+            (picture,) = (value for value in given.values() if isinstance(value, ImageFeatureValue))
             draw = partial(found.draw, picture)
         facts["written"] = [write(target, outputs, draw, PictureSeen.of(result, model, values))]
     return facts

@@ -197,25 +197,25 @@ class GraphWriter:
         self, operator: str, *inputs: Expression | None, dtype: ScalarType, output: str = "", **attributes: object
     ) -> Expression:
         """Writes a node with one output, with the given name if any. None is an omitted input."""
-        return self.split(operator, *inputs, dtypes=(dtype,), outputs=(output,), **attributes)[0]
+        return self.split(operator, *inputs, dtypes=(dtype,), output=output, **attributes)[0]
 
     def split(
         self,
         operator: str,
         *inputs: Expression | None,
         dtypes: tuple[ScalarType, ...],
-        outputs: tuple[str, ...],
+        output: str = "",
         **attributes: Any,
     ) -> tuple[Expression, ...]:
-        """Writes a node with several outputs."""
+        """Writes a node with several outputs, the first of which may be named."""
         from onnx import helper
 
         name = f"{self._prefix}/{operator}_{self._count}"
         self._count += 1
-        names = [output or f"{name}/{index}" for index, output in enumerate(outputs)]
+        names = [output or f"{name}/0", *(f"{name}/{index}" for index in range(1, len(dtypes)))]
         read = [value.name if value else "" for value in inputs]
         self.nodes.append(helper.make_node(operator, read, names, name, **attributes))
-        return tuple(Expression(self, output, dtype) for output, dtype in zip(names, dtypes, strict=True))
+        return tuple(Expression(self, made, dtype) for made, dtype in zip(names, dtypes, strict=True))
 
     def constant(self, value: object, dtype: ScalarType) -> Expression:
         """A constant of numbers or texts in the model."""
@@ -246,11 +246,6 @@ class GraphWriter:
         if isinstance(operand, Expression):
             return operand
         return self.constant(operand, np.float64 if isinstance(operand, float) else np.int64)
-
-    def adopt(self, operand: Operand) -> Expression:
-        """A value of another graph of the same model, for use in nodes of this one."""
-        value = operand if isinstance(operand, Expression) else self.as_expression(operand)
-        return Expression(self, value.name, value.dtype)
 
     def vector(self, *numbers: Operand) -> Expression:
         """A vector of whole numbers."""
@@ -285,9 +280,7 @@ class GraphWriter:
 
         graph, (_, *made) = self._subgraph(inputs, write)
         dtypes = tuple(value.dtype for value in made)
-        return self.split(
-            "Loop", count, self.constant(True, np.bool_), dtypes=dtypes, outputs=("",) * len(made), body=graph
-        )
+        return self.split("Loop", count, self.constant(True, np.bool_), dtypes=dtypes, body=graph)
 
     def either(
         self, condition: Expression, if_true: Callable[[], Expression], if_false: Callable[[], Expression]
