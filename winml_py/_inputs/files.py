@@ -65,7 +65,11 @@ def jobs(
         wanted = " ".join(f"{name}=FILE" for name in features.values())
         raise WrongInputsError(f"The model has {len(features)} inputs: write {wanted}.")
     for path in inputs:
-        for file in _files_of(path):
+        try:
+            found = files_of(path) or [path]
+        except InvalidArgumentError as error:
+            raise WrongInputsError(error.message, hint=error.hint) from error
+        for file in found:
             yield file, {next(iter(features.values())): file}
 
 
@@ -90,13 +94,6 @@ def _require_known(named: Sequence[tuple[str, str, str]], features: Mapping[str,
         if equals and name.casefold() not in features and os.path.exists(path):
             hint = did_you_mean(name, features.values())
             raise WrongInputsError(f"{name}={path}: The model has no input {name!r}.", hint=hint)
-
-
-def _files_of(path: str) -> list[str]:
-    try:
-        return files_of(path) or [path]
-    except InvalidArgumentError as error:
-        raise WrongInputsError(error.message, hint=error.hint) from error
 
 
 def models_of(path: str) -> list[str]:

@@ -14,20 +14,18 @@ import numpy as np
 from .._inputs.files import generated
 from ..core.base.messages import did_you_mean
 from ..core.evaluation.result import LearningModelEvaluationResult
-from ..core.features.pictures import ImageFeatureValue
 from ..core.imaging.formats import layout_of
 from ..core.model.model import LearningModel
 from ..core.onnx_file.expressions import Expression, GraphWriter
 from ..core.onnx_file.nodes import messages
 from ..core.session.session import LearningModelSession
-from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError, NotSupportedError
 from ..vision.detections import LIMIT, OVERLAPS, THRESHOLDS, detections, facts_of, may_be_detections
 from ..vision.layouts import PROTOTYPES, DetectionLayout, DetectorFacts, extra_numbers, recognise_layout
 from ..vision.outputs import classes, floats, placement_of
 from ..vision.segmentation import OUTSIDE, is_segmentation, only_map
 from .kernels import Preprocessing
-from .known_answers import noise
+from .known_answers import KnownInput
 
 if TYPE_CHECKING:
     import onnx
@@ -77,9 +75,9 @@ def add_answers(
     if others or place is None:
         what = ", ".join(written) if others else "several"
         raise NotSupportedError(f"Answers need one picture, but the model takes {what}.")
-    sample = ImageFeatureValue.from_array(noise(np.random.RandomState(0), 256, 320), BitmapPixelFormat.RGB8)
+    sample = KnownInput(shape=(256, 320), dtype="picture")
     with LearningModelSession(loaded) as session:
-        result = session.evaluate_features(generated(loaded) | {picture: sample})
+        result = session.evaluate_features(generated(loaded) | {picture: sample.value()})
     facts = facts_of(result, placement_of(result, 0, None), labels)
     kind = _recognise(result, facts) if kind == AUTO else kind
     sides: Shape = [f"{picture}_height", f"{picture}_width"]
