@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -151,7 +151,7 @@ class Finder(NamedTuple):
     threshold: float | None = None
     labels: Sequence[str] = ()
 
-    def find(self, result: LearningModelEvaluationResult, pictures: Iterable[Any] = ()) -> Finding | None:
+    def find(self, result: LearningModelEvaluationResult, pictures: Collection[Any] = ()) -> Finding | None:
         """The result's objects or regions; None if it comes from neither a detector nor a segmentation model.
 
         `pictures` are the inputs, where a contract that is built in took their bytes.
@@ -159,7 +159,7 @@ class Finder(NamedTuple):
         Raises:
             WinMLError: the kind was named, and the outputs do not match it.
         """
-        if self.kind == AUTO and BUILT_IN in result.metadata:
+        if self.kind == AUTO and pictures and BUILT_IN in result.metadata:
             return self._find_added(result, pictures)
         if self.kind == NONE or (self.kind == AUTO and len(result.placements) != 1):
             return None
