@@ -82,6 +82,23 @@ def test_inputs_by_name_and_inputs_left_out() -> None:
     np.testing.assert_array_equal(operators.Relu(X, None), np.maximum(X, 0))
 
 
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_one_list_is_all_inputs_of_an_operator_of_any_number(kind: Any) -> None:
+    p, q = np.float32([1, 5]), np.float32([4, 2])
+    compiled = operators.compile("Concat", kind([p, q]), axis=0)
+    for found in (
+        operators.Concat(kind([p, q]), axis=0),
+        operators.Concat(kind([[1, 5], [4, 2]]), axis=0),
+        operators.Concat(inputs=kind([p, q]), axis=0),
+        compiled(kind([p, q])),
+        compiled(p, q),
+    ):
+        assert found.tolist() == [1, 5, 4, 2]
+    assert operators.Sum(kind([p, TensorFloat.from_numpy(q)])).to_numpy().tolist() == [5, 7]
+    assert operators.Max([1, 5], [4, 2]).tolist() == [4, 5]  # two lists are two tensors
+    assert operators.Max(data_0=p).tolist() == [1, 5]  # an array is one input
+
+
 def test_pythons_numbers_take_the_type_of_the_other_input() -> None:
     for dtype in (np.float32, np.float64, np.int32):
         found = operators.Add(X.astype(dtype), 1)

@@ -6,7 +6,8 @@ recently used ones are disposed of. All functions may be called from any thread.
 
 Inputs are passed by position or by the schema's names; None omits an optional one. They are arrays, tensors, Python
 numbers and lists (which take the type of the inputs that must have the same one), lists of arrays for sequences, and
-dicts for maps. Attributes are passed by name: numbers, strings, lists, arrays for tensors, and `onnx.GraphProto`.
+dicts for maps. An operator of any number of inputs also takes them as one list: `Concat([x, y], axis=0)`. Attributes
+are passed by name: numbers, strings, lists, arrays for tensors, and `onnx.GraphProto`.
 
 The outputs are arrays; or tensors, if an input is one. Tensors in a device's memory give tensors there.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,23 +20,23 @@ _NUMBERS: dict[type, DType] = {float: np.dtype(np.float32), int: np.dtype(np.int
 """The types of Python numbers if no other input determines them."""
 
 
-class Arguments(NamedTuple):
-    """The arguments of an operator: inputs in the schema's order (None is omitted), and attributes as passed."""
+def arrange(
+    signature: Signature, inputs: Sequence[Any], named: Mapping[str, object]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Sorts arguments, by position and by name: one list, alone or by name, is all values of a variadic input.
 
-    inputs: list[Any]
-    attributes: dict[str, Any]
-
-
-def arrange(signature: Signature, inputs: Sequence[object], named: Mapping[str, object]) -> Arguments:
-    """Sorts arguments, by position and by name, into inputs and attributes."""
-    values, attributes = list(inputs), dict(named)
+    Returns:
+        The inputs in the schema's order, None for an omitted one; and the attributes as passed.
+    """
+    is_list = len(inputs) == 1 and any(_is_list_for(first, inputs[0]) for first in signature.inputs[:1])
+    values, attributes = list(inputs[0] if is_list else inputs), dict(named)
     for index, parameter in enumerate(signature.inputs):
         if parameter.name in attributes and parameter.name not in signature.attributes:
             _place(signature, values, index, attributes.pop(parameter.name))
     while values and values[-1] is None:
         values.pop()
     _require_input_count(signature, values)
-    return Arguments(_convert_values(signature, values), attributes)
+    return _convert_values(signature, values), attributes
 
 
 def are_plain(signature: Signature, inputs: Sequence[object], named: Mapping[str, object]) -> bool:
@@ -81,7 +81,11 @@ def _place(signature: Signature, values: list[Any], index: int, value: Any) -> N
     if len(values) > index:
         raise InvalidArgumentError(f"{signature.name} got its input {name} twice.", hint="Pass it once.")
     values += [None] * (index - len(values))
-    values += list(value) if signature.inputs[index].is_variadic else [value]
+    values += value if _is_list_for(signature.inputs[index], value) else [value]
+
+
+def _is_list_for(parameter: Parameter, value: Any) -> bool:
+    return parameter.is_variadic and isinstance(value, (list, tuple))
 
 
 def _require_input_count(signature: Signature, values: Sequence[Any]) -> None:

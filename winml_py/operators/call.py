@@ -17,7 +17,7 @@ from ..errors import DeviceLostError, InvalidArgumentError
 from .arguments import are_plain, arrange
 from .compiled_operator import CompiledOperator
 from .node_model import OutputSpec
-from .signature import doc_of, require_known, signature_of
+from .signature import doc_of, find_schema, signature_of
 from .value_types import type_of
 
 
@@ -74,7 +74,7 @@ class Operator:
     """An operator as a function; see `winml_py.operators`."""
 
     def __init__(self, name: str) -> None:
-        require_known(name)
+        find_schema(name)  # refuses an unknown one
         self.__name__ = self.__qualname__ = name
 
     @property

@@ -61,7 +61,7 @@ def signature_of(name: str, domain: str | None = None, opset: int | None = None)
     """
     if opset is not None:
         whole_number(opset, "opset", 1)
-    schema, opset = _find(name, domain, opset)
+    schema, opset = find_schema(name, domain, opset)
     if schema.deprecated:
         raise InvalidArgumentError(
             f"The operator {name} is deprecated since opset {schema.since_version}.",
@@ -78,7 +78,8 @@ def signature_of(name: str, domain: str | None = None, opset: int | None = None)
     )
 
 
-def _find(name: str, domain: str | None, opset: int | None) -> tuple[Any, int]:
+def find_schema(name: str, domain: str | None = None, opset: int | None = None) -> tuple[Any, int]:
+    """The schema of an operator, and its version; InvalidArgumentError for an unknown one."""
     import onnx
 
     domains = _DOMAINS if domain is None else ("" if domain == "ai.onnx" else domain,)
@@ -117,14 +118,9 @@ def operator_names() -> tuple[str, ...]:
     return tuple(sorted(names | {name for domain, name in runtime_schemas() if domain == _RUNTIME}))
 
 
-def require_known(name: str) -> None:
-    """Refuses a name that no operator of any version has."""
-    _find(name, None, None)
-
-
 def doc_of(name: str) -> str:
     """The docstring of an operator: how it is called, and its schema's documentation."""
-    schema, _ = _find(name, None, None)
+    schema, _ = find_schema(name)
     attributes = dict(sorted(schema.attributes.items()))
     inputs, outputs = (_list_parameters(values) for values in (schema.inputs, schema.outputs))
     listed = "".join(
