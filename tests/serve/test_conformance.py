@@ -25,6 +25,7 @@ SEVEN = (PICTURES / "seven.png").read_bytes()
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("models")
     (folder / "words.onnx").write_bytes(unary(shape=["n", 2], element=STRING))
+    (folder / "pages.onnx").write_bytes(unary(shape=["n", 1, 1, 2], element=STRING))
     (folder / "halves.onnx").write_bytes(unary("Neg", ["n"], TensorProto.FLOAT16))
     (folder / "logs.onnx").write_bytes(unary("Log", ["n"]))
     ends = [tensor("x", ["n"], INT64), tensor("y", ["n"], TensorProto.BOOL)]
@@ -85,6 +86,7 @@ def test_tensors_both_ways(client: Any, is_binary: bool, answers_binary: bool) -
     words = np.array([["a", "grün"], ["", "b" * 300]], object)
     as_sent = [[one.encode() for one in row] for row in words] if answers_binary else words.tolist()
     assert sent("words", "x", words).tolist() == as_sent
+    assert sent("pages", "x", words[:, None, None]).reshape(2, 2).tolist() == as_sent
     assert sent("isnot", "x", np.array([0, -1, 1 << 40])).tolist() == [False, True, True]
     assert sent("halves", "x", np.array([0.5, -2], np.float16)).tolist() == [-0.5, 2]
     logs = sent("logs", "x", np.array([0, 1, -1], np.float32))
@@ -168,6 +170,12 @@ def whole(**changes: object) -> bytes:
         (whole(data=[1, 1.5]), None, "not all elements are INT8"),
         (whole(data=[[1], [1, 2]]), None, "not INT8 of shape"),
         (whole(datatype="FP32", data=[1, None]), None, "not all elements are FP32"),
+        *(
+            (whole(datatype="FP32", data=[1, text]), None, "not all elements are FP32")
+            for text in ("1.5", "1_0", "inf")
+        ),
+        (whole(datatype="FP32", data=[1, 1e300]), None, "a number is not finite in FP32"),
+        (whole(datatype="FP64").replace(b"[1, 2]", b"[1, 1e400]"), None, "a number is not finite in FP64"),
         (whole(datatype="BYTES", data=[None, {"a": 1}]), None, "not all elements are BYTES"),
         (json.dumps({"inputs": json.loads(whole())["inputs"] * 2}).encode(), None, "x: Expected each input once"),
         (whole(data=None, parameters={"binary_data_size": 2}), None, "2 bytes of 0"),
@@ -177,6 +185,11 @@ def test_what_is_no_request(body: bytes, header: str | None, words: str) -> None
     with pytest.raises(InvalidArgumentError) as caught:
         read_request(body, header)
     assert words in str(caught.value)
+
+
+def test_floats_that_are_not_finite_are_texts() -> None:
+    texts = whole(datatype="FP32", shape=[4], data=[1, "NaN", "Infinity", "-Infinity"])
+    np.testing.assert_array_equal(read_request(texts, None)[1]["x"], np.float32([1, np.nan, np.inf, -np.inf]))
 
 
 def test_the_largest_integers() -> None:

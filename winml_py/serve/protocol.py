@@ -21,7 +21,7 @@ from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.tensor_classes import TENSOR_CLASSES
-from ..enums import BitmapPixelFormat
+from ..enums import BitmapPixelFormat, TensorKind
 from ..errors import InvalidArgumentError
 from .models import Evaluate, ServedModel
 
@@ -35,8 +35,8 @@ _DTYPES: dict[str, DType] = {
     "BYTES": np.dtype(object),
 }
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
-_ELEMENTS: dict[str, set[type]] = {"b": {bool}, "i": {int}, "u": {int}, "f": {int, float, str}, "O": {str}}
-"""The types of JSON's elements, for each kind of dtype; a str for a number is "NaN", "Infinity" or "-Infinity"."""
+_ELEMENTS: dict[str, set[type]] = {"b": {bool}, "i": {int}, "u": {int}, "f": {int, float}, "O": {str}}
+"""The types of JSON's elements, for each kind of dtype; floats may also be "NaN", "Infinity" or "-Infinity"."""
 
 
 def _require(is_right: bool, message: str) -> None:
@@ -135,9 +135,16 @@ def _from_json(kind: str, data: object) -> Array:
     if not isinstance(data, list):
         raise TypeError(f"expected a list, got {type_name(data)}")
     elements, dtype = np.array(data, object).ravel(), _DTYPES[kind]
-    if not set(map(type, elements)) <= _ELEMENTS[dtype.kind]:
+    plain = [one for one in elements if dtype.kind != "f" or one not in ("NaN", "Infinity", "-Infinity")]
+    if not set(map(type, plain)) <= _ELEMENTS[dtype.kind]:
         raise ValueError(f"not all elements are {kind}")
-    return np.array([one.encode() for one in elements], object) if kind == "BYTES" else elements.astype(dtype)
+    if kind == "BYTES":
+        return np.array([one.encode() for one in elements], object)
+    with np.errstate(over="ignore"):
+        array = elements.astype(dtype)
+    if np.isfinite(array).sum() < len(plain):
+        raise ValueError(f"a number is not finite in {kind}")
+    return array
 
 
 def _from_bytes(kind: str, data: memoryview) -> Array:
@@ -154,8 +161,9 @@ def _from_bytes(kind: str, data: memoryview) -> Array:
 
 
 def _value(feature: FeatureDescriptor, given: Array, max_pixels: int) -> Any:
-    """A picture, if the input has four dimensions and the tensor is BYTES, or height x width x 3 of UINT8."""
-    takes_pictures = isinstance(feature, ShapedDescriptor) and len(feature.shape) == 4
+    """A picture, if the input has four dimensions of numbers, and it is BYTES, or height x width x 3 of UINT8."""
+    is_text = isinstance(feature, ShapedDescriptor) and feature.tensor_kind is TensorKind.STRING
+    takes_pictures = isinstance(feature, ShapedDescriptor) and len(feature.shape) == 4 and not is_text
     if takes_pictures and given.dtype == object:
         pictures = [ImageFeatureValue.load(one, max_pixels=max_pixels) for one in given.ravel()]
         return ImageFeatureValue([picture.video_frame for picture in pictures])
