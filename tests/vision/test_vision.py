@@ -21,11 +21,14 @@ from winml_py import (
     LearningModelPixelRange,
     LearningModelSession,
     TensorFloat,
+    TensorInt64Bit,
     vision,
 )
 from winml_py.errors import EvaluationError, InvalidArgumentError, NotSupportedError
 from winml_py.results import PicturePlacement
 from winml_py.vision import DetectionLayout
+from winml_py.vision.outputs import floats
+from winml_py.vision.segmentation import only_map
 
 
 def evaluated(model: bytes, name: str, contract: ImageContract | None = None) -> LearningModelEvaluationResult:
@@ -404,6 +407,13 @@ def test_an_embedding_is_a_direction() -> None:
     assert vision.cosine_similarity(found, [0, 1, 0]) == 0
     assert vision.cosine_similarity(found, [6, 0, 8]) == pytest.approx(1)
     assert vision.cosine_similarity([1e-30, 0], [-1e30, 0]) == -1
+    two = LearningModelEvaluationResult("", {"E": output, "n": TensorInt64Bit.from_numpy(np.int64([[1, 2]]))})
+    assert vision.embedding(two, output="e").tolist() == found.tolist()  # in any case
+    for choose in (floats, only_map):  # of `embedding` and of `masks`
+        with pytest.raises(InvalidArgumentError, match=r"There is no output 'f'\. Outputs: E, n\."):
+            choose(two, "f")
+    with pytest.raises(InvalidArgumentError, match="Of the outputs of floats none is one row"):
+        vision.embedding(two, output="N")
     with pytest.raises(InvalidArgumentError, match="3 and 2 numbers"):
         vision.cosine_similarity(found, [1, 0])
     with pytest.raises(InvalidArgumentError, match="Expected two embeddings, as rows of numbers"):
@@ -460,4 +470,6 @@ def test_what_was_found_in_a_line_and_in_a_table() -> None:
     many = vision.Detections(np.zeros((9, 4)), np.zeros(9, np.float32), np.zeros(9, int), ("x",) * 9, 60, 50)
     assert repr(many).endswith(", x 0.00, ...>")
     classes = np.array([[0, 0, 1, -1]], np.int32)
-    assert repr(vision.Segmentation(classes, ("ground", "sky"))) == "<Segmentation 4x1: ground 50.0%, sky 25.0%>"
+    for names in (("ground", "sky"), ("sky", "sky")):  # two classes may have one label
+        words = "<Segmentation 4x1: {} 50.0%, {} 25.0%>".format(*names)
+        assert repr(vision.Segmentation(classes, names)) == words

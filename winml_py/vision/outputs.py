@@ -10,7 +10,7 @@ import numpy as np
 from ..core.base.arrays import Array
 from ..core.contracts.labels import labels_of
 from ..core.evaluation.result import LearningModelEvaluationResult
-from ..core.features.ranking import Prediction
+from ..core.features.ranking import Prediction, is_row
 from ..core.features.tensor import Tensor
 from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import InvalidArgumentError
@@ -26,16 +26,19 @@ def names_of(result: LearningModelEvaluationResult, labels: Labels) -> tuple[str
     return tuple(labels) or result.labels
 
 
-def arrays(result: LearningModelEvaluationResult) -> dict[str, Array]:
-    """The outputs that are tensors of numbers, by name: views."""
-    tensors = {name: value.to_numpy() for name, value in result.outputs.items() if isinstance(value, Tensor)}
+def arrays(result: LearningModelEvaluationResult, output: str | None = None) -> dict[str, Array]:
+    """The outputs that are tensors of numbers, or the one with a name, by name: views. Refuses an unknown name."""
+    outputs = result.outputs
+    if output is not None and output not in outputs:
+        raise InvalidArgumentError(f"There is no output {output!r}.", hint=f"Outputs: {', '.join(outputs)}.")
+    chosen = outputs if output is None else {output: outputs[output]}
+    tensors = {name: value.to_numpy() for name, value in chosen.items() if isinstance(value, Tensor)}
     return {name: array for name, array in tensors.items() if array.dtype.kind in "fiub"}
 
 
-def floats(result: LearningModelEvaluationResult) -> dict[str, Array]:
-    """The outputs that are tensors of floats, by name, as float32: views where they are float32 already."""
-    float_arrays = {name: array for name, array in arrays(result).items() if array.dtype.kind == "f"}
-    return {name: np.asarray(array, np.float32) for name, array in float_arrays.items()}
+def floats(result: LearningModelEvaluationResult, output: str | None = None) -> dict[str, Array]:
+    """Those of `arrays` that are tensors of floats, as float32: views where they are float32 already."""
+    return {name: np.asarray(one, np.float32) for name, one in arrays(result, output).items() if one.dtype.kind == "f"}
 
 
 def placement_of(
@@ -78,8 +81,7 @@ def classes(
         labels: the names of the classes, by their index, or a file with them; by default the model's.
         output: the name of the output; by default the only one that is a row of floats.
     """
-    is_given = isinstance(labels, os.PathLike) or len(labels) > 0
-    return result.top_k(n, names_of(result, labels) if is_given else (), output=output)
+    return result.top_k(n, labels, output=output)
 
 
 # Embeddings: a picture as a direction, which lies near those of similar pictures.
@@ -106,14 +108,14 @@ def embedding(result: LearningModelEvaluationResult, *, output: str | None = Non
         >>> vision.embedding(result).shape
         (10,)
     """
-    vectors = floats(result) if output is None else {output: floats(result).get(output, np.empty(0))}
-    rows = {name: array for name, array in vectors.items() if array.size > 1 and array.size == max(array.shape)}
+    vectors = floats(result, output)
+    rows = [array for array in vectors.values() if is_row(array)]
     if len(rows) != 1:
         raise InvalidArgumentError(
             f"Of the outputs {', '.join(vectors) or 'of floats'} {'none' if not rows else 'more than one'} is one row.",
             hint="Name one: embedding(result, output=...).",
         )
-    return _of_length_1(next(iter(rows.values())).reshape(-1))
+    return _of_length_1(rows[0].reshape(-1))
 
 
 def cosine_similarity(first: object, second: object) -> float:

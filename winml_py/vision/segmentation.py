@@ -67,8 +67,8 @@ class Segmentation:
 
     def __repr__(self) -> str:
         height, width = self.classes.shape
-        named = {self.labels[i] if i < len(self.labels) else i: share for i, share in self.shares.items()}
-        words = ", ".join(f"{name} {share:.1%}" for name, share in named.items())
+        named = [(self.labels[i] if i < len(self.labels) else i, share) for i, share in self.shares.items()]
+        words = ", ".join(f"{name} {share:.1%}" for name, share in named)
         return f"<Segmentation {width}x{height}: {words}>"
 
 
@@ -135,8 +135,8 @@ def is_segmentation(result: LearningModelEvaluationResult, labels: Labels = ()) 
 
 def only_map(result: LearningModelEvaluationResult, output: str | None) -> tuple[str, Array]:
     """The name and the numbers of the only output that is a map: n x classes x height x width, floats as float32."""
-    tensors = arrays(result)
-    maps = {name: array for name, array in tensors.items() if _is_map(array) and output in (None, name)}
+    tensors = arrays(result, output)
+    maps = {name: array for name, array in tensors.items() if _is_map(array)}
     if len(maps) != 1:
         raise InvalidArgumentError(
             f"Of the outputs {', '.join(tensors) or '(none of numbers)'} {'none' if not maps else 'more than one'} is "
