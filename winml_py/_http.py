@@ -92,7 +92,8 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=512)
     except OSError as error:
         raise InvalidArgumentError(
-            f"The port {port} is not available: {error.strerror or error}.", hint="Use another, or --port 0."
+            f"The port {port} is not available on {host}: {str(error.strerror).partition(' (while')[0]}.",
+            hint="Use another address; --port 0 takes a free port.",
         ) from error
 
 

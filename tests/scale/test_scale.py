@@ -117,6 +117,8 @@ def test_columns_of_numbers_become_a_row(tmp_path: Path) -> None:
     assert answered["sum"].tolist() == [1.25, 1.5, 4.0]
     assert answered["large"].tolist() == [[False, True, False], [False, False, True], [True, True, True]]
     assert answered["same"].tolist() == ["x", "é", "z"]
+    nothing = Evaluator(two_outputs(tmp_path), columns=COLUMNS, keep=[], outputs=[])
+    assert list(nothing({name: np.array(column) for name, column in TABLE.items()})) == ["error"]
 
 
 def test_frames_of_pandas_keep_types_and_index(tmp_path: Path) -> None:

@@ -346,9 +346,9 @@ def test_exit_codes(tmp_path: Path) -> None:
     assert "Nothing" in require_failure(3, "serve", tmp_path / "bad.onnx", "--port", 0)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert f"The port {port} is not available" in require_failure(
-            4, "serve", MODELS / "digits.onnx", "--port", port
-        )
+        for host, number in (("127.0.0.1", port), ("192.0.2.1", 0)):  # a port that is taken; an address of no machine
+            words = require_failure(4, "serve", MODELS / "digits.onnx", "--host", host, "--port", number)
+            assert f"The port {number} is not available on {host}: " in words
     words = require_failure(2, "serve", MODELS / "digits.onnx", MODELS / "digits.onnx")
     assert "Another model is named digits. Write NAME=" in words
 

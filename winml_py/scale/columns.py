@@ -83,7 +83,7 @@ FilledColumns = Sequence[tuple[OutputColumn, Cells]]
 
 
 def output_columns(model: LearningModel, names: tuple[str, ...] | None) -> list[OutputColumn]:
-    """The requested outputs as columns; all of them if no names are given. Refuses unknown names."""
+    """The requested outputs as columns; all of them for None. Refuses unknown names."""
     features = {feature.name: feature for feature in model.output_features}
     for name in names or ():
         if name not in features:
@@ -91,7 +91,7 @@ def output_columns(model: LearningModel, names: tuple[str, ...] | None) -> list[
     batch_dimensions = {_batch_dimension(feature) for feature in model.input_features}
     return [
         OutputColumn(features[name], _batch_dimension(features[name]) in batch_dimensions - {None})
-        for name in names or features
+        for name in (features if names is None else names)
     ]
 
 

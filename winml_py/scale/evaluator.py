@@ -23,9 +23,6 @@ from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError, WinMLError
 from .columns import ERROR, Reader, batch_of, output_columns
 
-THREADS = "OMP_NUM_THREADS"
-"""The variable in which Ray, Dask and Spark state a worker's share of threads."""
-
 
 class Evaluator(Closeable):
     """Evaluates batches of columns: a class for Ray Data's `map_batches`, a function for Dask's `map_partitions`.
@@ -177,7 +174,7 @@ def _single_threaded(options: LearningModelSessionOptions | None) -> LearningMod
 
 
 def _share() -> int:
-    said = os.environ.get(THREADS, "")
+    said = os.environ.get("OMP_NUM_THREADS", "")  # where Ray, Dask and Spark state a worker's share of threads
     return min(int(said), usable_cores()) if said.isdigit() and int(said) else 1
 
 

@@ -153,7 +153,7 @@ def test_a_video_can_be_written_over_the_one_that_is_read(tmp_path: Path) -> Non
 
 
 def test_what_cannot_be_written(tmp_path: Path, capfd: Any) -> None:
-    for wrong in (0, -1, float("nan"), float("inf"), True, "25", None):
+    for wrong in (0, -1, float("nan"), float("inf"), True, "25", None, [25]):
         with pytest.raises(InvalidArgumentError, match="frames per second, above 0"):
             VideoWriter(tmp_path / "a.mp4", wrong)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match=r"a.gif does not end like a video .* Use .avi, .m4v"):

@@ -8,6 +8,7 @@ import re
 import threading
 import weakref
 from contextlib import suppress
+from numbers import Real
 from typing import Any, BinaryIO, Protocol, runtime_checkable
 
 from ...enums import BitmapPixelFormat
@@ -66,11 +67,10 @@ class VideoWriter(Closeable):
 
     def __init__(self, path: str | os.PathLike[str], /, frame_rate: float, *, codec: str | None = None) -> None:
         self._path = os.fspath(path)
-        if isinstance(frame_rate, (bool, str)) or frame_rate is None or not 0 < float(frame_rate) < math.inf:
-            raise InvalidArgumentError(
-                f"The frame rate is {frame_rate!r}.", hint="Expected frames per second, above 0."
-            )
-        self._rate = float(frame_rate)
+        rate: Any = frame_rate
+        if isinstance(rate, bool) or not isinstance(rate, Real) or not 0 < float(rate) < math.inf:
+            raise InvalidArgumentError(f"The frame rate is {rate!r}.", hint="Expected frames per second, above 0.")
+        self._rate = float(rate)
         self._codec = CODECS.get(os.path.splitext(self._path)[1].lower(), "") if codec is None else codec
         if codec is None and not self._codec:
             raise InvalidArgumentError(
