@@ -6,11 +6,13 @@ from .check_samples import AnswerCheck, ModelCheck, check_samples
 from .evidence import ContractCheck, ContractEvidence, check_contract
 from .known_answers import KnownAnswer, KnownInput, KnownOutput
 from .learning import LearnedContract, learn_contract
+from .output_nodes import BuiltIn
 from .write_contract import build_in, write_contract
 from .write_samples import write_samples
 
 __all__ = [
     "AnswerCheck",
+    "BuiltIn",
     "ContractCheck",
     "ContractEvidence",
     "KnownAnswer",

@@ -20,10 +20,10 @@ import numpy as np
 from .._inputs import trial
 from .._inputs.files import bytes_format, generated, jobs, read_pictures, with_bytes
 from .._inputs.model import evaluate_by, load_model
+from ..authoring import BuiltIn
 from ..authoring.evidence import stated_contract
 from ..authoring.known_answers import noise
 from ..authoring.learning.learn_contract import LearnedContract, learn_contract
-from ..authoring.output_nodes import BuiltIn
 from ..authoring.write_contract import build_in, write_contract
 from ..authoring.write_samples import write_samples
 from ..core.base.agreement import FLOAT_TOLERANCE, compare_outputs
