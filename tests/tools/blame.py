@@ -17,7 +17,6 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,7 +35,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from _models import RAPIDOCR_SHAPES, light
 
-from winml_py import CustomOperator, LearningModelSessionOptions, Tuning
+from winml_py import LearningModelSessionOptions, Tuning
 from winml_py._inputs.model import Case
 from winml_py.compare.blame import find_departure
 from winml_py.optimize import optimize
@@ -45,7 +44,6 @@ Array = np.ndarray[Any, Any]
 Values = dict[str, Array]
 Made = tuple[ModelProto, Values]
 FLOAT, BOOL, INT64 = TensorProto.FLOAT, TensorProto.BOOL, TensorProto.INT64
-DOMAIN = "planted"
 
 
 # Models: made up, of the package, and of other packages.
@@ -194,7 +192,6 @@ class Planted(NamedTuple):
     first: ModelProto
     second: ModelProto
     output: str
-    operators: list[CustomOperator]
 
 
 def heavier(model: ModelProto, values: Values, rng: np.random.Generator) -> Planted | None:
@@ -215,7 +212,7 @@ def heavier(model: ModelProto, values: Values, rng: np.random.Generator) -> Plan
     axis = array.ndim - 1 if node.op_type == "MatMul" else 1 if node.op_type in ("LSTM", "GRU") else 0
     np.moveaxis(array, axis, 0)[rng.integers(array.shape[axis])] *= 1.05
     found.CopyFrom(numpy_helper.from_array(array, found.name))
-    return Planted(model, wrong, owner.output[0], [])
+    return Planted(model, wrong, owner.output[0])
 
 
 def overflow(model: ModelProto, values: Values, rng: np.random.Generator) -> Planted | None:
@@ -252,7 +249,7 @@ def overflow(model: ModelProto, values: Values, rng: np.random.Generator) -> Pla
             if end.name == name:
                 return None
         pair.append(changed)
-    return Planted(pair[0], pair[1], "scaled", [])
+    return Planted(pair[0], pair[1], "scaled")
 
 
 def attribute(model: ModelProto, values: Values, rng: np.random.Generator) -> Planted | None:
@@ -279,45 +276,32 @@ def attribute(model: ModelProto, values: Values, rng: np.random.Generator) -> Pl
     kept = [item for item in node.attribute if item.name != name]
     del node.attribute[:]
     node.attribute.extend([*kept, helper.make_attribute(name, value)])
-    return Planted(model, wrong, node.output[0], [])
+    return Planted(model, wrong, node.output[0])
 
 
-def custom(model: ModelProto, values: Values, rng: np.random.Generator) -> Planted | None:
-    """An operator of our own: 1 % off, wrong in one element, or NaN there."""
+def element(model: ModelProto, values: Values, rng: np.random.Generator) -> Planted | None:
+    """A node whose output is 1 % off, wrong in one element, or NaN there."""
     wrong, how = copy.deepcopy(model), int(rng.integers(3))
-    functions: dict[str, Callable[..., Array]] = {
-        "Relu": lambda x: np.maximum(x, 0),
-        "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-        "Tanh": np.tanh,
-        "Add": np.add,
-        "Mul": np.multiply,
-    }
     constant = {weight.name for weight in wrong.graph.initializer}
-    places = [node for node in wrong.graph.node if node.op_type in functions and not {*node.input} <= constant]
+    kinds = ("Relu", "Sigmoid", "Tanh", "Add", "Mul")
+    places = [node for node in wrong.graph.node if node.op_type in kinds and not {*node.input} <= constant]
     if not places:
         return None
     node = places[rng.integers(len(places))]
-    kind = evaluate(model, values, everything=True)[node.output[0]]
-    if kind.dtype != np.float32 or not kind.size:
+    name, right = node.output[0], evaluate(model, values, everything=True)[node.output[0]]
+    if right.dtype != np.float32 or not right.size:
         return None
-    function, seed = functions[node.op_type], int(rng.integers(1 << 30))
-
-    def planted(*inputs: Array) -> Array:
-        result = np.array(function(*inputs), np.float32)
-        if how == 0:
-            return result * np.float32(1.01)
-        wrong_value = np.nan if how == 1 else result.flat[seed % result.size] + 0.05 * np.abs(result).max() + 0.01
-        result.flat[seed % result.size] = wrong_value
-        return result
-
-    node.op_type, node.domain = "Planted", DOMAIN
-    del node.attribute[:]
-    wrong.opset_import.append(helper.make_opsetid(DOMAIN, 1))
-    operator = CustomOperator(planted, "Planted", DOMAIN, outputs=[(np.float32, kind.ndim)])
-    return Planted(model, wrong, node.output[0], [operator])
+    number = np.zeros_like(right)
+    number.flat[rng.integers(right.size)] = (0, np.nan, right.flat[0] + 0.05 * np.abs(right).max() + 0.01)[how]
+    number = number if how else np.float32(1.01)
+    node.output[0] = "right"
+    wrong.graph.initializer.append(numpy_helper.from_array(number, "number"))
+    place = [*wrong.graph.node].index(node) + 1
+    wrong.graph.node.insert(place, helper.make_node("Add" if how else "Mul", ["right", "number"], [name]))
+    return Planted(model, wrong, name)
 
 
-FAULTS = (heavier, overflow, attribute, custom)
+FAULTS = (heavier, overflow, attribute, element)
 
 
 def evaluate(model: ModelProto, values: Values, everything: bool = False) -> Values:
@@ -363,7 +347,7 @@ def plant(place: int, seed: int) -> tuple[str, Planted, Values, Made]:
         maker, fault = MAKERS[place % len(MAKERS)], FAULTS[(place // len(MAKERS) + place) % len(FAULTS)]
         model, values = maker(rng)
         planted = fault(model, values, rng)
-        if planted is not None and (planted.operators or changes(planted, values)):
+        if planted is not None and changes(planted, values):
             name = model.graph.name if maker is of_others else maker.__name__
             return f"{name}, {fault.__name__}", planted, values, (model, values)
     raise AssertionError(f"{MAKERS[place % len(MAKERS)].__name__} has no place for this fault")
@@ -441,7 +425,7 @@ def main() -> None:
             start = time.perf_counter()
             plain = find_departure(*pair_of(kind, paths[2], folder), plain_values)
             middle = time.perf_counter()
-            found = find_departure(Case(paths[0]), Case(paths[1]), values, planted.operators)
+            found = find_departure(Case(paths[0]), Case(paths[1]), values)
             seconds = f"{middle - start:.1f} s, {time.perf_counter() - middle:.1f} s"
         counts["named without a fault"] += plain is not None
         node = next(node for node in planted.first.graph.node if planted.output in node.output)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import asdict, replace
 
 import click
 
@@ -15,9 +14,6 @@ from ..core.base.messages import Facts
 from .arguments import case_options, json_option
 from .failures import prefix_errors
 from .style import emit, progress, say, show
-
-SHOWN = 20
-"""The most answers in the table; JSON has all."""
 
 
 @click.command()
@@ -42,9 +38,14 @@ def compare(models: tuple[str, ...], nodes: bool, case: Case, as_json: bool) -> 
     both = model if other == model else f"{model}, {other}"  # an error may be about either
     with progress("comparing") as advance, prefix_errors(both, model, other, *inputs, case.settings):
         compared = compare_cases(first, second, advance)
-        departure = _find_departure(first, second, compared) if nodes else None
-    facts: Facts = {"model": model} | compared.to_json()
-    facts |= {"departure": departure and departure.to_json()} if nodes else {}
+        facts: Facts = {"model": model} | compared.to_json()
+        if nodes:
+            from ..compare.blame import find_departure
+
+            worst = (compared.doubtful or compared.answers)[0].input
+            values = next(make() for label, make in inputs_of(first.load(), first) if worst.startswith(label))
+            departure = find_departure(first, second, values)
+            facts["departure"] = departure and asdict(departure)
     emit(facts, as_json, lambda _: _print_comparison(compared))
     if nodes and not as_json:
         say(departure or "No node differs by more than its inputs explain.")
@@ -52,14 +53,6 @@ def compare(models: tuple[str, ...], nodes: bool, case: Case, as_json: bool) -> 
         say(f"{model}: These are answers to example inputs. Name your own after the model.", is_error=True)
     if not compared.is_same:
         raise click.exceptions.Exit(1)
-
-
-def _find_departure(first: Case, second: Case, compared: Comparison) -> Any:
-    from ..compare.blame import find_departure
-
-    worst = (compared.doubtful or compared.answers)[0].input
-    values = next(make() for label, make in inputs_of(first.load(), first) if worst.startswith(label))
-    return find_departure(first, second, values)
 
 
 def _print_comparison(compared: Comparison) -> None:
@@ -74,12 +67,9 @@ def _print_comparison(compared: Comparison) -> None:
     show(rows, ["differences", "largest", "mean", "relative", "cosine", "dB", "not finite"], "lr")
     say("")
     rows = []
-    for one in compared.doubtful[:SHOWN]:
-        second = "the same" if one.first == one.second else one.second
+    for one in compared.doubtful:
         numbers = [f"{one.changed:.2%}", f"{one.lead:.2g}", f"{2 * one.difference:.2g}"]
-        rows.append([one.input, one.first, second, *numbers, "not settled" if one.is_same else "changed"])
+        rows.append([one.input, one.first, one.second, *numbers, "not settled" if one.is_same else "changed"])
     if rows:
         show(rows, ["answers", "first", "second", "changed", "lead", "2 x difference", ""], "lllrrrl")
-        more = len(compared.doubtful) - len(rows)
-        say(f"and {more:,} more; --json has all\n" if more else "")
     say(compared, "bold")

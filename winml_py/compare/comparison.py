@@ -24,8 +24,8 @@ from ..core.session.session import LearningModelSession
 from ..enums import Precision
 from ..errors import InvalidArgumentError, WinMLError
 from ..vision.detections import Detections, detections, may_be_detections
-from ..vision.outputs import arrays
-from ..vision.segmentation import is_segmentation
+from ..vision.outputs import placement_of
+from ..vision.segmentation import is_segmentation, only_map
 
 OVERLAP = 0.5
 """Two boxes are the same if their intersection is at least this share of their union."""
@@ -166,8 +166,7 @@ def compare(first: Case, second: Case, progress: Progress = lambda done, what: N
             results = evaluate_to_tensors(one, values), evaluate_to_tensors(other, fitted(models[1], values))
             is_half = Precision.HALF in (one.precision, other.precision) or models[0].precision != models[1].precision
             comparer.add(label, results, HALF_TOLERANCE if is_half else FLOAT_TOLERANCE)
-        sides = (_describe(first, one), _describe(second, other))
-    return comparer.compared(sides)
+        return comparer.compared((_describe(first, one), _describe(second, other)))
 
 
 def inputs_of(model: LearningModel, case: Case) -> Iterator[tuple[str, Callable[[], Mapping[str, Any]]]]:
@@ -187,7 +186,7 @@ def fitted(model: LearningModel, values: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(zip(names, values.values(), strict=True))
     for name, value in found.items():
         if isinstance(value, np.ndarray) and value.dtype.kind == "f" and (kind := kinds.get(name)) in FLOAT_KINDS:
-            found[name] = value.astype(TENSOR_CLASSES[kind].dtype)
+            found[name] = value.astype(TENSOR_CLASSES[kind].dtype, copy=False)
     return found
 
 
@@ -227,8 +226,7 @@ class Comparer:
             is_same = agreement.is_good or np.array_equal(*pair, equal_nan=pair[0].dtype.kind == "f")
             if not is_same and words[1] == "numbers":
                 words[1] = f"others: {agreement}"
-            sides = label, name, "values", words[0], words[1]
-            values.append(Answer(*sides, is_same, float(not is_same), 2 * tolerance))
+            values.append(Answer(label, name, "values", words[0], words[1], is_same, float(not is_same), 2 * tolerance))
             ranked += self._rank(label, name, *pair)
         if not values:
             names = f"{', '.join(first)}, and {', '.join(second)}"
@@ -240,8 +238,7 @@ class Comparer:
         answers = []
         for answer in self._answers:
             sums = self._sums.get(answer.output, self._objects)
-            difference = sums.relative if answer.kind == "values" else sums.largest
-            answers.append(replace(answer, difference=difference))
+            answers.append(replace(answer, difference=sums.relative if answer.kind == "values" else sums.largest))
         outputs = tuple(sums.difference(name) for name, sums in self._sums.items())
         return Comparison(sides, outputs, tuple(answers))
 
@@ -249,16 +246,14 @@ class Comparer:
         """An answer for each entry of a batch of rows of scores; none if nothing marks them as scores."""
         if first.shape != second.shape or first.dtype.kind != "f" or not first.size:
             return []
-        is_batch, found = first.ndim > 1 and len(first) > 1, []
-        for index, entries in enumerate(zip(first, second, strict=True) if is_batch else [(first, second)]):
-            shape = entries[0].shape or (1,)
-            width = max(shape) if max(shape) == entries[0].size else shape[-1]
-            one, other = (entry.reshape(-1, width) for entry in entries)
+        found, pairs = list[Answer](), list(zip(np.atleast_2d(first), np.atleast_2d(second), strict=True))
+        for index, entries in enumerate(pairs):
+            entry, size = f"{label}[{index}]" if len(pairs) > 1 else label, entries[0].size
+            width = size if size in entries[0].shape else entries[0].shape[-1]
+            one, other = (each.reshape(-1, width) for each in entries)
             best = self._classes.best(name, one[0]) or self._classes.best(name, other[0])
-            if best and (len(shape) <= 3 or len(one) == 1):
-                found.append(
-                    self._compare_rows(f"{label}[{index}]" if is_batch else label, name, "classes", one, other)
-                )
+            if best and (entries[0].ndim < 3 or len(one) == 1):
+                found.append(self._compare_rows(entry, name, "classes", one, other))
         return found
 
     def _compare_rows(self, label: str, name: str, kind: str, *sides: Array) -> Answer:
@@ -289,31 +284,25 @@ class Comparer:
         try:
             if not all(may_be_detections(result, labels) for result in results):
                 return []
-            one, other = sides = [detections(result, labels=labels) for result in results]
-            lead = self._weigh_objects(one.threshold, results)
+            threshold = detections(results[0], labels=labels).threshold
+            one, other = (detections(result, threshold=threshold / 2, labels=labels) for result in results)
         except WinMLError:  # of several possible layouts, or of NaN: the numbers count
             return []
-        pairs, words, lost = matching(one, other), list[str](), 0
-        for place, side in enumerate(sides):
-            alone = np.delete(np.arange(len(side)), [pair[place] for pair in pairs])
-            names = [f"{side[i].label or side[i].index} {side[i].score:.3f}" for i in alone[:3]]
-            words.append(f"{len(side)} objects" + f", here alone {', '.join(names)}" * bool(names))
-            lost += len(alone)
-        changed = lost / max(1, len(one) + len(other))
-        return [Answer(label, "", "objects", words[0], words[1], not lost, changed, lead)]
-
-    def _weigh_objects(self, threshold: float, results: Results) -> float:
-        """The least lead of an object. Those from half the threshold on count: they may appear."""
-        sides = [detections(result, threshold=threshold / 2, labels=self._classes.labels) for result in results]
-        pairs, leads = matching(*sides), [threshold]
-        away = [abs(float(sides[0].scores[one]) - float(sides[1].scores[other])) for one, other in pairs]
-        for place, side in enumerate(sides):
-            away += (np.delete(side.scores, [pair[place] for pair in pairs]) - threshold / 2).tolist()
+        pairs = np.array(matching(one, other), int).reshape(-1, 2)  # from half the threshold on: they may appear
+        words, leads, lost, count = list[str](), [threshold], 0, 0
+        for place, (side, rest) in enumerate(((one, other), (other, one))):
+            there = np.full(len(side), threshold / 2)
+            there[pairs[:, place]] = rest.scores[pairs[:, 1 - place]]
+            self._objects.largest = max(self._objects.largest, float(np.abs(side.scores - there).max(initial=0)))
             leads += (2 * np.abs(side.scores - threshold)).tolist()
+            is_found = side.scores > threshold
             if side.runners_up is not None:
-                leads += (side.scores - side.runners_up)[side.scores > threshold].tolist()
-        self._objects.largest = max([self._objects.largest, *away])
-        return min(leads)
+                leads += (side.scores - side.runners_up)[is_found].tolist()
+            alone = np.flatnonzero(is_found & (there <= threshold))
+            names = [f"{side[i].label or side[i].index} {side[i].score:.3f}" for i in alone[:3]]
+            words.append(f"{is_found.sum()} objects" + f", here alone {', '.join(names)}" * bool(names))
+            lost, count = lost + len(alone), count + int(is_found.sum())
+        return [Answer(label, "", "objects", words[0], words[1], not lost, lost / max(1, count), min(leads))]
 
 
 def matching(first: Detections, second: Detections) -> list[tuple[int, int]]:
@@ -322,24 +311,22 @@ def matching(first: Detections, second: Detections) -> list[tuple[int, int]]:
     # A pixel more, as Pascal VOC counts: boxes at the picture's edge may have no area.
     inner = (np.minimum(first.boxes[:, None, 2:], second.boxes[:, 2:]) - left_top + 1).clip(0).prod(axis=2)
     areas = [(each.boxes[:, 2:] - each.boxes[:, :2] + 1).prod(axis=1) for each in (first, second)]
-    overlaps = np.where(first.indices[:, None] == second.indices, inner / (areas[0][:, None] + areas[1] - inner), 0)
-    pairs = []
-    for index in range(len(first) if len(second) else 0):
-        best = int(overlaps[index].argmax())
-        if overlaps[index, best] >= OVERLAP:
-            pairs.append((index, best))
-            overlaps[:, best] = 0
+    overlaps = inner / (areas[0][:, None] + areas[1] - inner)
+    are_alike, pairs = (first.indices[:, None] == second.indices) & (overlaps >= OVERLAP), []
+    for index in np.flatnonzero(are_alike.any(axis=1)):
+        if are_alike[index].any():
+            pairs.append((int(index), int(are_alike[index].argmax())))
+            are_alike[:, pairs[-1][1]] = False
     return pairs
 
 
 def _seen_pixels(result: LearningModelEvaluationResult) -> tuple[str, Array]:
     """The name of a map of classes, and its scores where the model saw the picture: pixels x classes."""
-    maps = {name: array for name, array in arrays(result).items() if array.ndim == 4 and min(array.shape[2:]) > 1}
-    ((name, stack),) = maps.items()
-    place = next(iter(result.placements.values()))[0]
+    name, stack = only_map(result, None)
+    place = placement_of(result, 0, None)
     pixels = stack[0].reshape(stack.shape[1], -1).T
     numbers = place.mask_to_picture(np.arange(len(pixels)).reshape(stack.shape[2:]), outside=-1)
-    return name, pixels[np.bincount(numbers[numbers >= 0], minlength=len(pixels)) > 0]
+    return name, pixels[np.unique(numbers[numbers >= 0])]
 
 
 class _Sums:
@@ -351,16 +338,14 @@ class _Sums:
 
     def add(self, first: Array, second: Array, tolerance: float) -> Agreement:
         agreement = compare_values(first, second, tolerance)
-        self.relative = max(self.relative, agreement.error)
         if first.shape != second.shape:
-            self.largest = math.inf
+            self.largest = self.relative = math.inf
             return agreement
         if first.dtype.kind not in "fiub":
             first, second = np.zeros(first.shape), np.asarray(first != second)
         one, other = first.astype(np.float64), second.astype(np.float64)
         is_lost = np.stack([~np.isfinite(one), ~np.isfinite(other)])
-        if is_lost.any():
-            self.relative = math.inf
+        self.relative = max(self.relative, math.inf if is_lost.any() else agreement.error)
         if not np.array_equal(one[is_lost.any(0)], other[is_lost.any(0)], equal_nan=True):
             self.largest = math.inf
         one, other = one[~is_lost.any(0)], other[~is_lost.any(0)]
