@@ -12,11 +12,11 @@ from onnx import helper
 from helpers import seeing_models as seeing
 from helpers.cli import call, require_exit, require_failure
 from helpers.models import data, tensor, unary
-from helpers.paths import MODELS
+from helpers.paths import MODELS, PICTURES
 from helpers.rectangles import LETTERBOX, file_of
 from winml_py import ImageFeatureValue, LearningModel, LearningModelEvaluationResult, LearningModelSession, TensorFloat
 from winml_py._inputs.model import Case
-from winml_py.authoring import write_samples
+from winml_py.authoring import build_in, write_samples
 from winml_py.compare import Comparison, compare
 from winml_py.compare.comparison import Comparer
 from winml_py.core.evaluation.result import ModelFacts
@@ -195,6 +195,24 @@ def test_the_command_ends_with_a_line_to_act_on(second: str, code: int, words: s
     assert table[0].startswith("first   plain.onnx on ")
     doubtful = [line.split()[0] for line in table if line.startswith(("sure.npy", "near.npy"))]
     assert sorted(doubtful) == (["near.npy"] if second == "little" else ["near.npy", "sure.npy"])
+
+
+def test_nodes_are_judged_on_the_most_doubtful_input(files: Path) -> None:
+    for name, limit in (("high", 100), ("low", 5)):
+        nodes = [helper.make_node("Min", ["x", "limit"], ["y"])]
+        Path(f"{name}.onnx").write_bytes(
+            data(nodes, [tensor("x", [1])], [tensor("y", [1])], {"limit": np.float32(limit)})
+        )
+    done = require_exit("compare", "high.onnx", "low.onnx", "1", "10", "--nodes", code=1)
+    assert "Min '" in done.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize("models", [("plain", "built"), ("built", "plain")])
+def test_a_model_and_itself_with_its_contract_built_in(models: tuple[str, str], tmp_path: Path) -> None:
+    paths = {"plain": MODELS / "digits.onnx", "built": tmp_path / "built.onnx"}
+    build_in(*paths.values())
+    first, second = (paths[name] for name in models)
+    assert compare(Case(str(first), (str(PICTURES / "seven.png"),)), Case(str(second))).outputs[0].largest == 0
 
 
 def test_one_model_in_two_ways(files: Path) -> None:

@@ -42,9 +42,9 @@ def compare(models: tuple[str, ...], nodes: bool, case: Case, as_json: bool) -> 
         if nodes:
             from ..compare.blame import find_departure
 
-            worst = (compared.doubtful or compared.answers)[0].input
-            values = next(make() for label, make in inputs_of(first.load(), first) if worst.startswith(label))
-            departure = find_departure(first, second, values)
+            worst = (compared.doubtful or compared.answers)[0].position
+            _, make = list(inputs_of(first.load(), first))[worst]
+            departure = find_departure(first, second, make())
             facts["departure"] = departure and asdict(departure)
     emit(facts, as_json, lambda _: _print_comparison(compared))
     if nodes and not as_json:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._inputs.files import generated, jobs, read
+from .._inputs.files import generated, jobs, read_pictures, with_bytes
 from .._inputs.interpretation import Classes, score_outputs
 from .._inputs.model import EXAMPLE, Case, evaluate_to_tensors
 from ..authoring.check_samples import outputs_as_arrays, stored_answers
@@ -72,6 +72,7 @@ class Answer:
             by how much 99 % of them do. For objects also twice the distance of a score from the threshold; for values,
             twice the tolerance.
         difference: the largest difference of these scores, over all inputs; for values, the largest relative error.
+        position: the input's, from 0.
     """
 
     input: str
@@ -83,6 +84,7 @@ class Answer:
     changed: float
     lead: float
     difference: float = 0.0
+    position: int = 0
 
     @property
     def is_settled(self) -> bool:
@@ -163,7 +165,8 @@ def compare(first: Case, second: Case, progress: Progress = lambda done, what: N
         for index, (label, make) in enumerate(items):
             progress(index / len(items), label)
             values = make()
-            results = evaluate_to_tensors(one, values), evaluate_to_tensors(other, fitted(models[1], values))
+            given = (fitted(model, values) for model in models)
+            results = evaluate_to_tensors(one, next(given)), evaluate_to_tensors(other, next(given))
             is_half = Precision.HALF in (one.precision, other.precision) or models[0].precision != models[1].precision
             comparer.add(label, results, HALF_TOLERANCE if is_half else FLOAT_TOLERANCE)
         return comparer.compared((_describe(first, one), _describe(second, other)))
@@ -172,7 +175,7 @@ def compare(first: Case, second: Case, progress: Progress = lambda done, what: N
 def inputs_of(model: LearningModel, case: Case) -> Iterator[tuple[str, Callable[[], Mapping[str, Any]]]]:
     """For each evaluation a name, and what makes its values: from files, the model's samples, or examples."""
     if case.inputs:
-        yield from ((label, partial(read, model, files)) for label, files in jobs(model, case.inputs))
+        yield from ((label, partial(read_pictures, model, files)) for label, files in jobs(model, case.inputs))
     elif answers := stored_answers(model):
         yield from ((str(known), known.values) for known in answers)
     else:
@@ -180,14 +183,14 @@ def inputs_of(model: LearningModel, case: Case) -> Iterator[tuple[str, Callable[
 
 
 def fitted(model: LearningModel, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of one model for another: an only input by any name, and arrays of floats in its type."""
+    """Values as a model takes them: an only input by any name, floats in its type, pictures perhaps as bytes."""
     kinds = {feature.name: getattr(feature, "tensor_kind", None) for feature in model.input_features}
     names = kinds if len(kinds) == len(values) == 1 else values
     found = dict(zip(names, values.values(), strict=True))
     for name, value in found.items():
         if isinstance(value, np.ndarray) and value.dtype.kind == "f" and (kind := kinds.get(name)) in FLOAT_KINDS:
             found[name] = value.astype(TENSOR_CLASSES[kind].dtype, copy=False)
-    return found
+    return with_bytes(model, found)
 
 
 def _describe(case: Case, session: LearningModelSession) -> dict[str, str]:
@@ -209,6 +212,7 @@ class Comparer:
         self._classes = Classes(None, model.labels, score_outputs(model))
         self._sums: dict[str, _Sums] = {}
         self._answers: list[Answer] = []
+        self._count = 0
         self._objects = _Sums()  # the largest difference of their scores
 
     def add(self, label: str, results: Results, tolerance: float) -> None:
@@ -231,7 +235,9 @@ class Comparer:
         if not values:
             names = f"{', '.join(first)}, and {', '.join(second)}"
             raise InvalidArgumentError(f"Expected outputs of the same names, got {names}.", hint="Rename the outputs.")
-        self._answers += self._read_picture(label, results) or ranked or values
+        answers = self._read_picture(label, results) or ranked or values
+        self._answers += [replace(answer, position=self._count) for answer in answers]
+        self._count += 1
 
     def compared(self, sides: tuple[Mapping[str, str], ...]) -> Comparison:
         """The comparison of all results so far, of sides with these descriptions."""
