@@ -201,6 +201,11 @@ def test_contract_writes_what_info_shows_and_run_keeps_to(tmp_path: Path, cat: P
         (3, ["nope.onnx", "--set", "mean=1"], "Model file not found"),
         (4, [EDGES, "--set", "std=0"], "std other than 0"),
         (4, [EDGES, "--set", "mean=1,2"], "one finite number, or 3"),
+        (
+            4,
+            [DIGITS, "--set", "size=28,32"],
+            "width of the model variable image is 28, and the image contract states 32",
+        ),
         (4, [DIGITS, "--from", "yolo"], "No input is a tensor of a RGB8 picture in NCHW: image is Float[1,1,28,28,]"),
     ):
         assert words in require_failure(code, "contract", *arguments, "--output", tmp_path / "new.onnx")

@@ -165,7 +165,9 @@ def test_a_tensor_takes_no_picture_file(value: Any) -> None:
 
 
 def test_a_size_that_the_model_contradicts_is_refused_at_once() -> None:
-    session = identity(ImageContract(size=(16, 16)))
+    stated = ImageContract(size=(16, 16)).to_metadata()  # of a model that contradicts itself
+    content = unary("Identity", (1, 3, 32, 32), denotation="IMAGE", metadata=stated)
+    session = LearningModelSession(LearningModel.load(content))
     with pytest.raises(InvalidBindingError, match="states 16"):
         session.evaluate_features_async({"x": FRAME})
     operation = session.evaluate_features_async({"x": SEVEN})

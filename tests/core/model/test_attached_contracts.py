@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from winml_py import (
     ImageFeatureDescriptor,
     ImageFeatureValue,
     InvalidArgumentError,
+    InvalidBindingError,
     LearningModel,
     LearningModelBinding,
     LearningModelPixelRange,
@@ -99,14 +101,15 @@ def test_the_descriptors_show_it_until_it_is_taken_away() -> None:
     model = plain((1, 3, "h", "w"))
     before = model.input_features[0]
     assert isinstance(before, TensorFeatureDescriptor)
-    model.contracts["x"] = RGB01
+    model.contracts["X"] = RGB01  # in any case, as at a bind
     feature = model.input_features[0]
     assert isinstance(feature, ImageFeatureDescriptor)
     assert (feature.contract, feature.shape, feature.dimension_names) == (RGB01, before.shape, before.dimension_names)
     assert dict(model.contracts) == {"x": RGB01}
-    del model.contracts["x"]
+    assert model.contracts["X"] is model.contracts.get("X") is RGB01
+    del model.contracts["X"]
     assert model.input_features[0] is before
-    model.contracts["x"] = None
+    model.contracts["X"] = None
     assert not model.contracts
 
 
@@ -120,11 +123,19 @@ def test_the_descriptors_show_it_until_it_is_taken_away() -> None:
         ((1, 1, 4, 6), 1, "x", RGB01, r"The input x is Float\[1,1,4,6,\]"),
         (SHAPE, INT64, "x", RGB01, r"The input x is Int64\[1,3,4,6,\]"),
         (SHAPE, 1, "x", ImageContract(layout=TensorLayout.NHWC), "pictures in NHWC"),
+        (SHAPE, 1, "x", replace(RGB01, size=(5, 6)), "The height of the model variable x is 4, and the .* states 5"),
+        (
+            (1, 3, "h", 6),
+            1,
+            "X",
+            replace(RGB01, size=(5, 7)),
+            r"^The width .* is 6, and .* states 7\. Leave the size",
+        ),
     ],
 )
 def test_what_cannot_be_attached(shape: Any, element: int, name: Any, contract: Any, message: str) -> None:
     model = LearningModel.load(unary(shape=shape, element=element))
-    with pytest.raises(InvalidArgumentError, match=message):
+    with pytest.raises((InvalidArgumentError, InvalidBindingError), match=message):
         model.contracts[name] = contract
     assert not model.contracts
 

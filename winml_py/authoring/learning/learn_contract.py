@@ -177,12 +177,13 @@ def _fit_model(
     model = source if isinstance(source, LearningModel) else LearningModel.load(source)
     tensor = tensor_of(areas)
     other = TensorLayout.NHWC if colours.layout is TensorLayout.NCHW else TensorLayout.NCHW
-    turned = replace(colours, layout=other)
+    unsized = replace(colours, size=None)  # another size than the model's has words of its own, below
+    turned = replace(unsized, layout=other)
     features = [each for each in model.input_features if isinstance(each, ShapedDescriptor)]
     named = [each for each in features if not names or each.name in names]
-    if named and not any(each.fits(colours) for each in named) and any(each.fits(turned) for each in named):
-        colours = turned
-    for feature in fitting_inputs(model.input_features, colours, names):
+    if named and not any(each.fits(unsized) for each in named) and any(each.fits(turned) for each in named):
+        colours, unsized = replace(colours, layout=other), turned
+    for feature in fitting_inputs(model.input_features, unsized, names):
         sides = _sides_of(feature, colours)
         if any(wanted not in (-1, given) for wanted, given in zip(sides, tensor, strict=True)):
             given = "x".join(str(side or "any") for side in tensor)

@@ -22,6 +22,7 @@ from ...errors import (
 )
 from ..base import child_process
 from ..base.arrays import Array, DType
+from ..base.collections import NameMap
 from ..base.messages import type_name
 from ..base.winrt_object import private_state
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor, TensorFeatureDescriptor
@@ -93,6 +94,7 @@ class SessionState:
         self.input_names = frozenset(self.inputs)
         self.is_silent, self.missing_contracts = content.is_silent, content.missing_contracts
         self.outputs: Mapping[str, FeatureDescriptor] = {feature.name: feature for feature in model.output_features}
+        self.names = NameMap({name: name for name in (*self.inputs, *self.outputs)})
         self.unbound_outputs = {name: UnboundOutput(feature) for name, feature in self.outputs.items()}
         self.lock, self.device_name = lock, device_name
         self.loss: DeviceLostError | None = None
@@ -159,11 +161,8 @@ class SessionState:
             return self.inputs[name], True
         if name in self.outputs:
             return self.outputs[name], False
-        folded = name.casefold()
-        for features, is_input in ((self.inputs, True), (self.outputs, False)):
-            for feature_name, descriptor in features.items():
-                if feature_name.casefold() == folded:
-                    return descriptor, is_input
+        if name in self.names:
+            return self.find(self.names[name])
         raise InvalidBindingError(
             f"The model has no variable with name {name}.",
             hint=f"Its inputs: {', '.join(self.inputs) or 'none'}; its outputs: {', '.join(self.outputs) or 'none'}.",

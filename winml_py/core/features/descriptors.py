@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...enums import BitmapAlphaMode, BitmapPixelFormat, LearningModelFeatureKind, LearningModelPixelRange, TensorKind
 from ...errors import WinMLError
+from ..base.arrays import Size
 from ..base.collections import Vector
 from ..base.winrt_object import Object
 from ..imaging.contract import ImageContract
@@ -45,7 +46,8 @@ class FeatureDescriptor(Object):
         is_free = (
             channels == -1 and contract.channels not in self.shape[1:]
         )  # or they are the channels of another layout
-        return self.tensor_kind in kinds and (is_free or channels == contract.channels)
+        has_channels = is_free or channels == contract.channels
+        return self.tensor_kind in kinds and has_channels and not size_conflict(self, contract, contract.size)
 
     def expects(self) -> str:
         """The type in the words of Windows ML's messages: `Float[1,3,224,224,]`, `Image[224x224]`."""
@@ -209,6 +211,16 @@ def _in_words(kind: TensorKind, shape: tuple[int, ...], names: tuple[str, ...]) 
 
 def _size(shape: tuple[int, ...], axis: int) -> int:
     return shape[axis] if len(shape) > axis and shape[axis] >= 0 else FREE
+
+
+def size_conflict(
+    feature: ShapedDescriptor, contract: ImageContract, size: Size | None, by: str = "the image contract"
+) -> str:
+    """How a stated height and width contradict a side that the model fixes; "" where they do not."""
+    for side, axis, stated in zip(("height", "width"), contract.axes()[1:], size or (), strict=False):
+        if (fixed := feature.shape[axis]) not in (-1, stated):
+            return f"The {side} of the model variable {feature.name} is {fixed}, and {by} states {stated}."
+    return ""
 
 
 def incompatible(kind: type[WinMLError], descriptor: FeatureDescriptor, actual: str, hint: str) -> WinMLError:

@@ -30,6 +30,7 @@ from .descriptors import (
     TensorFeatureDescriptor,
     format_kind,
     incompatible,
+    size_conflict,
 )
 from .tensor_classes import TENSOR_CLASSES
 
@@ -423,20 +424,14 @@ def fixed_sides(
     """Height and width of the tensor, as the bind, the contract or the model fixes them; None where nothing does.
     InvalidBindingError where the model fixes another size.
     """
-    _, rows, columns = contract.axes()
-    height, width = descriptor.shape[rows], descriptor.shape[columns]
-    model = (height if height >= 0 else None, width if width >= 0 else None)
     size = properties.size or contract.size
-    if size is None:
-        return model
     by = "the bind" if properties.size else "the image contract"
-    for side, model_side, stated_side in zip(("height", "width"), model, size, strict=True):
-        if None not in (model_side, stated_side) and model_side != stated_side:
-            raise InvalidBindingError(
-                f"The {side} of the model variable {descriptor.name} is {model_side}, and {by} states {stated_side}.",
-                hint="Leave the size out, or check that the contract belongs to this model.",
-            )
-    return model[0] or size[0], model[1] or size[1]
+    if size and (conflict := size_conflict(descriptor, contract, size, by)):
+        hint = "Leave the size out, or check that the contract belongs to this model."
+        raise InvalidBindingError(conflict, hint=hint)
+    height, width = (descriptor.shape[axis] for axis in contract.axes()[1:])
+    stated = size or (None, None)
+    return height if height >= 0 else stated[0], width if width >= 0 else stated[1]
 
 
 def _require_fit(

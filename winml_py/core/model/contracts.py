@@ -9,12 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequenc
 from copy import copy
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
 
 from ...enums import BitmapPixelFormat, LearningModelPixelRange
 from ...errors import InvalidArgumentError, MissingContractWarning, NotBoundError, NotSupportedError, WinMLError
 from ..base.arrays import Size
-from ..base.collections import Vector
+from ..base.collections import NameMap, Vector
 from ..base.messages import did_you_mean, logger, warn_caller
 from ..contracts.exporters import exporters_contract
 from ..contracts.published.folder import Published
@@ -26,7 +25,7 @@ from ..features.descriptors import (
     format_kind,
     format_tensor,
 )
-from ..features.pictures import NO_PROPERTIES, BindProperties, PreprocessPlan
+from ..features.pictures import NO_PROPERTIES, BindProperties, PreprocessPlan, fixed_sides
 from ..imaging.contract import METADATA_KEYS, ImageContract
 
 
@@ -45,18 +44,20 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
     """
 
     def __init__(self, features: Iterable[FeatureDescriptor], attached: dict[str, ImageContract]) -> None:
-        self._features, self._attached = {feature.name: feature for feature in features}, attached
+        self._features, self._attached = NameMap({feature.name: feature for feature in features}), attached
 
     def __setitem__(self, name: str, contract: ImageContract | None) -> None:
         """Attaches a contract to an input, in place of an earlier one; None removes it.
 
         Raises:
             InvalidArgumentError: the model has no such input, or the contract does not fit it.
+            InvalidBindingError: it states another size than the model.
         """
         feature = self._features.get(name)
         if feature is None:
             hint = did_you_mean(name, self._features)
             raise InvalidArgumentError(f"The model has no input {name!r}.", hint=hint)
+        name = feature.name
         if contract is None:
             self._attached.pop(name, None)
             return
@@ -65,27 +66,23 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
                 f"The contract of {name} is {contract!r}.", hint="Write ImageContract.imagenet(), or make one."
             )
         if not feature.fits(contract):
-            raise InvalidArgumentError(
-                f"The input {name} is {format_type(feature)}, but the contract is for {contract.pixel_format.name} "
-                f"pictures in {contract.layout.name}"
-                + ("." if contract.tensor_kind is None else f", for {format_kind(contract.tensor_kind)}."),
-                hint=_misfit_hint([feature], contract),
-            )
+            elements = "" if contract.tensor_kind is None else f", for {format_kind(contract.tensor_kind)}"
+            what = f"The input {name} is {format_type(feature)}, but the contract is for {contract.pixel_format.name} "
+            what += f"pictures in {contract.layout.name}{elements}."
+            raise _misfit(what, [feature], contract)
         self._attached[name] = contract
 
     def __getitem__(self, name: str) -> ImageContract:
-        try:
-            return self._attached[name]
-        except KeyError:
-            raise self._missing(name) from None
+        feature = self._features.get(name)
+        contract = None if feature is None else self._attached.get(feature.name)
+        if contract is None:
+            hint = did_you_mean(name, self._attached)
+            raise NotBoundError(f"No contract is attached to {name!r}.", hint=hint)
+        return contract
 
     def __delitem__(self, name: str) -> None:
-        if self._attached.pop(name, None) is None:
-            raise self._missing(name)
-
-    def _missing(self, name: str) -> NotBoundError:
-        hint = did_you_mean(name, self._attached)
-        return NotBoundError(f"No contract is attached to {name!r}.", hint=hint)
+        self[name]  # raises where there is none
+        self[name] = None
 
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._attached))
@@ -98,13 +95,9 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
         stated = {image.name: image.contract for image in images if image.name not in self._attached}
         return f"AttachedContracts({self._attached!r}" + (f"; the model states {stated!r})" if stated else ")")
 
-    def get(self, name: str, default: object = None, /) -> Any:
-        """The contract attached to an input, or the default."""
-        return self._attached.get(name, default)
-
     def applied(self, feature: FeatureDescriptor) -> FeatureDescriptor:
         """The feature as an image with its attached contract; unchanged if none is attached."""
-        contract = self.get(feature.name)
+        contract = self._attached.get(feature.name)
         return feature if contract is None else as_image(feature, contract)
 
 
@@ -207,15 +200,12 @@ def with_exporters_contract(feature: FeatureDescriptor, metadata: Mapping[str, s
     Windows ML's keys and ours take precedence, where the input is denoted an image.
     """
     contract = exporters_contract(metadata)
-    if contract is None or not isinstance(feature, ShapedDescriptor) or not feature.fits(contract):
+    if contract is None or not isinstance(feature, ShapedDescriptor) or not feature.fits(replace(contract, size=None)):
         return feature
     is_denoted = not isinstance(feature, TensorFeatureDescriptor) or feature.unsupported_image_metadata
     if is_denoted and not metadata.keys().isdisjoint(METADATA_KEYS):
         return feature
-    _, rows, columns = contract.axes()
-    sides = feature.shape[rows], feature.shape[columns]
-    fixed = [(side, stated) for side, stated in zip(sides, contract.size or sides, strict=True) if side != -1]
-    if contract.size is not None and (len(fixed) == 2 or any(side != stated for side, stated in fixed)):
+    if not feature.fits(contract) or -1 not in (feature.shape[axis] for axis in contract.axes()[1:]):
         # The size is that of the export. Where it contradicts the model, every bind would be refused.
         contract = replace(contract, size=None)
     return as_image(feature, contract)
@@ -242,7 +232,7 @@ def fitting_inputs(
     features: Iterable[FeatureDescriptor], contract: ImageContract, names: Set[str] = frozenset()
 ) -> list[ShapedDescriptor]:
     """The inputs that a contract fits, or the named ones; InvalidArgumentError where none fits, or a named one does
-    not.
+    not, and InvalidBindingError where only its size does not.
     """
     input_names = {feature.name for feature in features}
     if names - input_names:
@@ -250,27 +240,29 @@ def fitting_inputs(
             f"The model has no input {', '.join(sorted(names - input_names))}.",
             hint=f"Its inputs: {', '.join(input_names)}.",
         )
-    tensors = (feature for feature in features if isinstance(feature, ShapedDescriptor))
-    fitting = [tensor for tensor in tensors if tensor.name in (names or input_names) and tensor.fits(contract)]
+    named = [feature for feature in features if feature.name in (names or input_names)]
+    fitting = [each for each in named if isinstance(each, ShapedDescriptor) and each.fits(contract)]
     if not fitting or len(fitting) < len(names):
-        raise InvalidArgumentError(
-            f"No input is a tensor of a {contract.pixel_format.name} picture in {contract.layout.name}: "
-            + "; ".join(f"{feature.name} is {format_type(feature)}" for feature in features)
-            + ".",
-            hint=_misfit_hint(features, contract),
-        )
+        types = "; ".join(f"{feature.name} is {format_type(feature)}" for feature in features)
+        what = f"No input is a tensor of a {contract.pixel_format.name} picture in {contract.layout.name}: {types}."
+        raise _misfit(what, named, contract)
     return fitting
 
 
-def _misfit_hint(features: Iterable[FeatureDescriptor], contract: ImageContract) -> str:
+def _misfit(message: str, features: Iterable[FeatureDescriptor], contract: ImageContract) -> InvalidArgumentError:
+    """The error for a contract that does not fit; raises that of a bind, where only its size contradicts a feature."""
     tensors = [feature for feature in features if isinstance(feature, ShapedDescriptor) and len(feature.shape) == 4]
-    if contract.channels == 3 and any(feature.shape[contract.axes()[0]] == 1 for feature in tensors):
-        return "The model takes gray pictures: state ImageContract(BitmapPixelFormat.GRAY8), --set pixel_format=gray8."
-    return (
+    for tensor in tensors:
+        if tensor.fits(replace(contract, size=None)):
+            fixed_sides(tensor, contract)
+    hint = (
         "A picture's tensor has four dimensions, of which one is the channels. If one has them in another order or "
         "number, state it: layout and pixel_format of an ImageContract, or --set layout=... of `winml-py contract`; "
         "otherwise the model takes no pictures."
     )
+    if contract.channels == 3 and any(feature.shape[contract.axes()[0]] == 1 for feature in tensors):
+        hint = "The model takes gray pictures: state ImageContract(BitmapPixelFormat.GRAY8), --set pixel_format=gray8."
+    return InvalidArgumentError(message, hint=hint)
 
 
 # What a published folder states, applied to the inputs, the outputs and the labels of its model.
@@ -301,8 +293,7 @@ def apply_published(
         fitting = [each for each in inputs if isinstance(each, ShapedDescriptor) and each.fits(contract)]
         sides = [feature.shape[axis] for feature in fitting for axis in contract.axes()[1:]]
         # With a scaling alone, each picture has another size.
-        wanted = contract.size or ((0, 0) if contract.scaling else sides)
-        if len(fitting) == 1 and all(side in (-1, size) for side, size in zip(sides, wanted, strict=True)):
+        if len(fitting) == 1 and (contract.size or not contract.scaling or sides == [-1, -1]):
             inputs = [as_image(each, contract) if each is fitting[0] else each for each in inputs]
         else:
             size = " x ".join(map(str, contract.size or ["of any size"]))
