@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
-from helpers.models import unary
+from helpers.models import data, tensor, unary
 from winml_py import (
+    BitmapPixelFormat,
     ClosedError,
     EvaluationError,
     LearningModel,
     LearningModelSession,
+    NotSupportedError,
     TensorFloat,
+    VideoFrame,
 )
 from winml_py.core.base.winrt_object import private_state
 from winml_py.core.runtime.runs import Bound
+from winml_py.errors import E_UNEXPECTED
 from winml_py.testing import FakeDevice
 
 
@@ -47,7 +54,35 @@ def test_it_closes_like_a_real_one() -> None:
         engine.run(Bound({"x": np.zeros(1, np.float32)}))
 
 
-def test_a_function_that_gives_nonsense_is_told() -> None:
-    session = LearningModelSession(LearningModel.load(unary()), FakeDevice(lambda inputs: {"y": "text"}))  # type: ignore[dict-item]
-    with pytest.raises(EvaluationError, match="unexpected evaluation output"):
+@pytest.mark.parametrize(
+    ("value", "element", "kind", "words"),
+    [
+        ("text", 1, EvaluationError, r"unexpected evaluation output .* y: expected Float\[1,\], got str"),
+        (np.zeros(1), 1, EvaluationError, r"expected float32, got float64 of shape \(1,\)"),
+        (np.zeros(1, np.uint8), TensorProto.FLOAT8E4M3FN, NotSupportedError, "such as float8"),
+    ],
+)
+def test_a_function_that_gives_nonsense_is_told(value: Any, element: int, kind: type[Exception], words: str) -> None:
+    ends = [tensor("x", [1])], [tensor("y", [1], element)]
+    content = data([helper.make_node("Cast", ["x"], ["y"], to=element)], *ends)
+    session = LearningModelSession(LearningModel.load(content), FakeDevice(lambda inputs: {"y": value}))
+    with pytest.raises(kind, match=words):
         session.evaluate_features({"x": np.zeros(1, np.float32)})
+
+
+def test_what_a_picture_of_its_own_size_adds_to_an_error() -> None:
+    """To the engine's, what its size may have to do with it; to an output of another type, nothing."""
+
+    def fail(_: object) -> Any:
+        raise EvaluationError("It failed.", hint="Try again.", hresult=E_UNEXPECTED)
+
+    content = unary(shape=(1, 3, "h", "w"), denotation="IMAGE")
+    for function, words, hint in (
+        (fail, "It failed. The model takes any size, and the picture for x kept its own size, 6x4.", "Try again. I"),
+        (lambda _: {"y": "text"}, "got str.", "Correct the types"),
+    ):
+        session = LearningModelSession(LearningModel.load(content), FakeDevice(function))
+        with pytest.raises(EvaluationError) as raised:
+            session.evaluate_features({"x": VideoFrame(BitmapPixelFormat.BGRA8, 6, 4)})
+        assert (raised.value.message[-len(words) :], raised.value.hresult) == (words, E_UNEXPECTED)
+        assert raised.value.hint.startswith(hint)

@@ -80,6 +80,7 @@ def test_names_that_differ_only_in_case_are_told_apart() -> None:
     whole = data([helper.make_node("Sub", ["x", "X"], ["Y"])], ends[:2], ends[2:])
     bound = open_binding(whole)
     bound.bind("X", np.array([2], np.float32))
+    assert "x" not in bound
     bound.bind("x", np.array([5], np.float32))
     assert bound._session.evaluate(bound).outputs["y"].to_numpy() == [3]
 
@@ -151,7 +152,8 @@ def test_the_map_shows_what_was_bound(plain: LearningModelBinding) -> None:
     assert plain["x"] is value
     assert plain.lookup("y") is output
     assert plain.has_key("x")
-    assert not plain.has_key("X")  # keys are the model's spelling
+    assert plain.lookup("X") is value  # in any case, as at a bind
+    assert ["X" in plain, plain.has_key("Y"), plain.has_key("z"), 3 in plain] == [True, True, False, False]
     assert (list(plain), plain.size) == (["x", "y"], 2)
     plain.clear()
     assert dict(plain) == {}

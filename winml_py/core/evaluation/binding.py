@@ -125,14 +125,12 @@ class LearningModelBinding(Object, MapView[Any]):
         return self._private_state.placements
 
     def __getitem__(self, name: str) -> Any:
+        state = self._private_state
         try:
-            return self._private_state.given[name]
+            return state.given[state.session_state.names[name]]
         except KeyError:
-            given = ", ".join(self._private_state.given) or "nothing"
+            given = ", ".join(state.given) or "nothing"
             raise NotBoundError(f"Nothing is bound to {name!r}.", hint=f"Bound so far: {given}.") from None
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in self._private_state.given
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict(self._private_state.given))
@@ -281,6 +279,9 @@ class BindingState:
                 except (ClosedError, InvalidBindingError):  # the engine raises these before it writes anything
                     has_begun = False
                     raise
+                except EvaluationError as error:
+                    self._explain(error)
+                    raise
                 outputs = {name: slot.receive(fresh.get(name)) for name, slot in self._slots.items()}
                 return outputs, self.placements  # before the lock is released, and another thread binds a picture
             except BaseException as error:
@@ -288,8 +289,6 @@ class BindingState:
                     self.session_state.lose(error)
                 if has_begun:
                     self._invalidate_outputs()
-                if type(error) is EvaluationError:
-                    self._explain(error)
                 raise
 
     def _require_ready(self) -> None:
@@ -311,18 +310,19 @@ class BindingState:
                 logger.warning("The output %s keeps its contents from before the failed run: %s", name, error)
 
     def _explain(self, error: EvaluationError) -> None:
-        """If a picture kept its own size, which is often the cause, raises the error with a hint to state a size."""
+        """If a picture kept its own size, which is often the cause, raises the engine's error with that hint, too."""
         kept_sizes = ", ".join(
             f"the picture for {name} kept its own size, {plan.sizes[0][0]}x{plan.sizes[0][1]}"
             for name, plan in self._plans_in_use().items()
             if plan.keeps_own_size
         )
-        if not kept_sizes or error.__cause__ is not None:  # a custom operator raised it
+        if type(error) is not EvaluationError or not kept_sizes or error.__cause__ is not None:  # by a custom operator
             return
         raise EvaluationError(
             f"{error.message} The model takes any size, and {kept_sizes}.",
-            hint="If the model was made for one, state it: ImageContract(size=(height, width)), or a scaling with "
-            "pad_multiple for sides that must be multiples of a stride.",
+            hint=f"{error.hint} If the model was made for one, state it: ImageContract(size=(height, width)), or a "
+            "scaling with pad_multiple for sides that must be multiples of a stride.".lstrip(),
+            hresult=error.hresult,
         ) from error
 
     @property

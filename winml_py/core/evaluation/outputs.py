@@ -10,7 +10,7 @@ import numpy as np
 
 from ...enums import Precision, TensorKind
 from ...errors import E_UNEXPECTED, EvaluationError, InvalidBindingError, NotSupportedError, SizeMismatchError
-from ..base.arrays import Array, DeviceArray, exports_dlpack, host_array
+from ..base.arrays import Array, DeviceArray, DType, exports_dlpack, host_array
 from ..base.buffers import Buffer
 from ..base.collections import ListOutput, MapOutput
 from ..base.messages import type_name
@@ -22,6 +22,7 @@ from ..features.descriptors import (
     MapFeatureDescriptor,
     SequenceFeatureDescriptor,
     TensorFeatureDescriptor,
+    incompatible,
 )
 from ..features.pictures import BindProperties, ImageFeatureValue
 from ..features.resolve import (
@@ -80,13 +81,13 @@ class UnboundOutput:
             return over(tensor_class, value)
         if isinstance(descriptor, ImageFeatureDescriptor):
             return self._picture(value, descriptor.contract)
-        if isinstance(descriptor, TensorFeatureDescriptor) and value.dtype in CLASSES_BY_DTYPE:
+        if isinstance(descriptor, TensorFeatureDescriptor) and tensor_class is None:
             raise NotSupportedError(  # numpy has no type for it: the engine returns float8, say, as bytes
                 f"The output {descriptor.name} has an element type that Windows ML and numpy lack, such as float8 or "
                 "bfloat16.",
                 hint="Add a Cast to float32 to the model, behind that output.",
             )
-        raise unexpected_output(descriptor, value)
+        raise unexpected_output(descriptor, value, tensor_class.dtype if tensor_class else None)
 
     def invalidate(self) -> None:
         """Does nothing: the results of earlier runs belong to the caller."""
@@ -329,11 +330,8 @@ def slot_for_container(given: object, descriptor: FeatureDescriptor) -> OutputSl
     else:
         return None
     if not fits:
-        raise InvalidBindingError(
-            f"Model variable {descriptor.name}, expects {descriptor.expects()}, but binding was attempted with an "
-            f"incompatible type {type_name(given)}.",
-            hint="Bind an object of the descriptor's kind, or leave the output unbound.",
-        )
+        hint = "Bind an object of the descriptor's kind, or leave the output unbound."
+        raise incompatible(InvalidBindingError, descriptor, type_name(given), hint)
     return ContainerOutput(given, descriptor)
 
 
@@ -413,12 +411,12 @@ def require_pictures(value: Array, contract: ImageContract, descriptor: FeatureD
         raise unexpected_output(descriptor, value)
 
 
-def unexpected_output(descriptor: FeatureDescriptor, value: Value | DeviceArray | None) -> EvaluationError:
-    """The error for an output that is not what the model declares."""
+def unexpected_output(descriptor: FeatureDescriptor, value: object, dtype: DType | None = None) -> EvaluationError:
+    """The error for an output that is not what the model declares: of another dtype, or else of another kind."""
     what = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type_name(value)
     return EvaluationError(
         f"The engine produced an unexpected evaluation output for unbound output variable {descriptor.name}: "
-        f"{what} where {descriptor.expects()} is declared.",
-        hint="The model's declared output types are wrong; correct them with an ONNX editor.",
+        f"expected {dtype or descriptor.expects()}, got {what}.",
+        hint="Correct the types that the model declares, or what a function in its place returns.",
         hresult=E_UNEXPECTED,
     )
