@@ -125,6 +125,21 @@ def test_masks_of_objects_cover_them(name: str) -> None:
     assert np.array_equal(found.mask(0), mask)
 
 
+@pytest.mark.parametrize("part", [slice(2), slice(1, None), slice(None, None, -1), slice(5, 9)])
+def test_a_slice_of_the_objects_is_objects(part: slice) -> None:
+    def mask_of(index: int, box: Any) -> Any:
+        return np.full((2, 4), index == box[0] == 1)
+
+    points, scores = np.arange(12.0).reshape(3, 2, 2), np.float32([0.9, 0.8, 0.7])
+    boxes = np.arange(3.0)[:, None].repeat(4, axis=1)
+    found = vision.Detections(boxes, scores, np.arange(3), ("a", "b", "c"), 4, 2, points, 0.5, _mask_of=mask_of)
+    some = found[part]
+    assert [(one.label, one.score, one.index) for one in some] == [(a.label, a.score, a.index) for a in [*found][part]]
+    assert np.array_equal(some.boxes, boxes[part])
+    assert np.array_equal(some.points, points[part])  # type: ignore[arg-type]
+    assert np.array_equal(some.masks, found.masks[part])
+
+
 @pytest.mark.parametrize("name", PICTURES)
 def test_points_are_where_the_corners_are(name: str) -> None:
     metadata = seeing.ULTRALYTICS | {"task": "pose", "kpt_shape": "[2, 3]"}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from html import escape
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -75,7 +75,7 @@ class Detection:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Detections:
-    """The objects in a picture, the highest score first: iterate over them, or take the arrays.
+    """The objects in a picture, the highest score first: iterate over them, take a slice, or take the arrays.
 
     Coordinates are pixels of the picture as it is shown, x before y, from its top left corner.
 
@@ -109,7 +109,16 @@ class Detections:
     def __iter__(self) -> Iterator[Detection]:
         return (self[index] for index in range(len(self)))
 
-    def __getitem__(self, index: int) -> Detection:
+    @overload
+    def __getitem__(self, index: int) -> Detection: ...
+    @overload
+    def __getitem__(self, index: slice) -> Detections: ...
+    def __getitem__(self, index: int | slice) -> Detection | Detections:
+        if isinstance(index, slice):
+            kinds = (np.ndarray, tuple)
+            parts: dict[str, Any] = {name: each[index] for name, each in vars(self).items() if isinstance(each, kinds)}
+            mask_of = self._mask_of and partial(_mask_of_part, self._mask_of, range(len(self))[index])
+            return replace(self, **parts, _mask_of=mask_of)
         points = None if self.points is None else self.points[index]
         return Detection(
             self.labels[index], float(self.scores[index]), int(self.indices[index]), self.boxes[index], points
@@ -205,6 +214,10 @@ class Detections:
             mask=self.masks if self.has_masks else None,
             data={"class_name": np.array(self.labels, dtype=str)},
         )
+
+
+def _mask_of_part(mask_of: Callable[[int, Array], Array], part: range, index: int, box: Array) -> Array:
+    return mask_of(part[index], box)
 
 
 def detections(
