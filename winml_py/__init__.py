@@ -30,11 +30,18 @@ _MODULES = frozenset(
 def __getattr__(name: str) -> object:
     import lazy_loader  # on first use: reading the stub takes longer than the rest of this import
 
+    from .core.base.messages import did_you_mean
+
     attach, _, names = lazy_loader.attach_stub(__name__, __file__)
+
+    def find(name: str) -> object:
+        if name not in names:
+            raise AttributeError(f"winml_py has no {name!r}. {did_you_mean(name, names)}", name=name)
+        return attach(name)
+
     # `from winml_py import *` would import all capabilities, and what they need, if they were in `__all__`.
-    globals()["__getattr__"] = attach
-    globals()["__all__"] = [*(set(names) - _MODULES), "__version__"]
-    return globals().get(name) or attach(name)
+    globals().update(__getattr__=find, __all__=[*(set(names) - _MODULES), "__version__"])
+    return globals().get(name) or find(name)
 
 
 def __dir__() -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import winml_py
 from helpers.models import INT64, STRING, unary
 from helpers.paths import MODELS, PICTURES, ROOT
 from winml_py import (
@@ -56,6 +57,11 @@ def test_options_in_the_place_of_the_device_are_recognised() -> None:
         LearningModelSession(model, LearningModelSessionOptions())  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match=r"got int. Make them: options = LearningModelSessionOptions\(\)"):
         LearningModelSession(model, None, 3)  # type: ignore[arg-type]
+
+
+def test_a_misspelt_name_of_the_package() -> None:
+    with pytest.raises(AttributeError, match=r"no 'LearningModelSesion'\. Did you mean 'LearningModelSession'\?"):
+        _ = winml_py.LearningModelSesion  # type: ignore[attr-defined]
 
 
 def test_capabilities_are_there_after_the_plain_import() -> None:

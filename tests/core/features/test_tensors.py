@@ -215,8 +215,8 @@ def test_length_rules() -> None:
 
 
 def test_elements_of_another_type() -> None:
-    with pytest.raises(InvalidArgumentError, match="float32 elements"):
-        TensorFloat.create_from_array([1], ["word"])
+    with pytest.raises(InvalidArgumentError, match="float32 elements: got text elements"):
+        TensorFloat.create_from_array([2], [1, "word"])
     with pytest.raises(InvalidArgumentError):
         TensorUInt8Bit.create_from_array([1], [300])
     with pytest.raises(InvalidArgumentError, match="str elements, not int"):

@@ -285,6 +285,12 @@ def test_what_no_single_element_can_be(shape: list[int], element: int, value: An
         open_binding(unary(shape=shape, element=element)).bind("x", value)
 
 
+def test_the_byte_order_of_an_array_for_a_picture() -> None:
+    bound = open_binding(unary(shape=(1, 3, 4, 6), denotation="IMAGE"))
+    with pytest.raises(InvalidBindingError, match=r"array of >f4\. .*newbyteorder"):
+        bound.bind("x", np.zeros((1, 3, 4, 6), ">f4"))
+
+
 def test_a_number_is_no_output() -> None:
     with pytest.raises(InvalidBindingError, match="An output cannot be written into float"):
         open_binding(unary(shape=[])).bind("y", 0.5)

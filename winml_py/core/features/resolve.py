@@ -321,6 +321,8 @@ def _describe(value: object) -> str:
 
 
 def _hint(value: object, descriptor: FeatureDescriptor) -> str:
+    if isinstance(value, np.ndarray) and not value.dtype.isnative:
+        return 'Bind it in the byte order of this machine: array.astype(array.dtype.newbyteorder("=")).'
     if isinstance(descriptor, ImageFeatureDescriptor):
         if isinstance(value, (str, bytes, os.PathLike)) or is_stream(value):
             return "To bind a picture file: ImageFeatureValue.load(path)."
@@ -330,8 +332,6 @@ def _hint(value: object, descriptor: FeatureDescriptor) -> str:
         if tensor_class is None:
             return f"Windows ML has no tensor class for {format_kind(descriptor.tensor_kind)}."
         name = tensor_class.__name__
-        if isinstance(value, np.ndarray) and not value.dtype.isnative:
-            return 'Bind it in the byte order of this machine: array.astype(array.dtype.newbyteorder("=")).'
         if isinstance(value, float) and tensor_class.dtype.kind in "iu":
             return f"The feature takes whole numbers: bind int({value!r}), or {name}.from_numpy(array)."
         return f"Bind a numpy array, a tensor such as {name}.from_numpy(array), or a list of its elements."

@@ -95,7 +95,7 @@ class Tensor(Closeable, Object):
 
     @classmethod
     def create_from_iterable(cls, shape: Iterable[int], data: Iterable[object], /) -> Self:
-        """As `create_from_array`, from any iterable; checks the length, which Windows ML does not."""
+        """As `create_from_array`, from any iterable; too many elements raise, too, which Windows ML does not check."""
         try:
             elements = data if isinstance(data, np.ndarray) else list(data)
         except TypeError as error:
@@ -177,7 +177,7 @@ class Tensor(Closeable, Object):
         expected, actual = cls.view_dtype.kind, natural.dtype.kind
         fits = {"f": "iuf", "i": "iu", "u": "iu", "b": "b"}[expected]
         if natural.size and actual not in fits:
-            raise TypeError(f"got {natural.dtype.name} elements")
+            raise TypeError(f"got {'text' if actual == 'U' else natural.dtype.name} elements")
 
     @property
     def kind(self) -> LearningModelFeatureKind:
