@@ -90,6 +90,7 @@ def test_the_first_page_has_lines_to_try(service: Service) -> None:
         ("/models/digits", b"", 415, "got 0 bytes"),
         ("/models/digits", SEVEN[: len(SEVEN) // 2], 415, "is not a picture"),
         ("/models/digits", claiming(10_000, 10_000), 415, "more than the 1,000,000 that are allowed"),
+        ("/v2/models/digits/infer", b"{}", 400, "Expected each of the inputs image; the request has no image."),
         ("/models/loop", SEVEN, 400, "use /v2/models/NAME/infer"),
         ("/models/nothing", SEVEN, 404, "There is no model 'nothing'"),
         ("/models/digits", None, 405, "Method Not Allowed"),

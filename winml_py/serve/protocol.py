@@ -55,6 +55,8 @@ def infer(served: ServedModel, header: str | None, max_pixels: int, body: bytes,
     for name, given in inputs.items():
         _require(name in features, f"There is no input {name!r}; inputs: {', '.join(features)}.")
         values[name] = _value(features[name], given, max_pixels)
+    missing = ", ".join(sorted(features.keys() - inputs.keys()))
+    _require(not missing, f"Expected each of the inputs {', '.join(features)}; the request has no {missing}.")
     for feature in served.model.output_features:
         if isinstance(feature, ImageFeatureDescriptor):
             values[feature.name] = TENSOR_CLASSES[feature.tensor_kind].create()
