@@ -29,10 +29,10 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
-    "lines of code": 28_250,
-    "lines of code in core/": 14_250,
+    "lines of code": 27_800,
+    "lines of code in core/": 14_000,
     "lines of docstrings": 8_000,
-    "files": 270,
+    "files": 265,
     "names in __all__": 69,
     "options of commands": 95,
     "words of docs": 40_000,

@@ -107,13 +107,14 @@ def translate(error: Exception) -> WinMLError:
     """
     if isinstance(error, WinMLError):
         return error
-    text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", " ".join(str(error).split()))
-    text = re.sub(r"/\S+\.(?:cc|h):\d+ .*?\) (?=\w)", "", text.removeprefix("Error in execution: "))
+    text = " ".join(str(error).split())
     if match := _OUTPUT.search(text):
         name, bound, computed = match.groups()
         return wrong_output_shape(name, _braces(bound), _braces(computed))
     if match := _OLD_OUTPUT.search(text):
         return wrong_output_shape("", *map(_braces, match.groups()))
+    text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", text)
+    text = re.sub(r"/\S+\.(?:cc|h):\d+ .*?\) (?=\w)", "", text.removeprefix("Error in execution: "))
     # The runtime has few classes and many messages. The first rule that matches decides; messages differ between
     # versions, so one that no rule matches is quoted below.
     for pattern, kind, message, hint in _RULES:
