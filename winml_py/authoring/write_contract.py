@@ -133,7 +133,7 @@ def build_in(
         >>> from winml_py import BitmapPixelFormat, LearningModel
         >>> from winml_py.authoring import build_in
         >>> target = os.path.join(tempfile.mkdtemp(), "digits.onnx")
-        >>> build_in("models/digits.onnx", target, pictures=BitmapPixelFormat.GRAY8)
+        >>> built = build_in("models/digits.onnx", target, pictures=BitmapPixelFormat.GRAY8)
         >>> feature = LearningModel.load(target).input_features[0]
         >>> feature.name, feature.tensor_kind.name, feature.shape
         ('image', 'UINT8', (-1, -1, 1))
