@@ -76,7 +76,7 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
         feature = self._features.get(name)
         contract = None if feature is None else self._attached.get(feature.name)
         if contract is None:
-            hint = did_you_mean(name, self._attached)
+            hint = did_you_mean(name, self)  # iteration copies the names: other threads may attach contracts
             raise NotBoundError(f"No contract is attached to {name!r}.", hint=hint)
         return contract
 
