@@ -301,12 +301,15 @@ def _class_map(stack: Expression, place: Any) -> Expression:
 def _masks(corners: Expression, coefficients: Expression, prototypes: Expression, place: Any) -> Expression:
     """The mask of each object, false outside of its box: bool, objects x height x width."""
     graph, (height, width) = corners.graph, (prototypes.size(2), prototypes.size(3))
+    # A row more, for a picture without objects: ONNX Runtime 1.24 fails where no matrices are multiplied.
+    more = graph.constant(np.zeros((1, PROTOTYPES)), np.float32)
+    coefficients = graph.node("Concat", coefficients, more, dtype=np.float32, axis=0)
     logits = graph.node("MatMul", coefficients, prototypes.reshape(PROTOTYPES, -1), dtype=np.float32)
-    count, planes = corners.size(0), logits.reshape(-1, height, width)
+    count, planes = corners.size(0) + 1, logits.reshape(-1, height, width)
     rows, columns = _sides(planes, place)
     tiles, masks = rows.seen.size(0), _read(planes, rows, columns, lambda wide: wide > 0)
     masks = masks.reshape(tiles, count, _TILE, columns.pixels).transpose(1, 0, 2, 3)
-    masks = masks.reshape(count, tiles * _TILE, columns.pixels).slice((0,), (rows.pixels,), (1,))
+    masks = masks.reshape(count, tiles * _TILE, columns.pixels).slice((0, 0), (count - 1, rows.pixels), (0, 1))
     left, top, right, bottom = (corners.slice((side,), (1,), (1,)) for side in range(4))
     x, y = graph.range(columns.pixels), graph.range(rows.pixels)
     across, down = (x >= math.floor(left)) & (x < math.ceil(right)), (y >= math.floor(top)) & (y < math.ceil(bottom))
