@@ -97,10 +97,10 @@ def contract(
         raise click.UsageError("--sample cannot be combined: write the contract first, then the new model's samples.")
     if learn and is_stated:
         raise click.UsageError("--learn finds the whole contract: omit --from and --set.")
-    if not (is_stated or learn or is_built_in or samples):
-        raise click.UsageError("State the contract with --from, --set or --learn.")
     if not is_built_in and (labels or answers or (pictures and not learn)):
         raise click.UsageError("--pictures, --labels and --answers require --build-in: metadata cannot hold them.")
+    if not (is_stated or learn or is_built_in or samples):
+        raise click.UsageError("State the contract with --from, --set or --learn; or use --build-in or --sample.")
     facts: Facts = {"model": model, "output": output, "contract": "the contract of the model"}
     learned: LearnedContract | None = None
     made: ImageContract | None = None
