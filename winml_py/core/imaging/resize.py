@@ -1,8 +1,8 @@
 """Scaling of pixels, with Pillow's antialiased kernels and OpenCV's others.
 
 If cykooz-resizer is installed, it scales with Pillow's kernels: several times as fast as Pillow itself, and within a
-level of its result; with cubic and Lanczos, within two at a few places in a million. Pillow scales where it is not
-installed, and where exact numbers are requested.
+level of its result; with cubic and Lanczos, within two at a few places in a million, or in drawings in ten thousand.
+Pillow scales where it is not installed, and where exact numbers are requested.
 """
 
 from __future__ import annotations
