@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import threading
-from collections.abc import Callable, Collection, Set
+from collections.abc import Collection, Set
 from types import FrameType
 
 from .errors import InvalidArgumentError, MissingPackageError
@@ -124,11 +123,9 @@ class Server(uvicorn.Server):
     Args:
         app: what it serves.
         seconds: how long it waits for them.
-        stop: called when it begins to end.
     """
 
-    def __init__(self, app: ASGIApp, seconds: int, stop: Callable[[], object] = lambda: None) -> None:
-        self._stop = stop
+    def __init__(self, app: ASGIApp, seconds: int) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -143,5 +140,4 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Called by uvicorn for Ctrl-C and SIGTERM."""
-        threading.Thread(target=self._stop, daemon=True).start()  # a signal handler must not wait for a lock
         self.should_exit = True

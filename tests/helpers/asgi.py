@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, MutableMapping
+from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from starlette.applications import Starlette
-from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
-
-from winml_py import WinMLError
-from winml_py.view.graph import refuse
 
 
 @dataclass
@@ -34,10 +29,10 @@ class Answer:
 
 
 class Client:
-    """Asks an application, or that of some routes. A path reaches it decoded, dots and slashes included."""
+    """Asks an application. A path reaches it decoded, dots and slashes included."""
 
-    def __init__(self, routes: Iterable[BaseRoute] = (), app: ASGIApp | None = None) -> None:
-        self._app = app or Starlette(routes=list(routes), exception_handlers={WinMLError: refuse})
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
 
     def get(self, path: str) -> Answer:
         return asyncio.run(self.ask("GET", path, b""))

@@ -31,7 +31,7 @@ _MEASURE = """
   for (const image of document.querySelectorAll("img"))
     if (image.offsetParent && !image.naturalWidth) found.push(`there is no ${image.src}`);
   for (const field of document.querySelectorAll("input, select, textarea"))
-    if (field.offsetParent && !field.labels?.length && !field.getAttribute("aria-label"))
+    if (field.offsetParent && !field.labels?.length && !field.getAttribute("aria-label") && !field.title)
       found.push(`a field has no label: ${field.outerHTML.slice(0, 80)}`);
   return found;
 }

@@ -6,16 +6,15 @@ graphs tries them in another process, and reports if that process ends.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from ..core.base.child_process import IDLE_SECONDS, ChildProcess, ProcessEndedError, is_available
 
-__all__ = ["ProcessEndedError", "Running", "call", "call_foreign"]
+__all__ = ["ProcessEndedError", "call", "call_foreign"]
 
 T = TypeVar("T")
 
@@ -49,50 +48,13 @@ def call(function: Callable[..., T], *arguments: object) -> T:
     return result
 
 
-class Running:
-    """The processes of calls that another thread may stop.
-
-    Attributes:
-        stops: how often they were stopped.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._children = threading.Lock(), set[ChildProcess]()
-        self.stops = 0
-
-    @property
-    def count(self) -> int:
-        """The number of processes."""
-        with self._lock:
-            return len(self._children)
-
-    def stop(self) -> None:
-        """Kills them all: their callers get a ProcessEndedError."""
-        with self._lock:
-            self.stops += 1
-            for child in self._children:
-                child.kill()
-
-    @contextmanager
-    def holding(self, child: ChildProcess) -> Iterator[None]:
-        """Includes a process for the duration of the block."""
-        with self._lock:
-            self._children.add(child)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._children.discard(child)
-
-
-def call_foreign(seconds: float, function: Callable[..., T], *arguments: object, running: Running | None = None) -> T:
+def call_foreign(seconds: float, function: Callable[..., T], *arguments: object) -> T:
     """Like `call`, for a function that runs foreign code: in a process used for this call only.
 
     Args:
         seconds: the time limit; then the process is killed.
         function: a named function of one of our modules; its arguments and result are pickled.
         arguments: its arguments.
-        running: the calls that are stopped together with this one.
 
     Raises:
         ProcessEndedError: the process ended.
@@ -103,9 +65,8 @@ def call_foreign(seconds: float, function: Callable[..., T], *arguments: object,
         return function(*arguments)
     child = _start()
     try:
-        with (running or Running()).holding(child):
-            child.send(function, *arguments)
-            is_good, value = child.receive(seconds)
+        child.send(function, *arguments)
+        is_good, value = child.receive(seconds)
     finally:
         child.close()
     if not is_good:

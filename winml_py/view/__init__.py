@@ -112,7 +112,7 @@ def _keep_picture(bench: Workbench, picture: object) -> str:
         )
     path = bench.new_file(".png")
     value.save(path)
-    return bench.open_picture(path, "picture.png", is_here=False)
+    return bench.open_picture(path, "picture.png")
 
 
 @atexit.register

@@ -3,64 +3,101 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
-from collections.abc import Iterable, Mapping
+import json
+import mimetypes
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.responses import FileResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 
 from .._http import MAX_REQUEST_BYTES, TooLargeError
-from ..core.base.messages import Facts
-from ..errors import InvalidArgumentError, NotBoundError, WinMLError
-from . import edit, graph
-from .facts import OWN, READINGS
-from .graph import json_answer, own_file, refuse
+from .._inputs.model import Case
+from ..authoring.write_contract import write_contract
+from ..core.base.messages import Facts, as_json
+from ..core.contracts.files import read_contract
+from ..errors import CanceledError, InvalidArgumentError, NotBoundError, WinMLError
+from .apart import measure_nodes
+from .edit import read_fields, write_edited
+from .facts import READINGS, picture_file
 from .guard import Guard, too_large
-from .switches import contract_facts, controls, presets
+from .opened import Job, OpenModel
+from .words import contract_of, presets, switches
 from .workbench import Workbench, removed_on_error
 
-_STATIC = Path(__file__).parent / "static"
-_FILES = ("view.css", "view.js", "parts.js", "switches.js", "answer.js", "trials.js", "icon.svg")
+T = TypeVar("T")
+
+_EXACT = 1 << 53
+"""The largest integer that browsers represent exactly."""
 
 
-def make_app(workbench: Workbench, token: str, hosts: Iterable[str], in_notebooks: bool = False) -> Guard:
+def make_app(
+    workbench: Workbench, ending: asyncio.Event, token: str, hosts: Iterable[str], in_notebooks: bool = False
+) -> Guard:
     """The page for a workbench.
 
-    Every address begins with `token`; `hosts` are the names of this server, with its port. With `in_notebooks`, a
-    notebook on this machine may embed the page.
+    Args:
+        workbench: what the page works on.
+        ending: set when the server begins to end: what still runs is stopped.
+        token: the beginning of every address.
+        hosts: the names of this server, with its port.
+        in_notebooks: whether a notebook on this machine may embed the page.
     """
-    pages = _Pages(workbench)
-    own: list[BaseRoute] = [
-        Route("/", own_file(_STATIC / "index.html")),
-        *(Route(f"/static/{name}", own_file(_STATIC / name)) for name in _FILES),
+    mimetypes.add_type("text/javascript", ".js")  # Windows' registry may say otherwise, and browsers refuse the script
+    pages = _Pages(workbench, ending)
+    routes: list[Route | Mount] = [
         Route("/api/state", pages.state),
         Route("/api/models", pages.upload_model, methods=["POST"]),
+        Route("/api/models/{key}", pages.model),
         Route("/api/pictures", pages.upload_picture, methods=["POST"]),
+        Route("/api/pictures/{key}", pages.picture),
         Route("/api/evaluate", pages.evaluate, methods=["POST"]),
-        Route("/api/cancel", pages.cancel, methods=["POST"]),
+        Route("/api/tensors/{key}", pages.tensor),
+        Route("/api/answers/{key}", pages.answer),
         Route("/api/config", pages.read_config, methods=["POST"]),
         Route("/api/save", pages.save, methods=["POST"]),
-        Route("/api/example", pages.example, methods=["POST"]),
-        Route("/api/pictures/{key}", pages.picture),
-        Route("/api/tensors/{identity}", pages.tensor),
-        Route("/api/arrays/{identity}", pages.array),
-        Route("/api/answers/{identity}/{number}", pages.answer),
+        Route("/api/fields/{key}", pages.fields),
+        Route("/api/edit", pages.edit, methods=["POST"]),
+        Route("/api/nodes/{key}", pages.nodes),
     ]
+    netron = find_spec("netron")
+    if netron is not None and netron.origin is not None:  # else the page of the graph says that it is missing
+        routes.append(Mount("/netron", StaticFiles(directory=Path(netron.origin).parent)))
+    routes.append(Mount("/", StaticFiles(directory=Path(__file__).parent / "static", html=True)))
     app = Starlette(
-        routes=[*own, *graph.routes(workbench), *edit.routes(workbench)],
+        routes=routes,
         exception_handlers={
-            WinMLError: refuse,
+            WinMLError: _refuse,
             TooLargeError: lambda _, __: too_large(),
             ClientDisconnect: lambda _, __: Response(status_code=400),  # nobody reads it
         },
     )
     return Guard(app, token, hosts, in_notebooks)
+
+
+def _json(facts: object, status: int = 200) -> Response:
+    """Facts as JSON, with any numbers and texts."""
+    text = json.dumps(as_json(facts, _EXACT), ensure_ascii=False, allow_nan=False)
+    return Response(text.encode(), status, media_type="application/json")
+
+
+def _refuse(_: Request, error: Exception) -> Response:
+    assert isinstance(error, WinMLError)
+    facts = {"error": error.message, "hint": error.hint}
+    return _json(facts, 404 if isinstance(error, NotBoundError) else 422)
+
+
+def _picture(data: bytes) -> Response:
+    return Response(data, media_type="image/png" if data.startswith(b"\x89PNG") else "image/jpeg")
 
 
 async def _read(request: Request) -> Mapping[str, Any]:
@@ -76,121 +113,149 @@ async def _read(request: Request) -> Mapping[str, Any]:
 class _Pages:
     """The endpoints."""
 
-    def __init__(self, workbench: Workbench) -> None:
-        self._workbench = workbench
+    def __init__(self, workbench: Workbench, ending: asyncio.Event) -> None:
+        self._workbench, self._ending = workbench, ending
 
-    async def state(self, request: Request) -> Response:
+    def state(self, request: Request) -> Response:
         """The page's first state: the model and picture of its address, if still open, or else the program's."""
-        asked = request.query_params
-        return json_answer(await run_in_threadpool(self._state, asked.get("model", ""), asked.get("picture", "")))
-
-    def _state(self, model: str, picture: str) -> Facts:
-        bench, facts = self._workbench, {}
-        for name, keys, find in (
-            ("model", (model, bench.first_model), bench.model_facts),
-            ("picture", (picture, bench.first_picture), bench.picture_facts),
+        bench, facts = self._workbench, Facts()
+        for name, first, find in (
+            ("model", bench.first_model, bench.model_facts),
+            ("picture", bench.first_picture, bench.picture_facts),
         ):
-            for key in filter(None, keys):
+            for key in (request.query_params.get(name, ""), first):
                 with suppress(NotBoundError):
-                    facts[name] = find(key)
-                    break
-        return facts | {"controls": controls(), "presets": presets(), "most_bytes": MAX_REQUEST_BYTES}
+                    facts.setdefault(name, find(key))
+        return _json(facts | {"switches": switches(), "presets": presets(), "most_bytes": MAX_REQUEST_BYTES})
 
     async def upload_model(self, request: Request) -> Response:
         """Receives an .onnx file."""
-        path, name = await self._receive(request, ".onnx"), request.query_params.get("name", "")
-        key = await run_in_threadpool(self._workbench.upload_model, path, name)
-        return json_answer(self._workbench.model_facts(key))
+        return _json(await self._receive(request, self._workbench.open_model, self._workbench.model_facts, ".onnx"))
 
     async def upload_picture(self, request: Request) -> Response:
         """Receives a picture file."""
-        path, name = await self._receive(request), request.query_params.get("name", "")
-        key = await run_in_threadpool(self._workbench.upload_picture, path, name)
-        return json_answer(self._workbench.picture_facts(key))
+        return _json(await self._receive(request, self._workbench.open_picture, self._workbench.picture_facts))
 
-    async def _receive(self, request: Request, ending: str = "") -> str:
+    async def _receive(
+        self, request: Request, keep: Callable[[str, str], str], describe: Callable[[str], Facts], ending: str = ""
+    ) -> Facts:
         """Writes a request's body to a file, as it arrives; the guard counts it."""
         path = self._workbench.new_file(ending)
-        with removed_on_error(path), open(path, "xb") as file:
-            async for part in request.stream():
-                await run_in_threadpool(file.write, part)
-        return path
+        name = request.query_params.get("name", "").replace("\\", "/").rpartition("/")[2][:200] or f"dropped{ending}"
+        with removed_on_error(path):
+            with open(path, "xb") as file:
+                async for part in request.stream():
+                    await run_in_threadpool(file.write, part)
+            return describe(await run_in_threadpool(keep, path, name))
 
     async def evaluate(self, request: Request) -> Response:
-        """Evaluates, as long as somebody waits for the answer."""
-        asked = await _read(request)
-        job = str(asked.get("job", "")) or secrets.token_hex(8)
-        waiting = asyncio.create_task(self._stop_for_nobody(request, job))
+        """Evaluates."""
+        values, job = await _read(request), Job(self._workbench.seconds)
         try:
-            return json_answer(await run_in_threadpool(self._workbench.evaluate, {**asked, "job": job}))
+            return _json(await self._wait_for(request, self._workbench.evaluate, values, job))
         finally:
-            waiting.cancel()
+            job.cancel()
 
-    async def _stop_for_nobody(self, request: Request, job: str) -> None:
-        """Stops an evaluation whose page was closed or reloaded."""
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-        self._workbench.cancel(job)
+    async def _wait_for(self, request: Request, function: Callable[..., T], *arguments: object) -> T:
+        """The result of a function that evaluates a model, as long as somebody waits for it.
 
-    async def cancel(self, request: Request) -> Response:
-        """Stops an evaluation."""
-        return json_answer({"stopped": self._workbench.cancel(str((await _read(request)).get("job")))})
+        Raises:
+            CanceledError: the page was closed, or no longer wants it, or the server ends; the function goes on.
+        """
+        result = asyncio.wrap_future(_start(function, *arguments))
+        ending, disconnect = self._ending.wait(), _wait_for_disconnect(request)
+        waiting: list[asyncio.Future[Any]] = [result, asyncio.create_task(ending), asyncio.create_task(disconnect)]
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            if not result.done():
+                raise CanceledError("It was stopped.")
+            return await result
+        finally:
+            for future in waiting:
+                future.cancel()
 
     async def read_config(self, request: Request) -> Response:
-        """Reads another library's config."""
-        return json_answer(contract_facts(self._workbench.read_config(await _read(request))))
+        """The contract in another library's config."""
+        return _json(read_contract(await _read(request)).to_metadata())
+
+    def picture(self, request: Request) -> Response:
+        """A picture, upright, for display."""
+        return _picture(picture_file(self._workbench.pictures.find(request.path_params["key"]).load().to_pil()))
+
+    def tensor(self, request: Request) -> Response:
+        """A bound tensor, as a picture."""
+        name, reading = (request.query_params.get(key, "") for key in ("input", "read"))
+        if reading not in READINGS:
+            raise InvalidArgumentError(f"Unknown reading {reading!r}.", hint=f"Known: {', '.join(READINGS)}.")
+        return _picture(self._workbench.evaluations.find(request.path_params["key"]).tensor_file(name, reading))
+
+    def answer(self, request: Request) -> Response:
+        """A picture of the answer."""
+        evaluation = self._workbench.evaluations.find(request.path_params["key"])
+        return _picture(evaluation.answer_file(request.query_params.get("output", "")))
+
+    # Copies of a model, and its graph.
 
     async def save(self, request: Request) -> Response:
-        """Writes a model with the contract, beside it or as a download."""
-        asked = await _read(request)
-        inputs = asked.get("inputs")
+        """Writes a copy with a contract."""
+        values = await _read(request)
+        contract, inputs = contract_of(values.get("contract")), values.get("inputs")
         if not isinstance(inputs, list):
             raise InvalidArgumentError("Expected the picture inputs as a list of names.")
-        key, data = await run_in_threadpool(
-            self._workbench.save,
-            str(asked.get("model")),
-            asked.get("contract"),
-            asked.get("name"),
-            [str(name) for name in inputs],
-            asked.get("where") == "beside",
-        )
-        if key:
-            return json_answer(self._workbench.model_facts(key))
-        return Response(data, media_type="application/octet-stream")
-
-    async def example(self, request: Request) -> Response:
-        """Generates an example value."""
-        asked = await _read(request)
-        return json_answer(
-            await run_in_threadpool(self._workbench.example, str(asked.get("model")), str(asked.get("input")))
+        return await self._write_copy(
+            request, values, lambda source, path: write_contract(source, path, contract, map(str, inputs))
         )
 
-    async def picture(self, request: Request) -> Response:
-        """A picture, for display."""
-        return _picture(await run_in_threadpool(self._workbench.picture_file, request.path_params["key"]))
+    def fields(self, request: Request) -> Response:
+        """What the page of edits begins with."""
+        model = self._find(request)
+        return _json({"model": model.name, "is_here": model.is_here} | read_fields(model.require_file()))
 
-    async def tensor(self, request: Request) -> Response:
-        """A bound tensor, as a picture."""
-        asked = request.query_params
-        reading, channel = asked.get("read", OWN), asked.get("channel", "-1")
-        if reading not in READINGS or channel not in ("-1", "0", "1", "2"):
-            raise InvalidArgumentError("Unknown reading or channel.")
-        identity, name = request.path_params["identity"], asked.get("input", "")
-        return _picture(
-            await run_in_threadpool(self._workbench.kept.tensor_file, identity, name, reading, int(channel))
-        )
+    async def edit(self, request: Request) -> Response:
+        """Writes a copy with other names, sizes, texts or labels."""
+        values = await _read(request)
+        edits = values.get("edits", {})
+        return await self._write_copy(request, values, lambda source, path: write_edited(source, path, edits))
 
-    async def array(self, request: Request) -> Response:
-        """A bound tensor, as an array."""
-        name = request.query_params.get("input", "")
-        data = await run_in_threadpool(self._workbench.kept.array_file, request.path_params["identity"], name)
-        return Response(data, media_type="application/octet-stream")
+    async def _write_copy(
+        self, request: Request, values: Mapping[str, Any], write: Callable[[str, str], object]
+    ) -> Response:
+        """Writes a copy beside the model, by the `name` in the request, or sends it if there is none."""
+        model = self._workbench.models.find(str(values.get("model")))
+        made = await self._wait_for(request, self._workbench.write_copy, model, values.get("name"), write)
+        if isinstance(made, bytes):
+            return Response(made, media_type="application/octet-stream")
+        return _json(self._workbench.model_facts(made))
 
-    async def answer(self, request: Request) -> Response:
-        """A picture of the answer."""
-        asked = request.path_params
-        return _picture(await run_in_threadpool(self._workbench.kept.answer_file, asked["identity"], asked["number"]))
+    def model(self, request: Request) -> Response:
+        """The model's file, for its drawing."""
+        return FileResponse(self._find(request).require_file(), media_type="application/octet-stream")
+
+    async def nodes(self, request: Request) -> Response:
+        """Where each node runs, and how long it takes."""
+        model = self._find(request)
+        case = Case(model.require_file(), device=model.device)
+        return _json(await self._wait_for(request, measure_nodes, case))
+
+    def _find(self, request: Request) -> OpenModel:
+        return self._workbench.models.find(request.path_params["key"])
 
 
-def _picture(data: bytes) -> Response:
-    return Response(data, media_type="image/png" if data.startswith(b"\x89PNG") else "image/jpeg")
+async def _wait_for_disconnect(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _start(function: Callable[..., T], *arguments: object) -> Future[T]:
+    """Calls a function in a thread that the end of the program does not wait for, unlike those of pools."""
+    future = Future[T]()
+    future.set_running_or_notify_cancel()
+
+    def work() -> None:
+        try:
+            future.set_result(function(*arguments))
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=work, name="winml-py view", daemon=True).start()
+    return future

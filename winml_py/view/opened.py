@@ -1,70 +1,129 @@
-"""The page's open models, with their inputs, and pictures; and new files beside them."""
+"""A model that is open on the page: what it takes, and its session, in a separate process."""
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
-from typing import NamedTuple
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+
+from .._inputs.examples import MAX_NUMBERS
 from .._inputs.model import Case
-from .._inputs.trial import Running
 from ..authoring.evidence import outdated
-from ..core.base.arguments import is_text
-from ..core.base.atomic_files import written_to
+from ..core.base.arrays import Array
+from ..core.base.async_operation import AsyncOperation
+from ..core.base.child_process import is_available
+from ..core.base.machine import total_memory
 from ..core.base.messages import Facts
 from ..core.base.winrt_object import private_state
+from ..core.evaluation.binding import LearningModelBinding
+from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor
-from ..core.features.pictures import contract_for_bind
+from ..core.features.pictures import ImageFeatureValue
 from ..core.imaging.contract import ImageContract
 from ..core.model.model import LearningModel
 from ..core.onnx_file.source import FileSource
-from ..enums import TensorKind, TensorLayout
-from ..errors import InvalidArgumentError, StorageExistsError, WinMLError
-from .switches import contract_facts, describe
-from .worker import Worker
+from ..core.runtime.engine import Isolation
+from ..core.session.options import LearningModelSessionOptions
+from ..core.session.session import LearningModelSession
+from ..enums import AsyncStatus, BitmapPixelFormat, TensorKind, TensorLayout
+from ..errors import CanceledError, EvaluationTimeoutError, InvalidArgumentError, WinMLError
 
-_RESERVED = frozenset('<>:"/\\|?*')
-"""Characters that a system does not allow in file names."""
+T = TypeVar("T")
+
+GRACE_SECONDS = 5.0
+"""The seconds that a stopped evaluation gets to end. A separate process is killed half a second later."""
+
+POLL_SECONDS = 0.05
+"""The seconds between two checks whether an evaluation was stopped."""
+
+MEMORY_SHARE = 0.75
+"""The share of this machine's memory for a model on the processor in a separate process."""
 
 
-class PictureOnDisk(NamedTuple):
-    """The file of a picture, and the seconds to decode it; `is_here` if the file is the user's, not a copy."""
+class Job:
+    """An evaluation that somebody waits for, and that another thread may stop."""
 
-    path: str
-    name: str
-    is_here: bool
-    width: int
-    height: int
-    seconds: float
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._is_cancelled = seconds, False
+
+    def cancel(self) -> None:
+        """Stops the job, even if it has not begun."""
+        self._is_cancelled = True
+
+    def require_wanted(self) -> None:
+        """Raises CanceledError if the job was stopped."""
+        if self._is_cancelled:
+            raise CanceledError("The evaluation was stopped.")
+
+    def wait_for(self, operation: AsyncOperation[T]) -> T:
+        """The result of an operation.
+
+        Raises:
+            CanceledError: the job was stopped.
+            EvaluationTimeoutError: the time limit was reached.
+        """
+        until = time.monotonic() + self._seconds
+        while not self._is_cancelled and time.monotonic() < until:
+            if operation.wait(POLL_SECONDS) is not AsyncStatus.STARTED:
+                return operation.get()
+        operation.cancel()
+        with suppress(WinMLError):
+            operation.wait(GRACE_SECONDS)
+        self.require_wanted()
+        raise EvaluationTimeoutError(
+            f"The model did not finish within {self._seconds:g} s, and was stopped.",
+            hint="Allow more time: winml-py view --time-limit SECONDS.",
+        )
+
+
+class Evaluated(NamedTuple):
+    """The result of an evaluation.
+
+    Attributes:
+        result: the outputs.
+        tensors: copies of the bound values of each input that is a tensor or a picture.
+        seconds: of each phase: bind, evaluate.
+    """
+
+    result: LearningModelEvaluationResult
+    tensors: dict[str, Array]
+    seconds: dict[str, float]
 
 
 class OpenModel:
-    """A model that is open on the page.
+    """A model with its session, made when it is needed: in a separate process, unless a program passed one.
 
     Attributes:
         path: its file; "" if a program's own model has none.
         is_here: whether the file is the user's own, rather than a copy.
+        device: where it runs, as in `winml-py run --device`.
+        is_isolated: whether a model that ends its process leaves this one alive.
         features: its inputs, by name.
-        stated: the contracts that the model or its exporter states, by input.
         contracts: the initial contract of each input that can take a picture.
-        turn: the lock of its evaluation.
-        case: the model, its device and its last inputs, for the graph page.
-        running: the evaluations of the graph and edit pages.
     """
 
-    def __init__(self, path: str, name: str, model: LearningModel, worker: Worker, is_here: bool) -> None:
-        self.path, self.name, self.model, self.worker, self.is_here = path, name, model, worker, is_here
+    def __init__(
+        self,
+        path: str,
+        name: str,
+        model: LearningModel,
+        device: str,
+        *,
+        is_here: bool = True,
+        session: LearningModelSession | None = None,
+    ) -> None:
+        self.path, self.name, self.model, self.device, self.is_here = path, name, model, device, is_here
+        self._given, self._session, self._turn = session, session, threading.Lock()
+        # Another process has none of this one's functions, and a frozen program cannot start one.
+        self.is_isolated = session is None and is_available() and not private_state(model).operators.functions
         self.features = {feature.name: feature for feature in model.input_features}
-        self.stated = {
-            name: one.contract for name, one in self.features.items() if isinstance(one, ImageFeatureDescriptor)
-        }
-        assumed = {name: _assumed_contract(one) for name, one in self.features.items()}
-        self.contracts = {name: contract for name, contract in assumed.items() if contract is not None}
-        self.turn, self.running = threading.Lock(), Running()
-        self.case: Case = worker.case
+        contracts = {name: _initial_contract(feature) for name, feature in self.features.items()}
+        self.contracts = {name: contract for name, contract in contracts.items() if contract is not None}
 
     def facts(self) -> Facts:
         """For JSON."""
@@ -73,98 +132,123 @@ class OpenModel:
             "path": self.path if self.is_here else "",
             "description": self.model.description,
             "outdated": outdated(self.model),
-            "is_isolated": self.worker.is_isolated,
-            "inputs": [self._input_facts(one) for one in self.features.values()],
-            "outputs": [{"name": one.name, "words": one.describe()} for one in self.model.output_features],
+            "is_isolated": self.is_isolated,
+            "inputs": [self._input_facts(feature) for feature in self.features.values()],
+            "outputs": [{"name": feature.name, "words": feature.describe()} for feature in self.model.output_features],
         }
-
-    def complete(self, name: str, contract: ImageContract) -> ImageContract:
-        """A contract for an input: an input of bytes requires contracts of bytes."""
-        feature = self.features[name]
-        is_bytes = isinstance(feature, ShapedDescriptor) and feature.tensor_kind is TensorKind.UINT8
-        is_open = is_bytes and contract.tensor_kind is None
-        return replace(contract, tensor_kind=TensorKind.UINT8) if is_open else contract
 
     def _input_facts(self, feature: FeatureDescriptor) -> Facts:
+        facts: Facts = {"name": feature.name, "words": feature.describe()}
         contract = self.contracts.get(feature.name)
-        return {
-            "name": feature.name,
-            "words": _describe(feature),
-            "channels": _fixed(feature, contract, 0),
-            "is_free": not _fixed(feature, contract, 1) and not _fixed(feature, contract, 2),
-            "contract": None if contract is None else contract_facts(contract),
-        }
+        if contract is not None and isinstance(feature, ShapedDescriptor):
+            sides = [feature.shape[axis] for axis in contract.axes()[1:]]
+            facts["contract"] = contract.to_metadata()
+            facts["is_stated"] = isinstance(feature, ImageFeatureDescriptor)
+            facts["is_free"] = all(side < 0 for side in sides)
+        return facts
+
+    def require_file(self) -> str:
+        """The path of the model's file; InvalidArgumentError if it has none."""
+        if not os.path.isfile(self.path):
+            raise InvalidArgumentError("This model has no file.", hint="Save it first, and load it from its path.")
+        return self.path
+
+    def evaluate(self, job: Job, values: Mapping[str, Any], contracts: Mapping[str, ImageContract]) -> Evaluated:
+        """Binds values, and evaluates, one job at a time.
+
+        Raises:
+            EngineLostError: the model's process ended.
+            WinMLError: the session cannot be made, a value not bound, or the model not evaluated.
+        """
+        for name, contract in contracts.items():
+            self._require_room(name, contract)
+        while not self._turn.acquire(timeout=POLL_SECONDS):
+            job.require_wanted()
+        try:
+            return self._evaluate(job, values, contracts)
+        except WinMLError:
+            if self._session is not None and self._session.is_lost:
+                self.close()
+            raise
+        finally:
+            self._turn.release()
+
+    def _evaluate(self, job: Job, values: Mapping[str, Any], contracts: Mapping[str, ImageContract]) -> Evaluated:
+        if self._session is None:
+            self._session = job.wait_for(self._make_session())
+        binding, started = LearningModelBinding(self._session), time.perf_counter()
+        for name, value in values.items():
+            binding.bind(name, value, {"ImageContract": contracts[name]} if name in contracts else {})
+        bound = time.perf_counter()
+        # Before the evaluation: the values as bound, which an in-place operator may change.
+        tensors = {name: _copy_bound(binding, name, value) for name, value in values.items()}
+        begun = time.perf_counter()
+        result = job.wait_for(self._session.evaluate_async(binding))
+        seconds = {"bind": bound - started, "evaluate": time.perf_counter() - begun}
+        return Evaluated(result, {name: tensor for name, tensor in tensors.items() if tensor is not None}, seconds)
+
+    def _require_room(self, name: str, contract: ImageContract) -> None:
+        """Refuses a tensor for which the page would need gigabytes, before it is made."""
+        feature = self.features[name]
+        assert isinstance(feature, ShapedDescriptor)
+        stated = [feature.shape[axis] for axis in contract.axes()[1:]]
+        height, width = (max(pair) for pair in zip(stated, contract.size or (1, 1), strict=True))
+        if height * width * contract.channels > MAX_NUMBERS:
+            raise InvalidArgumentError(
+                f"The tensor of {name} would have {height * width * contract.channels:,} numbers; the page binds "
+                f"{MAX_NUMBERS:,} at most.",
+                hint="Choose a smaller size, or bind it from Python.",
+            )
+
+    def _make_session(self) -> AsyncOperation[LearningModelSession]:
+        options = LearningModelSessionOptions()
+        options.batch_size_override = 0
+        if self.is_isolated:
+            memory = int(total_memory() * MEMORY_SHARE) if self.device == "cpu" else 0
+            options.isolation = Isolation(max_memory=memory)
+        return LearningModelSession.create_async(self.model, Case(device=self.device).find_device(), options)
+
+    @property
+    def engine(self) -> str:
+        """The name of the engine; "" if there is none."""
+        return "" if self._session is None else self._session.engine
+
+    def close(self) -> None:
+        """Ends the session and its process, but not a program's own session. Calling it twice is harmless."""
+        session, self._session = self._session, self._given
+        if session is not None and session is not self._given:
+            session.close()
 
 
-def _describe(feature: FeatureDescriptor) -> str:
-    """The type in a line, with the file's image metadata in the page's words."""
-    if not isinstance(feature, ImageFeatureDescriptor):
-        return feature.describe()
-    kind = feature.describe().removesuffix(feature.contract.describe()).rstrip(", ")
-    return f"{kind}; in the file: {describe(feature.contract)}"
+def _copy_bound(binding: LearningModelBinding, name: str, value: object) -> Array | None:
+    """A copy of an input's numbers; None for strings, lists and maps."""
+    if isinstance(value, ImageFeatureValue):
+        tensor: Any = private_state(binding).bound.inputs[name]
+        return np.array(tensor if isinstance(tensor, np.ndarray) else tensor.to_numpy())
+    return np.array(value) if isinstance(value, np.ndarray) and value.dtype.kind in "fiub" else None
 
 
-def _fixed(feature: FeatureDescriptor, contract: ImageContract | None, place: int) -> int:
-    """The channels, height or width (0, 1, 2) that the model fixes for a picture; 0 if it does not, or takes none."""
-    if contract is None or not isinstance(feature, ShapedDescriptor):
-        return 0
-    return max(0, feature.shape[contract.axes()[place]])
-
-
-def _assumed_contract(feature: FeatureDescriptor) -> ImageContract | None:
+def _initial_contract(feature: FeatureDescriptor) -> ImageContract | None:
     """An input's own contract, or Windows ML's rule; None if it takes no pictures.
 
     The page offers a picture for four dimensions, one or three channels, floats or bytes.
     """
     if isinstance(feature, ImageFeatureDescriptor):
         return feature.contract
-    kinds = (TensorKind.FLOAT, TensorKind.FLOAT16, TensorKind.UINT8)
+    kinds = {TensorKind.FLOAT: None, TensorKind.FLOAT16: None, TensorKind.UINT8: TensorKind.UINT8}
     if not isinstance(feature, ShapedDescriptor) or len(feature.shape) != 4 or feature.tensor_kind not in kinds:
         return None
-    if feature.shape[1] in (1, 3):
-        return contract_for_bind(feature)
-    if feature.shape[3] not in (1, 3):
-        return None
-    channels_first = replace(feature, shape=type(feature.shape)((-1, feature.shape[3], -1, -1)))
-    return replace(contract_for_bind(channels_first), layout=TensorLayout.NHWC)
+    for layout, channels in ((TensorLayout.NCHW, feature.shape[1]), (TensorLayout.NHWC, feature.shape[3])):
+        if channels in (1, 3):
+            order = BitmapPixelFormat.GRAY8 if channels == 1 else BitmapPixelFormat.BGR8
+            return ImageContract(order, layout=layout, tensor_kind=kinds[feature.tensor_kind])
+    return None
 
 
-def file_of(model: LearningModel) -> str:
+def find_file(model: LearningModel) -> str:
     """The file that a model was loaded from; "" if it has none, or has been disposed of."""
     try:
         source = private_state(model).open()
     except WinMLError:
         return ""
     return source.path if isinstance(source, FileSource) else ""
-
-
-def plain_name(name: str, otherwise: str) -> str:
-    """A file name without folders, for any system's separators."""
-    return name.replace("\\", "/").rpartition("/")[2][:200] or otherwise
-
-
-@contextmanager
-def new_file_beside(path: str, name: object) -> Iterator[str]:
-    """The path of a new model file in a model's folder: an empty file reserves the name until the block has written it.
-
-    Raises:
-        InvalidArgumentError: not the name of a model file.
-        StorageExistsError: the file exists.
-        StorageAccessError: the file cannot be written.
-    """
-    is_name = isinstance(name, str) and is_text(name) and name.endswith(".onnx") and not name.startswith(".")
-    if not is_name or any(letter in _RESERVED or ord(letter) < 32 for letter in str(name)):
-        raise InvalidArgumentError(
-            f"{name!r} is not the name of a model file.", hint="Use a name without folders that ends with .onnx."
-        )
-    final = Path(path).with_name(str(name))
-    with written_to(final):
-        try:
-            final.open("x").close()
-        except FileExistsError:
-            raise StorageExistsError(f"{name}: This file exists beside the model.") from None
-    try:
-        yield str(final)
-    except BaseException:
-        final.unlink(missing_ok=True)
-        raise

@@ -5,14 +5,29 @@ from __future__ import annotations
 import asyncio
 import secrets
 import signal
+import socket
 import threading
 
 from .._http import HOST, Server, listen
 from .app import make_app
+from .guard import Guard
 from .workbench import Workbench
 
 _END_SECONDS = 3
 """The seconds that unfinished answers get when the server ends."""
+
+
+class _Server(Server):
+    """Tells the application that it ends, before it waits for unfinished answers."""
+
+    def __init__(self, guard: Guard, ending: asyncio.Event) -> None:
+        super().__init__(guard, _END_SECONDS)
+        self._ending = ending
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Called by uvicorn."""
+        self._ending.set()
+        await super().shutdown(sockets)
 
 
 class PageServer:
@@ -31,9 +46,10 @@ class PageServer:
             raise
         self.port = int(self._socket.getsockname()[1])
         token = secrets.token_urlsafe(32)
-        self._guard = make_app(workbench, token, {f"{HOST}:{self.port}", f"localhost:{self.port}"}, in_notebooks)
+        hosts, ending = {f"{HOST}:{self.port}", f"localhost:{self.port}"}, asyncio.Event()
+        self._guard = make_app(workbench, ending, token, hosts, in_notebooks)
         self.address = f"http://{HOST}:{self.port}/{token}/"
-        self._server = Server(self._guard, _END_SECONDS, workbench.stop_all)
+        self._server = _Server(self._guard, ending)
         self._thread: threading.Thread | None = None
 
     def address_for_a_browser(self) -> str:
@@ -58,7 +74,6 @@ class PageServer:
 
     def close(self) -> None:
         """Ends the server, its sessions, and their processes. Calling it twice is harmless."""
-        self._workbench.stop_all()
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join(_END_SECONDS * 3)

@@ -1,4 +1,4 @@
-// Parts of the page. Text of strangers goes into textContent alone, and is never markup.
+// What the three pages share. Text of strangers goes into textContent alone, and is never markup.
 
 const COMMANDS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 const SVG = "http://www.w3.org/2000/svg";
@@ -37,75 +37,94 @@ export function number(value) {
 
 export const percent = (share) => `${(share * 100).toFixed(1)} %`;
 
+export function table(heads, rows) {
+  const line = (tag, cells) => make("tr", {}, ...cells.map((cell) => make(tag, {}, cell instanceof Node ? cell : shown(cell))));
+  return make("div", { class: "scrolled", tabindex: "0" },
+    make("table", {}, make("thead", {}, line("th", heads)), make("tbody", {}, ...rows.map((row) => line("td", row)))));
+}
+
+// Errors.
+
 /** What was refused, with what to do about it. */
 export class Refused extends Error {
-  constructor(message, hint, type) {
-    super(message);
-    [this.hint, this.type] = [hint, type];
+  constructor(message, hint = "") {
+    super([message, hint].filter(Boolean).join(" "));
   }
 }
 
-/** An error as text: the problem, and what to do about it. */
-export const inFull = (error) => [error.message, error.hint].filter(Boolean).join(" ");
+/** Shows an error; null shows none. */
+export function tell(error) {
+  find("notice").hidden = error === null;
+  find("notice").textContent = error === null ? "" : shown(error.message);
+  if (error !== null && !(error instanceof Refused)) console.warn(error);
+}
+
+/** Runs what a button does; an error is shown. */
+export async function doing(work) {
+  tell(null);
+  try {
+    await work();
+  } catch (error) {
+    tell(error);
+  }
+}
+
+/** Has an event of an element do something of ours instead of the browser's own. */
+export function on(id, event, work) {
+  find(id).addEventListener(event, (happened) => {
+    happened.preventDefault();
+    doing(work);
+  });
+}
+
+// The server.
 
 async function ask(address, options = {}) {
-  const response = await fetch(address, options).catch(() => {
-    throw new Refused("The page’s server does not answer.", "Is winml-py view still running?");
-  });
+  let response;
+  try {
+    response = await fetch(address, options);
+  } catch {
+    throw options.signal?.aborted ? new Refused("The evaluation was stopped.") : new Refused("The page’s server does not answer.", "Is winml-py view still running?");
+  }
   const isFacts = (response.headers.get("content-type") || "").startsWith("application/json");
   const facts = isFacts ? await response.json() : null;
-  if (response.ok && !(facts && typeof facts.error === "string")) return facts === null ? response : facts;
-  throw new Refused(facts ? facts.error : await response.text(), facts ? facts.hint : "", facts ? facts.type : "");
+  if (response.ok) return facts === null ? response : facts;
+  throw facts ? new Refused(facts.error, facts.hint) : new Refused(await response.text());
 }
 
 export const get = (address) => ask(address);
 
-export const post = (address, facts) =>
-  ask(address, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(facts) });
+export const post = (address, facts, signal = undefined) =>
+  ask(address, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(facts), signal });
 
 export const upload = (address, file) => ask(address, { method: "POST", body: file });
 
-/** The pages of one model: each leads to the others with the address that says which it is. */
+// The model that is open: each page leads to the others with the address that says which it is.
+
+export const openKey = () => new URLSearchParams(location.search).get("model") || "";
+
 export function leadOn() {
   for (const link of document.querySelectorAll("nav a")) link.setAttribute("href", link.getAttribute("href").split("?")[0] + location.search);
 }
 
-/** Numbers between the least and the highest, as bars. */
-export function histogram(facts, words) {
-  if (!facts.histogram) return null;
-  const counts = facts.histogram, most = Math.max(...counts.map(Math.sqrt));
-  const bars = counts.map((count, at) => {
-    const height = (Math.sqrt(count) / most) * 40; // roots, so that few numbers are seen beside many
-    return draw("rect", { x: at * 5, y: 40 - height, width: 4.4, height });
-  });
-  const label = `${words}: from ${number(facts.min)} to ${number(facts.max)}`;
-  return make("div", {},
-    draw("svg", { class: "histogram", viewBox: `0 0 ${counts.length * 5} 40`, preserveAspectRatio: "none", role: "img", "aria-label": label }, ...bars),
-    make("div", { class: "ends" }, make("span", {}, number(facts.min)), make("span", {}, number(facts.max))));
-}
-
-/** Names with a bar and a number each; `share` is how long the bar is, from 0 to 1. */
-export function bars(rows) {
-  const list = make("div", { class: "bars" });
-  for (const { name, share, text } of rows) {
-    const bar = make("span");
-    bar.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
-    list.append(make("span", { class: "name" }, shown(name)), make("span", { class: "track" }, bar), make("span", { class: "number" }, text));
+/** Has the server write a copy of the model: beside it, by a name, or for a download. */
+export async function saveCopy(address, request, isBeside) {
+  const name = find("save-name").value.trim();
+  find("saved").textContent = "Writing…";
+  try {
+    const made = await post(address, isBeside ? { ...request, name } : request);
+    if (isBeside) {
+      const query = new URLSearchParams(location.search); // it also has the picture
+      query.set("model", made.id);
+      find("saved").replaceChildren(`Written: ${shown(made.path)} `, make("a", { href: `./?${query}` }, "Open it"));
+      return;
+    }
+    const link = make("a", { href: URL.createObjectURL(await made.blob()), download: name });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+    find("saved").textContent = "Downloaded.";
+  } catch (error) {
+    find("saved").textContent = "";
+    throw error;
   }
-  return list;
-}
-
-/** Pairs of a word and what it is. */
-export function pairs(rows) {
-  const list = make("dl", { class: "facts" });
-  for (const [name, value] of rows) list.append(make("dt", {}, name), make("dd", {}, shown(value)));
-  return list;
-}
-
-/** A table; `kinds` has "number" for columns of numbers. */
-export function table(heads, kinds, rows) {
-  const cells = (tag, row) => row.map((cell, at) => make(tag, { class: kinds[at] || false }, cell instanceof Node ? cell : shown(cell)));
-  return make("div", { class: "scrolled" }, make("table", {},
-    make("thead", {}, make("tr", {}, ...cells("th", heads))),
-    make("tbody", {}, ...rows.map((row) => make("tr", {}, ...cells("td", row))))));
 }

@@ -1,0 +1,100 @@
+"""What the page's fields mean: contracts in the words of a model's metadata, and values for other inputs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .._inputs.files import as_map, make_example
+from .._inputs.model import CONTRACTS
+from ..core.base.messages import Facts
+from ..core.features.descriptors import (
+    FeatureDescriptor,
+    MapFeatureDescriptor,
+    SequenceFeatureDescriptor,
+    ShapedDescriptor,
+    TensorFeatureDescriptor,
+)
+from ..core.features.tensor_classes import TENSOR_CLASSES
+from ..core.imaging.contract import METADATA_FIELDS, METADATA_KEYS, ImageContract
+from ..core.streams.sources import as_feature
+from ..enums import TensorKind
+from ..errors import InvalidArgumentError
+
+
+def switches() -> list[Facts]:
+    """Each member of a contract: its metadata key, its default and its choices, if it has some."""
+    found = []
+    for key, (name, words) in METADATA_FIELDS.items():
+        default = getattr(ImageContract(), name)
+        stated = (word for word, meaning in words.items() if meaning == default)
+        found.append({"key": key, "choices": list(words), "default": next(stated, "")})
+    return found
+
+
+def presets() -> dict[str, dict[str, str]]:
+    """The words of the named contracts."""
+    return {name: make().to_metadata() for name, make in CONTRACTS.items()}
+
+
+def contract_of(words: object) -> ImageContract:
+    """The contract of the page's switches; an empty word is none.
+
+    Raises:
+        InvalidArgumentError: not an object of texts, an unknown key, or a word that a contract cannot have.
+    """
+    if not isinstance(words, Mapping) or not all(isinstance(word, str) for pair in words.items() for word in pair):
+        raise InvalidArgumentError("Expected an object of texts as contract.", hint='Such as {"Image.Mean": "0.5"}.')
+    if unknown := sorted(set(words) - set(METADATA_KEYS)):
+        raise InvalidArgumentError(f"Unknown contract key {unknown[0]}.", hint=f"Known: {', '.join(METADATA_KEYS)}.")
+    return ImageContract.from_metadata({key: word for key, word in words.items() if word})
+
+
+def make_up(feature: FeatureDescriptor) -> Any:
+    """An example value, always the same."""
+    if isinstance(feature, ShapedDescriptor) and feature.tensor_kind not in {TensorKind.STRING, *TENSOR_CLASSES}:
+        raise InvalidArgumentError(f"The page cannot give the input {feature.name}, {feature.expects()}, a value.")
+    return make_example(feature, np.random.default_rng(0))
+
+
+def parse_value(feature: FeatureDescriptor, text: str) -> Any:
+    """An input's value from its field: JSON, or numbers separated by spaces or commas; also a plain text.
+
+    Raises:
+        InvalidArgumentError: the text does not fit the input.
+    """
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = text if _takes_texts(feature) else text.replace(",", " ").split()
+    try:
+        return _convert(feature, value)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"{text[:60]!r} does not fit the input {feature.name}, which takes {feature.expects()}: {error}."
+        ) from error
+
+
+def _takes_texts(feature: FeatureDescriptor) -> bool:
+    return isinstance(feature, TensorFeatureDescriptor) and feature.tensor_kind is TensorKind.STRING
+
+
+def _convert(feature: FeatureDescriptor, value: Any) -> Any:
+    if isinstance(feature, MapFeatureDescriptor):
+        return as_map(feature, value.items())
+    if isinstance(feature, SequenceFeatureDescriptor):
+        return [_convert(feature.element_descriptor, item) for item in value]
+    array = np.array(value, object)
+    if not isinstance(feature, ShapedDescriptor) or feature.tensor_kind not in TENSOR_CLASSES:
+        raise TypeError("no text can give such a value")
+    if _takes_texts(feature):
+        if not all(isinstance(word, str) for word in array.flat):
+            raise TypeError("expected a text, or a JSON list of texts")
+        return array if array.ndim else array.reshape([1] * len(feature.shape))
+    if None in array.flat:  # numpy would make it NaN
+        raise TypeError("null is not a number")
+    shape = array.shape if array.ndim == len(feature.shape) else ()
+    return as_feature(feature, array.reshape(-1).tolist(), feature.name, shape)
