@@ -49,7 +49,7 @@ LINTED = "tests/project/test_layers.py"
 IN_THE_WHEEL = (
     r"winml_py/(\w+/)*\w+\.pyi?",
     r"winml_py/py\.typed",
-    r"winml_py/view/static/(graph/)?\w+\.(html|css|js|svg)",
+    r"winml_py/view/static/\w+\.(html|css|js|svg)",
     r"winml_py/examples/models/[\w.]+\.(onnx|txt)",
     r"winml_py/examples/samples/\w+\.py",
     r"winml_py/examples/samples/(browser|javascript)/\w+\.(html|mjs)",

@@ -50,6 +50,16 @@ def test_the_table_has_the_nodes_of_the_profile(page: Page, name: str) -> None:
     assert page.get(f"api/models/{key}") == Path(path).read_bytes()  # which is drawn
 
 
+def test_netron_has_what_the_drawing_takes_of_it(page: Page) -> None:
+    pytest.importorskip("netron")
+    style, *_ = page.get("netron/index.html").decode().partition("<style>")[2].partition("</style>")
+    assert ".sidebar" in style
+    for name in ("target", "sidebar", "sidebar-closebutton", "toolbar"):
+        assert f'id="{name}"'.encode() in page.get("netron/index.html")
+    assert b"BinaryStream" in page.get("netron/base.js")
+    assert b"browser.js" not in page.get("netron/view.js")  # which starts Netron's telemetry
+
+
 def test_a_model_without_a_file(page: Page) -> None:
     key = page.bench.take_session(LearningModel.load((MODELS / "digits.onnx").read_bytes()))
     for address in ("models", "nodes", "fields"):

@@ -14,7 +14,6 @@ from ..core.base.arrays import Array
 from ..core.base.messages import Facts
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.features.pictures import ImageFeatureValue
-from ..core.features.tensor import Tensor
 from ..core.imaging.bitmap import SoftwareBitmap, VideoFrame
 from ..core.imaging.contract import ImageContract
 from ..core.imaging.detensorize import detensorize
@@ -152,7 +151,7 @@ def answer_of(
 def _output_facts(name: str, value: Any, classes: Classes) -> Facts:
     facts = summarize(name, value, classes)
     if "top" in facts:  # bars need a length: shares have their own
-        array = value.to_numpy() if isinstance(value, Tensor) else value
+        array = value.to_numpy()
         facts["are_shares"] = bool(array.min() >= 0 and array.max() <= 1)
     return facts
 
