@@ -23,7 +23,7 @@ from helpers.pages import Page, served
 from helpers.paths import MODELS, PICTURES
 from helpers.waiting import wait_until
 from view.test_workbench import evaluated, opened, picture_of, processes, slow
-from winml_py.errors import NotBoundError
+from winml_py.errors import ModelNotFoundError, NotBoundError
 from winml_py.view import opened as opened_model
 from winml_py.view.server import PageServer
 from winml_py.view.workbench import MAX_MODELS, Workbench
@@ -169,6 +169,14 @@ class TestFilesBesideTheModel:
             asked = {"model": model, "contract": {}, "inputs": ["image"], "name": "new.onnx"}
             page.post("api/save", asked, 422)
         assert not (tmp_path / "elsewhere.onnx").exists()
+
+    def test_a_copy_that_is_not_finished_goes_with_the_page(self, tmp_path: Path) -> None:
+        (tmp_path / "m.onnx").write_bytes((MODELS / "edges.onnx").read_bytes())
+        bench = Workbench()
+        model = bench.models.find(bench.open_model(str(tmp_path / "m.onnx")))
+        with pytest.raises(ModelNotFoundError):  # the new file is gone, too
+            bench.write_copy(model, "new.onnx", lambda source, path: bench.close())
+        assert os.listdir(tmp_path) == ["m.onnx"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is Linux's")

@@ -125,7 +125,8 @@ class _Pages:
         ):
             for key in (request.query_params.get(name, ""), first):
                 with suppress(NotBoundError):
-                    facts.setdefault(name, find(key))
+                    facts[name] = find(key)
+                    break
         return _json(facts | {"switches": switches(), "presets": presets(), "most_bytes": MAX_REQUEST_BYTES})
 
     async def upload_model(self, request: Request) -> Response:
@@ -149,7 +150,7 @@ class _Pages:
             return describe(await run_in_threadpool(keep, path, name))
 
     async def evaluate(self, request: Request) -> Response:
-        """Evaluates."""
+        """Evaluates, as long as somebody waits for the answer."""
         values, job = await _read(request), Job(self._workbench.seconds)
         try:
             return _json(await self._wait_for(request, self._workbench.evaluate, values, job))

@@ -129,6 +129,7 @@ class Workbench:
         self.pictures = Latest[PictureOnDisk](_MAX_PICTURES, "picture", _remove_copy)
         self.evaluations = Latest[Evaluation](_MAX_EVALUATIONS, "evaluation")
         self.first_model = self.first_picture = ""
+        self._reserved = set[Path]()
 
     def new_file(self, ending: str = "") -> str:
         """The path of a new file, which is removed with the workbench."""
@@ -137,6 +138,8 @@ class Workbench:
     def close(self) -> None:
         """Ends all sessions, with their processes, and removes dropped files. Calling it twice is harmless."""
         self.models.clear()
+        for path in list(self._reserved):  # whoever writes it may end with the program
+            path.unlink(missing_ok=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     # What is opened.
@@ -255,9 +258,36 @@ class Workbench:
                 Path(path).unlink(missing_ok=True)
         if not model.is_here:
             raise InvalidArgumentError("The model was dropped on the page, so it has no folder.", hint="Download it.")
-        with _new_file_beside(source, str(name)) as path:
+        with self._new_file_beside(source, str(name)) as path:
             write(source, path)
         return self.open_model(path)
+
+    @contextmanager
+    def _new_file_beside(self, source: str, name: str) -> Iterator[str]:
+        """The path of a new file in a model's folder: an empty file reserves the name until the block has written it.
+
+        Raises:
+            InvalidArgumentError: not the name of a model file.
+            StorageExistsError: the file exists.
+            StorageAccessError: the file cannot be written.
+        """
+        if not re.fullmatch(r"\w[\w .()+-]*\.onnx", name):  # on any system, in no other folder
+            raise InvalidArgumentError(
+                f"{name!r} is not a plain name of a model file.",
+                hint="Use letters, digits, spaces and ._()+-, and end with .onnx.",
+            )
+        path = Path(source).with_name(name)
+        with written_to(path):
+            try:
+                path.open("x").close()
+            except FileExistsError:
+                raise StorageExistsError(f"{name}: This file exists beside the model.") from None
+        self._reserved.add(path)
+        try:
+            with removed_on_error(str(path)):
+                yield str(path)
+        finally:
+            self._reserved.discard(path)
 
 
 def _close_model(model: OpenModel) -> None:
@@ -279,27 +309,3 @@ def removed_on_error(path: str) -> Iterator[None]:
     except BaseException:
         Path(path).unlink(missing_ok=True)
         raise
-
-
-@contextmanager
-def _new_file_beside(source: str, name: str) -> Iterator[str]:
-    """The path of a new file in a model's folder: an empty file reserves the name until the block has written it.
-
-    Raises:
-        InvalidArgumentError: not the name of a model file.
-        StorageExistsError: the file exists.
-        StorageAccessError: the file cannot be written.
-    """
-    if not re.fullmatch(r"\w[\w .()+-]*\.onnx", name):  # on any system, in no other folder
-        raise InvalidArgumentError(
-            f"{name!r} is not a plain name of a model file.",
-            hint="Use letters, digits, spaces and ._()+-, and end with .onnx.",
-        )
-    path = Path(source).with_name(name)
-    with written_to(path):
-        try:
-            path.open("x").close()
-        except FileExistsError:
-            raise StorageExistsError(f"{name}: This file exists beside the model.") from None
-    with removed_on_error(str(path)):
-        yield str(path)
