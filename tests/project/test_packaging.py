@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -10,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 
 import winml_py
 from helpers.paths import ROOT
@@ -24,8 +27,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel that is being released (tests/tools/release.py), or one that is built now."""
     if "WINML_PY_WHEEL" in os.environ:
         return Path(os.environ["WINML_PY_WHEEL"])
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT]
+    return build_wheel(ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+def build_wheel(tree: Path, folder: Path) -> Path:
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, tree]
     subprocess.run(command, check=True)
     (built,) = folder.glob("*.whl")
     return built
@@ -61,6 +67,25 @@ def test_the_base_installation_is_without_what_converters_need(wheel: Path) -> N
     assert len(needs) >= 10
     assert [need for need in needs if need.startswith(("onnx-ir", "sympy"))] == []
     assert "onnx-ir>=1.1; extra == 'float16'" in (distribution.requires or [])
+
+
+@pytest.mark.parametrize("address", ["", f"https://example.org/winml-py/blob/v{winml_py.__version__}/"])
+def test_links_of_the_readme_lead_to_the_address_of_the_repository(address: str, tmp_path: Path) -> None:
+    (tmp_path / "winml_py").mkdir()
+    for name in ("LICENSE", "README.md", "winml_py/__init__.py"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    setting = f"replacement = ']({address.replace(winml_py.__version__, '$HFPR_VERSION')}' }}"
+    text, count = re.subn(r"replacement = '.*' }", setting, (ROOT / "pyproject.toml").read_text())
+    assert count == 1
+    (tmp_path / "pyproject.toml").write_text(text)
+    (distribution,) = metadata.distributions(path=[str(build_wheel(tmp_path, tmp_path / "dist"))])
+    readme, description = (ROOT / "README.md").read_text(), distribution.metadata["Description"]
+    blocks = MarkdownIt().parse(description)
+    links = [token.attrs["href"] for block in blocks for token in block.children or [] if token.type == "link_open"]
+    assert len(links) == readme.count("](") > 20
+    assert [link for link in links if not link.startswith(address)] == []
+    assert [link for link in links if not (ROOT / link.removeprefix(address).partition("#")[0]).is_file()] == []
+    assert description.replace(address, "") == readme
 
 
 def test_versions_have_lower_bounds_alone() -> None:
