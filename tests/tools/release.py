@@ -311,20 +311,33 @@ def size(folder: Path) -> float:
     return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
 
 
-def check_sizes(report: Report, tools: Path, wheel: Path, temporary: Path) -> Path:
-    """Measures what pip installs, compiled files included; gives the folder with it."""
-    environment = temporary / "sizes"
-    with report.step("size of the installation"):
-        venv.create(environment)
-        # uv takes a tenth of pip's time; with compiled files, as pip leaves them.
-        run(tools / "uv", "pip", "install", "--compile-bytecode", "--python", environment / "bin" / "python", wheel)
-        report.add("size of the installation", f"{size(environment / 'lib'):.0f} MB", None)
+def install(tools: Path, environment: Path, requirement: object) -> Path:
+    """Installs in a new environment, with compiled files as pip leaves them, in a tenth of pip's time."""
+    venv.create(environment)
+    python = environment / "bin" / "python"
+    run(tools / "uv", "pip", "install", "--compile-bytecode", "--python", python, requirement)
     (installed,) = (environment / "lib").glob("python*/site-packages")
+    return installed
+
+
+def check_sizes(report: Report, tools: Path, wheel: Path, tree: Path, temporary: Path) -> Path:
+    """Measures what pip installs, alone and with each extra; gives the folder of the installation alone."""
+    with report.step("size of the installation"):
+        installed = install(tools, temporary / "sizes", wheel)
+        base = size(installed)
+        report.add("size of the installation", f"{base:.0f} MB", None)
     each = {path.name: size(path) for path in installed.iterdir() if path.is_dir() and "dist-info" not in path.name}
     largest = sorted(each.items(), key=lambda item: -item[1])[:6]
     report.add("the largest folders, in MB", ", ".join(f"{name} {megabytes:.0f}" for name, megabytes in largest), None)
     unwanted = [name for name in ("sympy", "onnx_ir") if name in each]
     report.add("what only converters need", ", ".join(unwanted) or "not in the base installation", not unwanted)
+    added = []
+    for extra in tomllib.loads((tree / "pyproject.toml").read_text())["project"]["optional-dependencies"]:
+        with report.step(f"size of winml-py[{extra}]"):
+            more = size(install(tools, temporary / f"with-{extra}", f"{wheel}[{extra}]")) - base
+            added.append(f"{extra} {more:.0f}")
+        shutil.rmtree(temporary / f"with-{extra}")
+    report.add("what extras add, in MB", ", ".join(added), None)
     return installed
 
 
@@ -377,7 +390,7 @@ def main() -> None:
         run(tools / "pip", "install", "--quiet", "--no-compile", *TOOLS)
         wheel = check_files(report, tools, tree, ROOT / "dist", temporary)
         shutil.copytree(tree, temporary / "suite", ignore=shutil.ignore_patterns("winml_py", ".git"))
-        installed = check_sizes(report, tools, wheel, temporary)
+        installed = check_sizes(report, tools, wheel, tree, temporary)
         check_dependencies(report, tools, installed, tree, wheel)
         for number, version in enumerate(options.python or supported_pythons(tree)):
             check_python(report, version, wheel, tree, tools, temporary, options.suite, number == 0)
