@@ -1,19 +1,16 @@
-"""Shared code of the benchmarks: interleaved timing, ratios of medians, a table and JSON."""
+"""Shared code of the benchmarks: interleaved timing, ratios of medians, tables, bars and JSON."""
 
 import argparse
 import gc
 import json
 import operator
-import platform
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from winml_py.core.base import machine
 
 
 def interleaved(
@@ -151,30 +148,35 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
     return parser
 
 
+def at_most(what: str, figure: float, limit: float) -> dict[str, Any]:
+    """A bar, and whether a figure meets it."""
+    return {"bar": what, "figure": float(figure), "limit": f"at most {limit:g}", "is_met": bool(figure <= limit)}
+
+
+def at_least(what: str, figure: float, limit: float) -> dict[str, Any]:
+    return {"bar": what, "figure": float(figure), "limit": f"at least {limit:g}", "is_met": bool(figure >= limit)}
+
+
 def report(
-    name: str, rows: list[dict[str, Any]], path: Path | None, summary: Mapping[str, float] | None = None
+    tables: Mapping[str, list[dict[str, Any]]], path: Path | None, bars: Sequence[Mapping[str, Any]] = ()
 ) -> None:
-    """Prints the rows as a table and the summary below it, and writes both as JSON with facts about the machine."""
-    from importlib.metadata import version
-
-    columns = list(rows[0])
-    cells = [[_spell(row[column]) for column in columns] for row in rows]
-    widths = [max(len(column), *(len(row[i]) for row in cells)) for i, column in enumerate(columns)]
-    for row in (columns, *cells):
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    for title, figure in (summary or {}).items():
-        print(f"{title}: {figure:.3f}")
+    """Prints tables and bars, and writes them as JSON. `_page.py` puts them on the page with the same columns."""
+    for rows in tables.values():
+        cells = [list(rows[0]), *([spell(value) for value in row.values()] for row in rows)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        for row in cells:
+            print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        print()
+    for bar in bars:
+        print("met   " if bar["is_met"] else "MISSED", f"{bar['bar']}: {spell(bar['figure'])}, {bar['limit']}")
     if path is not None:
-        packages = ("winml-py", "onnxruntime", "numpy", "pillow")
-        host = {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
-        facts = {
-            "schema_version": 1,
-            "benchmark": name,
-            "host": host | {package: version(package) for package in packages},
-            "rows": rows,
-        } | ({"processor": machine.processor_name(), "summary": dict(summary)} if summary else {})
-        path.write_text(json.dumps(facts, indent=2) + "\n")
+        path.write_text(json.dumps({"tables": tables, "bars": bars}, indent=1) + "\n")
 
 
-def _spell(value: Any) -> str:
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+def spell(value: Any) -> str:
+    """A number with two or three digits; other values as they are."""
+    if not isinstance(value, float):
+        return str(value)
+    if 0 < abs(value) < 0.1:
+        return f"{value:.2g}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime
-from _measure import arguments, geometric_mean, medians, paired_processes, ratio, report, serve
+from _measure import arguments, at_least, geometric_mean, medians, paired_processes, ratio, report, serve
 from _models import inputs, public_models
 from onnx import helper, numpy_helper
 
@@ -129,22 +129,21 @@ def main() -> None:
                 way: [sys.executable, __file__, *more, "--serve", path, way] for way in ("raw", *engines, "auto")
             }
             seconds = paired_processes(commands, options.rounds, 0.06, options.generations, options.seconds)
-            row = {"model": name} | {f"{way} ms": middle * 1e3 for way, middle in medians(seconds).items()}
-            row |= {"took": took} | {f"{way}, of raw": ratio(seconds["raw"], seconds[way]) for way in engines}
+            row = {"model": name, "raw ms": medians(seconds)["raw"] * 1e3}
+            row |= {f"raw / {way}": ratio(seconds["raw"], seconds[way]) for way in (*engines, "auto")}
             best = min(ratio(seconds[way], seconds["auto"]) for way in ("raw", *engines))
-            rows.append(row | {"auto, of raw": ratio(seconds["raw"], seconds["auto"]), "auto, of the best": best})
+            rows.append(row | {"best / auto": best, "auto took": took})
             print(rows[-1], file=sys.stderr)
-    print(machine.processor_name())
-    means = {
-        f"{way} over raw, geometric mean": geometric_mean([row[f"{way}, of raw"] for row in rows])
-        for way in (*engines, "auto")
-    }
-    report(
-        "engines",
-        rows,
-        options.json,
-        means | {"auto, least of the best": min(row["auto, of the best"] for row in rows)},
-    )
+    ratios = {name: [row[name] for row in rows] for name in (f"raw / {way}" for way in (*engines, "auto"))}
+    means = {name: geometric_mean(values) for name, values in ratios.items()}
+    is_intel, types = "Intel" in machine.processor_name(), " ".join(half_types())
+    limit = 1.8 if options.half and "bfloat16" in types else 1.12 if is_intel else 1.05
+    bars = [
+        at_least("best / auto, least", min(row["best / auto"] for row in rows), 0.97),
+        at_least("raw / auto, geometric mean", means["raw / auto"], limit),
+    ]
+    rows.append(dict.fromkeys(rows[0], "") | {"model": "geometric mean"} | means)
+    report({"engines": rows}, options.json, bars)
 
 
 if __name__ == "__main__":

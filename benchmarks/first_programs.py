@@ -7,7 +7,6 @@ Each task has two programs in `first_programs/`, which must print the same. Line
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import subprocess
@@ -19,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+from _measure import arguments, report
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image, ImageDraw, ImageFont
 
@@ -108,24 +108,22 @@ def measure() -> dict[str, dict[str, object]]:
     """For each task the lines of both programs, and what they print."""
     found: dict[str, dict[str, object]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for task, arguments in tasks(Path(folder)).items():
+        for task, words in tasks(Path(folder)).items():
             ours, raw = PROGRAMS / f"{task}_ours.py", PROGRAMS / f"{task}_raw.py"
-            lines = printed(ours, arguments)
-            if lines != printed(raw, arguments):
+            lines = printed(ours, words)
+            if lines != printed(raw, words):
                 raise SystemExit(f"{task}: the two programs do not print the same")
             found[task] = {"ours": code_lines(ours), "raw": code_lines(raw), "printed": lines}
     return found
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    file = parser.parse_args().json
-    found = measure()
-    for task, result in found.items():
-        print(f"{task:10} {result['ours']:3} lines with winml_py, {result['raw']:3} without: {result['printed']}")
-    if file is not None:
-        file.write_text(json.dumps({"kind": "first_programs", "tasks": found}, indent=1))
+    options = arguments(__doc__).parse_args()
+    rows = [
+        {"program": task, "lines with winml_py": result["ours"], "without": result["raw"]}
+        for task, result in measure().items()
+    ]
+    report({"first_programs": rows}, options.json)
 
 
 if __name__ == "__main__":

@@ -7,14 +7,14 @@ models convert to models that load; the size is at most 0.55 where weights domin
 and top-1 is the same.
 """
 
+import sys
 import tempfile
-import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _measure import arguments, report
+from _measure import arguments, at_least, at_most, report
 
 from winml_py import LearningModel, LearningModelSession
 from winml_py.float16 import convert
@@ -66,9 +66,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         for name, path in models():
             target = Path(temporary, "half.onnx")
-            started = time.perf_counter()
             done = convert(path, target, inputs=inputs(name, LearningModel.load(path)))
-            seconds = time.perf_counter() - started
             LearningModelSession(LearningModel.load(target)).close()
             kept = [f"{len(names)} {why}" for why, names in done.kept.items() if names]
             top1 = [output.top1 for output in done.outputs if output.top1 is not None]
@@ -77,17 +75,26 @@ def main() -> None:
                     "model": name,
                     "weights": weight_share(path),
                     "size": done.size_after / done.size_before,
-                    "error": f"{max(output.error for output in done.outputs):.1e}",
-                    "top-1": f"{min(top1):.0%}" if top1 else "-",
+                    "error": max(output.error for output in done.outputs),
+                    "top-1": min(top1, default=1.0),
                     "nodes": done.nodes,
                     "stay float32": ", ".join(kept) or "-",
-                    "seconds": seconds,
                 }
             )
-    heavy = [row for row in rows if row["weights"] > 0.9]
-    report("float16", rows, options.json)
-    print(f"{len(rows)} models convert and load; largest error {max(float(row['error']) for row in rows):.1e}")
-    print(f"size of those that are weights to 90 % and more: at most {max(row['size'] for row in heavy):.2f}")
+            print(rows[-1], file=sys.stderr)
+    found = {
+        "models": len(rows),
+        "largest size, where weights are 90 % of the file": max(row["size"] for row in rows if row["weights"] > 0.9),
+        "largest error, %": max(row["error"] for row in rows) * 100,
+        "least top-1 that stays, %": min(row["top-1"] for row in rows) * 100,
+    }
+    _, size, error, top1_kept = found
+    bars = [
+        at_most("size", found[size], 0.55),
+        at_most(error, found[error], 1),
+        at_least(top1_kept, found[top1_kept], 100),
+    ]
+    report({"float16": [found]}, options.json, bars)
 
 
 if __name__ == "__main__":

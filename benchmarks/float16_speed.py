@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from _measure import arguments, geometric_mean, medians, paired_processes, ratio, report, serve
+from _measure import arguments, at_least, geometric_mean, medians, paired_processes, ratio, report, serve
 from _models import inputs, public_models
 from engines import CHECKED, half_types, raw_session
 from onnx import helper, numpy_helper
@@ -102,6 +102,7 @@ def work(path: str, way: str) -> None:
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--generations", type=int, default=6, help="how often the processes are started")
     parser.add_argument("--models", nargs="*", default=CONVOLUTIONAL)
     parser.add_argument("--serve", nargs=2, metavar=("FILE", "WAY"), help="be one of the processes")
     options = parser.parse_args()
@@ -125,15 +126,19 @@ def main() -> None:
         for name, path in paths.items():
             took = check(path)
             commands = {way: [sys.executable, __file__, "--serve", path, way] for way in WAYS}
-            seconds = paired_processes(commands, options.rounds, 0.06, generations=6)
+            seconds = paired_processes(commands, options.rounds, 0.06, generations=options.generations)
             middle = medians(seconds)
-            row = {"model": name} | {f"{way} ms": middle[way] * 1e3 for way in WAYS} | {"half took": took}
-            rows.append(row | {f"{way}, of raw": ratio(seconds["raw"], seconds[way]) for way in WAYS[1:]})
+            row = {"model": name} | {f"{way} ms": middle[way] * 1e3 for way in WAYS}
+            row |= {f"raw / {way}": ratio(seconds["raw"], seconds[way]) for way in WAYS[1:]}
+            rows.append(row | {"half took": took})
             print(rows[-1], file=sys.stderr)
-    found = {way: [row[f"{way}, of raw"] for row in rows if row["model"] in CONVOLUTIONAL] for way in WAYS[1:]}
-    summary = {f"{way}, geometric mean of the convolutional": geometric_mean(ratios) for way, ratios in found.items()}
-    summary |= {f"{way}, least": min(ratios) for way, ratios in found.items()}
-    report("float16_speed", rows, options.json, summary)
+    found = {f"raw / {way}": [row[f"raw / {way}"] for row in rows if row["model"] in CONVOLUTIONAL] for way in WAYS[1:]}
+    means = {name: geometric_mean(ratios) for name, ratios in found.items()}
+    bars = [at_least("raw / default, least", min(found["raw / default"]), 0.97)]
+    if half_types():
+        bars.append(at_least("raw / half, geometric mean", means["raw / half"], 1.6))
+    rows.append(dict.fromkeys(rows[0], "") | {"model": "geometric mean of the convolutional"} | means)
+    report({"float16_speed": rows}, options.json, bars)
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ def main() -> None:
                     rows.append({"model": name, "way": way, "ms": seconds * 1e3, "times as fast": base / seconds})
             session.close()
             print(f"{name}: done", file=sys.stderr)
-    report("gpu", rows, options.json)
+    report({"gpu": rows}, options.json)
 
 
 if __name__ == "__main__":

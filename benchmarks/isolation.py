@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _measure import arguments, interleaved, medians, report
+from _measure import arguments, at_most, interleaved, medians, report
 from onnx import helper
 
 from winml_py import LearningModel, LearningModelBinding, LearningModelSession, LearningModelSessionOptions
 
 DIGITS = Path(__file__).parent.parent / "models" / "digits.onnx"
-BAR, COPIES = 70e-6, 2.0
+BAR, COPIES = 70, 2
 ELEMENTS = 16 << 20
 
 ECHO = """
@@ -60,27 +60,30 @@ def exchange() -> tuple[Callable[[], object], subprocess.Popen[bytes]]:
     return call, process
 
 
-def row(what: str, middle: dict[str, float], floor: str, more: float, unit: str, bar: float) -> dict[str, Any]:
-    """A line of the table; times are microseconds."""
-    times = {name: middle[name] * 1e6 for name in ("plain", "isolated")}
-    return {"what": what, **times, "floor": middle[floor] * 1e6, "of": floor, "more": more, "in": unit, "bar": bar}
+Measured = tuple[list[dict[str, Any]], list[dict[str, Any]]]
+"""Rows, and bars."""
 
 
-def measure_small(rounds: int) -> list[dict[str, Any]]:
+def row(what: str, middle: dict[str, float], floor: str) -> dict[str, Any]:
+    times = {"isolated, µs": middle["isolated"], "plain session, µs": middle["plain"], f"{floor}, µs": middle[floor]}
+    return {"what": what} | {name: seconds * 1e6 for name, seconds in times.items()}
+
+
+def measure_small(rounds: int) -> Measured:
     """The digit model: both ways to evaluate."""
     made, (ping, process) = sessions(str(DIGITS)), exchange()
     image = np.random.default_rng(0).random((1, 1, 28, 28), np.float32)
-    rows = []
+    rows, bars = [], []
     try:
-        for way in ("evaluate_features", "evaluate, all bound"):
-            calls: dict[str, Callable[[], Any]] = {"exchange": ping}
+        for way in ("`evaluate_features`", "`evaluate`, all bound"):
+            calls: dict[str, Callable[[], Any]] = {"bare exchange": ping}
             results = {}
             for name, session in made.items():
                 target = np.zeros((1, 10), np.float32)
                 binding = LearningModelBinding(session)
                 binding.bind("image", image)
                 binding.bind("probabilities", target)
-                if way == "evaluate_features":
+                if way == "`evaluate_features`":
                     calls[name] = lambda session=session: session.evaluate_features({"image": image})
                     results[name] = [calls[name]().outputs["probabilities"].to_numpy() for _ in range(3)][-1]
                 else:
@@ -89,18 +92,19 @@ def measure_small(rounds: int) -> list[dict[str, Any]]:
             np.testing.assert_array_equal(results["isolated"], results["plain"])
             seconds = interleaved(calls, rounds, 100)
             middle = medians(seconds)
-            turns = zip(seconds["isolated"], seconds["plain"], seconds["exchange"], strict=True)
+            turns = zip(seconds["isolated"], seconds["plain"], seconds["bare exchange"], strict=True)
             more = statistics.median(isolated - plain - bare for isolated, plain, bare in turns)
-            rows.append(row(way, middle, "exchange", more * 1e6, "microseconds", BAR * 1e6))
+            rows.append(row(way, middle, "bare exchange"))
+            bars.append(at_most(f"{way}, µs above the other two", more * 1e6, BAR))
     finally:
         process.terminate()
         process.wait()
         for session in made.values():
             session.close()
-    return rows
+    return rows, bars
 
 
-def measure_large(rounds: int) -> list[dict[str, Any]]:
+def measure_large(rounds: int) -> Measured:
     """A model that changes signs: what two copies cost, and what the isolated session costs."""
     ends = [helper.make_tensor_value_info(name, 1, ["n"]) for name in "xy"]
     graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "large", ends[:1], ends[1:])
@@ -122,15 +126,17 @@ def measure_large(rounds: int) -> list[dict[str, Any]]:
     middle = medians(seconds)
     for session in made.values():
         session.close()
-    return [row(f"a tensor of {ELEMENTS * 4 >> 20} MB", middle, "copy", copies, "copies", COPIES)]
+    bars = [at_most("the large tensor, copies above the plain session", copies, COPIES)]
+    return [row(f"a tensor of {ELEMENTS * 4 >> 20} MB", middle, "copy")], bars
 
 
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--rounds", type=int, default=200)
     options = parser.parse_args()
-    rows = measure_small(options.rounds) + measure_large(max(5, options.rounds // 10))
-    report("isolation", rows, options.json)
+    small, bars = measure_small(options.rounds)
+    large, bars_of_large = measure_large(max(5, options.rounds // 10))
+    report({"isolation": small, "isolation-large": large}, options.json, bars + bars_of_large)
 
 
 if __name__ == "__main__":

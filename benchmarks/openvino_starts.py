@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import onnx
-from _measure import arguments, geometric_mean, report
+from _measure import arguments, at_most, geometric_mean, report
 from _models import public_models
 
 from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, Weights
@@ -39,8 +39,8 @@ def measure(name: str, path: str, rounds: int) -> dict[str, object]:
     pairs = [(start(path, Weights.PRIVATE), start(path, Weights.SHARED)) for _ in range(rounds)]
     compiled, opened = map(min, zip(*pairs, strict=True))
     sizes = {"model MB": os.path.getsize(path) / 1e6, "saved MB": saved[0].size / 1e6}
-    times = {"compiled ms": compiled * 1e3, "first ms": first * 1e3, "saved ms": opened * 1e3}
-    return {"model": name} | sizes | times | {"saved / compiled": opened / compiled}
+    ratios = {"first / compiled": first / compiled, "saved / compiled": opened / compiled}
+    return {"model": name} | sizes | {"compiled ms": compiled * 1e3} | ratios
 
 
 def main() -> None:
@@ -60,7 +60,8 @@ def main() -> None:
             path.unlink()
             folders.clear()
     ratios = [float(str(row["saved / compiled"])) for row in rows]
-    report("openvino_starts", rows, options.json, {"geometric mean": geometric_mean(ratios), "largest": max(ratios)})
+    rows.append(dict.fromkeys(rows[0], "") | {"model": "geometric mean", "saved / compiled": geometric_mean(ratios)})
+    report({"openvino_starts": rows}, options.json, [at_most("saved / compiled, largest", max(ratios), 0.5)])
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 import onnxruntime
-from _measure import arguments, report
+from _measure import arguments, at_most, report
 from onnx import TensorProto, helper
 
 from winml_py import operators
@@ -68,9 +68,10 @@ def main() -> None:
         pairs = [(processor_seconds(raw), processor_seconds(ours)) for _ in range(options.rounds)]
         least_raw, least_ours = (min(seconds) * 1e6 for seconds in zip(*pairs, strict=True))
         rows.append(
-            {"operator": name, "raw run, us": least_raw, "call, us": least_ours, "more, us": least_ours - least_raw}
+            {"operator": name, "raw run, µs": least_raw, "call, µs": least_ours, "more, µs": least_ours - least_raw}
         )
-    report("operators", rows, options.json)
+    bars = [at_most("more, µs", max(row["more, µs"] for row in rows), 25)]
+    report({"operators": rows}, options.json, bars)
 
 
 if __name__ == "__main__":

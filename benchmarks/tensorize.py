@@ -17,7 +17,7 @@ from typing import Any
 
 import cv2
 import numpy as np
-from _measure import arguments, interleaved, medians, report
+from _measure import arguments, at_least, at_most, interleaved, medians, report
 from onnx import helper
 
 from winml_py import (
@@ -100,7 +100,7 @@ def binds(bitmap: SoftwareBitmap, tensor: np.ndarray) -> dict[str, Callable[[], 
     return calls
 
 
-def measure(pixel_format: str, width: int, height: int, dtype: Any, bar: float, seconds: float) -> dict[str, Any]:
+def measure(pixel_format: str, width: int, height: int, dtype: Any, seconds: float) -> dict[str, Any]:
     bitmap = SoftwareBitmap(BitmapPixelFormat[pixel_format], width, height)
     pixels = bitmap.to_numpy()
     VideoFrame.create_with_software_bitmap(photograph()).copy_to(VideoFrame.create_with_software_bitmap(bitmap))
@@ -124,12 +124,10 @@ def measure(pixel_format: str, width: int, height: int, dtype: Any, bar: float, 
         "picture": f"{pixel_format} {width}x{height}",
         "tensor": np.dtype(dtype).name,
         "copy ms": yardstick["copy"] * 1e3,
-        "ours / copy": yardstick["ours"] / yardstick["copy"],
-        "bar": bar,
-        "bind / ours": bound["bind"] / bound["ours"],
-        "bind of an array / ours": bound["bind array"] / bound["ours"],
-        "blobFromImage / ours": others["blob"] / others["ours"],
-        "tutorial / ours": others["tutorial"] / others["ours"],
+        "winml-py / copy": yardstick["ours"] / yardstick["copy"],
+        "bind / winml-py": bound["bind"] / bound["ours"],
+        "`blobFromImage` / winml-py": others["blob"] / others["ours"],
+        "numpy / winml-py": others["tutorial"] / others["ours"],
     }
 
 
@@ -144,7 +142,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=6, help="for each row")
     options = parser.parse_args()
     cv2.setNumThreads(1)
-    report("tensorize", [measure(*row, options.seconds) for row in ROWS], options.json)
+    rows = [measure(*row, options.seconds) for *row, _ in ROWS]
+    bars = [
+        at_most(f"winml-py / copy, {row['picture']} {row['tensor']}", row["winml-py / copy"], limit)
+        for row, (*_, limit) in zip(rows, ROWS, strict=True)
+    ]
+    for other, least in (("`blobFromImage` / winml-py", 2), ("numpy / winml-py", 10)):
+        bars.append(at_least(f"{other}, everywhere", min(row[other] for row in rows), least))
+    bars.append(at_most("bind / winml-py, 224x224", rows[0]["bind / winml-py"], 1.5))
+    report({"tensorize": rows}, options.json, bars)
 
 
 if __name__ == "__main__":

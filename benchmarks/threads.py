@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from _measure import arguments, medians, paired_processes, report
+from _measure import arguments, at_least, at_most, medians, paired_processes, report
 
 CHANNELS, PIXELS = 64, 56
 CONFINED = f"""
@@ -190,14 +190,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
     rows = [row for dtype in (np.float32, np.float16) for row in together(options.rounds, dtype)]
+    tables = {"threads": rows}
     if importlib.util.find_spec("openvino"):
         rows += together(options.rounds, np.float32, "openvino")
-    report("threads", rows, options.json)
-    if importlib.util.find_spec("openvino"):
-        print()
-        report("threads-streams", streams(options.rounds), options.json and options.json.with_suffix(".streams.json"))
-    print()
-    report("threads-confined", confined(options.rounds), options.json and options.json.with_suffix(".confined.json"))
+        tables["threads-streams"] = streams(options.rounds)
+    tables["threads-confined"] = confined(options.rounds)
+    bars = [
+        at_least(f"{row['model']}, {row['engine']}", row["x one thread"], 1.9 if is_first else 1.8)
+        for is_first, row in zip((True, False, False), rows[1::3], strict=False)
+    ]
+    bars.append(at_most("confined to one core, by default / by hand", tables["threads-confined"][0]["x by hand"], 1.03))
+    report(tables, options.json, bars)
 
 
 if __name__ == "__main__":
