@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -18,8 +17,6 @@ from ..errors import InvalidArgumentError, NotSupportedError
 
 PictureKind = Literal["pillow", "path", "rgb", "bgr", "gray"]
 """A function's argument: a Pillow image, the path of a file, or an array in that channel order."""
-
-MAX_CALLS = 400
 
 _CALLS: tuple[Callable[[Callable[..., Any], Any], Any], ...] = (
     lambda function, picture: function(picture),
@@ -80,18 +77,8 @@ class PictureFunction:
             "channel order its result does not show; 'pillow' or 'path'.",
         )
 
-    def call_with(self, image: Image) -> PictureTensor | None:
-        """The result of a function of images or paths for any image, with its EXIF data; None if it raises."""
-        try:
-            array = next(_arrays(self._give(image, self.pictures)), None)
-            return None if array is None else self._answer(array)
-        except Exception:  # foreign code may raise anything
-            return None
-
     def _give(self, image: Image, kind: PictureKind) -> Any:
         self.calls += 1
-        if self.calls > MAX_CALLS:
-            raise NotSupportedError(f"{self.name} was called {MAX_CALLS} times without finding its contract.")
         match kind:
             case "pillow":
                 return self._call(self._function, image)
@@ -104,7 +91,7 @@ class PictureFunction:
         # Windows cannot remove an open file, and the function may hold it: Pillow reads an image lazily.
         with tempfile.TemporaryDirectory(prefix="winml-py-", ignore_cleanup_errors=True) as folder:
             path = os.path.join(folder, "picture.png")
-            image.save(path, exif=image.getexif())
+            image.save(path)
             return self._call(self._function, path)
 
     def __call__(self, pixels: Pixels) -> PictureTensor:
@@ -116,22 +103,20 @@ class PictureFunction:
         """
         try:
             given = self._give(PIL.Image.fromarray(pixels), self.pictures)
-        except NotSupportedError:
-            raise
-        except Exception as error:
+        except Exception as error:  # foreign code may raise anything
             height, width = pixels.shape[:2]
             raise InvalidArgumentError(
                 f"{self.name} raises for a picture of {width}x{height}: {type(error).__name__}: {str(error)[:300]}"
             ) from error
-        array = next(_arrays(given), None)
+        array = next(_find_arrays(given), None)
         if array is None:
             raise InvalidArgumentError(
                 f"{self.name} returns {type(given).__name__} without a tensor of a picture.",
                 hint="Expected an array of two to five dimensions, alone or in a dict, tuple or list.",
             )
-        return self._answer(array)
+        return self._as_tensor(array)
 
-    def _answer(self, array: Array) -> PictureTensor:
+    def _as_tensor(self, array: Array) -> PictureTensor:
         shape = array.shape
         while array.ndim > 3 and array.shape[0] == 1:
             array = array[0]
@@ -155,9 +140,9 @@ class PictureFunction:
         return PictureTensor((array.transpose(2, 0, 1) if is_last else array).astype(np.float32), layout)
 
 
-def _arrays(given: Any, depth: int = 0) -> Iterator[Array]:
+def _find_arrays(given: Any, depth: int = 0) -> Iterator[Array]:
     """Copies of the numeric arrays in a function's result, those with a telling name first."""
-    array = _array_of(given)
+    array = _copy_array(given)
     if array is not None:
         if 2 <= array.ndim <= 5 and array.dtype.kind in "fiub":
             yield array
@@ -167,17 +152,15 @@ def _arrays(given: Any, depth: int = 0) -> Iterator[Array]:
     if isinstance(given, Mapping):
         names = sorted(given, key=lambda name: _NAMES.index(name) if name in _NAMES else len(_NAMES))
         for name in names:
-            yield from _arrays(given[name], depth + 1)
+            yield from _find_arrays(given[name], depth + 1)
     elif isinstance(given, Sequence) and not isinstance(given, (str, bytes)):
-        for each in given:
-            yield from _arrays(each, depth + 1)
+        for element in given:
+            yield from _find_arrays(element, depth + 1)
 
 
-def _array_of(given: Any) -> Array | None:
+def _copy_array(given: Any) -> Array | None:
     """A copy of an array, a tensor or an image; None for others."""
-    if isinstance(given, np.ndarray):
-        return given.copy()
-    if isinstance(given, PIL.Image.Image):
+    if isinstance(given, (np.ndarray, PIL.Image.Image)):
         return np.array(given)
     for leave in ("detach", "cpu"):  # for torch tensors in a graph or on a device
         if callable(getattr(given, leave, None)):
@@ -186,10 +169,4 @@ def _array_of(given: Any) -> Array | None:
         return np.array(given.numpy())
     if hasattr(given, "__dlpack__"):
         return np.array(np.from_dlpack(given))
-    if isinstance(getattr(given, "data", None), np.ndarray):  # a package's own tensor class
-        return np.array(given.data)
-    with suppress(Exception):  # a list of numbers
-        if isinstance(given, list) and given and isinstance(given[0], list):
-            array = np.array(given)
-            return array if array.dtype.kind in "fiub" else None
     return None

@@ -6,7 +6,7 @@ from textwrap import shorten
 
 import click
 
-from ..authoring.evidence import KEY, ContractEvidence, is_proven, outdated
+from ..authoring.evidence import KEY, ContractEvidence, outdated
 from ..authoring.known_answers import KEY as SAMPLES_KEY
 from ..authoring.known_answers import read_answers
 from ..core.base.messages import Facts
@@ -61,7 +61,7 @@ def _proof(model: LearningModel) -> Facts | None:
         evidence = ContractEvidence.from_metadata(model.metadata)
     except InvalidArgumentError as error:
         return {"function": None, "is_unchanged": False, "error": str(error)}
-    return None if evidence is None else {"function": evidence.function, "is_unchanged": is_proven(model)}
+    return None if evidence is None else {"function": evidence.function, "is_unchanged": not evidence.changes(model)}
 
 
 def _samples(model: LearningModel) -> list[str]:
@@ -76,7 +76,7 @@ def _format_proof(proof: Facts) -> str:
     if proof["function"] is None:
         return str(proof["error"])
     if proof["is_unchanged"]:
-        return f"the contract was learned from {proof['function']}; winml-py run --check proves it here"
+        return f"the contract was learned from {proof['function']}, and is unchanged"
     return f"the contract was changed after it was learned from {proof['function']}"
 
 

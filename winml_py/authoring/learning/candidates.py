@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -12,12 +12,11 @@ import numpy as np
 from ...core.base.arrays import Array, Pixels, Size
 from ...core.imaging.bitmap import SoftwareBitmap
 from ...core.imaging.contract import ImageContract
-from ...core.imaging.geometry import ImageScaling, Placement
+from ...core.imaging.geometry import Placement
 from ...core.imaging.tensorize import tensorize
 from ...enums import BitmapPixelFormat, ImageCropMode, ImageKernel, TensorKind, TensorLayout
 from ...errors import WinMLError
 from ..picture_function import PictureFunction, PictureTensor
-from .measure import Area
 from .probe_images import SIZES, Numbers, texture
 from .rules import Rule
 
@@ -65,8 +64,8 @@ class ContractCandidate(NamedTuple):
 
 def choose(
     prepare: PictureFunction, contract: ImageContract, rules: Sequence[Rule], numbers: Numbers, seed: int
-) -> list[ContractCandidate]:
-    """The candidates closest to the function, plainest first: several if all pictures become the same.
+) -> ContractCandidate:
+    """The candidate closest to the function; of several that make the same of all pictures, the plainest.
 
     Args:
         prepare: the function.
@@ -80,27 +79,29 @@ def choose(
     alike: dict[tuple[Placement, ...], list[Rule]] = {}
     for rule in rules:
         alike.setdefault(tuple(rule.place(size) for size in (*SIZES, *TEXTURES)), []).append(rule)
-    scored = [(0.0, _made(contract, group[0], kernel), group) for group in alike.values() for kernel in ImageKernel]
+    scored = [
+        (0.0, _make_candidate(contract, group[0], kernel), group) for group in alike.values() for kernel in ImageKernel
+    ]
     longest = max(*rules[0].place((300, 400)).scaled, *rules[0].sides)
     larger = min(MAX_SIDE, longest * 3 // 2)
     for size in (*TEXTURES, *([(larger * 4 // 5, larger)] if longest > max(TEXTURES[-1]) else [])):
         pixels = texture(size, rng)
         answer = prepare(pixels)
-        scored = [(s + _mean(c.differences(pixels, answer, numbers)), c, group) for s, c, group in scored]
+        scored = [(s + _mean_difference(c.differences(pixels, answer, numbers)), c, group) for s, c, group in scored]
         best = min(score for score, *_ in scored)
-        scored = [each for each in scored if each[0] <= 2 * best + 1]
+        scored = [entry for entry in scored if entry[0] <= 2 * best + 1]
     best = min(score for score, *_ in scored)
     scored.sort(key=itemgetter(0))
     close = [(c.contract.kernel, group) for score, c, group in scored if score <= best + CLOSE]
-    left = [_made(contract, rule, kernel) for kernel, group in close for rule in group]
-    return _tell_apart(prepare, left, numbers, rng)
+    left = [_make_candidate(contract, rule, kernel) for kernel, group in close for rule in group]
+    return _tell_apart(prepare, left, numbers, rng)[0]
 
 
-def _mean(differences: Array | None) -> float:
+def _mean_difference(differences: Array | None) -> float:
     return 1e3 if differences is None else float(differences.mean())
 
 
-def _made(contract: ImageContract, rule: Rule, kernel: ImageKernel) -> ContractCandidate:
+def _make_candidate(contract: ImageContract, rule: Rule, kernel: ImageKernel) -> ContractCandidate:
     mode = ImageCropMode.CENTER if rule.scaling else rule.mode
     return ContractCandidate(replace(contract, kernel=kernel, crop_mode=mode, scaling=rule.scaling), rule)
 
@@ -115,11 +116,14 @@ def _tell_apart(
             break
         pixels = texture(size, rng)
         answer = prepare(pixels)
-        ways = [(_placed(candidate.rule, size), candidate.contract.kernel) for candidate in candidates]
-        each_once = dict(zip(ways, candidates, strict=True))
-        found = {way: _mean(each.differences(pixels, answer, numbers)) for way, each in each_once.items()}
+        ways = [(_try_placing(candidate.rule, size), candidate.contract.kernel) for candidate in candidates]
+        by_way = dict(zip(ways, candidates, strict=True))
+        found = {
+            way: _mean_difference(candidate.differences(pixels, answer, numbers)) for way, candidate in by_way.items()
+        }
         means = [found[way] for way in ways]
-        left = [each for each, mean in zip(candidates, means, strict=True) if mean <= min(means) + CLOSE]
+        pairs = zip(candidates, means, strict=True)
+        left = [candidate for candidate, mean in pairs if mean <= min(means) + CLOSE]
         if len(left) == len(candidates):  # they place it differently, but texture does not show it
             break
         candidates = left
@@ -137,7 +141,7 @@ def _telling_size(candidates: Iterable[ContractCandidate], rng: np.random.Genera
         for index, tried in enumerate(sizes):
             if best > 1 and index >= ENOUGH:
                 break
-            kinds = len({_placed(rule, tried) for rule in rules})
+            kinds = len({_try_placing(rule, tried) for rule in rules})
             if kinds > best:
                 best, size = kinds, tried
         if size is not None:
@@ -157,7 +161,7 @@ def _ties(rules: Sequence[Rule]) -> Iterator[Size]:
 
     One side is twice its scaled length, and the other is odd.
     """
-    placed = [_placed(rule, size) for rule in rules for size in ((300, 400), (400, 300))]
+    placed = [_try_placing(rule, size) for rule in rules for size in ((300, 400), (400, 300))]
     sides = {side for placement in placed if placement is not None for side in placement.scaled}
     for side in sorted(sides.union(*(rule.sides for rule in rules))):
         for other in (301, side // 2 * 2 + 1, side // 2 * 2 + 3, 2 * side - 1, 2 * side + 1, 2 * side + 3):
@@ -166,25 +170,8 @@ def _ties(rules: Sequence[Rule]) -> Iterator[Size]:
                 yield other, 2 * side
 
 
-def _placed(rule: Rule, picture: Size) -> Placement | None:
+def _try_placing(rule: Rule, picture: Size) -> Placement | None:
     try:
         return rule.place(picture)
     except WinMLError:
         return None
-
-
-def find_undetermined(areas: Sequence[Area], candidates: Sequence[ContractCandidate]) -> list[str]:
-    """The fields of the first contract that could have other values: no picture shows them."""
-    chosen = candidates[0]
-    placements = [chosen.rule.place(area.picture) for area in areas]
-    unseen = []
-    if all(placement.part[2:] == placement.scaled[::-1] for placement in placements):
-        unseen.append("kernel")
-    if not any(placement.has_padding for placement in placements):
-        unseen.append("pad")
-    names, own = [field.name for field in fields(ImageScaling)], chosen.rule.scaling
-    for other in (each.rule.scaling for each in candidates):
-        differing = [name for name in names if own and other and getattr(own, name) != getattr(other, name)]
-        if len(differing) == 1:  # more differences are another way to express the same
-            unseen.append(f"scaling.{differing[0]}")
-    return list(dict.fromkeys(unseen))

@@ -1,4 +1,4 @@
-"""Generated pictures: colours, ramps that carry coordinates, texture, and scenes to prove a contract on."""
+"""Generated pictures: colours, ramps that carry coordinates, and texture."""
 
 from __future__ import annotations
 
@@ -59,32 +59,8 @@ def texture(size: Size, rng: np.random.Generator, low: int = 48, high: int = 208
     return (low + (high - low) * total / 3).astype(np.uint8)
 
 
-def scene(size: Size, rng: np.random.Generator) -> Pixels:
-    """A drawn scene in all levels: a sky, bodies with sharp edges, fine lines, camera grain."""
-    from PIL import Image, ImageDraw
-
-    height, width = size
-    top, bottom = rng.integers(0, 256, 3), rng.integers(0, 256, 3)
-    down = np.linspace(0, 1, height)[:, None, None]
-    sky = np.broadcast_to(top + (bottom - top) * down, (height, width, 3))
-    image = Image.fromarray(sky.astype(np.uint8))
-    draw = ImageDraw.Draw(image)
-    for _ in range(12):
-        x, y = rng.integers(-width // 4, width), rng.integers(-height // 4, height)
-        across, along = rng.integers(1, max(2, width // 2)), rng.integers(1, max(2, height // 2))
-        shape = draw.ellipse if rng.random() < 0.5 else draw.rectangle
-        colour = (int(rng.integers(256)), int(rng.integers(256)), int(rng.integers(256)))
-        shape((int(x), int(y), int(x + across), int(y + along)), fill=colour)
-    for _ in range(6):
-        begin, step = int(rng.integers(width)), int(rng.integers(2, 7))
-        colour = (int(rng.integers(256)), int(rng.integers(256)), int(rng.integers(256)))
-        draw.line((begin, 0, begin + step * 9, height), fill=colour, width=int(rng.integers(1, 4)))
-    grain = rng.normal(0, 4, (height, width, 3))
-    return np.clip(np.asarray(image) + grain, 0, 255).astype(np.uint8)
-
-
 def fresh(count: int, seed: int, scaled: int) -> Iterator[Pixels]:
-    """Pictures to prove a contract on: alternating textures and scenes, of sizes that no probe had.
+    """Pictures to prove a contract on: texture in all levels, of sizes that no probe had.
 
     Args:
         count: how many.
@@ -98,8 +74,8 @@ def fresh(count: int, seed: int, scaled: int) -> Iterator[Pixels]:
         if index % 8 == 4:
             longest = min(MAX_SIDE, int(scaled * rng.uniform(1.1, 2.5)))
         ratio = float(rng.uniform(0.2, 0.4)) if index % 5 == 2 else float(rng.uniform(0.5, 1))
-        size = (max(8, int(longest * ratio)), longest)[:: 1 if rng.random() < 0.5 else -1]
-        yield texture((size[0], size[1]), rng, 0, 255) if index % 2 else scene((size[0], size[1]), rng)
+        shortest = max(8, int(longest * ratio))
+        yield texture((shortest, longest) if rng.random() < 0.5 else (longest, shortest), rng, 0, 255)
 
 
 def deciding(sides: Iterable[int], named: Iterable[int], seed: int) -> Iterator[Pixels]:

@@ -113,7 +113,7 @@ class _Sides(NamedTuple):
     def of(cls, areas: Sequence[Area]) -> _Sides:
         """The sides of the areas that show them."""
         seen = [area for area in areas if not any(map(math.isnan, area.scaled))]
-        return cls([_side(area, 0) for area in seen], [_side(area, 1) for area in seen])
+        return cls([_scaled_side(area, 0) for area in seen], [_scaled_side(area, 1) for area in seen])
 
     @property
     def short(self) -> list[float]:
@@ -126,7 +126,7 @@ class _Sides(NamedTuple):
         return list(map(max, self.heights, self.widths))
 
 
-def _side(area: Area, axis: int) -> float:
+def _scaled_side(area: Area, axis: int) -> float:
     """A side of the scaled picture; if it is not cropped, it is that of the visible part, which is exact."""
     seen = area.target.height if axis == 0 else area.target.width
     return seen if area.offset[axis] < 0.75 and not _is_cropped(area, axis) else area.scaled[axis]
@@ -141,9 +141,9 @@ def _is_cropped(area: Area, axis: int) -> bool:
 def _scalings(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> Iterator[ImageScaling]:
     """Scalings whose numbers match the areas, plainest first."""
     sides = _Sides.of(areas)
-    for ends in _ends(areas, tensor):
+    for ends in _find_ends(areas, tensor):
         yield ImageScaling(**ends)
-        for height, width in product(_near(sides.heights), _near(sides.widths)):
+        for height, width in product(_find_sides(sides.heights), _find_sides(sides.widths)):
             yield ImageScaling(height=height, width=width, **ends)
         for multiple in _multiples(sides):
             ways = [
@@ -163,7 +163,7 @@ def _scalings(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> I
         yield from _of_cropped(sides, min(side for side in tensor if side is not None))
 
 
-def _ends(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> Iterator[dict[str, Any]]:
+def _find_ends(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> Iterator[dict[str, Any]]:
     """How scaled pictures are cropped or padded to the tensor."""
     padded = [area for area in areas if (area.target.height, area.target.width) != area.tensor]
     stride = 1
@@ -189,27 +189,27 @@ def _multiples(sides: _Sides) -> list[int]:
 def _by_tensor(sides: _Sides, way: dict[str, Any]) -> Iterator[ImageScaling]:
     """One side is the tensor's, and the other follows, with or without a limit."""
     yield ImageScaling(**way)
-    yield from (ImageScaling(longest_side=limit, **way) for limit in _near(sides.long, largest=True))
+    yield from (ImageScaling(longest_side=limit, **way) for limit in _find_sides(sides.long, largest=True))
 
 
 def _by_one_side(sides: _Sides, way: dict[str, Any]) -> Iterator[ImageScaling]:
     """The shorter or the longer side is stated."""
-    for side in _around(_near(sides.short), way):
+    for side in _typical_sides(_find_sides(sides.short), way):
         yield ImageScaling(shortest_side=side, **way)
-    for side in _around(_near(sides.long), way):
+    for side in _typical_sides(_find_sides(sides.long), way):
         yield ImageScaling(longest_side=side, **way)
     # Sides that only limit: the largest of all pictures, or the smallest.
-    for side in _around(_near(sides.long, largest=True), way):
+    for side in _typical_sides(_find_sides(sides.long, largest=True), way):
         yield ImageScaling(longest_side=side, enlarges=False, **way)
-    for side in _around(_near(sides.short, largest=True), way):
+    for side in _typical_sides(_find_sides(sides.short, largest=True), way):
         yield ImageScaling(shortest_side=side, enlarges=False, **way)
-    for side in _near(sides.short, least=True):
+    for side in _find_sides(sides.short, least=True):
         yield ImageScaling(shortest_side=side, shrinks=False, **way)
 
 
 def _by_two_sides(sides: _Sides, way: dict[str, Any]) -> Iterator[ImageScaling]:
     """The shorter and the longer side are stated, and one of them decides."""
-    for shortest, longest in product(_near(sides.short, largest=True), _near(sides.long, largest=True)):
+    for shortest, longest in product(_find_sides(sides.short, largest=True), _find_sides(sides.long, largest=True)):
         if longest > shortest:
             yield ImageScaling(shortest_side=shortest, longest_side=longest, **way)
             for rule in ("limits_rounded", "changes_least"):
@@ -225,8 +225,8 @@ def _in_boxes(sides: _Sides, way: dict[str, Any]) -> Iterator[ImageScaling]:
     keeps_aspect multiplies in floating point, like `int(side * scale)`: if the product is just below a whole number,
     longest_side, which is exact, gives a pixel more.
     """
-    squares = [(side, side) for side in _near(sides.long, largest=True)]
-    boxes = [*product(_near(sides.heights, largest=True), _near(sides.widths, largest=True))]
+    squares = [(side, side) for side in _find_sides(sides.long, largest=True)]
+    boxes = [*product(_find_sides(sides.heights, largest=True), _find_sides(sides.widths, largest=True))]
     for height, width in dict.fromkeys([*squares, *boxes]):
         yield ImageScaling(height=height, width=width, keeps_aspect=True, **way)
         yield ImageScaling(height=height, width=width, keeps_aspect=True, enlarges=False, **way)
@@ -239,14 +239,14 @@ def _of_cropped(sides: _Sides, side: int) -> Iterator[ImageScaling]:
             yield ImageScaling(crop_ratio=ratio, crops_first=True)
 
 
-def _around(sides: Sequence[int], way: dict[str, Any]) -> list[int]:
+def _typical_sides(sides: Sequence[int], way: dict[str, Any]) -> list[int]:
     """The sides, and typical sides that become the same multiples."""
     multiple = way["multiple"]
     near = (other for side in sides for other in range(max(1, side - multiple + 1), side + multiple))
     return list(dict.fromkeys([*sides, *(side for side in near if side % 8 == 0 or side % 10 == 0)]))
 
 
-def _near(measured: Iterable[float], largest: bool = False, least: bool = False) -> list[int]:
+def _find_sides(measured: Iterable[float], largest: bool = False, least: bool = False) -> list[int]:
     """Whole numbers for the side of all pictures, or for the largest or the smallest of them."""
     values = sorted(measured)
     if not values:

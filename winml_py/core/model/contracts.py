@@ -177,7 +177,7 @@ def _read_proof(metadata: Mapping[str, str]) -> tuple[ImageContract, list[Size]]
         largest = [(int(height), int(width)) for height, width in facts["largest"]]
         contract = ImageContract.from_metadata(facts["contract"])
     except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError, WinMLError):
-        return None  # `winml-py info` and `check_contract` report it
+        return None  # `winml-py info` and `run --check` report it
     return (replace(contract, tensor_kind=None), largest) if largest else None
 
 
