@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -405,7 +404,7 @@ def test_arguments_out_of_range_are_refused(arguments: dict[str, Any]) -> None:
         vision.detections(result, **arguments)
 
 
-# Classes, embeddings, other libraries
+# Classes
 
 
 def test_classes_are_the_results_own_ranking() -> None:
@@ -415,37 +414,13 @@ def test_classes_are_the_results_own_ranking() -> None:
     assert vision.classes(result, 1, labels=np.array([f"digit {n}" for n in range(10)]))[0].label == "digit 7"
 
 
-def test_an_embedding_is_a_direction() -> None:
+def test_an_unknown_output_is_named() -> None:
     output = TensorFloat.from_numpy(np.array([[3, 0, 4]], np.float32))
-    found = vision.embedding(LearningModelEvaluationResult("", {"e": output}))
-    assert found.tolist() == pytest.approx([0.6, 0, 0.8])
-    assert vision.cosine_similarity(found, [0, 1, 0]) == 0
-    assert vision.cosine_similarity(found, [6, 0, 8]) == pytest.approx(1)
-    assert vision.cosine_similarity([1e-30, 0], [-1e30, 0]) == -1
     two = LearningModelEvaluationResult("", {"E": output, "n": TensorInt64Bit.from_numpy(np.int64([[1, 2]]))})
-    assert vision.embedding(two, output="e").tolist() == found.tolist()  # in any case
-    for choose in (floats, only_map):  # of `embedding` and of `masks`
+    assert list(floats(two, "e")) == ["e"]  # in any case
+    for choose in (floats, only_map):  # of `masks`
         with pytest.raises(InvalidArgumentError, match=r"There is no output 'f'\. Outputs: E, n\."):
             choose(two, "f")
-    with pytest.raises(InvalidArgumentError, match="Of the outputs of floats none is one row"):
-        vision.embedding(two, output="N")
-    with pytest.raises(InvalidArgumentError, match="3 and 2 numbers"):
-        vision.cosine_similarity(found, [1, 0])
-    with pytest.raises(InvalidArgumentError, match="Expected two embeddings, as rows of numbers"):
-        vision.cosine_similarity("a", "b")
-    nothing = TensorFloat.from_numpy(np.zeros((1, 3), np.float32))
-    with pytest.raises(InvalidArgumentError, match="no direction"):
-        vision.embedding(LearningModelEvaluationResult("", {"e": nothing}))
-
-
-def test_supervision_takes_them() -> None:
-    supervision = pytest.importorskip("supervision")
-    nodes, outputs, metadata, _ = ULTRALYTICS["v8"]
-    found = vision.detections(evaluated(seeing.made(nodes, outputs, seeing.ULTRALYTICS | metadata), "landscape"))
-    theirs = found.to_supervision()
-    assert isinstance(theirs, supervision.Detections)
-    assert np.allclose(theirs.xyxy, found.boxes)
-    assert theirs.data["class_name"].tolist() == ["dog"]
 
 
 # Drawing
@@ -476,12 +451,10 @@ def test_a_class_is_drawn_in_its_colour() -> None:
     assert drawn[160, 160].tolist() != [60, 60, 60]
 
 
-def test_what_was_found_in_a_line_and_in_a_table() -> None:
+def test_what_was_found_in_a_line() -> None:
     boxes = np.array([[1, 2, 30.4, 40], [5, 6, 7, 8]], float)
     found = vision.Detections(boxes, np.float32([0.9, 0.4]), np.array([3, 0]), ("c<at", ""), 60, 50)
     assert repr(found) == "<Detections 2 in 60x50: c<at 0.90, 0 0.40>"
-    cells = re.findall(r"<td[^>]*>([^<]*)</td>", found._repr_html_())
-    assert cells == ["c&lt;at", "0.90", "1 2 30 40", "0", "0.40", "5 6 7 8"]
     many = vision.Detections(np.zeros((9, 4)), np.zeros(9, np.float32), np.zeros(9, int), ("x",) * 9, 60, 50)
     assert repr(many).endswith(", x 0.00, ...>")
     classes = np.array([[0, 0, 1, -1]], np.int32)

@@ -1,4 +1,4 @@
-"""The answers of picture models: classes, boxes, masks, points, embeddings, in the coordinates of the picture.
+"""The answers of picture models: classes, boxes, masks and points, in the coordinates of the picture.
 
 Example:
     >>> from winml_py import LearningModel, LearningModelSession, vision
@@ -10,7 +10,7 @@ Example:
 
 from .detections import Detection, Detections, detections
 from .layouts import DetectionLayout
-from .outputs import classes, cosine_similarity, embedding
+from .outputs import classes
 from .segmentation import Segmentation, masks
 
 __all__ = [
@@ -19,8 +19,6 @@ __all__ = [
     "Detections",
     "Segmentation",
     "classes",
-    "cosine_similarity",
     "detections",
-    "embedding",
     "masks",
 ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from html import escape
 from numbers import Real
 from typing import TYPE_CHECKING, Any, overload
 
@@ -16,7 +15,7 @@ from ..core.base.arrays import Array
 from ..core.contracts.exporters import ExporterFacts
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.imaging.picture_placement import PicturePlacement
-from ..errors import InvalidArgumentError, MissingPackageError
+from ..errors import InvalidArgumentError
 from .layouts import DecodedBoxes, DetectionLayout, DetectorFacts, candidates, decode, recognise_layout
 from .outputs import Labels, arrays, floats, names_of, placement_of
 from .segmentation import instance_mask
@@ -116,7 +115,7 @@ class Detections:
     def __getitem__(self, index: int | slice) -> Detection | Detections:
         if isinstance(index, slice):
             kinds = (np.ndarray, tuple)
-            parts: dict[str, Any] = {name: each[index] for name, each in vars(self).items() if isinstance(each, kinds)}
+            parts: dict[str, Any] = {name: part[index] for name, part in vars(self).items() if isinstance(part, kinds)}
             mask_of = self._mask_of and partial(_mask_of_part, self._mask_of, range(len(self))[index])
             return replace(self, **parts, _mask_of=mask_of)
         points = None if self.points is None else self.points[index]
@@ -179,41 +178,10 @@ class Detections:
             drawing.write(f"{detection.label or detection.index} {detection.score:.2f}", detection.box, detection.index)
         return drawing.image
 
-    def _repr_html_(self) -> str:
-        from ..core.features.html import table
-
-        corners = [" ".join(f"{edge:.0f}" for edge in box) for box in self.boxes]
-        rows = [
-            (escape(one.label or str(one.index)), f"{one.score:.2f}", box)
-            for one, box in zip(self, corners, strict=True)
-        ]
-        size = f"{len(self)} in {self.picture_width}x{self.picture_height}"
-        return f"<div>Detections {size}{table(('label', 'score', 'left top right bottom'), rows)}</div>"
-
     def __repr__(self) -> str:
         names = ", ".join(f"{one.label or one.index} {one.score:.2f}" for one in list(self)[:8])
         more = ", ..." if len(self) > 8 else ""
         return f"<Detections {len(self)} in {self.picture_width}x{self.picture_height}: {names}{more}>"
-
-    def to_supervision(self) -> Any:
-        """These as `supervision.Detections`, with the names in `data["class_name"]`, and masks if there are any.
-
-        Raises:
-            MissingPackageError: the package supervision is not installed.
-        """
-        try:
-            import supervision
-        except ImportError as error:
-            raise MissingPackageError(
-                "The package supervision is not installed.", hint="Install it: pip install supervision."
-            ) from error
-        return supervision.Detections(
-            xyxy=self.boxes.astype(np.float32),
-            confidence=self.scores,
-            class_id=self.indices,
-            mask=self.masks if self.has_masks else None,
-            data={"class_name": np.array(self.labels, dtype=str)},
-        )
 
 
 def _mask_of_part(mask_of: Callable[[int, Array], Array], part: range, index: int, box: Array) -> Array:
@@ -257,9 +225,9 @@ def detections(
     facts = facts_of(result, place, labels)
     layout = recognise_layout(facts) if layout is None else layout
     require_type(layout, DetectionLayout, "Write DetectionLayout.DETR, say.")
-    lowest = _share(threshold, "threshold", THRESHOLDS[layout])
+    lowest = _require_share(threshold, "threshold", THRESHOLDS[layout])
     decoded = decode(layout, facts, picture, lowest)
-    share = _share(overlap, "overlap", OVERLAPS.get(layout, 1.0))
+    share = _require_share(overlap, "overlap", OVERLAPS.get(layout, 1.0))
     best = decoded.select(np.argsort(-decoded.scores, kind="stable")[:CANDIDATES])
     if layout in OVERLAPS:
         best = best.select(_suppress(best, share))
@@ -326,7 +294,7 @@ def label_all(classes: Array, labels: Sequence[str]) -> tuple[str, ...]:
     return tuple(labels[index] if labels else "" for index in classes)
 
 
-def _share(value: float | None, name: str, default: float) -> float:
+def _require_share(value: float | None, name: str, default: float) -> float:
     if value is None:
         return default
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value <= 1:

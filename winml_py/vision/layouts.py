@@ -214,27 +214,27 @@ def _decode_layout(layout: DetectionLayout, facts: DetectorFacts, picture: int, 
     if facts.exporter.task == "obb":
         raise NotSupportedError("The model finds oriented boxes, which are not read here.", hint="Read result.outputs.")
     if layout in (DetectionLayout.TORCHVISION, DetectionLayout.SSD):
-        return _triples(layout, facts, picture, threshold)
+        return _decode_triples(layout, facts, picture, threshold)
     if layout in (DetectionLayout.SCRFD, DetectionLayout.YUNET):
-        return _faces(layout, facts, picture, threshold)
+        return _decode_faces(layout, facts, picture, threshold)
     if layout in (DetectionLayout.DETR, DetectionLayout.RT_DETR):
-        return _queries(layout, facts, picture, threshold)
+        return _decode_queries(layout, facts, picture, threshold)
     if facts.table is None:
         raise _misfit(layout)
     table = of_picture(facts.table, picture)
     if layout in (DetectionLayout.YOLOX, DetectionLayout.NANODET):
-        return _on_grids(layout, facts, table, threshold)
+        return _decode_grids(layout, facts, table, threshold)
     if layout is DetectionLayout.YOLO_END_TO_END:
-        return _end_to_end(facts, table, threshold)
+        return _decode_end_to_end(facts, table, threshold)
     if layout is DetectionLayout.RT_DETR_ULTRALYTICS:
-        sides = _sides(facts)
+        sides = _tensor_sides(facts)
         return _best_classes(table[:, :4] * np.tile(sides, 2), table[:, 4:], threshold)[0]
     if layout is DetectionLayout.YOLO_V5:
-        return _yolo(facts, table[:, :4], table[:, 4:5], table[:, 5:], threshold)
-    return _yolo(facts, table[:4].T, None, table[4:].T, threshold)
+        return _decode_yolo(facts, table[:, :4], table[:, 4:5], table[:, 5:], threshold)
+    return _decode_yolo(facts, table[:4].T, None, table[4:].T, threshold)
 
 
-def _yolo(
+def _decode_yolo(
     facts: DetectorFacts, boxes: Array, objectness: Array | None, columns: Array, threshold: float
 ) -> DecodedBoxes:
     """Rows of centre and size, scores, and then mask coefficients or points."""
@@ -263,7 +263,7 @@ def extra_numbers(facts: DetectorFacts, width: int) -> int:
     return numbers
 
 
-def _end_to_end(facts: DetectorFacts, table: Array, threshold: float) -> DecodedBoxes:
+def _decode_end_to_end(facts: DetectorFacts, table: Array, threshold: float) -> DecodedBoxes:
     """Rows of corners, score, class, and then mask coefficients or points."""
     if table.shape[1] < 6:
         raise _misfit(DetectionLayout.YOLO_END_TO_END)
@@ -287,11 +287,11 @@ def _with_extra(facts: DetectorFacts, boxes: DecodedBoxes, extra: Array) -> Deco
     return boxes._replace(points=extra.reshape(-1, *shape))
 
 
-def _queries(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
+def _decode_queries(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
     if facts.queries is None:
         raise _misfit(layout)
     boxes, logits = (of_picture(array, picture) for array in facts.queries)
-    corners = _corners(boxes * np.tile(_sides(facts), 2))
+    corners = _corners(boxes * np.tile(_tensor_sides(facts), 2))
     if not np.isfinite(logits).all():
         raise _not_scores("logits that are not finite")
     if layout is DetectionLayout.DETR:
@@ -307,17 +307,17 @@ def _queries(layout: DetectionLayout, facts: DetectorFacts, picture: int, thresh
     return objects.select(objects.scores > threshold)
 
 
-def _triples(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
+def _decode_triples(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
     is_batch = layout is DetectionLayout.SSD
     triple = facts.triple(3 if is_batch else 2)
     if triple is None or (picture and not is_batch):  # torchvision's detectors answer for one picture
         raise _misfit(layout)
     boxes, classes, scores = (of_picture(array, picture) for array in triple) if is_batch else triple
-    boxes = boxes * np.tile(_sides(facts), 2) if is_batch else boxes
+    boxes = boxes * np.tile(_tensor_sides(facts), 2) if is_batch else boxes
     return DecodedBoxes(boxes, _require_scores(scores), classes).select(scores > threshold)
 
 
-def _on_grids(layout: DetectionLayout, facts: DetectorFacts, table: Array, threshold: float) -> DecodedBoxes:
+def _decode_grids(layout: DetectionLayout, facts: DetectorFacts, table: Array, threshold: float) -> DecodedBoxes:
     is_yolox = layout is DetectionLayout.YOLOX
     others = 5 if is_yolox else 4 * grids.NANODET_BINS
     if len(table) not in grids.place_counts(facts.placement) or table.shape[1] <= others:
@@ -330,7 +330,7 @@ def _on_grids(layout: DetectionLayout, facts: DetectorFacts, table: Array, thres
     return _best_of_rows(corners, scores, threshold)[0]
 
 
-def _faces(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
+def _decode_faces(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
     if layout is DetectionLayout.YUNET:
         if not grids.has_yunets_names(list(facts.outputs)):
             raise _misfit(layout)
@@ -395,7 +395,7 @@ def _corners(boxes: Array) -> Array:
     return np.concatenate([middle - half, middle + half], axis=1)
 
 
-def _sides(facts: DetectorFacts) -> Array:
+def _tensor_sides(facts: DetectorFacts) -> Array:
     return np.array([facts.placement.tensor_width, facts.placement.tensor_height], np.float32)
 
 

@@ -1,4 +1,4 @@
-"""The arrays of a result, and the placement of its picture; classes and embeddings."""
+"""The arrays of a result, and the placement of its picture; classes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from ..core.base.arrays import Array
 from ..core.contracts.labels import labels_of
 from ..core.evaluation.result import LearningModelEvaluationResult
-from ..core.features.ranking import Prediction, is_row
+from ..core.features.ranking import Prediction
 from ..core.features.tensor import Tensor
 from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import InvalidArgumentError
@@ -82,66 +82,3 @@ def classes(
         output: the name of the output; by default the only one that is a row of floats.
     """
     return result.top_k(n, labels, output=output)
-
-
-# Embeddings: a picture as a direction, which lies near those of similar pictures.
-
-
-def embedding(result: LearningModelEvaluationResult, *, output: str | None = None) -> Array:
-    """An output as a vector of length 1.
-
-    Args:
-        result: of a model that gives one row of numbers for a picture.
-        output: the name of the output; by default the only one that is a row of floats.
-
-    Returns:
-        float32, one dimension; a new array.
-
-    Raises:
-        InvalidArgumentError: no such output, none or several rows, or a row of zeros or of no numbers.
-
-    Example:
-        >>> import numpy as np
-        >>> from winml_py import LearningModel, LearningModelSession, vision
-        >>> session = LearningModelSession(LearningModel.load("models/digits.onnx"))
-        >>> result = session.evaluate_features({"image": np.ones((1, 1, 28, 28), np.float32)})
-        >>> vision.embedding(result).shape
-        (10,)
-    """
-    vectors = floats(result, output)
-    rows = [array for array in vectors.values() if is_row(array)]
-    if len(rows) != 1:
-        raise InvalidArgumentError(
-            f"Of the outputs {', '.join(vectors) or 'of floats'} {'none' if not rows else 'more than one'} is one row.",
-            hint="Name one: embedding(result, output=...).",
-        )
-    return _of_length_1(rows[0].reshape(-1))
-
-
-def cosine_similarity(first: object, second: object) -> float:
-    """How near two embeddings are: 1 for the same direction, 0 for none in common, -1 for the opposite.
-
-    Raises:
-        InvalidArgumentError: rows of different sizes, or one of zeros or of no numbers.
-
-    Example:
-        >>> from winml_py import vision
-        >>> vision.cosine_similarity([1, 0], [1, 1])
-        0.7071067...
-    """
-    try:
-        first_row, second_row = (np.asarray(row, np.float64).reshape(-1) for row in (first, second))
-    except (TypeError, ValueError) as error:
-        raise InvalidArgumentError(f"Expected two embeddings, as rows of numbers: {error}.") from error
-    if first_row.size != second_row.size:
-        raise InvalidArgumentError(f"The embeddings have {first_row.size} and {second_row.size} numbers.")
-    return float(np.clip(_of_length_1(first_row) @ _of_length_1(second_row), -1, 1))
-
-
-def _of_length_1(row: Array) -> Array:
-    length = np.linalg.norm(row.astype(np.float64))
-    if not np.isfinite(length) or length == 0:
-        raise InvalidArgumentError(
-            f"An embedding of length {length} has no direction.", hint="Check the picture and its image contract."
-        )
-    return np.asarray(row / length, row.dtype)

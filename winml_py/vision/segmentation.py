@@ -122,7 +122,7 @@ def masks(
             )
         best = (sample_map(stack[0], place) > threshold).astype(np.int32)
     else:
-        best = _best(stack, place)
+        best = _find_best(stack, place)
     return Segmentation(np.where(seen, best, OUTSIDE).astype(np.int32), names)
 
 
@@ -154,7 +154,7 @@ def _is_map(array: Array) -> bool:
     return array.ndim == 3 or (array.ndim == 4 and array.shape[1] == 1)
 
 
-def _best(stack: Array, place: PicturePlacement) -> Array:
+def _find_best(stack: Array, place: PicturePlacement) -> Array:
     """The highest class at each pixel; of equal ones the first."""
     highest = np.full((place.picture_height, place.picture_width), -np.inf, np.float32)
     best = np.zeros(highest.shape, np.int32)
