@@ -191,7 +191,6 @@ def test_operators_without_float16_stay(tmp_path: Path) -> None:
         "asked": [],
         "operators": ["cumsum"],
         "own": [],
-        "fatal": [],
         "overflow": [],
         "precision": [],
     }

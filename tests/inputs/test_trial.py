@@ -6,7 +6,6 @@ import os
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -106,44 +105,6 @@ def chain(count: int = 9) -> bytes:
         for number in range(count)
     ]
     return data(nodes, [tensor("x", [2, 3])], [tensor("y", [2, 3])])
-
-
-def ended_by(monkeypatch: pytest.MonkeyPatch, is_fatal: Callable[[ir.Node], bool]) -> list[int]:
-    """Stands for a runtime that ends the process where such a node is in float16; counts what it is given."""
-    real, asked = search.evaluate, list[int]()
-
-    def evaluate(model: ir.Model, inputs: Any, also: Any = ()) -> Any:
-        asked.append(len(asked))
-        if any(is_fatal(node) for node in model.graph if node.outputs[0].dtype is ir.DataType.FLOAT16):
-            raise trial.ProcessEndedError("SIGSEGV")
-        return real(model, inputs, also)
-
-    monkeypatch.setattr(search, "evaluate", evaluate)
-    return asked
-
-
-def test_the_node_that_ends_the_process_is_named_and_stays_in_float32(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source, asked, told = tmp_path / "m.onnx", ended_by(monkeypatch, lambda node: node.name == "node5"), list[str]()
-    source.write_bytes(chain())
-    report = convert(source, tmp_path / "half.onnx", progress=lambda _, what: told.append(what))
-    assert report.kept["fatal"] == ["node5"]
-    assert "1 of 9 nodes stay in float32, as the runtime ends the process that compiles them in float16: node5" in str(
-        report
-    )
-    assert "looking for the node that ends the process (SIGSEGV)" in told
-    assert len(asked) < 12  # by halves
-
-
-def test_where_several_nodes_of_an_operator_end_it_all_of_them_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ended_by(monkeypatch, lambda node: node.op_type == "Neg")
-    source = tmp_path / "m.onnx"
-    source.write_bytes(chain(30))
-    report = convert(source, tmp_path / "half.onnx")
-    assert report.kept["fatal"] == [f"node{number}" for number in range(1, 30, 3)]
 
 
 def test_a_process_that_ends_whatever_is_kept_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx_ir as ir
-from onnx import ModelProto, TypeProto, ValueInfoProto, helper, inliner
+from onnx import ModelProto, helper, inliner
 from onnx_ir.passes import common
 
 from .._inputs.copies import MAX_PROTOBUF_BYTES
@@ -27,7 +27,7 @@ from ..errors import ConversionError
 _CASTS_FROM = 13
 """The operator set imported for the casts of a model without ONNX's own operators."""
 
-_MAPS, _OPERATORS = "types with maps", "the program's own operators"
+_OPERATORS = "the program's own operators"
 
 
 def read(path: str | os.PathLike[str], operators: ModelOperators) -> ir.Model:
@@ -48,13 +48,12 @@ def read(path: str | os.PathLike[str], operators: ModelOperators) -> ir.Model:
     declare_types(proto, path, operators)
     with contextlib.suppress(ValueError, RuntimeError):  # without inference, the file's own types remain
         proto = onnx.shape_inference.infer_shapes(proto)
-    maps = _take_maps(proto)
     try:
         model = ir.from_proto(proto)
     except ir.serde.SerdeError as error:
         raise ConversionError(f"{os.fspath(path)} cannot be converted: {error.__cause__ or error}.") from error
     graph = model.graph
-    graph.meta[_MAPS], graph.meta[_OPERATORS] = maps, operators
+    graph.meta[_OPERATORS] = operators
     ir.external_data.set_base_dir(graph, os.path.dirname(os.path.abspath(path)))
     model.ir_version = max(model.ir_version, 4)  # up to 3, weights had to be listed as inputs
     # The domain of ONNX's own operators has two names.
@@ -67,16 +66,6 @@ def read(path: str | os.PathLike[str], operators: ModelOperators) -> ir.Model:
         common.TopologicalSortPass(),
     )(model)
     return ir.external_data.load_to_model(model)
-
-
-def _take_maps(proto: ModelProto) -> dict[str, TypeProto]:
-    """Removes and returns, by name, the types that onnx-ir lacks, such as the outputs of scikit-learn's classifiers."""
-    maps = {}
-    for info in messages(proto):
-        if isinstance(info, ValueInfoProto) and any(isinstance(part, TypeProto.Map) for part in messages(info.type)):
-            maps[info.name] = TypeProto.FromString(info.type.SerializeToString())
-            info.ClearField("type")
-    return maps
 
 
 def _mend_nodes(graph: ir.Graph) -> None:
@@ -101,9 +90,6 @@ def to_proto(model: ir.Model) -> ModelProto:
     """A model as it is written to a file."""
     proto = ir.to_proto(model)
     del proto.graph.value_info[:]  # the engine infers what it needs, and files may state wrong types
-    for info in (*proto.graph.input, *proto.graph.output):
-        if info.name in model.graph.meta[_MAPS]:
-            info.type.CopyFrom(model.graph.meta[_MAPS][info.name])
     return proto
 
 

@@ -18,7 +18,6 @@ REASONS = {
     "asked": "you asked for it",
     "operators": "their operators have no float16",
     "own": "they are the program's own operators",
-    "fatal": "the runtime ends the process that compiles them in float16",
     "overflow": "they exceed its range",
     "precision": "they lose too much precision",
 }
@@ -57,9 +56,8 @@ class ConversionReport:
         size_before: bytes of the float32 weights and graph.
         size_after: bytes of the converted weights and graph.
         nodes: the number of the model's nodes.
-        kept: the nodes that stayed in float32, by the reason: `operators` have no float16, `fatal` ended the
-            process that compiled them in float16, `overflow` exceeds its range, `precision` lost too much, `asked` by
-            the caller.
+        kept: the nodes that stayed in float32, by the reason: `operators` have no float16, `own` are the program's
+            operators, `overflow` exceeds its range, `precision` lost too much, `asked` by the caller.
         outputs: how each output compares.
         seeded: the inputs that got example values for the check.
         tolerance: the largest error that an output may have.

@@ -24,9 +24,6 @@ MAX_HALF = float(np.finfo(np.float16).max)
 ROUNDS = 6
 """How often the worst nodes are added to those that stay in float32, before another way is tried."""
 
-MAX_FATAL = 8
-"""The most fatal nodes to look for; after two of one operator, all nodes of that operator stay in float32."""
-
 
 class Search:
     """The conversion of one model: its results in float32, and the nodes that stay in float32."""
@@ -115,35 +112,6 @@ class Search:
         bisect_left(range(len(nodes)), True, key=is_good)
         return attempts.get(True) or attempts[False]
 
-    def _is_fatal(self, first: int) -> bool:
-        """Whether compiling the first nodes of the graph in float16, and the rest in float32, ends the process."""
-        kept = self._kept | dict.fromkeys((str(node.name) for node in list(self._model.graph)[first:]), "")
-        candidate, inputs = self._candidate(kept)
-        try:
-            evaluate(candidate, inputs)
-        except ProcessEndedError:
-            return True
-        except WinMLError:
-            pass
-        return False
-
-    def _keep_fatal(self, ended: ProcessEndedError) -> None:
-        """Keeps the node in float32 that ends the process: the last of the smallest set of first nodes that does."""
-        nodes = list(self._model.graph)
-        fatal = [name for name, reason in self._kept.items() if reason == "fatal"]
-        self._tell(None, f"looking for the node that ends the process ({ended})")
-        place = bisect_left(range(len(nodes)), True, key=lambda index: self._is_fatal(index + 1))
-        node = nodes[place] if place < len(nodes) else None
-        if node is None or len(fatal) >= MAX_FATAL or not self._keep([node], "fatal"):
-            also = f", also with {', '.join(fatal)} in float32" if fatal else ""
-            raise ConversionError(
-                f"The runtime ends the process that compiles the float16 model ({ended}){also}.",
-                hint="Keep nodes in float32 (--keep-float32), or use another version of onnxruntime.",
-            ) from ended
-        alike = [other for other in nodes if other.op_type == node.op_type]
-        if any(str(other.name) in fatal for other in alike):
-            self._keep(alike, "fatal")
-
     def _candidate(self, kept: Mapping[str, str]) -> tuple[ir.Model, dict[str, Any]]:
         """The float16 model with these nodes in float32, and its inputs."""
         candidate = half_graph(self._model, ConversionPlan(kept, self._keep_io_types, self._keep_weights))
@@ -158,8 +126,10 @@ class Search:
             try:
                 real = evaluate(candidate, inputs)
             except ProcessEndedError as ended:
-                self._keep_fatal(ended)
-                continue
+                raise ConversionError(
+                    f"The runtime ends the process that compiles the float16 model ({ended}).",
+                    hint="Keep nodes in float32 (--keep-float32), or use another version of onnxruntime.",
+                ) from ended
             except WinMLError as error:
                 if self._keep((node for node in self._owners if str(node.name) in str(error)), "operators"):
                     continue
