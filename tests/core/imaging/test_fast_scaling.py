@@ -88,10 +88,12 @@ def test_any_picture_is_within_a_level_or_two(
     )
     part = pixels[top : height - bottom, left : width - right]
     off = differences(part, *target, kernel)
-    assert off.max() <= (2 if KERNELS[kernel].overshoots else 1)
     # Numbers that lie near the middle of two levels go to either: of few numbers, all may.
-    assert off.size < 1000 or off.mean() <= 0.3
-    assert (off > 1).sum() <= max(20, off.size / 2_000)
+    assert off.max() <= 2
+    assert off.size < 3_000 or off.mean() <= 0.4
+    # Of 74,000 random pictures and drawings, the worst was a drawing of 74x176 that Lanczos scales to 260x37: 60 of
+    # 10,000 numbers differ by two levels. With the linear kernel, two numbers of all did.
+    assert (off > 1).sum() <= (max(40, off.size / 50) if KERNELS[kernel].overshoots else 2)
 
 
 @needs_resizer
