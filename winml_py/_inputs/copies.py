@@ -82,13 +82,13 @@ def convert_opset(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
 
 
 def require_same_results(
-    expected: Mapping[str, object], came: Mapping[str, object], tolerance: float, what: str, hint: str
+    expected: Mapping[str, object], actual: Mapping[str, object], tolerance: float, what: str, hint: str
 ) -> float:
     """Refuses a model whose results differ from those of its original models. Returns the largest difference.
 
     Args:
         expected: the originals' results.
-        came: the model's results, by the same names.
+        actual: the model's results, by the same names.
         tolerance: the largest difference in an output, over its largest magnitude.
         what: the models, as subject and object: "The joined model does not give what the two models give".
         hint: what the user can try.
@@ -96,7 +96,7 @@ def require_same_results(
     Raises:
         ConversionError: they differ by more than the tolerance.
     """
-    agreement = compare_outputs(expected, came, tolerance)
+    agreement = compare_outputs(expected, actual, tolerance)
     if not agreement.is_good:
         raise ConversionError(f"{what}: {agreement}; nothing was written.", hint=hint)
     return agreement.error

@@ -77,7 +77,7 @@ def example_value(feature: FeatureDescriptor, rng: np.random.Generator, sizes: S
     shape = list(example_shape(feature if sizes is None else replace(feature, shape=Vector(sizes))).shape)
     require_size(feature, shape)
     if isinstance(feature, ImageFeatureDescriptor) and _has_channels(feature, shape):
-        return _picture(feature, shape, rng)
+        return _make_picture(feature, shape, rng)
     return rng.standard_normal(shape).astype(dtype)
 
 
@@ -95,7 +95,7 @@ def _has_channels(feature: ImageFeatureDescriptor, shape: list[int]) -> bool:
     return len(shape) == 4 and shape[feature.contract.axes()[0]] == feature.contract.channels
 
 
-def _picture(feature: ImageFeatureDescriptor, shape: list[int], rng: np.random.Generator) -> Array:
+def _make_picture(feature: ImageFeatureDescriptor, shape: list[int], rng: np.random.Generator) -> Array:
     """Smooth shapes, a little noise, and black beside white, converted from bytes by the contract."""
     channels, height, width = (shape[axis] for axis in feature.contract.axes())
     y, x = np.mgrid[0:height, 0:width] / max(height, width)
@@ -138,7 +138,7 @@ class StatedSizes:
         """The features with these sizes; refuses sizes that no input has, or that are not free."""
         before = list(features)
         self._require_known(before)
-        after = [self._apply(feature) for feature in before]
+        after = [self._with_sizes(feature) for feature in before]
         if self.picture is not None and not any(map(_takes_size, before)):
             raise InvalidArgumentError(
                 "No input of the model is a picture with a free height or width.",
@@ -151,26 +151,27 @@ class StatedSizes:
         features = list(features)
         pairs = zip(features, self.applied(features), strict=True)
         return {
-            one.name: tuple(one.shape) for before, one in pairs if isinstance(one, ShapedDescriptor) and one != before
+            after.name: tuple(after.shape)
+            for before, after in pairs
+            if isinstance(after, ShapedDescriptor) and after != before
         }
 
     def _require_known(self, features: list[FeatureDescriptor]) -> None:
-        known = {
-            name: None for one in features if isinstance(one, ShapedDescriptor) for name in one.dimension_names if name
-        }
+        shaped = [feature for feature in features if isinstance(feature, ShapedDescriptor)]
+        known = {name: None for feature in shaped for name in feature.dimension_names if name}
         for name in self.dimensions:
             if name not in known:
                 raise InvalidArgumentError(
                     f"No input of the model has a dimension {name!r}.", hint=did_you_mean(name, known)
                 )
 
-    def _apply(self, feature: FeatureDescriptor) -> FeatureDescriptor:
+    def _with_sizes(self, feature: FeatureDescriptor) -> FeatureDescriptor:
         if not isinstance(feature, ShapedDescriptor):
             return feature
         names = feature.dimension_names or ("",) * len(feature.shape)
         pairs = zip(feature.shape, names, strict=True)
         sizes = [self.dimensions.get(name, -1) if size < 0 else size for size, name in pairs]
-        for axis, side in zip(_sides(feature), self.picture or (), strict=False):
+        for axis, side in zip(_picture_axes(feature), self.picture or (), strict=False):
             sizes[axis] = side if sizes[axis] < 0 else sizes[axis]
         return feature if tuple(sizes) == tuple(feature.shape) else replace(feature, shape=Vector(sizes))
 
@@ -198,7 +199,7 @@ def example_shape(feature: ShapedDescriptor) -> ExampleShape:
     """The example shape of a feature: the sizes from the model and its contract, 1 for the batch, else 64."""
     shape, assumed = list(feature.shape), []
     if isinstance(feature, ImageFeatureDescriptor):
-        for axis, side in zip(_sides(feature), _contract_size(feature.contract), strict=False):
+        for axis, side in zip(_picture_axes(feature), _contract_size(feature.contract), strict=False):
             shape[axis] = side if shape[axis] < 0 else shape[axis]
     names = feature.dimension_names or ("",) * len(shape)
     for axis, size in enumerate(shape):
@@ -219,10 +220,10 @@ def _contract_size(contract: ImageContract) -> tuple[int, ...]:
 
 
 def _takes_size(feature: FeatureDescriptor) -> bool:
-    return isinstance(feature, ShapedDescriptor) and any(feature.shape[axis] < 0 for axis in _sides(feature))
+    return isinstance(feature, ShapedDescriptor) and any(feature.shape[axis] < 0 for axis in _picture_axes(feature))
 
 
-def _sides(feature: ShapedDescriptor) -> tuple[int, ...]:
+def _picture_axes(feature: ShapedDescriptor) -> tuple[int, ...]:
     """The positions of height and width in a picture's shape; empty for other shapes."""
     if isinstance(feature, ImageFeatureDescriptor):
         return feature.contract.axes()[1:]

@@ -118,10 +118,10 @@ def read_pictures(model: LearningModel, files: Mapping[str, str]) -> dict[str, A
         InvalidArgumentError: a file has no array, or not as many numbers as the feature takes.
     """
     features = {feature.name: feature for feature in model.input_features}
-    return {name: _value(features[name], path) for name, path in files.items()}
+    return {name: _read_feature(features[name], path) for name, path in files.items()}
 
 
-def _value(feature: FeatureDescriptor, path: str) -> Any:
+def _read_feature(feature: FeatureDescriptor, path: str) -> Any:
     if isinstance(feature, MapFeatureDescriptor):
         return _read_map(feature, path)
     if isinstance(feature, SequenceFeatureDescriptor):
@@ -132,7 +132,7 @@ def _value(feature: FeatureDescriptor, path: str) -> Any:
     is_text = isinstance(feature, TensorFeatureDescriptor) and feature.tensor_kind is TensorKind.STRING
     if is_text and os.path.isfile(path) and not path.lower().endswith((".npy", ".csv")):
         return _read_text(path)
-    written = None if os.path.exists(path) else _written(feature, path)
+    written = None if os.path.exists(path) else _read_written(feature, path)
     return read_value(feature, path) if written is None else written
 
 
@@ -155,11 +155,11 @@ def as_map(feature: MapFeatureDescriptor, pairs: Iterable[tuple[Any, Any]]) -> d
     values = feature.value_descriptor
     kind = values.tensor_kind if isinstance(values, TensorFeatureDescriptor) else TensorKind.UNDEFINED
     convert_key = int if feature.key_kind is TensorKind.INT64 else str
-    convert = str if kind is TensorKind.STRING else float if kind in FLOAT_KINDS else _whole
+    convert = str if kind is TensorKind.STRING else float if kind in FLOAT_KINDS else _as_whole_number
     return {convert_key(key): convert(value) for key, value in pairs}
 
 
-def _whole(value: Any) -> int:
+def _as_whole_number(value: Any) -> int:
     if isinstance(value, float) and not value.is_integer():
         raise ValueError(f"{value} is not a whole number")
     return int(value)
@@ -181,7 +181,7 @@ def _read_text(path: str) -> str:
         raise InvalidArgumentError(f"{path}: Cannot read it as UTF-8 text: {error}.") from error
 
 
-def _written(feature: FeatureDescriptor, text: str) -> Any:
+def _read_written(feature: FeatureDescriptor, text: str) -> Any:
     """The text or numbers written instead of a file; None if the text cannot mean either."""
     if not isinstance(feature, TensorFeatureDescriptor) or feature.tensor_kind not in TENSOR_CLASSES:
         return None
@@ -281,10 +281,10 @@ def given_values(model: LearningModel, inputs: Sequence[str]) -> dict[str, Any]:
         raise WrongInputsError(f"Expected the inputs of one evaluation, got those of {len(found)}.")
     features = {feature.name: feature for feature in model.input_features}
     values = read(model, found[0][1]) if found else {}
-    return {name: _array(features[name], value) for name, value in values.items()}
+    return {name: _as_bound(features[name], value) for name, value in values.items()}
 
 
-def _array(feature: FeatureDescriptor, value: object) -> Any:
+def _as_bound(feature: FeatureDescriptor, value: object) -> Any:
     """A picture as bind's tensor, with bind's warnings; other values as they are."""
     if not isinstance(value, ImageFeatureValue):
         return value

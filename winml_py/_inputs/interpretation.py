@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
-from functools import cache
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,7 +11,6 @@ import numpy as np
 from ..core.base.agreement import as_numpy
 from ..core.base.arrays import Array
 from ..core.base.messages import Facts
-from ..core.base.winrt_object import private_state
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
 from ..core.features.pictures import ImageFeatureValue
@@ -40,10 +38,6 @@ _CLASS_WORDS = re.compile(r"prob|score|class|logit|softmax|sigmoid|predictions",
 _RANKED = re.compile(r"(top|box)_(classes|scores)(_\d+)?")
 """What a built-in contract adds, the best first: each is one of the best already."""
 
-_SCORE_OPERATORS = {"Softmax", "LogSoftmax", "Sigmoid", "HardSigmoid"}
-_SHAPE_OPERATORS = {"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Cast", "Transpose"}
-"""Operators after those that change none of the numbers."""
-
 
 class Classes(NamedTuple):
     """Which outputs are class scores, and how they are shown. A regression's numbers have no best class.
@@ -51,20 +45,18 @@ class Classes(NamedTuple):
     Attributes:
         top_k: how many classes to show; None for five, and only if something marks the outputs as scores.
         labels: the class names, if any.
-        outputs: returns the names of outputs that come from a softmax or a sigmoid.
     """
 
     top_k: int | None
     labels: Sequence[str]
-    outputs: Callable[[], Set[str]]
 
     def best(self, name: str, array: Array) -> list[Prediction]:
         """The best classes of an output; none if it is not a row of scores, or nothing marks it as one."""
         if _RANKED.fullmatch(name):
             return []
         is_asked = self.top_k is not None or len(self.labels) == array.size
-        is_named = is_asked or _CLASS_WORDS.search(name) or _adds_up(array)
-        if is_row(array) and (is_named or name in self.outputs()):
+        are_scores = is_asked or _CLASS_WORDS.search(name) or _adds_up(array)
+        if is_row(array) and are_scores:
             return best_of(array, self.top_k or 5, self.labels)
         return []
 
@@ -74,31 +66,6 @@ def _adds_up(array: Array) -> bool:
     if array.dtype.kind != "f" or array.size < 2:
         return False
     return bool(array.min() >= 0) and abs(float(array.sum(dtype=np.float64)) - 1) < 1e-3
-
-
-def score_outputs(model: LearningModel) -> Callable[[], set[str]]:
-    """A function that returns the names of the outputs of a softmax or a sigmoid, reshaped or not.
-
-    It reads the graph at its first call, and most callers need none: that imports onnx.
-    """
-
-    @cache
-    def names() -> set[str]:
-        content = private_state(model)
-        graph = content.open().graph(content.header)
-        makers = {name: node for node in graph.nodes for name in node.output}
-        found = set()
-        for output in graph.outputs:
-            node = makers.get(output)
-            for _ in makers:  # bounded: the nodes of a damaged model may form a cycle
-                if node is None or node.op_type not in _SHAPE_OPERATORS or not node.input:
-                    break
-                node = makers.get(node.input[0])
-            if node is not None and node.op_type in _SCORE_OPERATORS:
-                found.add(output)
-        return found
-
-    return names
 
 
 def summarize(name: str, value: Any, classes: Classes) -> Facts:
@@ -115,7 +82,10 @@ def summarize(name: str, value: Any, classes: Classes) -> Facts:
     array = value.to_numpy()
     facts: Facts = {"kind": "tensor", "type": array.dtype.name, "shape": list(array.shape)}
     if best := classes.best(name, array):
-        top = [{"index": one.index, "value": one.score} | ({"label": one.label} if one.label else {}) for one in best]
+        top = []
+        for prediction in best:
+            labelled = {"label": prediction.label} if prediction.label else {}
+            top.append({"index": prediction.index, "value": prediction.score} | labelled)
         return facts | {"top": top}
     if array.size <= NUMBERS_SHOWN:
         return facts | {"values": array.reshape(-1).tolist()}
@@ -164,16 +134,16 @@ class Finder(NamedTuple):
         if self.kind == NONE or (self.kind == AUTO and len(result.placements) != 1):
             return None
         if self.kind == MASKS:
-            return _segmentation(masks(result, threshold=self.threshold, labels=self.labels))
+            return _describe_regions(masks(result, threshold=self.threshold, labels=self.labels))
         if self.kind != AUTO:
             layout = DetectionLayout(self.kind)
-            return _objects(detections(result, threshold=self.threshold, labels=self.labels, layout=layout))
+            return _describe_objects(detections(result, threshold=self.threshold, labels=self.labels, layout=layout))
         if is_segmentation(result, self.labels):
-            return _segmentation(masks(result, labels=self.labels))
+            return _describe_regions(masks(result, labels=self.labels))
         if not may_be_detections(result, self.labels):
             return None
         try:
-            return _objects(detections(result, threshold=self.threshold, labels=self.labels))
+            return _describe_objects(detections(result, threshold=self.threshold, labels=self.labels))
         except WinMLError as error:  # shows the outputs, and why they were not interpreted
             return Finding({"objects_error": str(error)})
 
@@ -184,25 +154,30 @@ class Finder(NamedTuple):
         if self.threshold is not None:
             raise InvalidArgumentError("The model has its threshold built in.", hint="Leave the threshold out.")
         if "class_map" in added:
-            return _segmentation(Segmentation(added["class_map"], tuple(self.labels)))
+            return _describe_regions(Segmentation(added["class_map"], tuple(self.labels)))
         if "box_classes" not in added or not sizes:
             return None
         masks, indices = added.get("box_masks"), added["box_classes"]
         mask_of = None if masks is None else lambda index, _: masks[index]
         labels = label_all(indices, self.labels)
-        return _objects(Detections(added["boxes"], added["box_scores"], indices, labels, *sizes[0], _mask_of=mask_of))
+        return _describe_objects(
+            Detections(added["boxes"], added["box_scores"], indices, labels, *sizes[0], _mask_of=mask_of)
+        )
 
 
-def _objects(found: Detections) -> Finding:
+def _describe_objects(found: Detections) -> Finding:
     objects = []
-    for one in found:
-        facts: Facts = {"index": one.index, "score": one.score, "box": one.box.tolist()}
-        facts |= {"label": one.label} if one.label else {}
-        objects.append(facts | ({} if one.points is None else {"points": one.points.tolist()}))
+    for detection in found:
+        facts: Facts = {"index": detection.index, "score": detection.score, "box": detection.box.tolist()}
+        if detection.label:
+            facts["label"] = detection.label
+        if detection.points is not None:
+            facts["points"] = detection.points.tolist()
+        objects.append(facts)
     return Finding({"objects": objects}, found.draw)
 
 
-def _segmentation(found: Segmentation) -> Finding:
+def _describe_regions(found: Segmentation) -> Finding:
     regions = [
         {"index": index, "share": share} | ({"label": found.labels[index]} if index < len(found.labels) else {})
         for index, share in found.shares.items()
@@ -222,38 +197,21 @@ def answer_facts(
 # An output that is a picture as a plain tensor, without metadata that say so.
 
 
-_SMALLEST = 4
-"""The shortest side of a picture, in pixels."""
+MIN_SIDE = 4
+"""The shortest side of a picture, in pixels: shorter ones are those of tables."""
 
-_LONGEST = 8
-"""The largest ratio of a picture's sides, if no input picture is known."""
+MAX_RATIO = 8
+"""The largest ratio of a picture's sides."""
 
 
-class PictureSeen(NamedTuple):
-    """What a model saw, which determines how its plain tensor outputs are read as pictures.
-
-    Attributes:
-        order: the channel order.
-        sizes: height and width of the input pictures; empty if there were none.
-    """
-
-    order: BitmapPixelFormat
-    sizes: frozenset[tuple[int, int]]
-
-    @classmethod
-    def of(
-        cls, result: LearningModelEvaluationResult, model: LearningModel, values: Mapping[str, object]
-    ) -> PictureSeen:
-        """By the contract of the model's first image, stated or assumed; for arrays, RGB."""
-        contracts = [image.contract for image in model.input_features if isinstance(image, ImageFeatureDescriptor)]
-        orders = [contract.pixel_format for contract in contracts if contract.channels == 3]
-        is_assumed = not contracts and any(isinstance(value, ImageFeatureValue) for value in values.values())
-        assumed = BitmapPixelFormat.BGR8 if is_assumed else BitmapPixelFormat.RGB8  # Windows ML's rule for pictures
-        places = [place for pictures in result.placements.values() for place in pictures]
-        sizes = {(place.tensor_height, place.tensor_width) for place in places}
-        arrays = [value.shape for value in values.values() if isinstance(value, np.ndarray) and value.ndim == 4]
-        sizes |= {shape[start : start + 2] for shape in arrays for start in (1, 2)}
-        return cls(orders[0] if orders else assumed, frozenset(sizes))
+def seen_order(model: LearningModel, values: Mapping[str, object]) -> BitmapPixelFormat:
+    """The channel order in which a model sees pictures, by the contract of its first image, stated or assumed."""
+    contracts = [image.contract for image in model.input_features if isinstance(image, ImageFeatureDescriptor)]
+    orders = [contract.pixel_format for contract in contracts if contract.channels == 3]
+    if orders:
+        return orders[0]
+    is_assumed = not contracts and any(isinstance(value, ImageFeatureValue) for value in values.values())
+    return BitmapPixelFormat.BGR8 if is_assumed else BitmapPixelFormat.RGB8  # Windows ML's rule for pictures
 
 
 class TensorPicture(NamedTuple):
@@ -264,52 +222,46 @@ class TensorPicture(NamedTuple):
     contract: ImageContract
 
 
-def tensor_picture(outputs: Mapping[str, object], seen: PictureSeen) -> TensorPicture | None:
-    """The first output that looks like a picture, with 1 or 3 channels and the aspect ratio of an input picture, or
-    None.
+def tensor_picture(outputs: Mapping[str, object], order: BitmapPixelFormat) -> TensorPicture | None:
+    """The first output that looks like a picture, with 1 or 3 channels and both sides long enough, or None.
 
     Nothing states the range of its numbers, so the numbers determine it: above 1.5, they are levels up to 255; below
     -0.1, they range from -1 to 1; else from 0 to 1.
     """
     for name, value in outputs.items():
-        array = value.to_numpy() if isinstance(value, Tensor) else None
-        layout = None if array is None else _layout(array, seen.sizes)
-        if array is not None and layout is not None:
-            return _picture_of(name, array[0] if array.ndim == 4 else array, layout, seen.order)
+        if isinstance(value, Tensor):
+            array = value.to_numpy()
+            layout = _find_layout(array)
+            if layout is not None:
+                return _read_picture(name, array[0] if array.ndim == 4 else array, layout, order)
     return None
 
 
-def _layout(array: Array, sizes: Set[tuple[int, int]]) -> TensorLayout | None:
+def _find_layout(array: Array) -> TensorLayout | None:
     """The layout of a single picture; None if the array is not one."""
-    shape = array.shape[-3:]
     is_one = array.ndim == 3 or (array.ndim == 4 and array.shape[0] == 1)
     if not is_one or array.dtype not in (np.float32, np.float16, np.uint8):
         return None
-    if shape[0] in (1, 3) and _may_be_picture(shape[1], shape[2], sizes):
-        return TensorLayout.NCHW
-    return TensorLayout.NHWC if shape[2] in (1, 3) and _may_be_picture(shape[0], shape[1], sizes) else None
+    shape = array.shape[-3:]
+    for layout, channels, sides in (
+        (TensorLayout.NCHW, shape[0], shape[1:]),
+        (TensorLayout.NHWC, shape[2], shape[:2]),
+    ):
+        if channels in (1, 3) and min(sides) >= MIN_SIDE and max(sides) <= MAX_RATIO * min(sides):
+            return layout
+    return None
 
 
-def _may_be_picture(height: int, width: int, sizes: Set[tuple[int, int]]) -> bool:
-    """Whether these can be a picture's sides, rather than those of a table of boxes such as 6 x 3549."""
-    if min(height, width) < _SMALLEST:
-        return False
-    if not sizes:
-        return max(height, width) <= _LONGEST * min(height, width)
-    # A model that scales pictures may round each side, by up to a pixel of the smaller picture.
-    return any(abs(height * across - width * down) <= max(height, width, down, across) for down, across in sizes)
-
-
-def _picture_of(name: str, array: Array, layout: TensorLayout, colours: BitmapPixelFormat) -> TensorPicture:
+def _read_picture(name: str, array: Array, layout: TensorLayout, colours: BitmapPixelFormat) -> TensorPicture:
     channels, *sides = array.shape if layout is TensorLayout.NCHW else (array.shape[2], *array.shape[:2])
     order = BitmapPixelFormat.GRAY8 if channels == 1 else colours
-    contract = ImageContract(order, _range(array), layout=layout)
+    contract = ImageContract(order, _guess_range(array), layout=layout)
     bitmap = SoftwareBitmap(BitmapPixelFormat.GRAY8 if channels == 1 else BitmapPixelFormat.BGRA8, sides[1], sides[0])
     detensorize(np.ascontiguousarray(array), contract, bitmap)
     return TensorPicture(name, bitmap, contract)
 
 
-def _range(array: Array) -> LearningModelPixelRange:
+def _guess_range(array: Array) -> LearningModelPixelRange:
     numbers = array[np.isfinite(array)]
     low, high = (float(numbers.min()), float(numbers.max())) if numbers.size else (0.0, 0.0)
     if array.dtype == np.uint8 or high > 1.5 or low < -1.5:

@@ -97,7 +97,7 @@ def load_model(
 def input_sizes(features: Iterable[FeatureDescriptor], given: Mapping[str, object]) -> dict[str, ExampleShape]:
     """The shape of each tensor or picture input: that of the given value, or else of its example."""
     return {
-        feature.name: ExampleShape(_shape(feature, given[feature.name]))
+        feature.name: ExampleShape(_value_shape(feature, given[feature.name]))
         if feature.name in given
         else example_shape(feature)
         for feature in features
@@ -105,7 +105,7 @@ def input_sizes(features: Iterable[FeatureDescriptor], given: Mapping[str, objec
     }
 
 
-def _shape(feature: FeatureDescriptor, value: Any) -> tuple[int, ...]:
+def _value_shape(feature: FeatureDescriptor, value: Any) -> tuple[int, ...]:
     if isinstance(value, ImageFeatureValue):
         return PreprocessPlan(value.sizes, feature).shape
     return tuple(np.shape(value))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from .._inputs.interpretation import Finder, PictureSeen, tensor_picture
+from .._inputs.interpretation import Finder, tensor_picture
 from ..core.base.agreement import as_numpy
 from ..core.base.atomic_files import require_folder, written_whole
 from ..core.base.messages import Facts
@@ -22,6 +22,7 @@ from ..core.features.pictures import ImageFeatureValue
 from ..core.imaging.video import VideoReader
 from ..core.imaging.video_writer import VideoWriter, is_video
 from ..core.session.session import LearningModelSession
+from ..enums import BitmapPixelFormat
 from .arguments import require_unnamed
 from .failures import OUTPUT, Failure, convert_errors
 from .style import say
@@ -122,14 +123,14 @@ def targets_of(output: str | None, labels: Sequence[str]) -> list[str]:
     return [os.path.join(output, f"{stem}.*") for stem in stems]
 
 
-def write(target: str, outputs: Mapping[str, Any], draw: Callable[[], Image] | None, seen: PictureSeen) -> str:
+def write(target: str, outputs: Mapping[str, Any], draw: Callable[[], Image] | None, order: BitmapPixelFormat) -> str:
     """Writes the picture with the objects drawn on it, the model's first output picture, or all arrays.
 
     Args:
         target: the path of a file, or `FOLDER/NAME.*`.
         outputs: the model's outputs.
         draw: draws the objects; None if there is nothing to draw.
-        seen: the picture as the model saw it, by which a plain tensor is read as another picture.
+        order: the channel order that the model sees, by which a plain tensor is read as a picture.
 
     Returns:
         The path of the file.
@@ -146,13 +147,13 @@ def write(target: str, outputs: Mapping[str, Any], draw: Callable[[], Image] | N
         elif pictures:
             pictures[0].save(path)
         else:
-            _save_tensor(path, outputs, seen)
+            _save_tensor(path, outputs, order)
     return path
 
 
-def _save_tensor(path: str, outputs: Mapping[str, object], seen: PictureSeen) -> None:
+def _save_tensor(path: str, outputs: Mapping[str, object], order: BitmapPixelFormat) -> None:
     """Writes a plain tensor output as a picture, and says how its numbers were read."""
-    found = tensor_picture(outputs, seen)
+    found = tensor_picture(outputs, order)
     if found is None:
         raise Failure(f"{path}: The model has no output that can be written as a picture. Use a .npz file.", OUTPUT)
     found.bitmap.save(path)

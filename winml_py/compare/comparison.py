@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._inputs.files import generated, jobs, read_pictures, with_bytes
-from .._inputs.interpretation import Classes, score_outputs
+from .._inputs.interpretation import Classes
 from .._inputs.model import EXAMPLE, Case, evaluate_to_tensors
 from ..authoring.check_samples import outputs_as_arrays, stored_answers
 from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, TOP1_KEPT, Agreement, compare_values
@@ -209,7 +209,7 @@ class Comparer:
     """
 
     def __init__(self, model: LearningModel) -> None:
-        self._classes = Classes(None, model.labels, score_outputs(model))
+        self._classes = Classes(None, model.labels)
         self._sums: dict[str, _Sums] = {}
         self._answers: list[Answer] = []
         self._count = 0

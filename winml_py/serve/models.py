@@ -12,7 +12,7 @@ from typing import Any
 from starlette.responses import Response
 
 from .._inputs.examples import NOTHING_STATED, StatedSizes
-from .._inputs.interpretation import Classes, score_outputs
+from .._inputs.interpretation import Classes
 from ..core.base.cancellation import Stop
 from ..core.evaluation.binding import LearningModelBinding
 from ..core.evaluation.result import LearningModelEvaluationResult
@@ -66,8 +66,7 @@ class ServedModel:
         if not self.name or "/" in self.name or not self.idle >= 0:
             stated = f"got {self.name!r} and {self.idle!r}"
             raise InvalidArgumentError(f"Expected a name without a slash, and idle seconds from 0 on, {stated}.")
-        self.classes = Classes(None, self.model.labels, score_outputs(self.model))
-        self.classes.outputs()  # now: the model's file may be replaced later
+        self.classes = Classes(None, self.model.labels)
 
     @property
     def is_ready(self) -> bool:

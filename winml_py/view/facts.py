@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image
 
-from .._inputs.interpretation import Classes, Finder, PictureSeen, score_outputs, summarize, tensor_picture
+from .._inputs.interpretation import Classes, Finder, seen_order, summarize, tensor_picture
 from ..core.base.arrays import Array
 from ..core.base.messages import Facts
 from ..core.evaluation.result import LearningModelEvaluationResult
@@ -128,7 +128,7 @@ def answer_of(
     contracts: Mapping[str, ImageContract],
 ) -> Answer:
     """The answer, with these class names."""
-    classes = Classes(None, labels, score_outputs(model))
+    classes = Classes(None, labels)
     facts: Facts = {"outputs": {name: _output_facts(name, value, classes) for name, value in result.outputs.items()}}
     pictures = {name: picture_file(bitmap.to_pil()) for name, bitmap in _bitmaps(result.outputs)}
     finding = Finder(labels=labels).find(result)
@@ -139,10 +139,9 @@ def answer_of(
             drawn_on = next(value for value in values.values() if isinstance(value, ImageFeatureValue))
             pictures[""] = picture_file(finding.draw(drawn_on))
     # As in `run`; the channel order is that of the page's first contract, which the model lacks.
-    seen = PictureSeen.of(result, model, values)
     orders = [contract.pixel_format for contract in contracts.values() if contract.channels == 3]
-    seen = seen._replace(order=orders[0]) if orders else seen
-    if not pictures and (found := tensor_picture(result.outputs, seen)) is not None:
+    order = orders[0] if orders else seen_order(model, values)
+    if not pictures and (found := tensor_picture(result.outputs, order)) is not None:
         facts["outputs"][found.name]["read_as"] = found.contract.describe()
         pictures[found.name] = picture_file(found.bitmap.to_pil())
     return Answer(facts | {"pictures": list(pictures)}, pictures)
