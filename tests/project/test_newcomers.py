@@ -151,8 +151,7 @@ def test_a_tensor_is_one_item_of_a_stream() -> None:
 
 def test_a_learned_contract_is_shown_without_its_evidence() -> None:
     contract = ImageContract(size=(32, 32))
-    numbers = np.zeros((3, 32, 32), np.float32)
-    evidence = ContractEvidence.take(lambda pixels: numbers, "prepare", contract, 0, "rgb", ())
+    evidence = ContractEvidence("prepare", contract.to_metadata(), ((3024, 4032),))
     learned = LearnedContract(contract, "prepare", "rgb", 400, 50, 0.1, 1.0, evidence)
-    assert len(str(learned)) < 500 < len(str(evidence))
     assert "size 32 32" in str(learned)
+    assert "3024" not in str(learned)

@@ -3,7 +3,7 @@ samples with known answers.
 """
 
 from .check_samples import AnswerCheck, ModelCheck, check_samples
-from .evidence import ContractCheck, ContractEvidence, check_contract
+from .evidence import ContractEvidence
 from .known_answers import KnownAnswer, KnownInput, KnownOutput
 from .learning import LearnedContract, learn_contract
 from .output_nodes import BuiltIn
@@ -13,7 +13,6 @@ from .write_samples import write_samples
 __all__ = [
     "AnswerCheck",
     "BuiltIn",
-    "ContractCheck",
     "ContractEvidence",
     "KnownAnswer",
     "KnownInput",
@@ -21,7 +20,6 @@ __all__ = [
     "LearnedContract",
     "ModelCheck",
     "build_in",
-    "check_contract",
     "check_samples",
     "learn_contract",
     "write_contract",

@@ -30,13 +30,11 @@ class AnswerCheck:
         sample: the sample and its answer, as text.
         problems: the differences, as sentences; empty if everything is right.
         largest_difference: of a number, as a share of the largest one of its channel.
-        notes: accepted differences, as sentences: another best class, which led by less than the tolerance.
     """
 
     sample: str
     problems: tuple[str, ...]
     largest_difference: float
-    notes: tuple[str, ...] = ()
 
     @property
     def is_right(self) -> bool:
@@ -121,16 +119,16 @@ def require_answers(model: LearningModel) -> tuple[KnownAnswer, ...]:
 def stored_answers(model: LearningModel) -> tuple[KnownAnswer, ...]:
     """The model's samples, or those of its folder; InvalidArgumentError if they cannot be read."""
     published = private_state(model).published.parts.get("answers", ())
-    return read_answers(model.metadata) or tuple(_read_set(model, *files) for files in published)
+    return read_answers(model.metadata) or tuple(_read_test_set(model, *files) for files in published)
 
 
 def check_session(session: LearningModelSession, answers: Sequence[KnownAnswer]) -> ModelCheck:
     """Evaluates samples with a session, and returns the differences."""
-    checks = tuple(_check(session, known) for known in answers)
+    checks = tuple(_check_sample(session, known) for known in answers)
     return ModelCheck(session.device.name, session.engine, session.precision, checks)
 
 
-def _check(session: LearningModelSession, known: KnownAnswer) -> AnswerCheck:
+def _check_sample(session: LearningModelSession, known: KnownAnswer) -> AnswerCheck:
     """Evaluates a sample with a session. Half precision has a larger tolerance."""
     sample, names = str(known), {feature.name for feature in session.model.input_features}
     if names != known.inputs.keys():
@@ -141,31 +139,30 @@ def _check(session: LearningModelSession, known: KnownAnswer) -> AnswerCheck:
     except WinMLError as error:
         return AnswerCheck(sample, (f"it cannot be evaluated: {error}",), math.inf)
     floor = HALF_TOLERANCE if session.precision is Precision.HALF else 0.0
-    problems, notes, largest = list[str](), list[str](), 0.0
+    problems, largest = list[str](), 0.0
     for output in known.outputs:
         if output.name in outputs:
             difference, problem = output.compare(outputs[output.name], floor)
-            notes += filter(None, [] if problem else [output.note(outputs[output.name], floor)])
         else:
             difference, problem = math.inf, f"the output {output.name} no longer exists"
         largest = max(largest, difference)
         problems += [problem] if problem else []
-    return AnswerCheck(sample, tuple(problems), largest, tuple(notes))
+    return AnswerCheck(sample, tuple(problems), largest)
 
 
 def outputs_as_arrays(outputs: Mapping[str, object]) -> dict[str, Array]:
     """Outputs as arrays: of lists and maps, one for each element."""
-    return {name: array for key, value in outputs.items() for name, array in _arrays(key, as_numpy(value))}
+    return {name: array for key, value in outputs.items() for name, array in _flatten_output(key, as_numpy(value))}
 
 
 KEYS = ", keys"
 """The suffix of a map's name for its keys."""
 
 
-def _arrays(name: str, value: Any) -> Iterator[tuple[str, Array]]:
+def _flatten_output(name: str, value: Any) -> Iterator[tuple[str, Array]]:
     if isinstance(value, list):
         for index, element in enumerate(value):
-            yield from _arrays(f"{name}[{index}]", element)
+            yield from _flatten_output(f"{name}[{index}]", element)
     elif isinstance(value, Mapping):
         keys = sorted(value)
         yield name, np.array([value[key] for key in keys])
@@ -181,18 +178,19 @@ _NUMBERS = 4096
 """How many numbers of an output are compared."""
 
 
-def _read_set(model: LearningModel, inputs: list[str], outputs: list[str]) -> KnownAnswer:
+def _read_test_set(model: LearningModel, inputs: list[str], outputs: list[str]) -> KnownAnswer:
     if (len(inputs), len(outputs)) != (len(model.input_features), len(model.output_features)):
         raise InvalidArgumentError(f"{outputs[0]}: Expected a file for each input and output of the model beside it.")
     given = {
-        feature.name: KnownInput(array=_read(path)) for feature, path in zip(model.input_features, inputs, strict=True)
+        feature.name: KnownInput(array=_read_tensor(path))
+        for feature, path in zip(model.input_features, inputs, strict=True)
     }
     features = zip(model.output_features, outputs, strict=True)
-    known = tuple(known_output(feature.name, _read(path), _NUMBERS) for feature, path in features)
+    known = tuple(known_output(feature.name, _read_tensor(path), _NUMBERS) for feature, path in features)
     return KnownAnswer(given, known, "", {})
 
 
-def _read(path: str) -> Array:
+def _read_tensor(path: str) -> Array:
     from google.protobuf.message import DecodeError
     from onnx import load_tensor, numpy_helper
 

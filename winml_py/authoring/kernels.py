@@ -120,8 +120,9 @@ def _linear_planes(pixels: Expression, height: Expression, width: Expression, ta
     rows = pixels.take(pairs.slice((graph.where(is_fewer, high, 0),), (count,), (0,)), 0)
     columns = rows.reshape(count, wide * channels).transpose(1, 0).reshape(wide, channels * count)
     second = (across * 2048).apply("Round").cast(np.float32).reshape(-1, 1)
-    one, other = (columns.take(taken, 0).cast(np.float32) for taken in (left, right))
-    sums = (one * ((2048 - second) * (1 / 16)) + other * (second * (1 / 16))).cast(np.int32).cast(np.float32)
+    left_levels, right_levels = (columns.take(pixels, 0).cast(np.float32) for pixels in (left, right))
+    sums = left_levels * ((2048 - second) * (1 / 16)) + right_levels * (second * (1 / 16))
+    sums = sums.cast(np.int32).cast(np.float32)
     planes = sums.reshape(width * channels, count).transpose(1, 0)
     second = (down * 2048).apply("Round").cast(np.float32).reshape(-1, 1)
     above = graph.where(is_fewer, graph.range(height), top)
@@ -324,8 +325,10 @@ def _whole(weights: Expression, unit: Expression | None, is_fine: bool) -> tuple
         if not is_fine:
             # Of small weights, the sum up to each pixel is rounded, so that they add up to 1.
             axis = graph.constant(2, np.int64)
-            sums = [graph.node("CumSum", weights, axis, dtype=np.float64, exclusive=each) for each in (0, 1)]
-            upto, before = (_rounded(each, 2.0**15) for each in sums)
+            sums = [
+                graph.node("CumSum", weights, axis, dtype=np.float64, exclusive=is_exclusive) for is_exclusive in (0, 1)
+            ]
+            upto, before = (_rounded(total, 2.0**15) for total in sums)
             return (graph.where(unit > 2.0**15, upto - before, _rounded(weights, unit)),)
     weights = _rounded(weights, unit)
     if not is_fine:

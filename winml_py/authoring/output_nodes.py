@@ -71,9 +71,9 @@ def add_answers(
     words = {*ANSWERS, *(layout.value for layout in DetectionLayout)}
     if kind not in words:
         raise InvalidArgumentError(f"There are no answers {kind!r}.", hint=did_you_mean(kind, words))
-    (picture, (graph, place)), *others = written.items()
-    if others or place is None:
-        what = ", ".join(written) if others else "several"
+    (picture, (graph, place)), *further = written.items()
+    if further or place is None:
+        what = ", ".join(written) if further else "several"
         raise NotSupportedError(f"Answers need one picture, but the model takes {what}.")
     sample = KnownInput(shape=(256, 320), dtype="picture")
     with LearningModelSession(loaded) as session:
@@ -89,12 +89,12 @@ def add_answers(
         return output.cast(np.float32 if np.issubdtype(output.dtype, np.floating) else np.int64)
 
     if kind in (CLASSES, SOFTMAX):
-        outputs = _top_classes(value, result, labels, kind)
+        outputs = _write_top_classes(value, result, labels, kind)
     elif kind == MASKS:
         name, array = only_map(result, None)
         if array.dtype.kind == "f" and array.shape[1] == 1:
             raise NotSupportedError(f"The output {name} is one map of numbers, whose threshold is not known.")
-        outputs = {"class_map": (_class_map(value(name), place), sides)}
+        outputs = {"class_map": (_write_class_map(value(name), place), sides)}
     else:
         layout = DetectionLayout(kind)
         if layout not in _DETECTORS or facts.exporter.task == "pose":
@@ -103,7 +103,7 @@ def add_answers(
             raise NotSupportedError(f"The model gives {what}, which cannot be built in.", hint=hint)
         detections(result, layout=layout, labels=labels)  # refuses, in its own words, what does not fit
         values = {id(array): value(name) for name, array in facts.outputs.items()}
-        outputs = _objects(values, facts, layout, place, sides)
+        outputs = _write_objects(values, facts, layout, place, sides)
     return BuiltIn(kind, _put_after(model, graph, outputs))
 
 
@@ -120,7 +120,7 @@ def _recognise(result: LearningModelEvaluationResult, facts: DetectorFacts) -> s
     )
 
 
-def _top_classes(
+def _write_top_classes(
     value: Callable[[str], Expression], result: LearningModelEvaluationResult, labels: Sequence[str], kind: str
 ) -> Outputs:
     """The likeliest classes, the best first, as `vision.classes` gives them."""
@@ -128,15 +128,17 @@ def _top_classes(
     rows = floats(result).items()
     (name,) = (name for name, row in rows if row.size == len(ranked) == max(row.shape, default=0))
     scores, count = value(name).reshape(1, -1), min(MOST_LABELS, len(ranked))
-    best, indices = _best(scores.apply("Softmax", axis=-1) if kind == SOFTMAX else scores, scores.graph.vector(count))
+    best, indices = _sort_best(
+        scores.apply("Softmax", axis=-1) if kind == SOFTMAX else scores, scores.graph.vector(count)
+    )
     outputs: Outputs = {"top_classes": (indices, [1, count]), "top_scores": (best, [1, count])}
-    names = [one.label for one in sorted(ranked, key=attrgetter("index"))]
+    names = [prediction.label for prediction in sorted(ranked, key=attrgetter("index"))]
     if any(names):
         outputs["top_labels"] = (scores.graph.constant(names, np.str_).take(indices, 0), [1, count])
     return outputs
 
 
-def _best(scores: Expression, count: Expression) -> tuple[Expression, Expression]:
+def _sort_best(scores: Expression, count: Expression) -> tuple[Expression, Expression]:
     """The largest numbers of the last axis and their positions, in order."""
     best, positions = scores.graph.split("TopK", scores, count, dtypes=(scores.dtype, np.int64))
     return best, positions
@@ -145,7 +147,7 @@ def _best(scores: Expression, count: Expression) -> tuple[Expression, Expression
 # Objects, as `vision.detections` gives them.
 
 
-def _objects(
+def _write_objects(
     values: Mapping[int, Expression], facts: DetectorFacts, layout: DetectionLayout, place: Any, sides: Shape
 ) -> Outputs:
     """Boxes in pixels of the picture, the best first; their scores, classes, names and masks. Values are by array."""
@@ -153,8 +155,8 @@ def _objects(
     table, prototypes, coefficients = values.get(id(facts.table)), values.get(id(facts.prototypes)), None
     if table is None:
         boxes, logits = (values[id(array)] for array in facts.queries or ())
-        boxes, scores, classes = _queries(boxes.reshape(-1, 4), logits)
-        boxes = boxes * _twice(graph, *place.tensor[::-1]).cast(np.float32)
+        boxes, scores, classes = _decode_queries(boxes.reshape(-1, 4), logits)
+        boxes = boxes * _repeat_for_sides(graph, *place.tensor[::-1]).cast(np.float32)
     else:
         rows = table.transpose(0, 2, 1) if layout is DetectionLayout.YOLO else table
         boxes, scores, classes, at = _suppress(rows, facts, layout)
@@ -165,7 +167,7 @@ def _objects(
     corners = graph.node("Concat", middles - halves, middles + halves, dtype=np.float32, axis=1)
     # Like `PicturePlacement.boxes_to_picture`, in float64.
     pairs = (*zip(*place.to_picture, strict=True), place.picture[::-1])
-    factors, summands, ends = (_twice(graph, x, y) for x, y in pairs)
+    factors, summands, ends = (_repeat_for_sides(graph, x, y) for x, y in pairs)
     corners = (corners * factors + summands).at_least(0).at_most(ends)
     outputs: Outputs = {
         "boxes": (corners.cast(np.float32), ["box_count", 4]),
@@ -175,15 +177,15 @@ def _objects(
     if facts.labels:
         outputs["box_labels"] = (graph.constant(facts.labels, np.str_).take(classes, 0), ["box_count"])
     if coefficients is not None and prototypes is not None:
-        outputs["box_masks"] = (_masks(corners, coefficients, prototypes, place), ["box_count", *sides])
+        outputs["box_masks"] = (_write_masks(corners, coefficients, prototypes, place), ["box_count", *sides])
     return outputs
 
 
-def _queries(boxes: Expression, logits: Expression) -> tuple[Expression, ...]:
+def _decode_queries(boxes: Expression, logits: Expression) -> tuple[Expression, ...]:
     """DETR's queries that are likely objects, the best first: centre and size, scores, classes."""
     shares = logits.apply("Softmax", axis=-1).slice((0,), (logits.size(2) - 1,), (2,))  # the last is no object
-    scores, classes = (value.reshape(-1) for value in _best(shares, logits.graph.vector(1)))
-    scores, order = _best(scores, scores.size(0).at_most(LIMIT).reshape(1))
+    scores, classes = (value.reshape(-1) for value in _sort_best(shares, logits.graph.vector(1)))
+    scores, order = _sort_best(scores, scores.size(0).at_most(LIMIT).reshape(1))
     found = (scores > THRESHOLDS[DetectionLayout.DETR]).cast(np.int64).sum(0)
     order = order.slice((0,), (found,), (0,))
     return boxes.take(order, 0), scores.slice((0,), (found,), (0,)), classes.take(order, 0)
@@ -196,7 +198,7 @@ def _suppress(rows: Expression, facts: DetectorFacts, layout: DetectionLayout) -
     before = 5 if has_objectness else 4
     width = facts.table.shape[2 if has_objectness else 1] - before
     count = width - extra_numbers(facts, width)
-    best, classes = _best(rows.slice((before,), (count,), (2,)), graph.vector(1))
+    best, classes = _sort_best(rows.slice((before,), (count,), (2,)), graph.vector(1))
     best = best * rows.slice((4,), (1,), (2,)) if has_objectness else best
     # A place has one box, of its likeliest class.
     scores = best * classes.equals(graph.constant(range(count), np.int64)).cast(np.float32)
@@ -206,14 +208,14 @@ def _suppress(rows: Expression, facts: DetectorFacts, layout: DetectionLayout) -
     selected = graph.node("NonMaxSuppression", boxes, scores, most, *limits, dtype=np.int64, center_point_box=1)
     # Of equal scores, of which half precision has many, the first place comes first.
     at = selected.slice((2,), (1,), (1,)).reshape(-1)
-    selected = selected.take(_best(-at, at.size(0).reshape(1))[1], 0)
+    selected = selected.take(_sort_best(-at, at.size(0).reshape(1))[1], 0)
     selected_scores = graph.node("GatherND", scores, selected, dtype=np.float32)
-    sorted_scores, order = _best(selected_scores, selected_scores.size(0).at_most(LIMIT).reshape(1))
+    sorted_scores, order = _sort_best(selected_scores, selected_scores.size(0).at_most(LIMIT).reshape(1))
     _, selected_classes, at = (selected.take(order, 0).slice((column,), (1,), (1,)).reshape(-1) for column in range(3))
     return boxes.reshape(-1, 4).take(at, 0), sorted_scores, selected_classes, at
 
 
-def _twice(graph: GraphWriter, x: Any, y: Any) -> Expression:
+def _repeat_for_sides(graph: GraphWriter, x: Any, y: Any) -> Expression:
     """Numbers for the four sides of a box."""
     two = [graph.as_expression(value).cast(np.float64).reshape(1) for value in (x, y)]
     return graph.node("Concat", *two, *two, dtype=np.float64, axis=0)
@@ -264,14 +266,16 @@ class _Side(NamedTuple):
         return cls(seen, weights, nearest, (found >= 0) & (found < cells), pixels)
 
 
-def _sides(planes: Expression, place: Any) -> tuple[_Side, _Side]:
+def _read_both_sides(planes: Expression, place: Any) -> tuple[_Side, _Side]:
     """How planes over the tensor are read along the height and the width of the picture."""
     lines = place.to_picture[::-1]
     rows, columns = (_Side.of(planes.size(1 + i), lines[i], place.tensor[i], place.picture[i]) for i in (0, 1))
     return rows, columns
 
 
-def _read(planes: Expression, rows: _Side, columns: _Side, finish: Callable[[Expression], Expression]) -> Expression:
+def _read_tiles(
+    planes: Expression, rows: _Side, columns: _Side, finish: Callable[[Expression], Expression]
+) -> Expression:
     """What a function makes of planes x 16 rows x columns of pixels, tile by tile: all could fill the memory."""
     graph = planes.graph
 
@@ -285,20 +289,22 @@ def _read(planes: Expression, rows: _Side, columns: _Side, finish: Callable[[Exp
     return graph.loop(rows.seen.size(0), tile)[0]
 
 
-def _class_map(stack: Expression, place: Any) -> Expression:
+def _write_class_map(stack: Expression, place: Any) -> Expression:
     """The class of each pixel: from n x classes x height x width, or from classes."""
     graph, planes = stack.graph, stack.reshape(-1, stack.size(-2), stack.size(-1))
-    rows, columns = _sides(planes, place)
+    rows, columns = _read_both_sides(planes, place)
     if planes.dtype is np.int64:
         classes = planes.take(rows.nearest, 1).take(columns.nearest, 2)
     else:
-        classes = _read(planes, rows, columns, lambda wide: wide.graph.node("ArgMax", wide, dtype=np.int64, keepdims=0))
+        classes = _read_tiles(
+            planes, rows, columns, lambda wide: wide.graph.node("ArgMax", wide, dtype=np.int64, keepdims=0)
+        )
     classes = classes.reshape(-1, columns.pixels).slice((0,), (rows.pixels,), (0,))
     is_inside = rows.is_inside.unsqueeze(1) & columns.is_inside
     return graph.where(is_inside, classes, OUTSIDE).cast(np.int32)
 
 
-def _masks(corners: Expression, coefficients: Expression, prototypes: Expression, place: Any) -> Expression:
+def _write_masks(corners: Expression, coefficients: Expression, prototypes: Expression, place: Any) -> Expression:
     """The mask of each object, false outside of its box: bool, objects x height x width."""
     graph, (height, width) = corners.graph, (prototypes.size(2), prototypes.size(3))
     # A row more, for a picture without objects: ONNX Runtime 1.24 fails where no matrices are multiplied.
@@ -306,8 +312,8 @@ def _masks(corners: Expression, coefficients: Expression, prototypes: Expression
     coefficients = graph.node("Concat", coefficients, more, dtype=np.float32, axis=0)
     logits = graph.node("MatMul", coefficients, prototypes.reshape(PROTOTYPES, -1), dtype=np.float32)
     count, planes = corners.size(0) + 1, logits.reshape(-1, height, width)
-    rows, columns = _sides(planes, place)
-    tiles, masks = rows.seen.size(0), _read(planes, rows, columns, lambda wide: wide > 0)
+    rows, columns = _read_both_sides(planes, place)
+    tiles, masks = rows.seen.size(0), _read_tiles(planes, rows, columns, lambda wide: wide > 0)
     masks = masks.reshape(tiles, count, _TILE, columns.pixels).transpose(1, 0, 2, 3)
     masks = masks.reshape(count, tiles * _TILE, columns.pixels).slice((0, 0), (count - 1, rows.pixels), (0, 1))
     left, top, right, bottom = (corners.slice((side,), (1,), (1,)) for side in range(4))
@@ -332,8 +338,8 @@ def put_before(model: onnx.ModelProto, name: str, steps: Preprocessing) -> Writt
             f"The input {name} is also an output of the model, which cannot be both a picture and a tensor.",
             hint="Put an Identity node between the two.",
         )
-    prefix, names = f"{name}/picture", _names(model.graph)
-    while any(each.startswith(prefix) for each in names):
+    prefix, names = f"{name}/picture", _used_names(model.graph)
+    while any(used.startswith(prefix) for used in names):
         prefix += "_"
     graph = GraphWriter(prefix)
     tensor = graph.name_of("tensor")
@@ -363,7 +369,7 @@ def _put_after(model: onnx.ModelProto, graph: GraphWriter, outputs: Outputs) -> 
     """Appends nodes and outputs; returns the outputs' names, which end in a number where the model has them already."""
     from onnx import helper
 
-    used, names = _names(model.graph), {}
+    used, names = _used_names(model.graph), {}
     for what, (value, shape) in outputs.items():
         numbered = (f"{what}_{number}" for number in range(2, len(used) + 3))
         names[what] = next(name for name in (what, *numbered) if name not in used)
@@ -373,7 +379,7 @@ def _put_after(model: onnx.ModelProto, graph: GraphWriter, outputs: Outputs) -> 
     return names
 
 
-def _names(graph: onnx.GraphProto) -> set[str]:
+def _used_names(graph: onnx.GraphProto) -> set[str]:
     from onnx import NodeProto
 
     nodes = [part for part in messages(graph) if isinstance(part, NodeProto)]

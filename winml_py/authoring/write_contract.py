@@ -47,7 +47,7 @@ def write_contract(
         source: the path of the model.
         destination: the path of the copy; in the source's folder if the model has external data.
         contract: how pictures become its tensors; for all its images, because metadata belong to the whole model. A
-            `LearnedContract` is written with its evidence, which `check_contract` checks.
+            `LearnedContract` is written with its evidence; see `ContractEvidence`.
         inputs: the inputs that are images; by default those whose shape fits the contract.
 
     Raises:
@@ -145,7 +145,7 @@ def build_in(
         )
     # Loads the model first, which may refuse the contract in its own words before the weights are read.
     loaded = LearningModel.load(source)
-    images = _images(loaded, contract, set(inputs))
+    images = _find_images(loaded, contract, set(inputs))
     names = tuple(labels)
     require_folder(destination)
     if not force:
@@ -162,8 +162,8 @@ def build_in(
     if answers or names:
         built = add_answers(model, loaded, answers or AUTO, names, written)
     outdated = [evidence.KEY, known_answers.KEY]  # about pictures, which an input no longer takes
-    features = (*model.graph.input, *model.graph.output)
-    if not any(getattr(part, "denotation", "") == "IMAGE" for each in features for part in messages(each.type)):
+    parts = [part for value in (*model.graph.input, *model.graph.output) for part in messages(value.type)]
+    if not any(getattr(part, "denotation", "") == "IMAGE" for part in parts):
         outdated += METADATA_KEYS  # kept if they describe another image
     added = {BUILT_IN: pictures.name} | ({LABELS_KEY: json.dumps(names)} if names else {})
     replace_metadata(model, outdated, added)
@@ -171,7 +171,7 @@ def build_in(
     return built
 
 
-def _images(model: LearningModel, contract: ImageContract | None, names: set[str]) -> list[ImageFeatureDescriptor]:
+def _find_images(model: LearningModel, contract: ImageContract | None, names: set[str]) -> list[ImageFeatureDescriptor]:
     """The inputs that become pictures, with their contracts."""
     if contract is not None:
         names = {feature.name for feature in fitting_inputs(model.input_features, contract, names)}

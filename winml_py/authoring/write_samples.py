@@ -121,7 +121,10 @@ def write_samples(
     replace_metadata(proto, [KEY], answers_to_metadata(answers))
     write_whole(destination, proto.SerializeToString())
     if answers and all(bytes_format(model, feature) for feature in model.input_features):
-        exact = [replace(one, outputs=tuple(replace(it, tolerance=EXACT) for it in one.outputs)) for one in answers]
+        exact = []
+        for answer in answers:
+            outputs = tuple(replace(output, tolerance=EXACT) for output in answer.outputs)
+            exact.append(replace(answer, outputs=outputs))
         write_whole(f"{os.fspath(destination)}.answers.json", answers_to_metadata(exact)[KEY].encode())
     return answers
 
@@ -136,10 +139,12 @@ def take_answers(model: LearningModel, samples: Sequence[Sample]) -> tuple[Known
     options.batch_size_override = 0  # an array may be a batch
     budget = min(PICTURE_BYTES, ALL_PICTURES // len(samples))
     with LearningModelSession(model, options=options) as session:
-        return tuple(_take(session, _inputs(model, sample, budget, seed)) for seed, sample in enumerate(samples))
+        return tuple(
+            _take_answer(session, _store_inputs(model, sample, budget, seed)) for seed, sample in enumerate(samples)
+        )
 
 
-def _inputs(model: LearningModel, sample: Sample, budget: int, seed: int) -> dict[str, KnownInput]:
+def _store_inputs(model: LearningModel, sample: Sample, budget: int, seed: int) -> dict[str, KnownInput]:
     """The values of a sample as they are stored, in the order of the model's inputs."""
     if isinstance(sample, (str, os.PathLike)):
         found = list(jobs(model, [os.fspath(sample)]))
@@ -159,14 +164,14 @@ def _inputs(model: LearningModel, sample: Sample, budget: int, seed: int) -> dic
         )
     pictures = sum(isinstance(value, ImageFeatureValue) for value in sample.values()) or 1
     return {
-        name: _known(model, feature, sample[name], budget // pictures)
+        name: _store_value(model, feature, sample[name], budget // pictures)
         if name in sample
-        else _made_up(model, feature, seed)
+        else _make_up_value(model, feature, seed)
         for name, feature in features.items()
     }
 
 
-def _known(model: LearningModel, feature: FeatureDescriptor, value: Any, budget: int) -> KnownInput:
+def _store_value(model: LearningModel, feature: FeatureDescriptor, value: Any, budget: int) -> KnownInput:
     if hasattr(value, "__fspath__") or (isinstance(value, str) and isinstance(feature, ImageFeatureDescriptor)):
         value = ImageFeatureValue.load(value)
     if isinstance(value, ImageFeatureValue):
@@ -174,12 +179,9 @@ def _known(model: LearningModel, feature: FeatureDescriptor, value: Any, budget:
             raise InvalidArgumentError(f"Expected one picture for {feature.name}, got a batch.")
         image = value.video_frame.software_bitmap.to_pil()
         if pictures := bytes_format(model, feature):
-            small = ImageFeatureValue.from_pil(_shrunk(image, budget // layout_of(pictures).channels))
+            small = ImageFeatureValue.from_pil(_shrink(image, budget // layout_of(pictures).channels))
             return KnownInput(array=with_bytes(model, {feature.name: small})[feature.name])
         return KnownInput(png=small_png(image, budget))
-    if isinstance(value, Mapping):
-        plain = [[each.item() if isinstance(each, np.generic) else each for each in pair] for pair in value.items()]
-        return KnownInput(entries=dict(plain))
     to_numpy = getattr(value, "to_numpy", None)
     try:
         array = np.asarray(value) if to_numpy is None else np.asarray(to_numpy())
@@ -192,14 +194,12 @@ def _known(model: LearningModel, feature: FeatureDescriptor, value: Any, budget:
             f"A sample's value for {feature.name} is not an array: {type(error).__name__}: {error}.",
             hint=f"Expected {feature.expects()}.",
         ) from error
-    if array.dtype.kind not in "fiubO":
-        raise InvalidArgumentError(
-            f"Expected a picture, numbers, texts or a map for {feature.name}, got {type_name(value)}."
-        )
+    if array.dtype.kind not in "fiubO" or isinstance(value, Mapping):
+        raise InvalidArgumentError(f"Expected a picture, numbers or texts for {feature.name}, got {type_name(value)}.")
     return KnownInput(array=np.ascontiguousarray(array).reshape(array.shape))
 
 
-def _made_up(model: LearningModel, feature: FeatureDescriptor, seed: int) -> KnownInput:
+def _make_up_value(model: LearningModel, feature: FeatureDescriptor, seed: int) -> KnownInput:
     kind = getattr(feature, "tensor_kind", None)
     if not isinstance(feature, ShapedDescriptor) or kind is TensorKind.STRING or kind not in TENSOR_CLASSES:
         raise InvalidArgumentError(
@@ -222,30 +222,31 @@ def _made_up(model: LearningModel, feature: FeatureDescriptor, seed: int) -> Kno
 
 def small_png(image: Image, budget: int) -> bytes:
     """A picture as PNG, scaled down to at most this many bytes."""
-    from PIL import Image as Pillow
-
     # A plain picture of millions of pixels may be a small file.
-    small = image = _shrunk(image.convert("L" if image.mode == "L" else "RGB"), MAX_PIXELS)
-    while True:
-        file = io.BytesIO()
+    image, pixels = image.convert("L" if image.mode == "L" else "RGB"), MAX_PIXELS
+    while pixels:
+        small, file = _shrink(image, pixels), io.BytesIO()
         small.save(file, "PNG", optimize=True)
         if file.tell() <= budget:
             return file.getvalue()
-        if small.size == (1, 1):
-            raise InvalidArgumentError("There is no room for this many pictures.")
-        # A little less than the ratio: bytes go with the area, and small pictures have more bytes per pixel.
-        shrink = min(0.95, math.sqrt(budget / file.tell()))
-        width, height = (max(1, int(side * shrink)) for side in small.size)
-        small = image.resize((width, height), Pillow.Resampling.LANCZOS)
+        # A little less than the ratio: small pictures have more bytes per pixel.
+        pixels = int(small.width * small.height * min(0.9, budget / file.tell()))
+    raise InvalidArgumentError("There is no room for this many pictures.")
 
 
-def _shrunk(image: Image, pixels: int) -> Image:
+def _shrink(image: Image, pixels: int) -> Image:
     """A picture, scaled down to at most this many pixels."""
     shrink = math.sqrt(pixels / (image.width * image.height))
-    return image if shrink >= 1 else image.resize([max(1, int(side * shrink)) for side in image.size])
+    if shrink >= 1:
+        return image
+    width, height = (max(1, int(side * shrink)) for side in image.size)
+    # Where one side cannot shrink below a pixel, the other shrinks more.
+    height = max(1, min(height, pixels // width))
+    width = min(width, pixels // height)
+    return image.resize((width, height))
 
 
-def _take(session: LearningModelSession, inputs: dict[str, KnownInput]) -> KnownAnswer:
+def _take_answer(session: LearningModelSession, inputs: dict[str, KnownInput]) -> KnownAnswer:
     """Evaluates a sample: twice unchanged, and once with slightly moved inputs."""
     values = {name: known.value() for name, known in inputs.items()}
     result = outputs_as_arrays(evaluate_by(session, values))
@@ -282,7 +283,7 @@ def _take(session: LearningModelSession, inputs: dict[str, KnownInput]) -> Known
         )
     contract = stated_contract(session.model.input_features)
     stated = {} if contract is None else contract.to_metadata()
-    return KnownAnswer(inputs, tuple(outputs), _words(session, values, result), stated)
+    return KnownAnswer(inputs, tuple(outputs), _describe_answer(session, values, result), stated)
 
 
 def _nudge(value: Any, rng: np.random.Generator) -> Any:
@@ -299,7 +300,7 @@ def _nudge(value: Any, rng: np.random.Generator) -> Any:
     return value
 
 
-def _words(session: LearningModelSession, values: Mapping[str, Any], result: Mapping[str, Array]) -> str:
+def _describe_answer(session: LearningModelSession, values: Mapping[str, Any], result: Mapping[str, Array]) -> str:
     """The answer as text: the objects found, or the best classes."""
     model = session.model
     if any(isinstance(value, ImageFeatureValue) for value in values.values()):

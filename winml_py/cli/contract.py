@@ -8,16 +8,14 @@ import inspect
 import math
 import os
 import sys
-import timeit
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import click
 import numpy as np
 
-from .._inputs import trial
 from .._inputs.files import bytes_format, generated, jobs, read_pictures, with_bytes
 from .._inputs.model import evaluate_by, load_model
 from ..authoring import BuiltIn
@@ -36,7 +34,7 @@ from ..core.imaging.geometry import ImageScaling
 from ..core.model.model import LearningModel
 from ..core.session.session import LearningModelSession
 from ..enums import BitmapPixelFormat, ImageCropMode
-from ..errors import EvaluationError, InvalidArgumentError
+from ..errors import InvalidArgumentError
 from .arguments import (
     find_contract,
     force_option,
@@ -47,7 +45,7 @@ from .arguments import (
     pairs_option,
 )
 from .failures import prefix_errors
-from .style import emit, say, size_of, warn_outdated
+from .style import emit, say, warn_outdated
 
 _PICTURES = {known.name.removesuffix("8").lower(): known for known in INTERLEAVED_FORMATS}
 
@@ -56,9 +54,6 @@ _FIELDS: dict[str, dict[str, Any]] = {
     for name, words in METADATA_FIELDS.values()
 }
 """The values of each contract field, by their lower-case names; empty if the values are numbers."""
-
-LEARN_SECONDS = 600.0
-"""The time limit for learning from a function, which is called up to 400 times."""
 
 
 @click.command()
@@ -92,12 +87,13 @@ def contract(
     --set changes the contract that MODEL states, as in --set mean=127.5. --from starts from another contract. --learn
     runs FUNCTION's code. --sample stores answers for `winml-py run --check`, and changes nothing else.
     """
-    is_stated, goes_in = bool(source or fields), is_built_in or labels or answers
-    if samples and (is_stated or learn or goes_in):
+    is_stated = bool(source or fields)
+    needs_building = bool(labels or answers or (pictures and not learn))
+    if samples and (is_stated or learn or is_built_in or labels or answers):
         raise click.UsageError("--sample cannot be combined: write the contract first, then the new model's samples.")
     if learn and is_stated:
         raise click.UsageError("--learn finds the whole contract: omit --from and --set.")
-    if not is_built_in and (labels or answers or (pictures and not learn)):
+    if needs_building and not is_built_in:
         raise click.UsageError("--pictures, --labels and --answers require --build-in: metadata cannot hold them.")
     if not (is_stated or learn or is_built_in or samples):
         raise click.UsageError("State the contract with --from, --set or --learn; or use --build-in or --sample.")
@@ -107,9 +103,11 @@ def contract(
     if learn:
         learned = _learn(learn, pictures, model)
         made = learned.contract
-        facts["learned"] = {name: it for name, it in vars(learned).items() if name not in ("contract", "evidence")}
+        facts["learned"] = {
+            name: value for name, value in vars(learned).items() if name not in ("contract", "evidence")
+        }
     elif is_stated:
-        made = _stated(model, source, fields)
+        made = _find_stated(model, source, fields)
     if made:
         facts["contract"] = made.describe()
     with prefix_errors(model, labels or "", *samples):
@@ -119,7 +117,7 @@ def contract(
             names = labels_of(labels) if labels else ()
             with LearningModelSession(load_model(model, made)) as session:  # OUTPUT may replace MODEL
                 built = build_in(model, output, made, pictures=order, answers=answers, labels=names, force=True)
-                facts["built_in"] = _compare(session, output, order, built)
+                facts["built_in"] = _compare_with_bind(session, output, order, built)
         elif samples:
             facts["samples"] = _add_samples(model, output, samples)
         elif made:
@@ -130,8 +128,10 @@ def contract(
     warn_outdated(output, LearningModel.load(output))
 
 
-def _compare(session: LearningModelSession, output: str, pictures: BitmapPixelFormat, built: BuiltIn) -> Facts:
-    """What was built in, how near the model's own outputs are to those after `bind`, and what it costs."""
+def _compare_with_bind(
+    session: LearningModelSession, output: str, pictures: BitmapPixelFormat, built: BuiltIn
+) -> Facts:
+    """What was built in, and how near the model's own outputs are to those after `bind`."""
     model, new = session.model, LearningModel.load(output)
     inputs = {feature.name: feature for feature in new.input_features if bytes_format(new, feature)}
     pixels = noise(np.random.RandomState(0), 480, 640)
@@ -140,17 +140,13 @@ def _compare(session: LearningModelSession, output: str, pictures: BitmapPixelFo
     picture = ImageFeatureValue.from_array(pixels, BitmapPixelFormat.RGB8)
     given = generated(model) | dict.fromkeys(inputs, picture)
     with LearningModelSession(new) as new_session:
-        pairs = ((session, given), (new_session, with_bytes(new, given)))
-        own, made = (evaluate_by(*pair) for pair in pairs)
-        before, after = (min(timeit.repeat(partial(evaluate_by, *pair), number=1, repeat=5)) for pair in pairs)
+        after_bind = evaluate_by(session, given)
+        built_in = evaluate_by(new_session, with_bytes(new, given))
     return {
         "inputs": {name: feature.description for name, feature in inputs.items()},
         "answers": built.answers,
         "outputs": built.outputs,
-        "difference": compare_outputs(own, made, FLOAT_TOLERANCE).error,
-        "seconds_before": before,
-        "seconds": after,
-        "added_bytes": new.size - model.size,
+        "difference": compare_outputs(after_bind, built_in, FLOAT_TOLERANCE).error,
     }
 
 
@@ -177,8 +173,6 @@ def _print_contract(facts: Facts, learned: LearnedContract | None) -> None:
         )
         for note in learned.notes:
             say(f"{note[0].upper()}{note[1:]}.")
-        if learned.undetermined:
-            say(f"No picture determines these fields, so other values also fit: {', '.join(learned.undetermined)}.")
     if built := facts.get("built_in"):
         for name, what in built["inputs"].items():
             say(f"  {name}: {what}")
@@ -187,15 +181,13 @@ def _print_contract(facts: Facts, learned: LearnedContract | None) -> None:
         share = built["difference"]
         near = f"within {max(share, 1e-4):.2%} of" if share < math.inf else "of other shapes or whole numbers than"
         say(f"  For an example picture of 640x480, the model's own outputs are {near} those after bind.")
-        before, after = (f"{1000 * built[name]:.3g} ms" for name in ("seconds_before", "seconds"))
-        say(f"  An evaluation takes {after}, with bind {before}. The file is {size_of(built['added_bytes'])} larger.")
     for sample in facts.get("samples", ()):
         say(f"Sample: {sample}")
 
 
-def _stated(model: str, source: str | None, fields: Mapping[str, str]) -> ImageContract:
+def _find_stated(model: str, source: str | None, fields: Mapping[str, str]) -> ImageContract:
     """The contract from --from or from the model, with the fields of --set."""
-    values = {name: _value(name, text) for name, text in fields.items()}
+    values = {name: _parse_field(name, text) for name, text in fields.items()}
     if source:
         made = find_contract(source)
     else:
@@ -212,7 +204,7 @@ def _stated(model: str, source: str | None, fields: Mapping[str, str]) -> ImageC
     return replace(made, **values)
 
 
-def _value(name: str, text: str) -> Any:
+def _parse_field(name: str, text: str) -> Any:
     """The field's value from the text of --set."""
     if name not in _FIELDS:
         raise click.UsageError(f"--set {name}: A contract has no such field. {did_you_mean(name, _FIELDS)}")
@@ -236,7 +228,7 @@ def _add_samples(path: str, output: str, words: Sequence[str]) -> list[str]:
     model = LearningModel.load(path)
     files = [word for word in words if word != "example"]
     named = jobs(model, files, is_complete=False) if files else ()
-    found = [*(read_pictures(model, each) for _, each in named), *[{}] * (len(words) - len(files))]
+    found = [*(read_pictures(model, paths) for _, paths in named), *[{}] * (len(words) - len(files))]
     return [str(answer) for answer in write_samples(path, output, found)]
 
 
@@ -244,24 +236,10 @@ def _add_samples(path: str, output: str, words: Sequence[str]) -> list[str]:
 
 
 def _learn(text: str, pictures: Any, model: str) -> LearnedContract:
-    """Learns in another process: the function is foreign code, and may do anything."""
-    try:
-        return trial.call_foreign(LEARN_SECONDS, _learn_here, text, pictures, model)
-    except trial.ProcessEndedError as error:
-        raise EvaluationError(f"{text} ended its process: {error}.", hint="Call it in Python to see why.") from error
-    except TimeoutError:
-        raise EvaluationError(
-            f"{text} did not finish within {LEARN_SECONDS:g} s.", hint="Call winml_py.authoring.learn_contract."
-        ) from None
-
-
-def _learn_here(text: str, pictures: Any, model: str) -> LearnedContract:
     with prefix_errors(model):
         loaded = LearningModel.load(model)
-    return learn_contract(_import_function(text), pictures=pictures, model=loaded)
-
-
-_FORMS = "package.module:name or file.py:name; for a method, Class.method."
+    with redirect_stdout(sys.stderr):  # what foreign code prints spoils no report
+        return learn_contract(_import_function(text), pictures=pictures, model=loaded)
 
 
 def _import_function(text: str) -> Callable[..., Any]:
@@ -273,32 +251,23 @@ def _import_function(text: str) -> Callable[..., Any]:
         InvalidArgumentError: there is no such module or function, or the module fails to import.
     """
     place, _, path = text.rpartition(":")
-    if not place or not path:
-        raise InvalidArgumentError(f"{text!r} does not name a function.", hint=f"Expected {_FORMS}")
     try:
         sys.path.insert(0, os.getcwd())  # the working directory may contain the module, as for `python -m`
         found: Any = _import_file(place) if place.endswith(".py") else importlib.import_module(place)
-        for index, name in enumerate(path.split(".")):
-            if index and inspect.isclass(found):
-                found = found()
+        for name in path.split("."):
             found = getattr(found, name)
+            found = found() if inspect.isclass(found) else found
     except Exception as error:  # foreign code may raise anything
         raise InvalidArgumentError(
             f"{text} cannot be imported: {type(error).__name__}: {str(error)[:300].rstrip('.')}.",
-            hint=f"Expected {_FORMS}",
+            hint="Expected package.module:name or file.py:name; for a method, Class.method.",
         ) from error
-    if inspect.isclass(found) and "__call__" in vars(found):
-        found = found()
-    if not callable(found):
-        raise InvalidArgumentError(f"{text} is {type(found).__name__}, not callable.", hint=f"Expected {_FORMS}")
-    function: Callable[..., Any] = found
+    function: Callable[..., Any] = found  # learning refuses what cannot be called
     return function
 
 
 def _import_file(path: str) -> Any:
     """Imports a file as a module, which may import its neighbours."""
-    if not os.path.isfile(path):
-        raise FileNotFoundError(f"no such file: {path}")
     folder, name = os.path.split(os.path.abspath(path))
     sys.path.insert(0, folder)
     spec = importlib.util.spec_from_file_location(name.removesuffix(".py"), path)

@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import __version__
 from ..authoring.check_samples import check_session
-from ..authoring.evidence import KEY, check_contract
+from ..authoring.evidence import ContractEvidence
 from ..authoring.known_answers import read_answers
 from ..authoring.write_samples import take_answers
 from ..core.base.agreement import FLOAT_TOLERANCE, relative_error
@@ -142,7 +142,7 @@ def _print_checks(facts: Facts) -> None:
         ("device", "engine", "answers", "contract"),
     )
     for one in facts["checks"]:
-        if "check" in one and (not _is_right(one) or any(sample["notes"] for sample in one["check"]["samples"])):
+        if "check" in one and not _is_right(one):
             say(f"{one['device']} with {one['engine']}:", is_error=True)
             warn_problems(one["check"])
             for problem in one["contract"] or []:
@@ -359,8 +359,8 @@ def _check_samples(device: LearningModelDevice, path: str, engine: str = "") -> 
     options.engine, options.batch_size_override = engine or None, 0
     with LearningModelSession(model, device, options) as session:
         facts: Facts = {"check": check_facts(check_session(session, answers))}
-    if KEY in model.metadata:
-        facts["contract"] = check_contract(model, device).problems
+    if evidence := ContractEvidence.from_metadata(model.metadata):
+        facts["contract"] = evidence.changes(model)
     return facts
 
 

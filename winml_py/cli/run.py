@@ -15,9 +15,8 @@ from .._inputs.interpretation import (
     NUMBERS_SHOWN,
     Classes,
     Finder,
-    PictureSeen,
     answer_facts,
-    score_outputs,
+    seen_order,
 )
 from .._inputs.model import Case
 from ..core.base.messages import Facts, Progress
@@ -106,7 +105,7 @@ def run(
             make_session = partial(LearningModelSession, loaded, case.find_device(), settings)
             session, results = make_session(), []
             names = labels_of(labels) if labels else loaded.labels
-            classes = Classes(top_k, names, score_outputs(loaded))
+            classes = Classes(top_k, names)
             finder = Finder(layout, threshold, names)
             targets = targets_of(output, [label for label, _ in todo])
         for index, ((label, files), target) in enumerate(zip(todo, targets, strict=True)):
@@ -155,7 +154,7 @@ def _evaluate(
         if found is not None and found.draw is not None:
             (picture,) = (value for value in given.values() if isinstance(value, ImageFeatureValue))
             draw = partial(found.draw, picture)
-        facts["written"] = [write(target, outputs, draw, PictureSeen.of(result, model, values))]
+        facts["written"] = [write(target, outputs, draw, seen_order(model, values))]
     return facts
 
 
@@ -260,16 +259,16 @@ def _check(case: Case, as_json: bool) -> None:
         WinMLError: the model has neither, or cannot be evaluated.
     """
     from ..authoring.check_samples import check_session, require_answers
-    from ..authoring.evidence import KEY, check_contract
+    from ..authoring.evidence import ContractEvidence
     from ..authoring.known_answers import read_answers
 
     facts: Facts = {"model": case.model}
     with prefix_errors(case.model):
         model, device = case.load(), case.find_device()
         warn_outdated(case.model, model)
-        if KEY in model.metadata:
-            proof = check_contract(model, device)
-            facts["contract"] = {**vars(proof), "is_right": proof.is_right}
+        if evidence := ContractEvidence.from_metadata(model.metadata):
+            changes = evidence.changes(model)
+            facts["contract"] = {"function": evidence.function, "problems": changes, "is_right": not changes}
         if "contract" not in facts or read_answers(model.metadata):
             answers = require_answers(model)
             with LearningModelSession(model, device, case.options(model)) as session:
@@ -282,9 +281,8 @@ def _check(case: Case, as_json: bool) -> None:
 def _print_check(facts: Facts) -> None:
     (result,) = facts["results"]
     if proof := result.get("contract"):
-        away = f"{proof['mean_difference']:.2f} gray levels away on average, {proof['largest_difference']:.0f} at most"
-        words = f"right: pictures give the tensors of {proof['function']}, {away}"
-        say(f"{result['model']}: the contract is {words if proof['is_right'] else 'wrong'}")
+        words = "as it was" if proof["is_right"] else "no longer as it was"
+        say(f"{result['model']}: the contract is {words} when it was learned from {proof['function']}")
         for problem in proof["problems"]:
             say(f"  {problem}", is_error=True)
     if check := result.get("check"):

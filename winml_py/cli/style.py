@@ -257,7 +257,7 @@ def format_check(check: Facts) -> str:
 
 
 def warn_problems(check: Facts) -> None:
-    """Prints differences and notes to standard error."""
+    """Prints differences to standard error."""
     for one in check["samples"]:
-        for problem in (*one["problems"], *one["notes"]):
+        for problem in one["problems"]:
             say(f"  {one['sample']}: {problem}", is_error=True)
