@@ -555,18 +555,6 @@ class TestTheCommands:
         assert result.exit_code == 4
         assert "has no samples" in result.stderr
 
-    def test_a_new_contract_says_what_becomes_of_samples(self, known: Path) -> None:
-        result = call(
-            "contract", known, "--set", "pixel_format=bgr8", "--set", "size=128,128", "--output", known, "--force"
-        )
-        assert result.exit_code == 0
-        words = "2 of 2 samples no longer hold. Image.BitmapPixelFormat was Rgb8 when the sample was taken, now Bgr8"
-        assert words in result.stderr
-        assert call("run", known, SHAPES).stderr.startswith(f"{known}: {words}")
-        assert call("info", known).stdout.startswith(words)
-        assert call("contract", known, "--sample", SHAPES, "--output", known, "--force").stderr == ""
-        assert call("run", known, SHAPES).stderr == ""
-
     def test_a_sample_of_arrays_holds_with_another_contract(self, tmp_path: Path) -> None:
         target = tmp_path / "known.onnx"
         write_samples(MODELS / "digits.onnx", target, [{"image": np.zeros((1, 1, 28, 28), np.float32)}])

@@ -187,7 +187,7 @@ def _read_test_set(model: LearningModel, inputs: list[str], outputs: list[str]) 
     }
     features = zip(model.output_features, outputs, strict=True)
     known = tuple(known_output(feature.name, _read_tensor(path), _NUMBERS) for feature, path in features)
-    return KnownAnswer(given, known, "", {})
+    return KnownAnswer(given, known, "")
 
 
 def _read_tensor(path: str) -> Array:

@@ -1,19 +1,17 @@
-"""Evidence of a learned contract in the model's metadata, and whether it and the samples still hold."""
+"""Evidence of a learned contract in the model's metadata, and whether it still holds."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..core.base.winrt_object import private_state
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
 from ..core.imaging.contract import METADATA_KEYS, ImageContract
 from ..core.model.contracts import PROOF
 from ..core.model.model import LearningModel
 from ..errors import InvalidArgumentError, WinMLError
-from .known_answers import read_answers
 
 if TYPE_CHECKING:
     from ..core.base.arrays import Size
@@ -62,64 +60,31 @@ class ContractEvidence:
 
     def changes(self, model: LearningModel) -> tuple[str, ...]:
         """How a model's contract differs from the one that was learned, in sentences; empty if it does not."""
-        changes = tuple(_contract_changes(self.contract, model.metadata, "the contract was learned"))
+        changes = []
+        for key in METADATA_KEYS:
+            before, now = self.contract.get(key, "nothing"), model.metadata.get(key, "nothing")
+            if before != now and key != "Image.DataType":  # added for models of bytes
+                changes.append(f"{key} was {before} when the contract was learned, now {now}.")
         if stated_contract(model.input_features) is None:
-            changes += ("The model no longer has an input that takes pictures.",)
-        return changes
+            changes.append("The model no longer has an input that takes pictures.")
+        return tuple(changes)
 
 
 def outdated(model: LearningModel) -> list[str]:
-    """Why a model's proof and samples no longer hold, in sentences.
-
-    Only contracts and names are compared. Changed weights show when the samples are evaluated.
-    """
-    sentences: list[str] = []
-    for find_reasons in (_outdated_proof, _outdated_samples):
-        try:
-            sentences += find_reasons(model)
-        except InvalidArgumentError as error:
-            sentences.append(error.message)
-    return sentences
-
-
-def _outdated_proof(model: LearningModel) -> Iterator[str]:
-    evidence = ContractEvidence.from_metadata(model.metadata)
-    if evidence is not None and (changes := evidence.changes(model)):
-        yield (
-            f"The proof no longer holds: the contract was learned from {evidence.function}, and has changed since. "
-            f"{' '.join(changes)} Learn it again (winml-py contract --learn), or remove {KEY} from the metadata."
-        )
-
-
-def _outdated_samples(model: LearningModel) -> Iterator[str]:
-    answers = read_answers(model.metadata)
-    names = {feature.name for feature in model.input_features}
-    contract = stated_contract(private_state(model).inputs)
-    now = {} if contract is None else contract.to_metadata()
-    reasons = []
-    for answer in answers:
-        has_pictures = any(value.png is not None or value.dtype == "picture" for value in answer.inputs.values())
-        if names != answer.inputs.keys():
-            reasons.append(f"The inputs were {', '.join(answer.inputs)}, now {', '.join(sorted(names))}.")
-        elif has_pictures and (changes := list(_contract_changes(answer.contract, now, "the sample was taken"))):
-            reasons.append(" ".join(changes))
-    if reasons:
-        yield (
-            f"{len(reasons)} of {len(answers)} samples no longer hold{'s' * (len(reasons) == 1)}. "
-            f"{' '.join(dict.fromkeys(reasons))} Take them again (winml-py contract --sample), or remove them "
-            "(winml_py.authoring.write_samples(path, path, []))."
-        )
+    """Why a model's proof no longer holds, in sentences. Nothing is computed."""
+    try:
+        evidence = ContractEvidence.from_metadata(model.metadata)
+    except InvalidArgumentError as error:
+        return [error.message]
+    if evidence is None or not (changes := evidence.changes(model)):
+        return []
+    return [
+        f"The proof no longer holds: the contract was learned from {evidence.function}, and has changed since. "
+        f"{' '.join(changes)} Learn it again (winml-py contract --learn), or remove {KEY} from the metadata."
+    ]
 
 
 def stated_contract(features: Iterable[FeatureDescriptor]) -> ImageContract | None:
     """The contract of the first picture input, which the metadata state for all of them; None if there is none."""
     contracts = (image.contract for image in features if isinstance(image, ImageFeatureDescriptor))
     return next(contracts, None)
-
-
-def _contract_changes(before: Mapping[str, str], now: Mapping[str, str], when: str) -> Iterator[str]:
-    """The changes of the metadata about pictures, in sentences."""
-    for key in METADATA_KEYS:
-        old, new = before.get(key, "nothing"), now.get(key, "nothing")
-        if old != new and key != "Image.DataType":  # added for models of bytes
-            yield f"{key} was {old} when {when}, now {new}."

@@ -284,13 +284,11 @@ class KnownAnswer:
         inputs: a value for each input.
         outputs: the stored numbers of each output.
         answer: the answer as text: the best classes, or the objects found.
-        contract: the metadata of the contract that pictures were bound by; empty without one.
     """
 
     inputs: Mapping[str, KnownInput]
     outputs: tuple[KnownOutput, ...]
     answer: str
-    contract: Mapping[str, str]
 
     def values(self) -> dict[str, Any]:
         """The values to bind."""
@@ -326,8 +324,7 @@ def _read_answer(facts: Facts) -> KnownAnswer:
     outputs = tuple(map(KnownOutput.from_json, facts["outputs"]))
     if not outputs:
         raise ValueError("a sample without an answer")
-    contract = {str(key): str(value) for key, value in facts["contract"].items()}
-    return KnownAnswer(inputs, outputs, str(facts["answer"]), contract)
+    return KnownAnswer(inputs, outputs, str(facts["answer"]))
 
 
 def answers_to_metadata(answers: Sequence[KnownAnswer]) -> dict[str, str]:

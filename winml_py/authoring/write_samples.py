@@ -31,7 +31,6 @@ from ..enums import TensorKind
 from ..errors import InvalidArgumentError, WinMLError
 from ..vision.detections import detections, may_be_detections
 from .check_samples import KEYS, outputs_as_arrays
-from .evidence import stated_contract
 from .known_answers import (
     KEY,
     MAX_NUMBERS,
@@ -281,9 +280,7 @@ def _take_answer(session: LearningModelSession, inputs: dict[str, KnownInput]) -
             "is NaN or infinite.",
             hint="Use another picture, one that the model was made for.",
         )
-    contract = stated_contract(session.model.input_features)
-    stated = {} if contract is None else contract.to_metadata()
-    return KnownAnswer(inputs, tuple(outputs), _describe_answer(session, values, result), stated)
+    return KnownAnswer(inputs, tuple(outputs), _describe_answer(session, values, result))
 
 
 def _nudge(value: Any, rng: np.random.Generator) -> Any:

@@ -99,7 +99,7 @@ def convert(
     if not report.is_good or is_float32:
         raise ConversionError(
             "The float16 model is not good enough: " + "; ".join(str(report).splitlines()[1:]) + ".",
-            hint=_remedy(report, keep_io_types),
+            hint="Allow a larger --tolerance, or keep more in float32: --keep-io-types, --keep-float32 NODE.",
             report=report,
         )
     tell(None, "writing")
@@ -114,11 +114,3 @@ def require_converter() -> None:
         raise MissingPackageError(
             "The float16 converter needs onnx-ir, which is not installed.", hint="pip install 'winml-py[float16]'"
         )
-
-
-def _remedy(report: ConversionReport, keeps_io_types: bool) -> str:
-    """What to do about a conversion that is not accurate enough."""
-    if len(report.kept_nodes) == report.nodes:
-        return "All nodes would stay in float32: allow a larger --tolerance, or keep the model."
-    others = "allow a larger --tolerance, or name nodes to keep in float32 (--keep-float32 NODE)"
-    return f"{'A' if keeps_io_types else 'Keep inputs and outputs in float32 (--keep-io-types), a'}{others[1:]}."
