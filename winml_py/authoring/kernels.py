@@ -282,18 +282,13 @@ class _Steps(NamedTuple):
             seen = graph.where(is_sparse, taps, seen)
         positions, centres = seen.unsqueeze(1).cast(np.float64), centres.unsqueeze(2)
         if kernel is _AREA:
-            exact = (centres + scale * 0.5).at_most(positions + 1) - (centres - scale * 0.5).at_least(positions)
-            exact = exact.at_least(0.0) / _least_power(scale, range(21))
-        else:
+            exact = _area_weights(positions, centres, scale)
+        elif kernel is _CUBIC:
             exact = kernel.weight_at((positions - centres + 0.5) * (1.0 / stretch))
-        if kernel is _CUBIC:
             tile = graph.constant(np.arange(_TILE).reshape(-1, 1), np.int64)
             exact = graph.where(is_sparse & (abs(owner - tile) > 0), 0.0, exact)
-        elif kernel is not _AREA:
-            # In float64, as in Pillow: a box's edge often lies between two pixels, and rounding would move it.
-            first, end = ((centres + (reach * sign + 0.5)).apply("Floor") for sign in (-1, 1))
-            exact = graph.where((positions >= first) & (positions < end), exact, 0.0)
-            exact = exact / exact.sum(2, keepdims=True)
+        else:
+            exact = _pillow_weights(kernel, positions, centres, stretch, reach)
         weights = _whole(exact, unit, is_fine)
         seen = seen.at_least(0).at_most(side - 1).reshape(count, at_once, window)
         shape = count, at_once, _TILE, window
@@ -314,6 +309,24 @@ class _Steps(NamedTuple):
 _TILE, _TAPS = 8, 4
 _AT_ONCE = 1 << 19
 """The most numbers that a step takes, unless one tile has more."""
+
+
+def _area_weights(positions: Expression, centres: Expression, scale: Expression) -> Expression:
+    """How much of each pixel a result covers, in a power of two."""
+    covered = (centres + scale * 0.5).at_most(positions + 1) - (centres - scale * 0.5).at_least(positions)
+    return covered.at_least(0.0) / _least_power(scale, range(21))
+
+
+def _pillow_weights(
+    kernel: _Filter, positions: Expression, centres: Expression, stretch: Expression, reach: Expression
+) -> Expression:
+    """Pillow's weights, whose sum is 1; in float64: a box's edge often lies between two pixels, and rounding would move
+    it.
+    """
+    weights = kernel.weight_at((positions - centres + 0.5) * (1.0 / stretch))
+    first, end = ((centres + (reach * sign + 0.5)).apply("Floor") for sign in (-1, 1))
+    weights = weights.graph.where((positions >= first) & (positions < end), weights, 0.0)
+    return weights / weights.sum(2, keepdims=True)
 
 
 def _whole(weights: Expression, unit: Expression | None, is_fine: bool) -> tuple[Expression, ...]:
