@@ -24,23 +24,6 @@ def stretched(image: Image.Image) -> Array:
     return ((pixels - 0.5) / 0.5).transpose(2, 0, 1)[None].astype(np.float32)
 
 
-def upright(image: Image.Image) -> Array:
-    """The same, of a picture turned as its EXIF data say."""
-    return stretched(ImageOps.exif_transpose(image))
-
-
-def over_white(image: Image.Image) -> Array:
-    """The same, with white behind what is transparent."""
-    image = ImageOps.exif_transpose(image)
-    behind = Image.new("RGBA", image.size, (255, 255, 255, 255))
-    return stretched(Image.alpha_composite(behind, image.convert("RGBA")).convert("RGB"))
-
-
-def read_by_opencv(path: str) -> Array:
-    """As programs with OpenCV do it: it turns, makes gray colours, and leaves transparency out."""
-    return cv2.resize(cv2.imread(path), (224, 224)).transpose(2, 0, 1)[None]
-
-
 def imagenet(image: Image.Image) -> dict[str, Array]:
     """As torchvision's Resize(256) and CenterCrop(224), in a dict."""
     width, height = image.size

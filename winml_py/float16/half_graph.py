@@ -29,7 +29,7 @@ class ConversionPlan(NamedTuple):
     keep_weights: bool
 
 
-def owners(graph: ir.Graph) -> tuple[dict[ir.Node, ir.Node], dict[ir.Graph, ir.Node | None]]:
+def find_owners(graph: ir.Graph) -> tuple[dict[ir.Node, ir.Node], dict[ir.Graph, ir.Node | None]]:
     """The main graph's node that is, or contains, each node; and the node that contains each graph."""
     of_graphs: dict[ir.Graph, ir.Node | None] = {graph: None}
     for node in graph:
@@ -88,7 +88,7 @@ class _GraphSurgery:
     def __init__(self, model: ir.Model, plan: ConversionPlan) -> None:
         self.model, self._plan = model.clone(), plan
         graph = self.model.graph
-        self.owners, owners_of_graphs = owners(graph)
+        self.owners, owners_of_graphs = find_owners(graph)
         self._names = set(ir.convenience.create_value_mapping(graph))
         # the scales of Resize were its second input before operator set 11
         old = {"Resize": [1]} if graph.opset_imports.get("", 1) < 11 else {}

@@ -99,7 +99,7 @@ def weight_size(model: ir.Model) -> int:
     return sum(weight.nbytes for weight in weights if weight is not None)
 
 
-def size(model: ir.Model) -> int:
+def model_size(model: ir.Model) -> int:
     """The bytes of a model's weights and graph; above 2 GB, protobuf's limit, of its weights."""
     return to_proto(model).ByteSize() if (in_weights := weight_size(model)) < MAX_PROTOBUF_BYTES else in_weights
 

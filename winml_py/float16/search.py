@@ -15,8 +15,8 @@ from ..core.base.agreement import relative_error
 from ..core.base.messages import Progress
 from ..core.runtime.ort.transformers import float16_converter
 from ..errors import ConversionError, InvalidArgumentError, WinMLError
-from .half_graph import ConversionPlan, half_graph, owners, rounded_graph
-from .model_file import evaluate, is_custom_operator, operators_of, size
+from .half_graph import ConversionPlan, find_owners, half_graph, rounded_graph
+from .model_file import evaluate, is_custom_operator, model_size, operators_of
 from .report import REASONS, ConversionReport, OutputReport, report_each
 
 MAX_HALF = float(np.finfo(np.float16).max)
@@ -38,7 +38,7 @@ class Search:
         """
         self._model, self._keep_io_types, self._tolerance, self._tell = model, keep_io_types, tolerance, progress
         # A subgraph stays in float32 with its node: otherwise the casts between the two would need distinguishing.
-        self._owners, self._owners_of_graphs = owners(model.graph)
+        self._owners, self._owners_of_graphs = find_owners(model.graph)
         names = {name for node in self._owners for name in (node.name, node.op_type)}
         if names_to_keep - names:
             raise InvalidArgumentError(
@@ -145,7 +145,7 @@ class Search:
     def _report(self, candidate: ir.Model, runs: list[dict[str, Any]]) -> ConversionReport:
         pairs = zip(*(report_each(self._expected, actual, self._tolerance) for actual in runs), strict=True)
         worse = [_worse(pair) for pair in pairs]
-        sizes = size(self._model), size(candidate)
+        sizes = model_size(self._model), model_size(candidate)
         kept = {reason: [name for name in self._kept if self._kept[name] == reason] for reason in REASONS}
         return ConversionReport(*sizes, len(self._owners), kept, worse, self._seeded, self._tolerance)
 
