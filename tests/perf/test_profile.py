@@ -14,12 +14,11 @@ from onnx import helper
 from helpers.cli import call, require_failure
 from helpers.models import data, tensor, unary
 from helpers.paths import MODELS
-from winml_py import InvalidArgumentError, LearningModelDevice
+from winml_py import LearningModelDevice
 from winml_py.core.cache import records
 from winml_py.core.runtime.providers.provider import ProviderDevice
-from winml_py.errors import IllegalCallError
 from winml_py.perf import Case
-from winml_py.perf.profile import Profile, profile, read, read_log
+from winml_py.perf.profile import Profile, profile, read, read_reasons
 
 pytestmark = pytest.mark.one_python
 
@@ -52,8 +51,6 @@ def test_the_first_evaluation_is_left_out() -> None:
     assert profiled.total == 45
     assert [(node.name, node.operator, node.time) for node in profiled.nodes] == [("a", "Conv", 25), ("b", "Relu", 6)]
     assert profiled.outside == 14
-    with pytest.raises(IllegalCallError, match="Fewer than two"):
-        made(event("model_run", 0, 100))
 
 
 def test_nodes_inside_a_loop_are_not_counted_twice() -> None:
@@ -70,62 +67,23 @@ def test_nodes_inside_a_loop_are_not_counted_twice() -> None:
     assert profiled.outside == -30  # nodes ran at the same time
 
 
-def test_the_devices_own_times_stand_with_their_nodes() -> None:
-    """As CUDA's provider records them: kernels name the event of their node."""
-
-    def kernel(name: str, parent: str, start: float, duration: float) -> dict[str, Any]:
-        arguments = {"op_name": "Conv", "parent_name": f"{parent}_kernel_time", "stream": "7"}
-        return {"cat": "Kernel", "name": name, "ts": start, "dur": duration, "tid": -1, "args": arguments}
-
-    def submitted(name: str, start: float, operator: str) -> dict[str, Any]:
-        node = event(name, start, 2, operator)
-        node["args"]["provider"] = "CUDAExecutionProvider"
-        return node
-
-    events = []
-    for start in (0, 100, 200):
-        events += [
-            event("model_run", start, 90),
-            submitted("a", start + 1, "Conv"),
-            kernel("implicit_gemm", "a", start + 5, 30),
-            kernel("add_bias", "a", start + 36, 10 if start == 100 else 20),
-            submitted("b", start + 4, "Relu"),
-            kernel("relu", "b", start + 60, 5),
-        ]
-    profiled = made(*events)
-    assert [(node.name, node.time, node.device_time) for node in profiled.nodes] == [("a", 2, 45), ("b", 2, 5)]
-    assert profiled.sums(lambda node: node.operator) == {"Conv": 45, "Relu": 5}
-    assert profiled.outside == 40
-    assert "those of its kernels" in profiled.caution
-    silent = made(*(one for one in events if one["cat"] != "Kernel"))
-    assert {node.device_time for node in silent.nodes} == {None}
-    assert "those to submit the work" in silent.caution
-    assert "CUDAExecutionProvider" in silent.caution
-    assert made(event("model_run", 0, 1), event("model_run", 2, 5), event("a", 3, 1, "Conv")).caution == ""
+def test_times_of_a_gpu_are_told_to_be_those_of_submitting() -> None:
+    node = event("a", 3, 1, "Conv")
+    runs = event("model_run", 0, 1), event("model_run", 2, 5)
+    assert made(*runs, node).caution == ""
+    node["args"]["provider"] = "CUDAExecutionProvider"
+    assert "The times of CUDAExecutionProvider are those to submit the work" in made(*runs, node).caution
 
 
 LOG = """
 2026-11-23 [I:ep.cc:91 Get] webgpu kernel not found in registries for Op type: Det node name: det
 2026-11-23 [I:utils.h:103 GetCpuPreferredNodes] Candidate for fallback CPU execution: gather
 2026-11-23 [I:utils.h:140 Get] ORT optimization- Force fallback to CPU execution for node: gather because it is faster
-2026-11-23 [V:session_state.cc:1598 Verify] Node placements
-2026-11-23 [V:session_state.cc:1604 Verify]  Node(s) placed on [CPUExecutionProvider]. Number of nodes: 3
-2026-11-23 [V:session_state.cc:1606 Verify]   Det (det)
-2026-11-23 [V:session_state.cc:1606 Verify]   Gather (gather)
-2026-11-23 [V:session_state.cc:1606 Verify]   Add ()
-2026-11-23 [V:session_state.cc:1604 Verify]  Node(s) placed on [WebGpuExecutionProvider]. Number of nodes: 1
-2026-11-23 [V:session_state.cc:1606 Verify]   Relu (relu)
-2026-11-23 [I:inference_session.cc:3424 operator()] Session successfully initialized.
 """
 
 
-def test_a_log_says_which_nodes_are_on_the_processor_and_why() -> None:
-    assert read_log(LOG) == (
-        ("det", "Det", "webgpu kernel not found in registries"),
-        ("gather", "Gather", "it is faster"),
-        ("", "Add", ""),
-    )
-    assert read_log("Node placements\n[V:x]  All nodes placed on [WebGpuExecutionProvider]. Number of nodes: 3") == ()
+def test_a_log_says_why_nodes_are_on_the_processor() -> None:
+    assert read_reasons(LOG) == {"det": "webgpu kernel not found in registries", "gather": "it is faster"}
 
 
 def test_nodes_that_a_gpu_leaves_are_listed_with_the_reason(gpu: LearningModelDevice, tmp_path: Path) -> None:
@@ -157,8 +115,9 @@ def test_sums_add_up_to_the_trace(tmp_path: Path, seven: Path) -> None:
     assert (len(runs), profiled.evaluations) == (5, 5)
     assert profiled.total == sum(run["dur"] for run in runs) / 5
     assert sum(node.time for node in profiled.nodes) == pytest.approx(sum(e["dur"] for e in kernels) / 5)
-    assert sum(profiled.sums(lambda node: node.operator).values()) + profiled.outside == pytest.approx(profiled.total)
-    assert profiled.sums(lambda node: node.provider).keys() == {"CPUExecutionProvider"}
+    assert profiled.to_json()["providers_us"] == {
+        "CPUExecutionProvider": pytest.approx(profiled.total - profiled.outside)
+    }
 
 
 def test_a_recording_of_onnx_runtimes_own_gives_the_same_table(tmp_path: Path) -> None:
@@ -172,14 +131,6 @@ def test_a_recording_of_onnx_runtimes_own_gives_the_same_table(tmp_path: Path) -
     profiled = read(trace.read_bytes())
     assert (profiled.total, profiled.evaluations) == (np.mean(runs[1:]), 2)
     assert "Conv" in {node.operator for node in profiled.nodes}
-
-
-def test_what_is_no_recording() -> None:
-    for content in (b"no JSON", b"[1]", b'{"a": 1}', b'[{"ts": 1}]', b"\xff"):
-        with pytest.raises(InvalidArgumentError, match="is not an ONNX Runtime trace"):
-            read(content)
-    with pytest.raises(IllegalCallError, match="Fewer than two evaluations"):
-        read(b"[]")
 
 
 def test_the_table_is_for_people(tmp_path: Path) -> None:

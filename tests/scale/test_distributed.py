@@ -110,7 +110,7 @@ answered = data.map_batches(
     fn_constructor_args=(model,),
     fn_constructor_kwargs={"columns": {"image": "path"}},
     batch_size=64,
-    batch_format="pyarrow",
+    batch_format="numpy",
     compute=ray.data.ActorPoolStrategy(size=2),
     num_cpus=1,
 )
@@ -130,11 +130,11 @@ from winml_py.scale import Evaluator
 
 def sessions():
     from winml_py.scale.evaluator import SESSIONS
-    return len(SESSIONS._slots)
+    return len(SESSIONS._sessions)
 
 if __name__ == "__main__":
     model, folder = sys.argv[1:]
-    evaluate = Evaluator(model, columns={"image": "path"}, keep=["id"])
+    evaluate = Evaluator(model, columns={"image": "path"})
     frame = pandas.DataFrame({"id": range(200), "path": [f"{folder}/{number}.png" for number in range(200)]})
     with (
         dask.distributed.LocalCluster(2, 2, host="127.0.0.1", dashboard_address=None) as cluster,
@@ -143,6 +143,7 @@ if __name__ == "__main__":
         rows = dask.dataframe.from_pandas(frame, npartitions=16)
         answered = rows.map_partitions(evaluate, meta=evaluate(frame.head(0))).compute()
         made = client.run(sessions)
+    answered = answered[["id", "scores", "error"]]
     rows = [{"id": row.id, "scores": None if row.error else list(map(float, row.scores)), "error": row.error}
             for row in answered.itertuples()]
     print(json.dumps({"rows": rows, "sessions": sorted(made.values()), "types": answered.dtypes.astype(str).to_dict()}))
@@ -163,11 +164,12 @@ from pyspark.sql import SparkSession
 from winml_py.scale import Evaluator
 
 model, folder = sys.argv[1:]
-evaluate = Evaluator(model, columns={"image": "path"}, keep=["id"])
+evaluate = Evaluator(model, columns={"image": "path"})
 session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
 rows = session.createDataFrame([(number, f"{folder}/{number}.png") for number in range(200)], "id bigint, path string")
 answered = rows.repartition(4).mapInPandas(
-    lambda frames: map(evaluate, frames), "id bigint, scores array<float>, error string"
+    lambda frames: (evaluate(frame)[["id", "scores", "error"]] for frame in frames),
+    "id bigint, scores array<float>, error string",
 )
 print(json.dumps([row.asDict() for row in answered.sort("id").collect()]))
 session.stop()

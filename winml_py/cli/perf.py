@@ -16,7 +16,7 @@ from ..core.base.machine import usable_cores
 from ..core.base.messages import Facts
 from ..core.runtime.providers.plugins import runtime_version
 from ..perf.measure import ONCE, Prepared
-from ..perf.profile import Profile, profile
+from ..perf.profile import OUTSIDE, Profile, profile
 from .arguments import case_options, json_option, output_option
 from .failures import prefix_errors
 from .style import emit, number, print_sizes, progress, say, show, warn_assumed
@@ -87,6 +87,10 @@ def _print_case(case: Facts) -> None:
 # Profiles of nodes.
 
 
+SLOWEST = 15
+"""How many nodes the table has, the slowest first."""
+
+
 def _profile(case: Case, iterations: int, trace: str | None, as_json: bool) -> None:
     if trace:
         require_folder(trace)
@@ -102,9 +106,12 @@ def _profile(case: Case, iterations: int, trace: str | None, as_json: bool) -> N
 def _print_profile(profiled: Profile, facts: Facts) -> None:
     total = profiled.total
     say(f"{profiled.model} on {profiled.device}: {number(total / 1e3)} ms, mean of {profiled.evaluations}", "bold")
-    rows = [
-        [*words, number(time, 1), number(100 * time / total if total else None, 1)] for words, time in profiled.rows(15)
-    ]
+    slowest, others = profiled.nodes[:SLOWEST], profiled.nodes[SLOWEST:]
+    times = [(node.name, node.operator, node.provider.removesuffix("ExecutionProvider"), node.time) for node in slowest]
+    if others:
+        times.append((f"{len(others)} more nodes", "", "", sum(node.time for node in others)))
+    times.append((OUTSIDE, "", "", profiled.outside))
+    rows = [[*words, number(time, 1), number(100 * time / total if total else None, 1)] for *words, time in times]
     show(rows, ["node", "operator", "provider", "us", "%"], "lllr")
     print_sizes(facts["sizes"])
     if profiled.caution:

@@ -66,15 +66,12 @@ def tune(
 
 
 def _print_trials(facts: Facts) -> None:
-    default, *trials = facts["trials"]
-    ends = " to ".join(f"{end:.3g}" for end in default["milliseconds_range"])
-    rows = [[default["change"], "", number(default["milliseconds"]), "", f"{ends} ms", str(default["turns"])]]
-    for trial in trials:
+    rows = []
+    for trial in facts["trials"]:
         result = "kept" if trial["kept"] else trial["problem"]
         ends = " to ".join(number(end, 2) for end in trial["gain_range"] or ())
-        turns = str(trial["turns"] or "")
-        rows.append([trial["change"], result, number(trial["milliseconds"]), number(trial["gain"], 2), ends, turns])
-    show(rows, ["tried", "", "ms", "speedup", "with 95 %", "turns"], "llrrlr")
+        rows.append([trial["change"], result, number(trial["milliseconds"]), number(trial["gain"], 2), ends])
+    show(rows, ["tried", "", "ms", "speedup", "with 95 %"], "llrrl")
     say("")
     print_sizes(facts["sizes"])
     default = f"{number(facts['default_ms'])} ms"
@@ -82,6 +79,6 @@ def _print_trials(facts: Facts) -> None:
         kept = ", ".join(trial["change"] for trial in facts["trials"] if trial["kept"])
         low, high = facts["gain_range"]
         say(f"{facts['gain']:.2f} ({low:.2f} to {high:.2f}) times as fast as the default: {kept}", "bold")
-        say(f"{default} by default, {number(facts['tuned_ms'])} ms tuned; {facts['turns']} turns, 95 % confidence")
+        say(f"{default} by default, {number(facts['tuned_ms'])} ms tuned; 95 % confidence")
     else:
         say(f"No change helped: the default, {default}, is the fastest.", "bold")

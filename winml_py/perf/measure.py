@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -49,8 +49,7 @@ class Measurement:
         elapsed: seconds of all iterations but the first.
         memory: bytes resident before, and after each step.
         device_memory: the process's bytes on the device; None if the driver does not report them.
-        items: the input of each iteration.
-        laps: the samples of each iteration, by phase.
+        samples: for each phase one sample per iteration, without the first; for load and session their only one.
         sizes: the shapes of the inputs, by name; for several items, those of the first.
     """
 
@@ -63,23 +62,13 @@ class Measurement:
     elapsed: float = 0.0
     memory: dict[str, int] = field(default_factory=dict)
     device_memory: int | None = None
-    items: list[str] = field(default_factory=list)
-    laps: list[dict[str, Sample]] = field(default_factory=list)
+    samples: dict[str, list[Sample]] = field(default_factory=dict)
     sizes: dict[str, ExampleShape] = field(default_factory=dict)
-
-    @property
-    def samples(self) -> dict[str, list[Sample]]:
-        """For each phase one sample per iteration, without the first; for load and session their only one."""
-        samples = {phase: [self.first[phase]] for phase in ONCE if phase in self.first}
-        for lap in self.laps:
-            for phase, sample in lap.items():
-                samples.setdefault(phase, []).append(sample)
-        return samples
 
     @property
     def iterations(self) -> int:
         """The number of evaluations after the first."""
-        return len(self.laps)
+        return len(self.samples["evaluate"])
 
     @property
     def rate(self) -> float:
@@ -88,31 +77,22 @@ class Measurement:
 
     def to_json(self) -> Facts:
         """The figures, in milliseconds and megabytes."""
-        samples, names = self.samples, ("model", "device", "engine", "precision", "inputs", "iterations")
+        names = ("model", "device", "engine", "precision", "inputs", "iterations")
         return {name: getattr(self, name) for name in names} | {
             "sizes": to_json(self.sizes),
             "evaluations_per_second": self.rate,
             "first_ms": {phase: self.first[phase].wall * 1e3 for phase in PHASES if phase in self.first},
-            "phases": {phase: self._phase(samples[phase]) for phase in PHASES if phase in samples},
+            "phases": {phase: figures_of_phase(self.samples[phase]) for phase in PHASES if phase in self.samples},
             "memory_mb": {step: size / 1e6 for step, size in self.memory.items()},
             "device_memory_mb": None if self.device_memory is None else self.device_memory / 1e6,
         }
 
-    def _phase(self, samples: Sequence[Sample]) -> dict[str, float]:
-        cpu = statistics.median(sample.cpu for sample in samples) * 1e3
-        figures = spread([sample.wall * 1e3 for sample in samples])
-        return {**{f"{name}_ms": figure for name, figure in figures.items()}, "cpu_p50_ms": cpu}
 
-
-def spread(figures: Sequence[float]) -> Mapping[str, float]:
-    """Percentiles, mean, extremes and standard deviation."""
-    return {
-        **{f"p{percent}": float(np.percentile(figures, percent)) for percent in (50, 90, 99)},
-        "mean": statistics.fmean(figures),
-        "min": min(figures),
-        "max": max(figures),
-        "stdev": statistics.pstdev(figures),
-    }
+def figures_of_phase(samples: Sequence[Sample]) -> dict[str, float]:
+    """Percentiles of a phase's time, and the median of its processor time, in milliseconds."""
+    walls = [sample.wall for sample in samples]
+    figures = {f"p{percent}_ms": 1e3 * float(np.percentile(walls, percent)) for percent in (50, 90, 99)}
+    return figures | {"cpu_p50_ms": 1e3 * statistics.median(sample.cpu for sample in samples)}
 
 
 # Measuring.
@@ -133,7 +113,10 @@ class Prepared:
             self.session = LearningModelSession(model, device, options)
         memory["session"] = resident()
         self.measured = Measurement(case.model, device.name, first=watch.lap(), memory=memory)
-        self.items = list(jobs(model, case.inputs)) if case.inputs else [(EXAMPLE, None)]
+        self.measured.samples = {phase: [sample] for phase, sample in self.measured.first.items()}
+        self.items: list[tuple[str, dict[str, str]]] = (
+            list(jobs(model, case.inputs)) if case.inputs else [(EXAMPLE, {})]
+        )
         self.generated = {} if case.inputs else generated(model, case.sizes)
 
     def run(self, iterations: int, progress: Progress = lambda done, what: None) -> Measurement:
@@ -142,44 +125,38 @@ class Prepared:
         Raises:
             WinMLError: an evaluation failed.
         """
-        measured, evaluate = self.measured, self._evaluator()
-        measured.first |= evaluate(0)
+        measured, model = self.measured, self.session.model
+        binding = LearningModelBinding(self.session)
+        measured.first |= self._evaluate(binding, 0)
         measured.memory["first evaluation"] = resident()
         started = time.perf_counter()
         for turn in range(1, iterations + 1):
             progress((turn - 1) / iterations, "")
-            measured.laps.append(evaluate(turn))
-            measured.items.append(self.items[turn % len(self.items)][0])
+            for phase, sample in self._evaluate(binding, turn).items():
+                measured.samples.setdefault(phase, []).append(sample)
         measured.elapsed = time.perf_counter() - started
         measured.memory["end"] = resident()
         measured.device_memory = provider_of(self.session.engine).process_memory()
         measured.engine, measured.precision = self.session.engine, self.session.precision.name.lower()
         measured.inputs = [label for label, _ in self.items]
-        measured.sizes = self._sizes()
+        first_files = self.items[0][1]
+        file_values = read(model, first_files) if first_files else {}
+        measured.sizes = input_sizes(self.case.sizes.applied(model.input_features), file_values)
         return measured
 
-    def _sizes(self) -> dict[str, ExampleShape]:
-        model, (_, files) = self.session.model, self.items[0]
-        file_values = {} if files is None else read(model, files)
-        return input_sizes(self.case.sizes.applied(model.input_features), file_values)
-
-    def _evaluator(self) -> Callable[[int], dict[str, Sample]]:
-        binding, watch = LearningModelBinding(self.session), Stopwatch()
-
-        def evaluate(index: int) -> dict[str, Sample]:
-            _, files = self.items[index % len(self.items)]
-            values = self.generated
-            if files is not None:
-                with watch.phase("decode"):
-                    values = read(self.session.model, files)
-            with watch.phase("bind"):
-                for name, value in values.items():
-                    binding.bind(name, value)
-            with watch.phase("evaluate"):
-                self.session.evaluate(binding)
-            return watch.lap()
-
-        return evaluate
+    def _evaluate(self, binding: LearningModelBinding, turn: int) -> dict[str, Sample]:
+        """The times of an evaluation, by phase."""
+        watch, files = Stopwatch(), self.items[turn % len(self.items)][1]
+        values = self.generated
+        if files:
+            with watch.phase("decode"):
+                values = read(self.session.model, files)
+        with watch.phase("bind"):
+            for name, value in values.items():
+                binding.bind(name, value)
+        with watch.phase("evaluate"):
+            self.session.evaluate(binding)
+        return watch.lap()
 
 
 def measure(case: Case, *, iterations: int = 100) -> Measurement:

@@ -25,33 +25,41 @@ from ..core.runtime.providers.catalogue import provider_of
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..enums import Precision
-from ..errors import EvaluationError, NotSupportedError, WinMLError
+from ..errors import EvaluationError, WinMLError
+
+MIN_GAIN = 1.03
+"""A smaller gain does not count: it is not worth an option that others have to understand."""
+
+ROUNDS = 7
+"""After each such number of rounds, checks whether two candidates differ clearly; a sign test needs at least six."""
+
+CHECKS = 5
+"""The most checks; after them, the candidates count as equal."""
 
 PAIRS = 3
-"""At the end, the best and the default are made again at least this often: the place of a session's memory makes it a
-few percent faster or slower for its whole life."""
+"""At the end, the best and the default are made again this often: the place of a session's memory makes it a few
+percent faster or slower for its whole life."""
+
+CONFIDENCE = 0.95
+"""The probability that an interval contains the true median."""
 
 
 class Trial(NamedTuple):
-    """One trial: the default first, then one change after the other.
+    """One change, compared with the best until then.
 
     Attributes:
         change: the change, in words.
         milliseconds: the time of an evaluation with it; None if it does not work.
-        milliseconds_range: the time's 95 % interval.
-        gain: how many times as fast as the best until then; None if it does not work, and for the default.
+        gain: how many times as fast as the best until then; None if it does not work.
         gain_range: the gain's 95 % interval.
-        turns: how many turns it had.
         kept: whether it was kept.
         problem: why it was not kept.
     """
 
     change: str
     milliseconds: float | None = None
-    milliseconds_range: tuple[float, float] | None = None
     gain: float | None = None
     gain_range: tuple[float, float] | None = None
-    turns: int = 0
     kept: bool = False
     problem: str = ""
 
@@ -63,9 +71,8 @@ class Tuned:
     Attributes:
         options: the fastest with right results; the default if nothing helped.
         gain: how many times as fast as the default, measured against it at the end.
-        gain_range: the gain's 95 % interval; see `Comparison`.
-        turns: how many turns the two had at the end; 0 if nothing helped.
-        trials: the trials in order, after the default.
+        gain_range: the gain's 95 % interval.
+        trials: the trials in order.
         default_ms: the time of an evaluation by default.
         tuned_ms: the same with these options.
         device: the name of the device.
@@ -75,7 +82,6 @@ class Tuned:
     options: LearningModelSessionOptions
     gain: float
     gain_range: tuple[float, float]
-    turns: int
     trials: tuple[Trial, ...]
     default_ms: float
     tuned_ms: float
@@ -98,122 +104,93 @@ def tune(case: Case, progress: Progress = lambda done, what: None) -> Tuned:
         WinMLError: the model, the device or an input cannot be used, or it cannot be evaluated by default.
     """
     with records.temporary_cache():  # losing candidates would fill the cache, and push out used entries
-        return _Search(Loaded(case), progress).run()
+        search = _Search(Loaded(case))
+        try:
+            changes = list(changes_for(search.loaded.device))
+            for index, (words, change) in enumerate(changes):
+                progress(index / (len(changes) + 1), words)
+                search.try_change(words, change)
+            progress(len(changes) / (len(changes) + 1), "the best against the default")
+            return search.confirm()
+        finally:
+            search.close()
 
 
 class _Search:
-    def __init__(self, loaded: Loaded, progress: Progress) -> None:
-        self._loaded, self._progress = loaded, progress
-        self._default = self._best = Rival(loaded, loaded.case.options(loaded.model).to_dict())
-        self._default_seconds: list[float] = []
+    def __init__(self, loaded: Loaded) -> None:
+        self.loaded = loaded
+        self._default = self._best = Candidate(loaded, loaded.case.options(loaded.model).to_dict())
         self._trials: list[Trial] = []
 
-    def run(self) -> Tuned:
-        try:
-            changes = list(changes_for(self._loaded.device))
-            for index, change in enumerate(changes):
-                self._progress(index / (len(changes) + 1), change.words)
-                self._try(change)
-            self._progress(len(changes) / (len(changes) + 1), "the best against the default")
-            return self._confirm()
-        finally:
-            self._default.close()
-            self._best.close()
+    def close(self) -> None:
+        self._default.close()
+        self._best.close()
 
-    def _try(self, change: Change) -> None:
+    def try_change(self, words: str, change: Facts) -> None:
         """Times a change against the best so far, and makes it the best if it is faster."""
-        rival = None
+        best, options = self._best, _merge(self._best.options, change)
+        if options == best.options:
+            return
+        candidate = None
         try:
-            rival = self._make(change)
-            if rival is None:  # it would be the same
-                return
-            rival.require_agreement(self._default.outputs)
+            trial.call(evaluate_once, self.loaded.case, options)  # its engine may end the process
+            candidate = Candidate(self.loaded, options)
+            candidate.require_agreement(self._default.outputs)
             seconds = timing.take_turns(
-                [self._best.seconds, rival.seconds], LOOKS * ROUNDS, lambda seconds: compare(*seconds).is_over
+                [best.seconds, candidate.seconds], CHECKS * ROUNDS, lambda seconds: measure_gain(*seconds).is_over
             )
         except (WinMLError, trial.ProcessEndedError) as error:
-            words = f"it ends the process ({error})" if isinstance(error, trial.ProcessEndedError) else str(error)
-            self._trials.append(Trial(change.words, problem=words))
-            if rival is not None:
-                rival.close()
+            problem = error.message if isinstance(error, WinMLError) else f"it ends the process ({error})"
+            self._trials.append(Trial(words, problem=problem))
+            if candidate is not None:
+                candidate.close()
             return
-        compared, words = compare(*seconds), change.words
-        if self._best is self._default:
-            self._default_seconds += seconds[0]
-        if rival.session.precision is not self._best.session.precision:
-            words = f"{words} ({rival.session.engine})"
-        self._trials.append(_trial(words, compared, seconds[1], compared.is_gain, compared.problem))
-        if compared.is_gain:
-            rival, self._best = self._best, rival
-        if rival is not self._default:  # later trials need the default
-            rival.close()
+        gain = measure_gain(*seconds)
+        self._add_trial(words, gain, gain.problem)
+        if gain.is_clear:
+            candidate, self._best = best, candidate
+        if candidate is not self._default:  # later trials need the default
+            candidate.close()
 
-    def _make(self, change: Change) -> Rival | None:
-        """The best so far with a change; None if it would be the same.
-
-        Raises:
-            WinMLError: the change is not possible.
-        """
-        best = self._best
-        options = _merge(best.options, change.options)
-        is_ignored = provider_of(best.session.engine).package and any(key in change.options for key in _RUNTIMES_OWN)
-        if options == best.options or is_ignored:
-            return None
-        trial.call(evaluate_once, best.loaded.case, options)  # its engine may end the process
-        rival = Rival(best.loaded, options)
-        if "precision" in change.options and not rival.is_half:
-            with rival.session:
-                raise NotSupportedError(f"{rival.session.engine} stays in float32")
-        return rival
-
-    def _confirm(self) -> Tuned:
-        """The best, or the default if no gain remains."""
+    def confirm(self) -> Tuned:
+        """The best, compared with the default in new sessions of both; the default if no gain remains."""
+        winner = self._default
         if self._best is not self._default:
-            compared, seconds = self._compare_again()
-            if compared.is_gain:
-                return self._tuned(self._best, compared)
-            self._trials.append(_trial("all of it", compared, seconds, False, f"no gain remains: {compared.problem}"))
-        elif not self._default_seconds:  # nothing else works
-            self._default_seconds += [self._default.seconds() for _ in range(ROUNDS)]
-        alone = 1e3 * statistics.median(self._default_seconds)
-        return self._tuned(self._default, Comparison(1.0, (1.0, 1.0), (alone, alone), 0, is_over=True))
-
-    def _compare_again(self) -> tuple[Comparison, list[float]]:
-        """Compares the best with the default in several new sessions of both, which no search has selected."""
-        ones: list[float] = []
-        others: list[float] = []
-        for pair in range(LOOKS):
-            self._default.close()
-            self._best.close()  # both first: equal sessions share an engine, and its memory
-            self._default, self._best = (Rival(one.loaded, one.options) for one in (self._default, self._best))
-            seconds = timing.take_turns([self._default.seconds, self._best.seconds], ROUNDS)
-            ones, others = ones + seconds[0], others + seconds[1]
-            compared = compare(ones, others)
-            if pair + 1 >= PAIRS and compared.is_over:
-                break
-        self._default_seconds += ones
-        return compared, others
-
-    def _tuned(self, winner: Rival, compared: Comparison) -> Tuned:
-        loaded = self._loaded
-        times = [1e3 * seconds for seconds in self._default_seconds]
-        default = Trial("the default", statistics.median(times), median_range(times), turns=len(times))
+            gain = self._measure_again()
+            if gain.is_clear:
+                winner = self._best
+            else:
+                self._add_trial("all of it", gain, f"no gain remains: {gain.problem}")
+        if winner is self._default:
+            milliseconds = 1e3 * statistics.median(self._default.seconds() for _ in range(ROUNDS))
+            gain = Gain(1.0, (1.0, 1.0), (milliseconds, milliseconds), ROUNDS)
+        loaded = self.loaded
         return Tuned(
             LearningModelSessionOptions.from_dict(winner.options),
-            compared.gain,
-            compared.gain_range,
-            compared.turns,
-            (default, *self._trials),
-            *compared.milliseconds,
+            gain.ratio,
+            gain.interval,
+            tuple(self._trials),
+            *gain.milliseconds,
             device=loaded.device.name,
-            sizes=input_sizes(loaded.case.sizes.applied(loaded.model.input_features), loaded.given),
+            sizes=input_sizes(loaded.case.sizes.applied(loaded.model.input_features), loaded.values_from_files),
         )
 
+    def _measure_again(self) -> Gain:
+        """The gain of the best over the default, in several new sessions of both, which no search has selected."""
+        before: list[float] = []
+        after: list[float] = []
+        for _ in range(PAIRS):
+            self.close()  # both first: equal sessions share an engine, and its memory
+            self._default = Candidate(self.loaded, self._default.options)
+            self._best = Candidate(self.loaded, self._best.options)
+            seconds = timing.take_turns([self._default.seconds, self._best.seconds], ROUNDS)
+            before += seconds[0]
+            after += seconds[1]
+        return measure_gain(before, after)
 
-def _trial(words: str, compared: Comparison, seconds: Sequence[float], kept: bool, problem: str) -> Trial:
-    ends = median_range([1e3 * each for each in seconds])
-    milliseconds, gain, turns = compared.milliseconds[1], compared.gain, compared.turns
-    return Trial(words, milliseconds, ends, gain, compared.gain_range, turns, kept, problem)
+    def _add_trial(self, words: str, gain: Gain, problem: str) -> None:
+        kept = not problem
+        self._trials.append(Trial(words, gain.milliseconds[1], gain.ratio, gain.interval, kept, problem))
 
 
 def _merge(options: Facts, change: Facts) -> Facts:
@@ -223,22 +200,19 @@ def _merge(options: Facts, change: Facts) -> Facts:
     return merged
 
 
-# The rivals: a model with session options, ready to be timed.
-
-
 class Loaded:
     """A case with its model, device and inputs loaded; of several inputs, the first is used.
 
     Attributes:
-        given: the values of the inputs from files, by name; empty if there are none.
-        features: those, or example values.
+        values_from_files: the values of the inputs from files, by name; empty if there are none.
+        values: those, or example values.
     """
 
     def __init__(self, case: Case) -> None:
         self.case = case
         self.model, self.device = case.load(), case.find_device()
-        self.given = read(self.model, next(jobs(self.model, case.inputs))[1]) if case.inputs else {}
-        self.features = self.given or generated(self.model, case.sizes)
+        self.values_from_files = read(self.model, next(jobs(self.model, case.inputs))[1]) if case.inputs else {}
+        self.values = self.values_from_files or generated(self.model, case.sizes)
 
     def open(self, options: Facts) -> LearningModelSession:
         """A session with these options, as in a file."""
@@ -249,10 +223,10 @@ def evaluate_once(case: Case, options: Facts) -> None:
     """Makes a session with these options, and evaluates it once."""
     loaded = Loaded(case)
     with loaded.open(options) as session:
-        session.evaluate_features(loaded.features)
+        session.evaluate_features(loaded.values)
 
 
-class Rival:
+class Candidate:
     """A session, ready to be timed.
 
     Args:
@@ -261,23 +235,19 @@ class Rival:
     """
 
     def __init__(self, loaded: Loaded, options: Facts) -> None:
-        self.loaded, self.options = loaded, options
+        self.options = options
         self.session = loaded.open(options)
         self._binding = LearningModelBinding(self.session)
-        for name, value in loaded.features.items():
+        for name, value in loaded.values.items():
             self._binding.bind(name, value)
         outputs = self.session.evaluate(self._binding).outputs
         # copies: later evaluations may write to the same memory
         self.outputs = copy.deepcopy({name: as_numpy(value) for name, value in outputs.items()})
 
-    @property
-    def is_half(self) -> bool:
-        """Whether it computes in half precision."""
-        return self.session.precision is Precision.HALF
-
     def require_agreement(self, outputs: dict[str, Any]) -> None:
         """Raises EvaluationError if outputs differ by more than its precision explains."""
-        agreement = compare_outputs(outputs, self.outputs, HALF_TOLERANCE if self.is_half else FLOAT_TOLERANCE)
+        is_half = self.session.precision is Precision.HALF
+        agreement = compare_outputs(outputs, self.outputs, HALF_TOLERANCE if is_half else FLOAT_TOLERANCE)
         if not agreement.is_good:
             raise EvaluationError(str(agreement))
 
@@ -293,15 +263,8 @@ class Rival:
 # The changes to try on a device, one session option after the other.
 
 
-_RUNTIMES_OWN = ("tuning", "intra_op_thread_spinning")
-"""Options that an engine from a separate package does not have."""
-
-
-class Change(NamedTuple):
-    """A change of the session options, as in a file."""
-
-    words: str
-    options: Facts
+Change = tuple[str, Facts]
+"""A change of the session options: in words, and as in a file."""
 
 
 def changes_for(device: LearningModelDevice) -> Iterator[Change]:
@@ -309,105 +272,82 @@ def changes_for(device: LearningModelDevice) -> Iterator[Change]:
 
     Omits those without effect there: threads on a GPU, where one of them submits the work.
     """
-    yield from _on_cpu() if device.hardware == "cpu" else _on_gpu(device.provider)
+    yield from _changes_on_cpu() if device.hardware == "cpu" else _changes_on_gpu(device.provider)
 
 
-def _on_cpu() -> Iterator[Change]:
+def _changes_on_cpu() -> Iterator[Change]:
     devices = plugins.devices("cpu")
     for engine in dict.fromkeys(device.engine for device in devices):
-        yield Change(f"engine {engine}", {"engine": engine})
+        yield (f"engine {engine}", {"engine": engine})
     if any(device.float16 for device in devices):
-        yield Change("half precision", {"precision": "half"})
+        yield ("half precision", {"precision": "half"})
     cores = usable_cores()
     for threads in sorted({1, max(1, cores // 2), cores}):
-        yield Change(f"{threads} intra-op thread{'s' * (threads > 1)}", {"intra_op_num_threads": threads})
-    yield Change("no spinning", {"intra_op_thread_spinning": False})
+        yield (f"{threads} intra-op thread{'s' * (threads > 1)}", {"intra_op_num_threads": threads})
+    yield ("no spinning", {"intra_op_thread_spinning": False})
     tunings = {
         "parallel execution": {"execution_mode": "parallel", "inter_op_num_threads": min(cores, 4)},
         "graph optimisation basic": {"graph_optimization": "basic"},
         "no memory arena": {"memory_arena": False},
         "no memory pattern": {"memory_pattern": False},
     }
-    yield from (Change(words, {"tuning": tuning}) for words, tuning in tunings.items())
+    yield from ((words, {"tuning": tuning}) for words, tuning in tunings.items())
 
 
-def _on_gpu(name: str) -> Iterator[Change]:
+def _changes_on_gpu(name: str) -> Iterator[Change]:
     provider = provider_of(name)
     for key, value in provider.worth_trying:
-        yield Change(f"{key} {value}", {"provider_options": {key: value}})
+        yield (f"{key} {value}", {"provider_options": {key: value}})
     if provider.capture_option:
-        yield Change("graph capture", {"graph_capture": True})
+        yield ("graph capture", {"graph_capture": True})
     if not provider.package:
-        yield Change("graph optimisation basic", {"tuning": {"graph_optimization": "basic"}})
+        yield ("graph optimisation basic", {"tuning": {"graph_optimization": "basic"}})
 
 
-# How much faster one rival is than another in the same turns, and how certain that is.
+# How much faster one candidate is than another in the same turns, and how certain that is.
 
 
-GAIN = 1.03
-"""A smaller gain does not count: it is not worth an option that others have to understand."""
-
-ROUNDS = 7
-"""After each such number of rounds, checks whether the rivals differ clearly."""
-
-LOOKS = 5
-"""The most checks; after them, the rivals count as equal."""
-
-LOST = 4
-"""A rival that is slower in each of this many first rounds is dropped: of two equal rivals, 1 in 16 is so unlucky."""
-
-SURE = 0.95
-"""The probability that an interval contains the true median."""
-
-
-class Comparison(NamedTuple):
-    """The comparison of two rivals.
+class Gain(NamedTuple):
+    """How much faster a candidate is than the one before it.
 
     Attributes:
-        gain: how many times as fast the other is, in the median turn.
-        gain_range: the gain's 95 % interval.
+        ratio: how many times as fast, in the median turn.
+        interval: the ratio's 95 % interval.
         milliseconds: the times of both in the median turn.
         turns: how many turns each had.
-        is_over: whether more turns would hardly change the result.
     """
 
-    gain: float
-    gain_range: tuple[float, float]
+    ratio: float
+    interval: tuple[float, float]
     milliseconds: tuple[float, float]
     turns: int
-    is_over: bool
 
     @property
-    def is_gain(self) -> bool:
-        """Whether the other is faster, and chance is not a likely reason."""
-        return self.gain >= GAIN and self.gain_range[0] > 1
+    def is_clear(self) -> bool:
+        """Whether it is faster, and chance is not a likely reason."""
+        return self.ratio >= MIN_GAIN and self.interval[0] > 1
+
+    @property
+    def is_over(self) -> bool:
+        """Whether more turns would hardly change the result."""
+        return self.turns % ROUNDS == 0 and (self.is_clear or self.interval[1] < MIN_GAIN)
 
     @property
     def problem(self) -> str:
         """Why there is no gain; "" if there is one."""
-        low, high = self.gain_range
-        if self.is_gain:
+        if self.is_clear:
             return ""
-        if low > 1:
-            return "hardly faster"
-        if self.gain <= 1 / GAIN and high < 1:
-            return "slower"
-        return "no faster" if high < GAIN else "not measurably different"
+        return "slower" if self.interval[1] < 1 else "not clearly faster"
 
 
-def compare(ones: Sequence[float], others: Sequence[float]) -> Comparison:
-    """Compares two rivals by their seconds in the same turns."""
-    ratios = [one / other for one, other in zip(ones, others, strict=True)]
-    low, high = median_range(ratios)
-    # The round with the median ratio: its times match the ratio, unlike the medians of each rival.
-    rounds = sorted(zip(ones, others, strict=True), key=lambda pair: pair[0] / pair[1])
-    before, after = rounds[(len(rounds) - 1) // 2]
-    gain, turns = before / after, len(ratios)
-    is_faster = turns % ROUNDS == 0 and gain >= GAIN and low > 1
-    is_hopeless = turns >= ROUNDS and high < GAIN
-    has_lost = turns >= LOST and max(ratios[:LOST]) < 1 / GAIN
-    is_over = is_faster or is_hopeless or has_lost
-    return Comparison(gain, (low, high), (1e3 * before, 1e3 * after), turns, is_over)
+def measure_gain(before: Sequence[float], after: Sequence[float]) -> Gain:
+    """The gain of one candidate over another, from their seconds in the same turns."""
+    # The turn with the median ratio: its times match the ratio, unlike the medians of each.
+    turns = sorted(zip(before, after, strict=True), key=lambda pair: pair[0] / pair[1])
+    seconds_before, seconds_after = turns[(len(turns) - 1) // 2]
+    interval = median_range([slow / fast for slow, fast in turns])
+    milliseconds = 1e3 * seconds_before, 1e3 * seconds_after
+    return Gain(seconds_before / seconds_after, interval, milliseconds, len(turns))
 
 
 def median_range(values: Sequence[float]) -> tuple[float, float]:
@@ -421,7 +361,7 @@ def median_range(values: Sequence[float]) -> tuple[float, float]:
     """
     ordered, count = sorted(values), len(values)
     off, throws = 0, 1  # of 2**count sequences of coin tosses, those with at most `off` heads
-    while 2 * (throws + math.comb(count, off + 1)) <= (1 - SURE) * 2**count:
+    while 2 * (throws + math.comb(count, off + 1)) <= (1 - CONFIDENCE) * 2**count:
         off += 1
         throws += math.comb(count, off)
     return ordered[off], ordered[count - 1 - off]

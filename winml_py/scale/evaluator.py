@@ -6,53 +6,53 @@ import os
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any, BinaryIO
+
+import numpy as np
 
 from ..core.base import child_process
 from ..core.base.arguments import require_type, truth, whole_number
 from ..core.base.machine import usable_cores
+from ..core.base.messages import did_you_mean, type_name
 from ..core.base.winrt_object import Closeable
-from ..core.imaging.contract import ImageContract
-from ..core.model.contracts import fitting_inputs
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
+from ..core.streams.stream import EvaluationStream
 from ..errors import InvalidArgumentError, WinMLError
-from .columns import ERROR, Reader, batch_of, output_columns
+from .columns import ERROR, OutputColumn, input_value, output_columns
 
 
 class Evaluator(Closeable):
     """Evaluates batches of columns: a class for Ray Data's `map_batches`, a function for Dask's `map_partitions`.
 
     It pickles, and makes its session in the first call. All its copies in a process share one session, and the
-    processes of a machine share the weights of a large model file through its saved graph. A batch is a dict of numpy
-    arrays, a pandas DataFrame, or an Arrow Table, and is returned as the same type with more columns: one for each
-    output, and `error`, the reason why a row has no outputs, or None. A failed row does not end the others.
+    processes of a machine share the weights of a large model file through its saved graph. A batch is a dict of arrays
+    or a pandas DataFrame, and is returned as the same type with more columns: one for each output, and `error`, the
+    reason why a row has no outputs, or None. A failed row does not end the others. As many rows are evaluated at once
+    as the engine grants threads (`OMP_NUM_THREADS`), or one: engines start a worker for each core.
 
     An input's cell is an argument of `evaluate_many`: the path of a picture or its bytes, an array, a number. A uint8
     array of height x width x 3 is an RGB picture. Outputs lose the first size if it is the batch; a picture output
     becomes the bytes of a PNG.
 
     Args:
-        model: a model, or an argument of `LearningModel.load`. Pass a path that all machines have: bytes are sent.
+        model: a model, with its attached contracts, or an argument of `LearningModel.load`. Use a path that all
+            machines have: bytes are sent.
         device: where to run: "cpu", a name that `LearningModelDevice.find` finds on the worker's machine, or a
             device.
         options: how to compile. The threads are replaced, and the model is not closed.
-        contract: the contract of the inputs that it fits, instead of the model's.
         outputs: the outputs that become columns; by default all.
         columns: for each input its column, or a list of columns of numbers; by default the column of
             its name, or the only column.
-        keep: the columns of a batch to return; by default all.
         batch: how many rows to evaluate together, at most; the model's first sizes must be free.
-        threads: rows that are evaluated concurrently, each on one thread. By default the engine's
-            `OMP_NUM_THREADS`, or 1: engines start a worker for each core.
         fast_decode: as for `ImageFeatureValue.load`.
 
     Raises:
-        InvalidArgumentError: names that the model does not have, or a contract that fits no input.
+        InvalidArgumentError: names that the model does not have.
         WinMLError: the model cannot be loaded.
 
     Example:
@@ -69,87 +69,99 @@ class Evaluator(Closeable):
         *,
         device: str | LearningModelDevice = "cpu",
         options: LearningModelSessionOptions | None = None,
-        contract: ImageContract | None = None,
         outputs: Sequence[str] | None = None,
         columns: Mapping[str, str | Sequence[str]] | None = None,
-        keep: Sequence[str] | None = None,
         batch: int = 1,
-        threads: int | None = None,
         fast_decode: bool = False,
     ) -> None:
         # Finds all errors here, in the calling program, rather than in a worker of a cluster an hour later.
         self._model = model if isinstance(model, LearningModel) else LearningModel.load(model)
         require_type(device, str | LearningModelDevice, 'Write "cpu", "gpu", or a name.')
         require_type(options, LearningModelSessionOptions | None, "Write options=LearningModelSessionOptions().")
-        self._device, self._options, self._contract = device, _single_threaded(options), contract
-        inputs = {feature.name: feature for feature in self._model.input_features}
-        if contract is not None:
-            require_type(contract, ImageContract, "Pass an ImageContract, such as ImageContract.imagenet().")
-            fitting_inputs(self._model.input_features, contract)
-        self._reader = Reader(inputs, dict(columns or {}), contract)
-        self._outputs = output_columns(self._model, _names(outputs, "outputs"))
-        self._keep, self._batch = _names(keep, "keep"), whole_number(batch, "batch", 1)
-        self._threads = None if threads is None else whole_number(threads, "threads", 1)
+        self._device, self._options = device, _single_threaded(options)
+        self._inputs = {feature.name: feature for feature in self._model.input_features}
+        self._columns = dict(columns or {})
+        _require_known("input", self._columns, self._inputs)
+        made = output_columns(self._model)
+        _require_known("output", outputs or (), made)
+        self._outputs = [made[name] for name in (made if outputs is None else outputs)]
+        self._batch = whole_number(batch, "batch", 1)
         self._fast_decode, self._name = truth(fast_decode, "fast_decode"), uuid.uuid4().hex
 
-    def __call__(self, batch: object, /) -> Any:
+    def __call__(self, batch: Any, /) -> Any:
         """Evaluates each row of a batch.
 
         Args:
-            batch: a dict of arrays, a `pandas.DataFrame` or a `pyarrow.Table`.
+            batch: a dict of arrays, or a `pandas.DataFrame`.
 
         Returns:
-            A batch of the same type with the columns of `batch`, or those to keep, the outputs, and `error`. The
-            outputs of failed rows are null; in arrays NaN, 0 or "".
+            A batch of the same type with the columns of `batch`, the outputs, and `error`. The outputs of failed rows
+            are null; in arrays of numbers NaN or 0. An output whose sizes the model does not state becomes an array
+            of arrays.
 
         Raises:
             InvalidArgumentError: not a batch, a missing column, or a column with the name of an output.
             WinMLError: no session can be made here, or its device is lost.
         """
-        given = batch_of(batch)
-        kept_columns = self._kept_columns(given.names)
-        rows: list[list[Any]] = []
-        errors: list[str | None] = []
-        for result in self._results(self._reader.items(given)):
+        is_frame = hasattr(batch, "iloc") and hasattr(batch, "assign")
+        if not is_frame and not isinstance(batch, Mapping):
+            raise InvalidArgumentError(
+                f"Expected a dict of arrays or a pandas.DataFrame, got {type_name(batch)}.",
+                hint='In Ray, pass batch_format="numpy".',
+            )
+        names = list(batch)
+        columns = [*self._outputs, OutputColumn(ERROR, is_batched=False)]
+        for column in columns:
+            if column.name in names:
+                raise InvalidArgumentError(
+                    f"The column {column.name!r} of the batch has the name of an output.", hint="Rename it."
+                )
+        given = list(self._rows(batch, names))
+        made: list[list[Any]] = []
+        for result in self._evaluate_rows(given) if given else ():  # engines pass empty batches to see the columns
             try:
-                rows.append([column.cell(result.outputs[column.feature.name]) for column in self._outputs])
-                errors.append(None)
+                made.append([*(column.cell(result.outputs[column.name]) for column in self._outputs), None])
             except WinMLError as error:
-                rows.append([None] * len(self._outputs))
-                errors.append(f"{type(error).__name__}: {error}")
-        filled = [(column, [row[index] for row in rows]) for index, column in enumerate(self._outputs)]
-        return given.with_outputs(kept_columns, filled, errors)
+                made.append([*(None for _ in self._outputs), f"{type(error).__name__}: {error}"])
+        cells = {column.name: [row[index] for row in made] for index, column in enumerate(columns)}
+        if is_frame:
+            return batch.assign(**{column.name: column.series(cells[column.name], batch.index) for column in columns})
+        return {**batch, **{column.name: column.array(cells[column.name]) for column in columns}}
 
     def close(self) -> None:
         """Closes the session in this process, if there is one; the next call makes another."""
         SESSIONS.close(self._name)
 
-    def __repr__(self) -> str:
-        outputs = ", ".join(column.feature.name for column in self._outputs)
-        return f"<Evaluator {self._model.name!r}: {outputs}>"
+    def _rows(self, batch: Any, names: Sequence[str]) -> Iterator[Mapping[str, Any] | WinMLError]:
+        """The values of each row by input name, or the reason why there are none."""
+        cells = {name: self._cells(batch, name, names) for name in self._inputs}
+        for row in zip(*cells.values(), strict=True):
+            try:
+                yield {name: input_value(self._inputs[name], cell) for name, cell in zip(cells, row, strict=True)}
+            except WinMLError as error:
+                yield error
 
-    def _kept_columns(self, names: Sequence[str]) -> Sequence[str]:
-        missing = next((name for name in self._keep or () if name not in names), None)
-        if missing is not None:
-            raise InvalidArgumentError(f"The column {missing!r} to keep is not among {', '.join(names)}.")
-        kept_columns = names if self._keep is None else self._keep
-        added = (*(column.feature.name for column in self._outputs), ERROR)
-        twice = next((name for name in added if name in kept_columns), None)
-        if twice is not None:
-            raise InvalidArgumentError(
-                f"The column {twice!r} of the batch has the name of an output.",
-                hint="Rename it, or select the columns to keep or the outputs.",
-            )
-        return kept_columns
+    def _cells(self, batch: Any, name: str, names: Sequence[str]) -> Sequence[Any]:
+        """The cells of an input's column; rows of numbers if it has several."""
+        is_only = len(self._inputs) == len(names) == 1
+        source = self._columns.get(name) or (names[0] if is_only else name)
+        for column in [source] if isinstance(source, str) else source:
+            if column not in names:
+                raise InvalidArgumentError(
+                    f"The input {name} needs the column {column!r}, which is not among {', '.join(map(str, names))}.",
+                    hint=f"Name its column: columns={{{name!r}: {names[0]!r}}}." if names else "",
+                )
+        if isinstance(source, str):
+            return list(batch[source])
+        return [np.array(row) for row in zip(*(batch[column] for column in source), strict=True)]
 
-    def _results(self, items: Sequence[Mapping[str, Any] | WinMLError]) -> Any:
-        if not items:
-            return []  # engines pass empty batches to see the output columns
+    def _evaluate_rows(self, rows: Sequence[Mapping[str, Any] | WinMLError]) -> EvaluationStream:
+        threads = os.environ.get("OMP_NUM_THREADS", "")  # where Ray, Dask and Spark state a worker's share of threads
+        granted = max(1, min(int(threads), usable_cores())) if threads.isdigit() else 1
         return SESSIONS.get(self._name, self._session).evaluate_many(
-            items,
-            concurrency=self._threads or _share(),
+            rows,
+            concurrency=granted,
             batch=self._batch,
-            contract=self._contract,
             fast_decode=self._fast_decode,
             copy=False,  # the whole batch is in memory
         )
@@ -161,29 +173,20 @@ class Evaluator(Closeable):
         return LearningModelSession(self._model, device, self._options)
 
 
+def _require_known(what: str, names: Iterable[str], known: Mapping[str, object]) -> None:
+    for name in names:
+        if name not in known:
+            raise InvalidArgumentError(f"The model has no {what} {name!r}.", hint=did_you_mean(name, known))
+
+
 def _single_threaded(options: LearningModelSessionOptions | None) -> LearningModelSessionOptions:
     """A worker's options: rows run side by side, each on one thread, and none spins on another worker's core."""
+    worker_options = LearningModelSessionOptions() if options is None else copy(options)
     if options is None:
-        worker_options = LearningModelSessionOptions()
         worker_options.batch_size_override = 0
-    else:
-        worker_options = copy(options)
     worker_options.intra_op_num_threads, worker_options.intra_op_thread_spinning = 1, False
     worker_options.close_model_on_session_creation = False
     return worker_options
-
-
-def _share() -> int:
-    said = os.environ.get("OMP_NUM_THREADS", "")  # where Ray, Dask and Spark state a worker's share of threads
-    return min(int(said), usable_cores()) if said.isdigit() and int(said) else 1
-
-
-def _names(names: Sequence[str] | None, what: str) -> tuple[str, ...] | None:
-    if names is None:
-        return None
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise InvalidArgumentError(f"{what} is {names!r}.", hint=f'Pass a list of names: {what}=["name"].')
-    return tuple(names)
 
 
 # The sessions of evaluators in this process: copies of one evaluator use the same session.
@@ -191,12 +194,6 @@ def _names(names: Sequence[str] | None, what: str) -> tuple[str, ...] | None:
 
 MAX_SESSIONS = 4
 """How many sessions a process keeps. Engines unpickle an evaluator for each task, and drop it after the task."""
-
-
-class _Slot:
-    def __init__(self) -> None:
-        self.session: LearningModelSession | None = None
-        self.compiling = threading.Lock()
 
 
 class SessionStore:
@@ -208,30 +205,27 @@ class SessionStore:
 
     def _clear(self) -> None:
         self._lock = threading.Lock()
-        self._slots: OrderedDict[str, _Slot] = OrderedDict()
+        self._sessions: OrderedDict[str, LearningModelSession] = OrderedDict()
 
     in_child = _clear  # the sessions of a parent process are unusable
 
     def get(self, name: str, make: Callable[[], LearningModelSession]) -> LearningModelSession:
-        """The session with a name. If threads request it at once, one makes it and the others wait."""
+        """The session with a name. One thread makes it, and the others wait."""
         with self._lock:
-            slot = self._slots.pop(name, None) or _Slot()
-            self._slots[name] = slot
-            while len(self._slots) > MAX_SESSIONS:  # not closed, because another thread may use it
-                self._slots.popitem(last=False)
-        with slot.compiling:
-            if slot.session is None or slot.session.is_lost:
-                slot.session = make()
-            return slot.session
+            session = self._sessions.pop(name, None)
+            if session is None or session.is_lost:
+                session = make()
+            self._sessions[name] = session
+            if len(self._sessions) > MAX_SESSIONS:  # not closed, because another thread may use it
+                self._sessions.popitem(last=False)
+            return session
 
     def close(self, name: str) -> None:
         """Closes the session with a name, if there is one."""
         with self._lock:
-            slot = self._slots.pop(name, None)
-        if slot is not None:
-            with slot.compiling:
-                if slot.session is not None:
-                    slot.session.close()
+            session = self._sessions.pop(name, None)
+        if session is not None:
+            session.close()
 
 
 SESSIONS = SessionStore()
