@@ -7,13 +7,16 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 
+from helpers.models import data, tensor
 from helpers.paths import MODELS, PICTURES
 from tools import blame as tool
-from winml_py import BitmapPixelFormat, ImageContract, ImageFeatureValue, LearningModelSessionOptions
+from winml_py import BitmapPixelFormat, ImageContract, ImageFeatureValue, LearningModel
 from winml_py._inputs.model import Case
 from winml_py.compare import sides
 from winml_py.compare.blame import Departure, find_departure
+from winml_py.compare.comparison import fitted
 
 
 def departure(folder: Path, planted: tool.Planted, values: tool.Values) -> Departure | None:
@@ -65,36 +68,15 @@ def test_nan_is_named_where_it_begins(tmp_path: Path) -> None:
     assert found.first == found.second
 
 
-def test_nodes_that_only_depart_together_are_one(tmp_path: Path) -> None:
-    """ONNX Runtime computes the five nodes of a GELU as one, and may approximate it."""
-    draft = tool.Draft(np.random.default_rng(0))
-    x = draft.add("Add", draft.add("MatMul", "x", draft.weight(16, 16)), draft.weight(16))
-    first = draft.add("Div", x, np.float32(2**0.5))
-    last = draft.add(
-        "Mul", draft.add("Mul", x, draft.add("Add", draft.add("Erf", first), np.float32(1))), np.float32(0.5)
-    )
-    model, values = draft.model(draft.add("Tanh", draft.add("MatMul", last, draft.weight(16, 8))), [1, 4, 16])
-    onnx.save(model, tmp_path / "model.onnx")
-    options = LearningModelSessionOptions()
-    options.batch_size_override = 0
-    options.session_config = {"optimization.enable_gelu_approximation": True}
-    options.save(tmp_path / "options.json")
-    case = Case(str(tmp_path / "model.onnx"))
-    found = find_departure(case, Case(case.model, settings=str(tmp_path / "options.json")), values)
-    assert found is not None
-    assert len(found.first) == 5
-    assert f"From Div 'node/{first}' to Mul 'node/{last}', 5 nodes as one:" in str(found)
-
-
 @pytest.mark.usefixtures("openvino")
 def test_few_tensors_are_held_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held = []
     evaluate = sides.evaluate_by
 
     def evaluate_and_count(session, values):
-        came = evaluate(session, values)
-        held.append(sum(value.nbytes for value in [*values.values(), *came.values()]))
-        return came
+        results = evaluate(session, values)
+        held.append(sum(value.nbytes for value in [*values.values(), *results.values()]))
+        return results
 
     monkeypatch.setattr(sides, "evaluate_by", evaluate_and_count)
     model, values = tool.convolutional(np.random.default_rng(1))
@@ -103,6 +85,20 @@ def test_few_tensors_are_held_at_once(tmp_path: Path, monkeypatch: pytest.Monkey
     case = Case(str(tmp_path / "model.onnx"))
     assert find_departure(case, Case(case.model, engine="openvino"), values) is None
     assert max(held) <= 3 * max(sizes) < sum(sizes)
+
+
+def test_names_of_inputs_are_found_in_another_case() -> None:
+    digits = Case(str(MODELS / "digits.onnx"))
+    values = {"IMAGE": np.zeros((1, 1, 28, 28), np.float32)}
+    assert find_departure(digits, digits, values) is None
+    two = LearningModel.load(
+        data(
+            [helper.make_node("Add", ["left", "right"], ["y"])],
+            [tensor("left", [1]), tensor("right", [1])],
+            [tensor("y", [1])],
+        )
+    )
+    assert list(fitted(two, {"LEFT": 1, "Right": 2})) == ["left", "right"]
 
 
 def test_pictures_that_become_other_tensors_are_named_first() -> None:

@@ -96,7 +96,7 @@ def compared(path: Path, pictures: list[Image.Image], folder: Path) -> bool:
             comparer = Comparer(first)
             for both in zip(*(results[way][start : start + 12] for way in pair), strict=True):
                 comparer.add("", both, 1e-3)
-            comparison = comparer.compared(({}, {}))
+            comparison = comparer.comparison(({}, {}))
             answers += comparison.answers
             largest = max(largest, comparison.outputs[0].largest)
         assert len(answers) == len(pictures)

@@ -8,7 +8,7 @@ import click
 
 from .._inputs.examples import NOTHING_STATED
 from .._inputs.model import EXAMPLE, Case
-from ..compare.comparison import Comparison, inputs_of
+from ..compare.comparison import Comparison, make_inputs
 from ..compare.comparison import compare as compare_cases
 from ..core.base.messages import Facts
 from .arguments import case_options, json_option
@@ -29,26 +29,26 @@ def compare(models: tuple[str, ...], nodes: bool, case: Case, as_json: bool) -> 
     twice the largest difference of any input. The exit code is 1 if an answer changes.
     """
     model, *inputs = models
-    other = inputs.pop(0) if inputs and inputs[0].lower().endswith(".onnx") else model
-    if other == model and replace(case, sizes=NOTHING_STATED, contract=None) == Case():
+    second_model = inputs.pop(0) if inputs and inputs[0].lower().endswith(".onnx") else model
+    if second_model == model and replace(case, sizes=NOTHING_STATED, contract=None) == Case():
         hint = "Name a second model after it, or --engine, --device, --precision or --settings."
         raise click.UsageError(f"{model}: There is nothing to compare it with. {hint}")
     first = Case(model, tuple(inputs), sizes=case.sizes, contract=case.contract)
-    second = replace(case, model=other)
-    both = model if other == model else f"{model}, {other}"  # an error may be about either
-    with progress("comparing") as advance, prefix_errors(both, model, other, *inputs, case.settings):
+    second = replace(case, model=second_model)
+    both = model if second_model == model else f"{model}, {second_model}"  # an error may be about either
+    with progress("comparing") as advance, prefix_errors(both, model, second_model, *inputs, case.settings):
         compared = compare_cases(first, second, advance)
         facts: Facts = {"model": model} | compared.to_json()
         if nodes:
             from ..compare.blame import find_departure
 
             worst = (compared.doubtful or compared.answers)[0].position
-            _, make = list(inputs_of(first.load(), first))[worst]
+            _, make = list(make_inputs(first.load(), first))[worst]
             departure = find_departure(first, second, make())
             facts["departure"] = departure and asdict(departure)
     emit(facts, as_json, lambda _: _print_comparison(compared))
     if nodes and not as_json:
-        say(departure or "No node differs by more than its inputs explain.")
+        say(departure or "No node alone differs by more than its inputs explain.")
     if compared.answers[0].input == EXAMPLE:
         say(f"{model}: These are answers to example inputs. Name your own after the model.", is_error=True)
     if not compared.is_same:
@@ -61,15 +61,16 @@ def _print_comparison(compared: Comparison) -> None:
     say("")
     rows = []
     for output in compared.outputs:
-        numbers = [f"{number:.2g}" for number in (output.largest, output.mean, output.relative)]
+        numbers = [f"{number:.2g}" for number in (output.largest, output.relative)]
         lost = f"{output.not_finite[0]:,} and {output.not_finite[1]:,}" if any(output.not_finite) else ""
-        rows.append([output.name, *numbers, f"{output.cosine:.7f}", f"{output.signal_to_noise:.1f}", lost])
-    show(rows, ["differences", "largest", "mean", "relative", "cosine", "dB", "not finite"], "lr")
+        rows.append([output.name, *numbers, lost])
+    show(rows, ["differences", "largest", "relative", "not finite"], "lr")
     say("")
     rows = []
-    for one in compared.doubtful:
-        numbers = [f"{one.changed:.2%}", f"{one.lead:.2g}", f"{2 * one.difference:.2g}"]
-        rows.append([one.input, one.first, one.second, *numbers, "not settled" if one.is_same else "changed"])
+    for answer in compared.doubtful:
+        numbers = [f"{answer.changed:.2%}", f"{answer.lead:.2g}", f"{2 * answer.difference:.2g}"]
+        state = "not settled" if answer.is_same else "changed"
+        rows.append([answer.input, answer.first, answer.second, *numbers, state])
     if rows:
         show(rows, ["answers", "first", "second", "changed", "lead", "2 x difference", ""], "lllrrrl")
     say(compared, "bold")

@@ -2,15 +2,15 @@
 
 Every node is judged on its own: both sides compute it from the first side's tensors, so that what an earlier node did
 cannot be held against it. The first side computes it once more from inputs that are changed in their last bit: what
-that changes is the arithmetic's. A node that departs is looked at in the whole model, too. If none departs although
-results do, nodes are to blame that the engine computes as one: the shortest run of nodes that departs is searched for.
+that changes is the arithmetic's. A node that departs is looked at in the whole model, too. Nodes that depart only where
+the engine computes several as one are not found, nor are weights, and what is computed from weights alone: their
+differences show in the nodes that read them.
 """
 
 from __future__ import annotations
 
 import math
 import tempfile
-from bisect import bisect_left
 from collections import UserDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,17 +30,32 @@ from .sides import Side
 BLOCK = 1 << 15
 """Elements that are compared at once, as float64."""
 
-FUSED = 32
-"""The most nodes that an engine may compute as one. More depart together only where rounding errors add up."""
+KEPT = 0.3
+"""A node is to blame if the whole model, whose engine may compute it otherwise, shows this share of its difference."""
+
+# What rounding explains. `tests/tools/blame.py` tries it: no node may be named without a fault, and all with one.
 
 EPSILONS = {"": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 """The distance from 1 to the next number; float64 counts as float32, which engines may compute it in."""
 
-TINY = (1.2e-38, 6.1e-5)
-"""Below these, float32 and float16 lose digits, and engines may take numbers as 0."""
+ROUNDINGS = 4
+"""How many epsilons a node loses: both sides round an intermediate and the result, by up to one if they truncate."""
+
+APPROXIMATION = 1e-5
+"""The least share in float32, because engines approximate exp, tanh and erf by polynomials. Chosen by trial."""
 
 SUM = 2.0**-24
-"""How float32's rounding errors grow in sums: by this share of the magnitude, times the root of the number of terms."""
+"""A rounding error in float32, half an epsilon. In a sum of n terms, errors of chance add up to root n of them."""
+
+MOVED = {False: 16, True: 4}
+"""How many times what moved last bits change is explained, in float32 and in narrower types: an engine that reorders a
+sum rounds more than once, and more often in float32, in which narrower types are summed. Chosen by trial."""
+
+TINY = {False: 1.2e-38, True: 6.1e-5}
+"""The least normal numbers of float32 and float16. Below, digits are lost, and engines may take numbers as 0."""
+
+EIGHT_BITS = 1
+"""A number of 8 bits that lies in the middle may be rounded up or down."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +66,8 @@ class Departure:
         tensor: the output that departs.
         what: "differs", "nan", "overflow" or "shape".
         side: on which side NaN or the overflow begins: "first", "second" or "".
-        first: the first side's nodes that compute it, and their operators: one; several that are one on the other side,
-            or that depart only where the engine computes them as one; or none, for an input.
+        first: the first side's nodes that compute it, and their operators: one; several that are one on the other side;
+            or none, for an input.
         second: the second side's.
         difference: the largest, from the same inputs; infinite where there is none.
         explained: the difference that the arithmetic explains.
@@ -138,58 +153,15 @@ class _Search:
         """The departure; see `find_departure`."""
         first, second = self._sides
         for name in first.inputs.keys() & second.inputs.keys():  # models may make other tensors of one picture
-            if found := self._departure(name, (), compare(first.inputs[name], second.inputs[name]), Gap()):
+            if found := self._judge(name, (), measure_gap(first.inputs[name], second.inputs[name]), Gap()):
                 return found
-        gaps = self._compare(Side.whole)
-        if not any(gap.difference for gap, _ in gaps.values()):
+        if not any(gap.difference for gap, _ in self._compare(Side.whole).values()):
             return None
-        do_depart = any(self._departure(name, (), *pair) for name, pair in gaps.items())
         for name in self._names:
-            found = self._departure(name, self._tensors, *self._compare_parts(name, self._tensors))
-            if found and self._compare_parts(name, ())[0].difference >= 0.3 * found.difference:
+            found = self._judge(name, self._tensors, *self._compare_parts(name, self._tensors))
+            if found and self._compare_parts(name, ())[0].difference >= KEPT * found.difference:
                 return found
-        return self._find_fused() if do_depart else None
-
-    def _find_fused(self) -> Departure | None:
-        """The fewest nodes in a row that depart together, if they are few: an engine computes them as one."""
-
-        def find(start: int, end: int) -> Departure | None:
-            """A tensor that departs if none between these nodes is asked for."""
-            known, names = {*self._names[:start]}, self._names[start : end + 1]
-            inner = {each for name in names for side in self._sides for each in side.cut(name, self._tensors)[1]}
-            for name in [each for each in names if each not in inner]:
-                if found := self._departure(name, known, *self._compare_parts(name, known)):
-                    return found
-            return None
-
-        end = bisect_left(range(len(self._names)), True, key=lambda place: find(0, place) is not None)
-        if end == len(self._names):
-            return None
-        start = end - bisect_left(range(end + 1), True, key=lambda length: find(end - length, end) is not None)
-        found = find(start, end)
-        return found if found and len(found.first) <= FUSED else None
-
-    def _feed(self, side: Side, epsilon: float = 0) -> Callable[[str], Any]:
-        """Gives the first side's tensors in a side's type, rounded to the coarser type of both.
-
-        With an epsilon, half of their floats grow by two of them: in their mean, all are moved by one.
-        """
-
-        def feed(name: str) -> Any:
-            value = self._tensors[name]
-            if not isinstance(value, np.ndarray):
-                return value
-            elements = [each.element(name) for each in (side, *self._sides) if name in each.types]
-            own, *both = [np.dtype(helper.tensor_dtype_to_np_dtype(element)) for element in elements]
-            with np.errstate(over="ignore", invalid="ignore"):
-                value = np.array(value).astype(min(both, key=lambda kind: kind.itemsize), copy=False)
-                value = value.astype(own, copy=False)
-                if epsilon and own.kind == "f":
-                    are_moved = np.random.default_rng(0).integers(0, 2, value.shape, np.bool_)
-                    np.multiply(value, own.type(1 + 2 * epsilon), out=value, where=are_moved)
-            return value
-
-        return feed
+        return None
 
     def _compare_parts(self, name: str, stops: Collection[str]) -> tuple[Gap, Gap]:
         return self._compare(lambda side: side.part(name, stops, self._tensors))[name]
@@ -198,20 +170,43 @@ class _Search:
         """How far each output differs between the sides; and on the first, from inputs changed in their last bit."""
         first, second = self._sides
         with make(first) as session:
-            self._tensors.update(first.evaluate(session, self._feed(first)))
+            self._tensors.update(first.evaluate(session, lambda name: self._feed(first, name)))
             features = *session.model.input_features, *session.model.output_features
-            shaken = first.evaluate(session, self._feed(first, self._epsilon([each.name for each in features])))
-            noise = {name: compare(self._tensors[name], shaken.pop(name)) for name in [*shaken]}
+            epsilon = self._epsilon([feature.name for feature in features])
+            moved = first.evaluate(session, lambda name: self._feed(first, name, epsilon))
+            noise = {name: measure_gap(self._tensors[name], moved.pop(name)) for name in [*moved]}
         with make(second) as session:
-            came = second.evaluate(session, self._feed(second))
-        return {name: (compare(self._tensors[name], came[name]), noise[name]) for name in noise if name in came}
+            results = second.evaluate(session, lambda name: self._feed(second, name))
+        return {
+            name: (measure_gap(self._tensors[name], results[name]), noise[name]) for name in noise if name in results
+        }
+
+    def _feed(self, side: Side, name: str, epsilon: float = 0) -> Any:
+        """One of the first side's tensors in a side's type, rounded to the coarser type of both.
+
+        With an epsilon, half of its floats grow by two of them: in their mean, all are moved by one.
+        """
+        value = self._tensors[name]
+        if not isinstance(value, np.ndarray):
+            return value
+        elements = [known.element(name) for known in (side, *self._sides) if name in known.types]
+        own, *both = [np.dtype(helper.tensor_dtype_to_np_dtype(element)) for element in elements]
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = np.array(value).astype(min(both, key=lambda kind: kind.itemsize), copy=False)
+            value = value.astype(own, copy=False)
+            if epsilon and own.kind == "f":
+                are_moved = np.random.default_rng(0).integers(0, 2, value.shape, np.bool_)
+                np.multiply(value, own.type(1 + 2 * epsilon), out=value, where=are_moved)
+        return value
 
     def _epsilon(self, names: Collection[str]) -> float:
         """The distance from 1 to the next number, in the coarsest type that the sides compute some tensors in."""
-        halves = [name for name in names for side in self._sides if side.element(name) == TensorProto.FLOAT16]
-        return max(EPSILONS[kind] for kind in [*(side.half for side in self._sides), "float16" if halves else ""])
+        kinds = {side.half for side in self._sides} | {""}
+        if any(side.element(name) == TensorProto.FLOAT16 for side in self._sides for name in names):
+            kinds.add("float16")
+        return max(EPSILONS[kind] for kind in kinds)
 
-    def _departure(self, name: str, stops: Collection[str], gap: Gap, noise: Gap) -> Departure | None:
+    def _judge(self, name: str, stops: Collection[str], gap: Gap, noise: Gap) -> Departure | None:
         """A tensor that departs; None if the arithmetic explains the difference.
 
         Args:
@@ -220,21 +215,26 @@ class _Search:
             gap: between both sides.
             noise: what the changed last bits of its inputs change.
         """
-        (places, inputs), (others, more) = (side.cut(name, stops) for side in self._sides)
-        names = [name, *inputs, *more]
-        epsilon, terms = self._epsilon(names), max(np.size(self._tensors[each]) for each in names)
-        is_half = epsilon > EPSILONS[""]
-        share = max(1e-5, 4 * epsilon) * math.sqrt(max(1, len(places))) + SUM * math.sqrt(terms)
-        explained = share * gap.magnitude + (4 if is_half else 16) * noise.difference + TINY[is_half]
-        explained += gap.kind in ("i1", "u1")  # 8 bits may be rounded otherwise
+        first, second = self._sides
+        places, inputs = first.cut(name, stops)
+        second_places, second_inputs = second.cut(name, stops)
+        explained = self._explained({name, *inputs, *second_inputs}, len(places), gap, noise)
         if gap.difference <= explained:
             return None
-        what, side = "differs", ""
-        if gap.difference == math.inf:
-            what = "nan" if np.isnan(gap.values).any() else "overflow" if gap.values else "shape"
-            side = "" if not gap.values else "second" if math.isfinite(gap.values[0]) else "first"
-        nodes = self._sides[0].describe(places), self._sides[1].describe(others)
-        return Departure(name, what, side, *nodes, gap.difference, explained, gap.magnitude, gap.position)
+        nodes, second_nodes = first.describe(places), second.describe(second_places)
+        what, side = gap.describe()
+        place = gap.position
+        return Departure(name, what, side, nodes, second_nodes, gap.difference, explained, gap.magnitude, place)
+
+    def _explained(self, names: Collection[str], node_count: int, gap: Gap, noise: Gap) -> float:
+        """The difference that rounding explains in nodes that read and make these tensors."""
+        epsilon = self._epsilon(names)
+        is_narrow = epsilon > EPSILONS[""]
+        terms = max(np.size(self._tensors[name]) for name in names)
+        rounded = max(APPROXIMATION, ROUNDINGS * epsilon) * math.sqrt(max(1, node_count))  # as errors of chance add up
+        explained = (rounded + SUM * math.sqrt(terms)) * gap.magnitude
+        explained += MOVED[is_narrow] * noise.difference + TINY[is_narrow]
+        return explained + EIGHT_BITS if gap.kind in ("i1", "u1") else explained
 
 
 class Gap(NamedTuple):
@@ -254,25 +254,35 @@ class Gap(NamedTuple):
     magnitude: float = 0.0
     kind: str = ""
 
+    def describe(self) -> tuple[str, str]:
+        """What `Departure` says of it: `what` and `side`."""
+        if self.difference < math.inf:
+            return "differs", ""
+        if not self.values:
+            return "shape", ""
+        side = "second" if math.isfinite(self.values[0]) else "first"
+        return "nan" if np.isnan(self.values).any() else "overflow", side
 
-def compare(expected: Any, actual: Any) -> Gap:
+
+def measure_gap(expected: Any, actual: Any) -> Gap:
     """Compares two values, block by block: wider copies of large tensors would exceed the memory."""
     if not all(isinstance(value, np.ndarray) and value.dtype.kind in "fiub" for value in (expected, actual)):
         return Gap(0.0 if compare_values(expected, actual, 0).is_good else math.inf)
     if expected.shape != actual.shape:
         return Gap(math.inf)
-    one, other = expected.reshape(-1), actual.reshape(-1)
+    expected_flat, actual_flat = expected.reshape(-1), actual.reshape(-1)
     worst, place, magnitude, values = 0.0, 0, 0.0, tuple[float, ...]()
-    for start in range(0, one.size, BLOCK):
-        left, right = (each[start : start + BLOCK].astype(np.float64) for each in (one, other))
+    for start in range(0, expected.size, BLOCK):
+        left = expected_flat[start : start + BLOCK].astype(np.float64)
+        right = actual_flat[start : start + BLOCK].astype(np.float64)
         with np.errstate(invalid="ignore"):
-            apart = np.nan_to_num(np.abs(left - right), nan=math.inf, posinf=math.inf)
-        apart[(left == right) | (np.isnan(left) & np.isnan(right))] = 0
+            differences = np.nan_to_num(np.abs(left - right), nan=math.inf, posinf=math.inf)
+        differences[(left == right) | (np.isnan(left) & np.isnan(right))] = 0
         magnitude = max(magnitude, float(np.abs(left[np.isfinite(left)]).max(initial=0)))
-        found = int(apart.argmax())
-        if apart[found] > worst:
-            worst, place, values = float(apart[found]), start + found, (float(left[found]), float(right[found]))
-    position = [int(each) for each in np.unravel_index(place, expected.shape)] if one.size else []
+        found = int(differences.argmax())
+        if differences[found] > worst:
+            worst, place, values = float(differences[found]), start + found, (float(left[found]), float(right[found]))
+    position = np.array(np.unravel_index(place, expected.shape)).tolist() if expected.size else []
     return Gap(worst, position, values, magnitude, expected.dtype.str[1:])
 
 

@@ -38,20 +38,14 @@ class OutputDifference:
     Attributes:
         name: the output's name.
         largest: the largest difference; infinite for other shapes, and if numbers became NaN or infinite.
-        mean: the mean difference of the finite numbers.
         relative: the largest difference over the largest magnitude of its channel; infinite where numbers that are not
             floats differ, and with NaN or infinity.
-        cosine: of the angle between both results.
-        signal_to_noise: in decibels; infinite for equal results.
         not_finite: how many numbers are NaN or infinite, in the first and in the second.
     """
 
     name: str
     largest: float
-    mean: float
     relative: float
-    cosine: float
-    signal_to_noise: float
     not_finite: tuple[int, int]
 
 
@@ -115,7 +109,7 @@ class Comparison:
     def doubtful(self) -> list[Answer]:
         """The answers that change, the surest first; and then those that are not settled, the least sure first."""
         doubtful = [answer for answer in self.answers if not answer.is_settled]
-        return sorted(doubtful, key=lambda one: (one.is_same, one.lead if one.is_same else -one.lead))
+        return sorted(doubtful, key=lambda answer: (answer.is_same, answer.lead if answer.is_same else -answer.lead))
 
     def to_json(self) -> Facts:
         """The comparison, ready for JSON."""
@@ -128,10 +122,10 @@ class Comparison:
         words = f"{changed:,} of {count:,} answers change" if changed else same
         words += f", {count - len(self.doubtful):,} settled"
         if self.doubtful:
-            one = self.doubtful[0]
-            words += f"; first look at {one.input}: "
-            lead = f"its lead of {one.lead:.2g} is not above twice the difference, {one.difference:.2g}"
-            words += lead if one.is_same else f"{one.first} became {one.second}"
+            worst = self.doubtful[0]
+            words += f"; first look at {worst.input}: "
+            lead = f"its lead of {worst.lead:.2g} is not above twice the difference, {worst.difference:.2g}"
+            words += lead if worst.is_same else f"{worst.first} became {worst.second}"
         lost = [output.name for output in self.outputs if any(output.not_finite)]
         return words + (f"; NaN or infinity in {', '.join(lost)}." if lost else ".")
 
@@ -156,23 +150,25 @@ def compare(first: Case, second: Case, progress: Progress = lambda done, what: N
         >>> compared.outputs[0].name, compared.outputs[0].largest < 1e-2
         ('probabilities', True)
     """
-    cases, models = (first, second), (first.load(), second.load())
-    items = list(inputs_of(models[0], first))
-    comparer = Comparer(models[0])
-    pairs = zip(models, cases, strict=True)
-    one, other = (LearningModelSession(model, case.find_device(), case.options(model)) for model, case in pairs)
-    with one, other:
+    model, second_model = first.load(), second.load()
+    items = list(make_inputs(model, first))
+    comparer = Comparer(model)
+    with (
+        LearningModelSession(model, first.find_device(), first.options(model)) as session,
+        LearningModelSession(second_model, second.find_device(), second.options(second_model)) as second_session,
+    ):
+        is_half = Precision.HALF in (session.precision, second_session.precision)
+        is_half = is_half or model.precision != second_model.precision
         for index, (label, make) in enumerate(items):
             progress(index / len(items), label)
             values = make()
-            given = (fitted(model, values) for model in models)
-            results = evaluate_to_tensors(one, next(given)), evaluate_to_tensors(other, next(given))
-            is_half = Precision.HALF in (one.precision, other.precision) or models[0].precision != models[1].precision
-            comparer.add(label, results, HALF_TOLERANCE if is_half else FLOAT_TOLERANCE)
-        return comparer.compared((_describe(first, one), _describe(second, other)))
+            result = evaluate_to_tensors(session, fitted(model, values))
+            second_result = evaluate_to_tensors(second_session, fitted(second_model, values))
+            comparer.add(label, (result, second_result), HALF_TOLERANCE if is_half else FLOAT_TOLERANCE)
+        return comparer.comparison((_describe_side(first, session), _describe_side(second, second_session)))
 
 
-def inputs_of(model: LearningModel, case: Case) -> Iterator[tuple[str, Callable[[], Mapping[str, Any]]]]:
+def make_inputs(model: LearningModel, case: Case) -> Iterator[tuple[str, Callable[[], Mapping[str, Any]]]]:
     """For each evaluation a name, and what makes its values: from files, the model's samples, or examples."""
     if case.inputs:
         yield from ((label, partial(read_pictures, model, files)) for label, files in jobs(model, case.inputs))
@@ -183,17 +179,24 @@ def inputs_of(model: LearningModel, case: Case) -> Iterator[tuple[str, Callable[
 
 
 def fitted(model: LearningModel, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values as a model takes them: an only input by any name, floats in its type, pictures perhaps as bytes."""
-    kinds = {feature.name: getattr(feature, "tensor_kind", None) for feature in model.input_features}
-    names = kinds if len(kinds) == len(values) == 1 else values
-    found = dict(zip(names, values.values(), strict=True))
-    for name, value in found.items():
-        if isinstance(value, np.ndarray) and value.dtype.kind == "f" and (kind := kinds.get(name)) in FLOAT_KINDS:
-            found[name] = value.astype(TENSOR_CLASSES[kind].dtype, copy=False)
+    """Values as a model takes them: an only input by any name, names in the model's case, floats in its type, pictures
+    perhaps as bytes.
+    """
+    features = list(model.input_features)
+    names = {feature.name.casefold(): feature.name for feature in features}
+    kinds = {feature.name: getattr(feature, "tensor_kind", None) for feature in features}
+    is_only = len(features) == len(values) == 1
+    found = {}
+    for given_name, value in values.items():
+        name = features[0].name if is_only else names.get(given_name.casefold(), given_name)
+        kind = kinds.get(name)
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f" and kind in FLOAT_KINDS:
+            value = value.astype(TENSOR_CLASSES[kind].dtype, copy=False)
+        found[name] = value
     return with_bytes(model, found)
 
 
-def _describe(case: Case, session: LearningModelSession) -> dict[str, str]:
+def _describe_side(case: Case, session: LearningModelSession) -> dict[str, str]:
     precision = session.precision.name.lower()
     return {"model": case.model, "device": session.device.name, "engine": session.engine, "precision": precision}
 
@@ -202,7 +205,7 @@ Results = tuple[LearningModelEvaluationResult, LearningModelEvaluationResult]
 
 
 class Comparer:
-    """Takes the results of two sides for each input; `compared` gives the comparison.
+    """Takes the results of two sides for each input, and makes the comparison.
 
     Args:
         model: the first model, whose labels name the classes.
@@ -210,10 +213,10 @@ class Comparer:
 
     def __init__(self, model: LearningModel) -> None:
         self._classes = Classes(None, model.labels)
-        self._sums: dict[str, _Sums] = {}
+        self._sums: dict[str, _OutputSums] = {}
         self._answers: list[Answer] = []
         self._count = 0
-        self._objects = _Sums()  # the largest difference of their scores
+        self._largest_of_objects = 0.0  # the largest difference of their scores
 
     def add(self, label: str, results: Results, tolerance: float) -> None:
         """Compares the results of an input. The tolerance is that of numbers which have no other meaning.
@@ -225,7 +228,7 @@ class Comparer:
         values, ranked = list[Answer](), list[Answer]()
         for name in [name for name in first if name in second]:
             pair = first[name], second[name]
-            agreement = self._sums.setdefault(name, _Sums()).add(*pair, tolerance)
+            agreement = self._sums.setdefault(name, _OutputSums()).add(*pair, tolerance)
             words = [str(array.tolist()) if array.size < 4 else "numbers" for array in pair]
             is_same = agreement.is_good or np.array_equal(*pair, equal_nan=pair[0].dtype.kind == "f")
             if not is_same and words[1] == "numbers":
@@ -239,12 +242,15 @@ class Comparer:
         self._answers += [replace(answer, position=self._count) for answer in answers]
         self._count += 1
 
-    def compared(self, sides: tuple[Mapping[str, str], ...]) -> Comparison:
+    def comparison(self, sides: tuple[Mapping[str, str], ...]) -> Comparison:
         """The comparison of all results so far, of sides with these descriptions."""
         answers = []
         for answer in self._answers:
-            sums = self._sums.get(answer.output, self._objects)
-            answers.append(replace(answer, difference=sums.relative if answer.kind == "values" else sums.largest))
+            difference = self._largest_of_objects
+            if answer.kind != "objects":
+                sums = self._sums[answer.output]
+                difference = sums.relative if answer.kind == "values" else sums.largest
+            answers.append(replace(answer, difference=difference))
         outputs = tuple(sums.difference(name) for name, sums in self._sums.items())
         return Comparison(sides, outputs, tuple(answers))
 
@@ -252,15 +258,16 @@ class Comparer:
         """An answer for each entry of a batch of rows of scores; none if nothing marks them as scores."""
         if first.shape != second.shape or first.dtype.kind != "f" or not first.size:
             return []
-        found, pairs = list[Answer](), list(zip(np.atleast_2d(first), np.atleast_2d(second), strict=True))
-        for index, entries in enumerate(pairs):
-            entry, size = f"{label}[{index}]" if len(pairs) > 1 else label, entries[0].size
-            width = size if size in entries[0].shape else entries[0].shape[-1]
-            one, other = (each.reshape(-1, width) for each in entries)
-            best = self._classes.best(name, one[0]) or self._classes.best(name, other[0])
-            if best and (entries[0].ndim < 3 or len(one) == 1):
-                found.append(self._compare_rows(entry, name, "classes", one, other))
-        return found
+        answers = list[Answer]()
+        entries = list(zip(np.atleast_2d(first), np.atleast_2d(second), strict=True))
+        for index, (entry, second_entry) in enumerate(entries):
+            width = entry.size if entry.size in entry.shape else entry.shape[-1]
+            rows, second_rows = entry.reshape(-1, width), second_entry.reshape(-1, width)
+            are_scores = self._classes.best(name, rows[0]) or self._classes.best(name, second_rows[0])
+            if are_scores and (entry.ndim < 3 or len(rows) == 1):
+                entry_label = f"{label}[{index}]" if len(entries) > 1 else label
+                answers.append(self._compare_rows(entry_label, name, "classes", rows, second_rows))
+        return answers
 
     def _compare_rows(self, label: str, name: str, kind: str, *sides: Array) -> Answer:
         """The answer of rows of scores: their best classes."""
@@ -285,38 +292,45 @@ class Comparer:
         if any(len(result.placements) != 1 for result in results):
             return []
         if all(is_segmentation(result, labels) for result in results):
-            (name, pixels), (_, other_pixels) = map(_seen_pixels, results)
-            return [self._compare_rows(label, name, "mask", pixels, other_pixels)]
+            (name, pixels), (_, second_pixels) = map(_seen_pixels, results)
+            return [self._compare_rows(label, name, "mask", pixels, second_pixels)]
         try:
             if not all(may_be_detections(result, labels) for result in results):
                 return []
             threshold = detections(results[0], labels=labels).threshold
-            one, other = (detections(result, threshold=threshold / 2, labels=labels) for result in results)
+            # From half the threshold on: with another score they may appear.
+            found, second_found = (detections(result, threshold=threshold / 2, labels=labels) for result in results)
         except WinMLError:  # of several possible layouts, or of NaN: the numbers count
             return []
-        pairs = np.array(matching(one, other), int).reshape(-1, 2)  # from half the threshold on: they may appear
+        return [self._compare_objects(label, threshold, found, second_found)]
+
+    def _compare_objects(self, label: str, threshold: float, *sides: Detections) -> Answer:
+        """The answer of a detector: its objects above the threshold."""
+        pairs = np.array(match_objects(*sides), int).reshape(-1, 2)
         words, leads, lost, count = list[str](), [threshold], 0, 0
-        for place, (side, rest) in enumerate(((one, other), (other, one))):
-            there = np.full(len(side), threshold / 2)
-            there[pairs[:, place]] = rest.scores[pairs[:, 1 - place]]
-            self._objects.largest = max(self._objects.largest, float(np.abs(side.scores - there).max(initial=0)))
-            leads += (2 * np.abs(side.scores - threshold)).tolist()
+        for place, side in enumerate(sides):
+            scores_there = np.full(len(side), threshold / 2)  # at most, of an object that the other side did not find
+            scores_there[pairs[:, place]] = sides[1 - place].scores[pairs[:, 1 - place]]
+            difference = np.abs(side.scores - scores_there).max(initial=0)
+            self._largest_of_objects = max(self._largest_of_objects, float(difference))
             is_found = side.scores > threshold
+            leads += (2 * np.abs(side.scores - threshold)).tolist()
             if side.runners_up is not None:
                 leads += (side.scores - side.runners_up)[is_found].tolist()
-            alone = np.flatnonzero(is_found & (there <= threshold))
+            alone = np.flatnonzero(is_found & (scores_there <= threshold))
             names = [f"{side[i].label or side[i].index} {side[i].score:.3f}" for i in alone[:3]]
             words.append(f"{is_found.sum()} objects" + f", here alone {', '.join(names)}" * bool(names))
-            lost, count = lost + len(alone), count + int(is_found.sum())
-        return [Answer(label, "", "objects", words[0], words[1], not lost, lost / max(1, count), min(leads))]
+            lost += len(alone)
+            count += int(is_found.sum())
+        return Answer(label, "", "objects", words[0], words[1], not lost, lost / max(1, count), min(leads))
 
 
-def matching(first: Detections, second: Detections) -> list[tuple[int, int]]:
+def match_objects(first: Detections, second: Detections) -> list[tuple[int, int]]:
     """Pairs of objects of one class whose boxes overlap by `OVERLAP`, those of the best scores first."""
     left_top = np.maximum(first.boxes[:, None, :2], second.boxes[:, :2])
     # A pixel more, as Pascal VOC counts: boxes at the picture's edge may have no area.
     inner = (np.minimum(first.boxes[:, None, 2:], second.boxes[:, 2:]) - left_top + 1).clip(0).prod(axis=2)
-    areas = [(each.boxes[:, 2:] - each.boxes[:, :2] + 1).prod(axis=1) for each in (first, second)]
+    areas = [(side.boxes[:, 2:] - side.boxes[:, :2] + 1).prod(axis=1) for side in (first, second)]
     overlaps = inner / (areas[0][:, None] + areas[1] - inner)
     are_alike, pairs = (first.indices[:, None] == second.indices) & (overlaps >= OVERLAP), []
     for index in np.flatnonzero(are_alike.any(axis=1)):
@@ -335,35 +349,32 @@ def _seen_pixels(result: LearningModelEvaluationResult) -> tuple[str, Array]:
     return name, pixels[np.unique(numbers[numbers >= 0])]
 
 
-class _Sums:
+class _OutputSums:
     """The differences of an output so far."""
 
     def __init__(self) -> None:
         self.largest = self.relative = 0.0
-        self._sums = np.zeros(8)
+        self._not_finite = np.zeros(2, int)
 
     def add(self, first: Array, second: Array, tolerance: float) -> Agreement:
+        """Adds the differences of two arrays, and says whether they agree."""
         agreement = compare_values(first, second, tolerance)
         if first.shape != second.shape:
             self.largest = self.relative = math.inf
             return agreement
         if first.dtype.kind not in "fiub":
             first, second = np.zeros(first.shape), np.asarray(first != second)
-        one, other = first.astype(np.float64), second.astype(np.float64)
-        is_lost = np.stack([~np.isfinite(one), ~np.isfinite(other)])
-        self.relative = max(self.relative, math.inf if is_lost.any() else agreement.error)
-        if not np.array_equal(one[is_lost.any(0)], other[is_lost.any(0)], equal_nan=True):
-            self.largest = math.inf
-        one, other = one[~is_lost.any(0)], other[~is_lost.any(0)]
-        away = np.abs(one - other)
-        self.largest = max(self.largest, float(away.max(initial=0)))
-        products = [left @ right for left, right in ((away, away), (one, one), (other, other), (one, other))]
-        self._sums += np.array([*is_lost.reshape(2, -1).sum(1), away.size, away.sum(), *products])
+        first, second = first.astype(np.float64), second.astype(np.float64)
+        is_finite = np.stack([np.isfinite(first), np.isfinite(second)])
+        self._not_finite += [np.count_nonzero(~side) for side in is_finite]
+        are_both = is_finite.all(axis=0)
+        is_kept = np.array_equal(first[~are_both], second[~are_both], equal_nan=True)
+        difference = first[are_both] - second[are_both]
+        self.largest = max(self.largest, float(np.abs(difference).max(initial=0)) if is_kept else math.inf)
+        self.relative = max(self.relative, agreement.error if are_both.all() else math.inf)
         return agreement
 
     def difference(self, name: str) -> OutputDifference:
-        lost, other_lost, count, total, noise, signal, other, product = self._sums.tolist()
-        mean, not_finite = total / max(1, count), (int(lost), int(other_lost))
-        cosine = product / math.sqrt(signal * other) if signal and other else float(signal == other)
-        decibels = 10 * math.log10(signal / noise) if signal and noise else -math.inf if noise else math.inf
-        return OutputDifference(name, self.largest, mean, self.relative, cosine, decibels, not_finite)
+        """The differences of the output with this name."""
+        not_finite = int(self._not_finite[0]), int(self._not_finite[1])
+        return OutputDifference(name, self.largest, self.relative, not_finite)

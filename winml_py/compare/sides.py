@@ -79,9 +79,9 @@ class Side:
         """The element type of a tensor, as in ONNX; 0 if it is none."""
         return int(self.types[name].tensor_type.elem_type) if name in self.types else 0
 
-    def cut(self, asked: str, stops: Collection[str]) -> tuple[list[int], set[str]]:
+    def cut(self, tensor: str, stops: Collection[str]) -> tuple[list[int], set[str]]:
         """The places of the nodes that compute a tensor from those at which they stop, and what these nodes read."""
-        places, inputs, waiting = set[int](), set[str](), [asked]
+        places, inputs, waiting = set[int](), set[str](), [tensor]
         while waiting:
             place = self.makers.get(waiting.pop())
             if place is not None and place not in places:
@@ -100,9 +100,9 @@ class Side:
         """A session of the untouched model, as the user has it."""
         return self._session(self._model, self._case.options(self._model))
 
-    def part(self, asked: str, stops: Collection[str], tensors: Mapping[str, Any]) -> LearningModelSession:
+    def part(self, tensor: str, stops: Collection[str], tensors: Mapping[str, Any]) -> LearningModelSession:
         """A session of the nodes that compute a tensor from those at which they stop, which have these values."""
-        places, inputs = self.cut(asked, stops)
+        places, inputs = self.cut(tensor, stops)
         part = onnx.ModelProto(ir_version=max(self._proto.ir_version, 4), graph=GraphProto(name="part"))
         part.opset_import.extend(self._proto.opset_import)
         part.functions.extend(self._proto.functions)
@@ -114,7 +114,7 @@ class Side:
             if isinstance(value, np.ndarray):
                 kind = helper.make_tensor_type_proto(self.element(name), value.shape)
             part.graph.input.append(helper.make_value_info(name, kind))
-        part.graph.output.append(helper.make_tensor_value_info(asked, self.element(asked), None))
+        part.graph.output.append(helper.make_tensor_value_info(tensor, self.element(tensor), None))
         onnx.load_external_data_for_model(part, self._folder)
         path = os.path.join(self._folder, "part.onnx")
         save_model(part, path)
@@ -134,7 +134,7 @@ class Side:
 
     def evaluate(self, session: LearningModelSession, feed: Callable[[str], Any]) -> dict[str, Any]:
         """Evaluates a session of this side; what the whole model's engine turns out to be, parts are evaluated with."""
-        came = evaluate_by(session, {feature.name: feed(feature.name) for feature in session.model.input_features})
+        results = evaluate_by(session, {feature.name: feed(feature.name) for feature in session.model.input_features})
         if session.model is self._model:
             self._engine, self.half = session.explain().engine, session.explain().number_type
-        return came
+        return results
