@@ -104,9 +104,9 @@ def tune(case: Case, progress: Progress = lambda done, what: None) -> Tuned:
         WinMLError: the model, the device or an input cannot be used, or it cannot be evaluated by default.
     """
     with records.temporary_cache():  # losing candidates would fill the cache, and push out used entries
-        search = _Search(Loaded(case))
+        search = _Search(case)
         try:
-            changes = list(changes_for(search.loaded.device))
+            changes = list(changes_for(search.device))
             for index, (words, change) in enumerate(changes):
                 progress(index / (len(changes) + 1), words)
                 search.try_change(words, change)
@@ -117,9 +117,10 @@ def tune(case: Case, progress: Progress = lambda done, what: None) -> Tuned:
 
 
 class _Search:
-    def __init__(self, loaded: Loaded) -> None:
-        self.loaded = loaded
-        self._default = self._best = Candidate(loaded, loaded.case.options(loaded.model).to_dict())
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._default = self._best = Candidate(case, case.options(case.load()).to_dict())
+        self.device = self._default.session.device
         self._trials: list[Trial] = []
 
     def close(self) -> None:
@@ -133,8 +134,8 @@ class _Search:
             return
         candidate = None
         try:
-            trial.call(evaluate_once, self.loaded.case, options)  # its engine may end the process
-            candidate = Candidate(self.loaded, options)
+            trial.call(evaluate_once, self._case, options)  # its engine may end the process
+            candidate = Candidate(self._case, options)
             candidate.require_agreement(self._default.outputs)
             seconds = timing.take_turns(
                 [best.seconds, candidate.seconds], CHECKS * ROUNDS, lambda seconds: measure_gain(*seconds).is_over
@@ -154,25 +155,23 @@ class _Search:
 
     def confirm(self) -> Tuned:
         """The best, compared with the default in new sessions of both; the default if no gain remains."""
-        winner = self._default
-        if self._best is not self._default:
-            gain = self._measure_again()
-            if gain.is_clear:
-                winner = self._best
-            else:
+        gain = self._measure_again() if self._best is not self._default else None
+        if gain is not None and gain.is_clear:
+            winner = self._best
+        else:
+            if gain is not None:
                 self._add_trial("all of it", gain, f"no gain remains: {gain.problem}")
-        if winner is self._default:
-            milliseconds = 1e3 * statistics.median(self._default.seconds() for _ in range(ROUNDS))
+            winner = self._default
+            milliseconds = 1e3 * statistics.median(winner.seconds() for _ in range(ROUNDS))
             gain = Gain(1.0, (1.0, 1.0), (milliseconds, milliseconds), ROUNDS)
-        loaded = self.loaded
         return Tuned(
             LearningModelSessionOptions.from_dict(winner.options),
             gain.ratio,
             gain.interval,
             tuple(self._trials),
             *gain.milliseconds,
-            device=loaded.device.name,
-            sizes=input_sizes(loaded.case.sizes.applied(loaded.model.input_features), loaded.values_from_files),
+            device=self.device.name,
+            sizes=winner.sizes,
         )
 
     def _measure_again(self) -> Gain:
@@ -181,8 +180,8 @@ class _Search:
         after: list[float] = []
         for _ in range(PAIRS):
             self.close()  # both first: equal sessions share an engine, and its memory
-            self._default = Candidate(self.loaded, self._default.options)
-            self._best = Candidate(self.loaded, self._best.options)
+            self._default = Candidate(self._case, self._default.options)
+            self._best = Candidate(self._case, self._best.options)
             seconds = timing.take_turns([self._default.seconds, self._best.seconds], ROUNDS)
             before += seconds[0]
             after += seconds[1]
@@ -200,45 +199,28 @@ def _merge(options: Facts, change: Facts) -> Facts:
     return merged
 
 
-class Loaded:
-    """A case with its model, device and inputs loaded; of several inputs, the first is used.
-
-    Attributes:
-        values_from_files: the values of the inputs from files, by name; empty if there are none.
-        values: those, or example values.
-    """
-
-    def __init__(self, case: Case) -> None:
-        self.case = case
-        self.model, self.device = case.load(), case.find_device()
-        self.values_from_files = read(self.model, next(jobs(self.model, case.inputs))[1]) if case.inputs else {}
-        self.values = self.values_from_files or generated(self.model, case.sizes)
-
-    def open(self, options: Facts) -> LearningModelSession:
-        """A session with these options, as in a file."""
-        return LearningModelSession(self.model, self.device, LearningModelSessionOptions.from_dict(options))
-
-
 def evaluate_once(case: Case, options: Facts) -> None:
     """Makes a session with these options, and evaluates it once."""
-    loaded = Loaded(case)
-    with loaded.open(options) as session:
-        session.evaluate_features(loaded.values)
+    Candidate(case, options).close()
 
 
 class Candidate:
     """A session, ready to be timed.
 
     Args:
-        loaded: the model and its inputs.
+        case: the model, its device and its inputs, of which the first is used.
         options: the session's, as in a file.
     """
 
-    def __init__(self, loaded: Loaded, options: Facts) -> None:
+    def __init__(self, case: Case, options: Facts) -> None:
+        model = case.load()
+        values_from_files = read(model, next(jobs(model, case.inputs))[1]) if case.inputs else {}
+        self.sizes = input_sizes(case.sizes.applied(model.input_features), values_from_files)
         self.options = options
-        self.session = loaded.open(options)
+        session_options = LearningModelSessionOptions.from_dict(options)
+        self.session = LearningModelSession(model, case.find_device(), session_options)
         self._binding = LearningModelBinding(self.session)
-        for name, value in loaded.values.items():
+        for name, value in (values_from_files or generated(model, case.sizes)).items():
             self._binding.bind(name, value)
         outputs = self.session.evaluate(self._binding).outputs
         # copies: later evaluations may write to the same memory
