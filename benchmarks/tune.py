@@ -62,9 +62,10 @@ def main() -> None:
             commands = {name: [sys.executable, "-c", SERVE, str(path), file] for name, file in ways.items()}
             took = paired_processes(commands, options.rounds, 0.3, generations=2)
             gain = ratio(took["default"], took["tuned"])
-            kept = ", ".join(trial["change"] for trial in found["trials"] if trial["kept"] and found["gain"] > 1)
+            found_gain = found["gain"]["ratio"]
+            kept = ", ".join(trial["change"] for trial in found["trials"] if trial["kept"] and found_gain > 1)
             print(name, kept or "nothing", f"{gain:.3f}", file=sys.stderr)
-            rows.append({"model": name, "found": kept or "nothing", "gain in the search": found["gain"], "gain": gain})
+            rows.append({"model": name, "found": kept or "nothing", "gain in the search": found_gain, "gain": gain})
     report({"tune": rows}, options.json, [at_least("least gain", min(row["gain"] for row in rows), 0.97)])
 
 

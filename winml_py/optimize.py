@@ -95,8 +95,7 @@ def optimize(
 
     Raises:
         ConversionError: the results differ by more than the tolerance, or the runtime ends the process that tries it.
-        InvalidArgumentError: an unknown level, a tolerance that is not between 0 and 1, or an input without example
-            values.
+        InvalidArgumentError: an unknown level, or an input without example values.
         NotSupportedError: the new model would be larger than 2 GB.
         WinMLError: the model cannot be used, or the file cannot be written.
 
@@ -111,8 +110,6 @@ def optimize(
 
     if level not in LEVELS:
         raise InvalidArgumentError(f"Unknown level {level!r}.", hint=f"Use one of {', '.join(LEVELS)}.")
-    if not 0 < tolerance < 1:
-        raise InvalidArgumentError(f"Expected a tolerance between 0 and 1 (--tolerance), got {tolerance}.")
     require_folder(out)
     if not force:
         require_another_file(out, find_model(model))

@@ -35,7 +35,7 @@ from winml_py.core.runtime.ort import saved_graph
 from winml_py.core.runtime.providers.catalogue import PROVIDERS
 from winml_py.errors import StorageNotFoundError
 from winml_py.perf import tune as tuning
-from winml_py.perf.tune import CHECKS, ROUNDS, Candidate, Trial, Tuned, tune
+from winml_py.perf.tune import CHECKS, PAIRS, ROUNDS, Candidate, Gain, Trial, Tuned, tune
 
 pytestmark = pytest.mark.usefixtures("all_cores")  # with one there is less to try
 
@@ -75,8 +75,7 @@ def test_what_is_faster_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     tuned = tune(Case(DIGITS))
     assert [trial.change for trial in tuned.trials if trial.kept] == ["no spinning", "graph optimisation basic"]
-    assert (tuned.gain, tuned.gain_range) == (2, (2, 2))
-    assert (tuned.default_ms, tuned.tuned_ms) == (4, 2)
+    assert tuned.gain == Gain(2, (2, 2), (4, 2), PAIRS * ROUNDS)
     assert not tuned.options.intra_op_thread_spinning
     assert tuned.options.tuning == Tuning(graph_optimization="basic")
 
@@ -84,7 +83,7 @@ def test_what_is_faster_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing_helped(monkeypatch: pytest.MonkeyPatch) -> None:
     timed(monkeypatch, lambda one: 5)
     tuned = tune(Case(DIGITS))
-    assert (tuned.gain, tuned.default_ms, tuned.tuned_ms) == (1, 5, 5)
+    assert (tuned.gain.ratio, tuned.gain.milliseconds) == (1, (5, 5))
     assert not any(trial.kept for trial in tuned.trials)
     assert {trial.problem for trial in tuned.trials} == {"not clearly faster"}
     default = LearningModelSessionOptions()
@@ -100,7 +99,7 @@ def test_what_is_as_fast_is_declared_equal_after_all_turns(monkeypatch: pytest.M
     tuned = tune(Case(DIGITS))
     trial = tried(tuned)["no spinning"]
     assert (trial.problem, trial.kept, len(turns)) == ("not clearly faster", False, CHECKS * ROUNDS)
-    assert trial.gain_range == pytest.approx((1 / 1.12, 1 / 0.9))
+    assert trial.gain.interval == pytest.approx((1 / 1.12, 1 / 0.9))
     assert tuned.options.intra_op_thread_spinning
 
 
@@ -111,15 +110,15 @@ def test_what_is_faster_in_more_than_half_of_the_turns_is_noise(monkeypatch: pyt
     timed(monkeypatch, lambda one: 1 if spins(one) else turn())
     tuned = tune(Case(DIGITS))
     trial = tried(tuned)["no spinning"]
-    assert trial.gain == pytest.approx(1.5)
-    assert (trial.kept, tuned.gain) == (False, 1)
+    assert trial.gain.ratio == pytest.approx(1.5)
+    assert (trial.kept, tuned.gain.ratio) == (False, 1)
 
 
 @pytest.mark.usefixtures("only_spinning")
 def test_what_is_two_percent_faster_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     timed(monkeypatch, lambda one: 1.02 if spins(one) else 1)
     tuned = tune(Case(DIGITS))
-    assert (tried(tuned)["no spinning"].problem, tuned.gain) == ("not clearly faster", 1)
+    assert (tried(tuned)["no spinning"].problem, tuned.gain.ratio) == ("not clearly faster", 1)
 
 
 @pytest.mark.usefixtures("only_spinning")
@@ -135,9 +134,9 @@ def test_a_gain_that_does_not_last_is_dropped(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(Candidate, "__init__", counted)
     timed(monkeypatch, lambda one: 1.0 if spins(one) else 2.0 if one not in sessions[:2] else 0.5)
     tuned = tune(Case(DIGITS))
-    assert (tried(tuned)["no spinning"].kept, tuned.gain, tuned.tuned_ms) == (True, 1, 1)
+    assert (tried(tuned)["no spinning"].kept, tuned.gain.ratio, tuned.gain.milliseconds) == (True, 1, (1, 1))
     assert tuned.options.intra_op_thread_spinning
-    assert (tried(tuned)["all of it"].gain, tried(tuned)["all of it"].problem) == (0.5, "no gain remains: slower")
+    assert (tried(tuned)["all of it"].gain.ratio, tried(tuned)["all of it"].problem) == (0.5, "no gain remains: slower")
 
 
 def test_wrong_results_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +151,7 @@ def test_wrong_results_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     timed(monkeypatch, lambda one: 1 if spins(one) else 0.1)
     trial = tried(tune(Case(DIGITS)))["no spinning"]
     assert "the results differ by 1" in trial.problem
-    assert trial.milliseconds is None
+    assert trial.gain is None
 
 
 def test_on_a_cpu_memory_and_graphs_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +183,7 @@ def test_on_cuda_its_own_options_are_tried(monkeypatch: pytest.MonkeyPatch) -> N
 
     timed(monkeypatch, milliseconds)
     tuned = tune(Case(DIGITS, device="cuda"))
-    assert (tuned.device, tuned.gain) == ("NVIDIA H200", 4)
+    assert (tuned.device, tuned.gain.ratio) == ("NVIDIA H200", 4)
     kept = {change: one.kept for change, one in tried(tuned).items()}
     assert kept == {
         "cudnn_conv_algo_search EXHAUSTIVE": False,
@@ -210,7 +209,7 @@ def test_on_webgpu_its_layouts_are_tried(gpu: LearningModelDevice, monkeypatch: 
     timed(monkeypatch, lambda one: 2 if one.options["provider_options"].get("preferredLayout") == "NCHW" else 3)
     tuned = tune(Case(DIGITS, device="gpu"))
     assert tried(tuned)["preferredLayout NCHW"].kept
-    assert tried(tuned)["preferredLayout NHWC"].gain == pytest.approx(2 / 3)
+    assert tried(tuned)["preferredLayout NHWC"].gain.ratio == pytest.approx(2 / 3)
     assert "graph optimisation basic" in tried(tuned)
     assert not any("thread" in change or "arena" in change for change in tried(tuned))
     assert (tuned.device, tuned.options.provider_options) == (gpu.name, {"preferredLayout": "NCHW"})

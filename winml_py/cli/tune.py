@@ -7,7 +7,7 @@ import os
 import click
 
 from .._inputs.examples import StatedSizes
-from .._inputs.model import Case, to_json
+from .._inputs.model import Case
 from ..core.base.atomic_files import require_folder
 from ..core.base.messages import Facts
 from ..core.imaging.contract import ImageContract
@@ -54,11 +54,9 @@ def tune(
     with progress("tuning") as advance, prefix_errors(model, *inputs):
         tuned = search(Case(model, inputs, device, contract=contract, sizes=sizes), advance)
     if output:
-        notes = {"model": os.path.basename(model), "device": tuned.device, "gain": tuned.gain}
+        notes = {"model": os.path.basename(model), "device": tuned.device, "gain": tuned.gain.ratio}
         tuned.options.save(output, notes=notes)
-    facts = {"model": model} | vars(tuned)
-    facts |= {"options": tuned.options.to_dict(), "trials": [trial._asdict() for trial in tuned.trials]}
-    facts |= {"sizes": to_json(tuned.sizes)}
+    facts: Facts = {"model": model} | tuned.to_json()
     emit(facts, as_json, _print_trials)
     warn_assumed(model, facts["sizes"])
     if output and not as_json:
@@ -69,16 +67,20 @@ def _print_trials(facts: Facts) -> None:
     rows = []
     for trial in facts["trials"]:
         result = "kept" if trial["kept"] else trial["problem"]
-        ends = " to ".join(number(end, 2) for end in trial["gain_range"] or ())
-        rows.append([trial["change"], result, number(trial["milliseconds"]), number(trial["gain"], 2), ends])
+        figures = ["", "", ""]
+        if gain := trial["gain"]:
+            ends = " to ".join(number(end, 2) for end in gain["interval"])
+            figures = [number(gain["milliseconds"][1]), number(gain["ratio"], 2), ends]
+        rows.append([trial["change"], result, *figures])
     show(rows, ["tried", "", "ms", "speedup", "with 95 %"], "llrrl")
     say("")
     print_sizes(facts["sizes"])
-    default = f"{number(facts['default_ms'])} ms"
-    if facts["gain"] > 1:
+    gain = facts["gain"]
+    default, tuned = (f"{number(milliseconds)} ms" for milliseconds in gain["milliseconds"])
+    if gain["ratio"] > 1:
         kept = ", ".join(trial["change"] for trial in facts["trials"] if trial["kept"])
-        low, high = facts["gain_range"]
-        say(f"{facts['gain']:.2f} ({low:.2f} to {high:.2f}) times as fast as the default: {kept}", "bold")
-        say(f"{default} by default, {number(facts['tuned_ms'])} ms tuned; 95 % confidence")
+        low, high = gain["interval"]
+        say(f"{gain['ratio']:.2f} ({low:.2f} to {high:.2f}) times as fast as the default: {kept}", "bold")
+        say(f"{default} by default, {tuned} tuned; 95 % confidence")
     else:
         say(f"No change helped: the default, {default}, is the fastest.", "bold")

@@ -6,13 +6,13 @@ import copy
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .._inputs import trial
 from .._inputs.examples import ExampleShape
 from .._inputs.files import generated, jobs, read
-from .._inputs.model import Case, input_sizes
+from .._inputs.model import Case, input_sizes, to_json
 from ..core.base import timing
 from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, as_numpy, compare_outputs
 from ..core.base.machine import usable_cores
@@ -49,19 +49,18 @@ class Trial(NamedTuple):
 
     Attributes:
         change: the change, in words.
-        milliseconds: the time of an evaluation with it; None if it does not work.
-        gain: how many times as fast as the best until then; None if it does not work.
-        gain_range: the gain's 95 % interval.
-        kept: whether it was kept.
-        problem: why it was not kept.
+        gain: over the best until then; None if the change does not work.
+        problem: why it was not kept; "" if it was.
     """
 
     change: str
-    milliseconds: float | None = None
-    gain: float | None = None
-    gain_range: tuple[float, float] | None = None
-    kept: bool = False
+    gain: Gain | None = None
     problem: str = ""
+
+    @property
+    def kept(self) -> bool:
+        """Whether the change is part of the best since then."""
+        return not self.problem
 
 
 @dataclass(frozen=True)
@@ -70,23 +69,35 @@ class Tuned:
 
     Attributes:
         options: the fastest with right results; the default if nothing helped.
-        gain: how many times as fast as the default, measured against it at the end.
-        gain_range: the gain's 95 % interval.
+        gain: over the default, measured against it at the end.
         trials: the trials in order.
-        default_ms: the time of an evaluation by default.
-        tuned_ms: the same with these options.
         device: the name of the device.
         sizes: the shapes of the inputs, by name.
     """
 
     options: LearningModelSessionOptions
-    gain: float
-    gain_range: tuple[float, float]
+    gain: Gain
     trials: tuple[Trial, ...]
-    default_ms: float
-    tuned_ms: float
-    device: str = ""
-    sizes: dict[str, ExampleShape] = field(default_factory=dict)
+    device: str
+    sizes: dict[str, ExampleShape]
+
+    def to_json(self) -> Facts:
+        """The result, ready for JSON."""
+        return {
+            "options": self.options.to_dict(),
+            "gain": self.gain._asdict(),
+            "trials": [
+                {
+                    "change": one.change,
+                    "gain": one.gain and one.gain._asdict(),
+                    "problem": one.problem,
+                    "kept": one.kept,
+                }
+                for one in self.trials
+            ],
+            "device": self.device,
+            "sizes": to_json(self.sizes),
+        }
 
 
 def tune(case: Case, progress: Progress = lambda done, what: None) -> Tuned:
@@ -147,7 +158,7 @@ class _Search:
                 candidate.close()
             return
         gain = measure_gain(*seconds)
-        self._add_trial(words, gain, gain.problem)
+        self._trials.append(Trial(words, gain, gain.problem))
         if gain.is_clear:
             candidate, self._best = best, candidate
         if candidate is not self._default:  # later trials need the default
@@ -160,19 +171,12 @@ class _Search:
             winner = self._best
         else:
             if gain is not None:
-                self._add_trial("all of it", gain, f"no gain remains: {gain.problem}")
+                self._trials.append(Trial("all of it", gain, f"no gain remains: {gain.problem}"))
             winner = self._default
             milliseconds = 1e3 * statistics.median(winner.seconds() for _ in range(ROUNDS))
             gain = Gain(1.0, (1.0, 1.0), (milliseconds, milliseconds), ROUNDS)
-        return Tuned(
-            LearningModelSessionOptions.from_dict(winner.options),
-            gain.ratio,
-            gain.interval,
-            tuple(self._trials),
-            *gain.milliseconds,
-            device=self.device.name,
-            sizes=winner.sizes,
-        )
+        options = LearningModelSessionOptions.from_dict(winner.options)
+        return Tuned(options, gain, tuple(self._trials), self.device.name, winner.sizes)
 
     def _measure_again(self) -> Gain:
         """The gain of the best over the default, in several new sessions of both, which no search has selected."""
@@ -186,10 +190,6 @@ class _Search:
             before += seconds[0]
             after += seconds[1]
         return measure_gain(before, after)
-
-    def _add_trial(self, words: str, gain: Gain, problem: str) -> None:
-        kept = not problem
-        self._trials.append(Trial(words, gain.milliseconds[1], gain.ratio, gain.interval, kept, problem))
 
 
 def _merge(options: Facts, change: Facts) -> Facts:
