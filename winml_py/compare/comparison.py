@@ -48,6 +48,12 @@ class OutputDifference:
     relative: float
     not_finite: tuple[int, int]
 
+    def join(self, more: OutputDifference) -> OutputDifference:
+        """This and the difference for more inputs."""
+        not_finite = self.not_finite[0] + more.not_finite[0], self.not_finite[1] + more.not_finite[1]
+        largest, relative = max(self.largest, more.largest), max(self.relative, more.relative)
+        return OutputDifference(self.name, largest, relative, not_finite)
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -213,7 +219,7 @@ class Comparer:
 
     def __init__(self, model: LearningModel) -> None:
         self._classes = Classes(None, model.labels)
-        self._sums: dict[str, _OutputSums] = {}
+        self._outputs: dict[str, OutputDifference] = {}
         self._answers: list[Answer] = []
         self._count = 0
         self._largest_of_objects = 0.0  # the largest difference of their scores
@@ -228,7 +234,9 @@ class Comparer:
         values, ranked = list[Answer](), list[Answer]()
         for name in [name for name in first if name in second]:
             pair = first[name], second[name]
-            agreement = self._sums.setdefault(name, _OutputSums()).add(*pair, tolerance)
+            agreement = compare_values(*pair, tolerance)
+            difference = measure_difference(name, *pair, agreement)
+            self._outputs[name] = self._outputs[name].join(difference) if name in self._outputs else difference
             words = [str(array.tolist()) if array.size < 4 else "numbers" for array in pair]
             is_same = agreement.is_good or np.array_equal(*pair, equal_nan=pair[0].dtype.kind == "f")
             if not is_same and words[1] == "numbers":
@@ -248,11 +256,10 @@ class Comparer:
         for answer in self._answers:
             difference = self._largest_of_objects
             if answer.kind != "objects":
-                sums = self._sums[answer.output]
-                difference = sums.relative if answer.kind == "values" else sums.largest
+                output = self._outputs[answer.output]
+                difference = output.relative if answer.kind == "values" else output.largest
             answers.append(replace(answer, difference=difference))
-        outputs = tuple(sums.difference(name) for name, sums in self._sums.items())
-        return Comparison(sides, outputs, tuple(answers))
+        return Comparison(sides, tuple(self._outputs.values()), tuple(answers))
 
     def _rank(self, label: str, name: str, first: Array, second: Array) -> list[Answer]:
         """An answer for each entry of a batch of rows of scores; none if nothing marks them as scores."""
@@ -349,32 +356,17 @@ def _seen_pixels(result: LearningModelEvaluationResult) -> tuple[str, Array]:
     return name, pixels[np.unique(numbers[numbers >= 0])]
 
 
-class _OutputSums:
-    """The differences of an output so far."""
-
-    def __init__(self) -> None:
-        self.largest = self.relative = 0.0
-        self._not_finite = np.zeros(2, int)
-
-    def add(self, first: Array, second: Array, tolerance: float) -> Agreement:
-        """Adds the differences of two arrays, and says whether they agree."""
-        agreement = compare_values(first, second, tolerance)
-        if first.shape != second.shape:
-            self.largest = self.relative = math.inf
-            return agreement
-        if first.dtype.kind not in "fiub":
-            first, second = np.zeros(first.shape), np.asarray(first != second)
-        first, second = first.astype(np.float64), second.astype(np.float64)
-        is_finite = np.stack([np.isfinite(first), np.isfinite(second)])
-        self._not_finite += [np.count_nonzero(~side) for side in is_finite]
-        are_both = is_finite.all(axis=0)
-        is_kept = np.array_equal(first[~are_both], second[~are_both], equal_nan=True)
-        difference = first[are_both] - second[are_both]
-        self.largest = max(self.largest, float(np.abs(difference).max(initial=0)) if is_kept else math.inf)
-        self.relative = max(self.relative, agreement.error if are_both.all() else math.inf)
-        return agreement
-
-    def difference(self, name: str) -> OutputDifference:
-        """The differences of the output with this name."""
-        not_finite = int(self._not_finite[0]), int(self._not_finite[1])
-        return OutputDifference(name, self.largest, self.relative, not_finite)
+def measure_difference(name: str, first: Array, second: Array, agreement: Agreement) -> OutputDifference:
+    """The difference of an output for one input, whose agreement is known."""
+    if first.shape != second.shape:
+        return OutputDifference(name, math.inf, math.inf, (0, 0))
+    if first.dtype.kind not in "fiub":
+        first, second = np.zeros(first.shape), np.asarray(first != second)
+    first, second = first.astype(np.float64), second.astype(np.float64)
+    is_lost, is_lost_in_second = ~np.isfinite(first), ~np.isfinite(second)
+    are_finite = ~(is_lost | is_lost_in_second)
+    is_kept = np.array_equal(first[~are_finite], second[~are_finite], equal_nan=True)
+    largest = float(np.abs(first[are_finite] - second[are_finite]).max(initial=0))
+    not_finite = int(is_lost.sum()), int(is_lost_in_second.sum())
+    relative = agreement.error if are_finite.all() else math.inf
+    return OutputDifference(name, largest if is_kept else math.inf, relative, not_finite)

@@ -112,7 +112,7 @@ class Prepared:
         with watch.phase("session"):
             self.session = LearningModelSession(model, device, options)
         memory["session"] = resident()
-        self.measured = Measurement(case.model, device.name, first=watch.lap(), memory=memory)
+        self.measured = Measurement(case.model, device.name, first=watch.samples, memory=memory)
         self.measured.samples = {phase: [sample] for phase, sample in self.measured.first.items()}
         self.items: list[tuple[str, dict[str, str]]] = (
             list(jobs(model, case.inputs)) if case.inputs else [(EXAMPLE, {})]
@@ -156,7 +156,7 @@ class Prepared:
                 binding.bind(name, value)
         with watch.phase("evaluate"):
             self.session.evaluate(binding)
-        return watch.lap()
+        return watch.samples
 
 
 def measure(case: Case, *, iterations: int = 100) -> Measurement:
@@ -181,19 +181,14 @@ def resident() -> int:
 
 
 class Stopwatch:
-    """The time of each phase since the last `lap`. For one thread."""
+    """The time of each phase, by its name. For one thread."""
 
     def __init__(self) -> None:
-        self._phases: dict[str, Sample] = {}
+        self.samples: dict[str, Sample] = {}
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Times a block: `with watch.phase("load"):`."""
         wall, cpu = time.perf_counter(), time.process_time()
         yield
-        self._phases[name] = Sample(time.perf_counter() - wall, time.process_time() - cpu)
-
-    def lap(self) -> dict[str, Sample]:
-        """The times of the phases; begins the next lap."""
-        phases, self._phases = self._phases, {}
-        return phases
+        self.samples[name] = Sample(time.perf_counter() - wall, time.process_time() - cpu)
