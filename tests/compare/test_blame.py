@@ -16,7 +16,7 @@ from winml_py import BitmapPixelFormat, ImageContract, ImageFeatureValue, Learni
 from winml_py._inputs.model import Case
 from winml_py.compare import sides
 from winml_py.compare.blame import Departure, find_departure
-from winml_py.compare.comparison import fitted
+from winml_py.compare.comparison import fit_values
 
 
 def departure(folder: Path, planted: tool.Planted, values: tool.Values) -> Departure | None:
@@ -98,7 +98,7 @@ def test_names_of_inputs_are_found_in_another_case() -> None:
             [tensor("y", [1])],
         )
     )
-    assert list(fitted(two, {"LEFT": 1, "Right": 2})) == ["left", "right"]
+    assert list(fit_values(two, {"LEFT": 1, "Right": 2})) == ["left", "right"]
 
 
 def test_pictures_that_become_other_tensors_are_named_first() -> None:

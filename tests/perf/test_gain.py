@@ -1,10 +1,10 @@
-"""Turns of rivals: how sure a gain is."""
+"""Turns of candidates: how sure a gain is."""
 
 from __future__ import annotations
 
 import pytest
 
-from winml_py.perf.tune import ROUNDS, measure_gain, median_range
+from winml_py.perf.tune import ROUNDS, find_median_range, measure_gain
 
 PUBLISHED = {6: (1, 6), 8: (1, 8), 9: (2, 8), 10: (2, 9), 15: (4, 12), 20: (6, 15), 25: (8, 18), 30: (10, 21)}
 """The ranks of the 95 % interval of a median in tables of statistics, by the number of values."""
@@ -12,12 +12,12 @@ PUBLISHED = {6: (1, 6), 8: (1, 8), 9: (2, 8), 10: (2, 9), 15: (4, 12), 20: (6, 1
 
 @pytest.mark.parametrize("count", PUBLISHED)
 def test_the_interval_of_a_median_is_that_of_the_tables(count: int) -> None:
-    assert median_range([float(rank) for rank in range(count, 0, -1)]) == PUBLISHED[count]
+    assert find_median_range([float(rank) for rank in range(count, 0, -1)]) == PUBLISHED[count]
 
 
 def test_the_interval_of_few_values_is_their_range() -> None:
-    assert median_range([3.0]) == (3, 3)
-    assert median_range([2.0, 5.0, 1.0]) == (1, 5)
+    assert find_median_range([3.0]) == (3, 3)
+    assert find_median_range([2.0, 5.0, 1.0]) == (1, 5)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from helpers.paths import MODELS
 from winml_py import InvalidArgumentError, LearningModel
 from winml_py._inputs.files import generated, jobs, read
 from winml_py.perf import PHASES, Case, measure
-from winml_py.perf.measure import Sample, figures_of_phase
+from winml_py.perf.measure import Sample, summarize_phase
 
 DIGITS = str(MODELS / "digits.onnx")
 
@@ -46,7 +46,7 @@ def test_made_up_values_need_no_decoding() -> None:
 
 def test_percentiles_are_of_all_iterations() -> None:
     seconds = list(np.random.default_rng(0).random(101))
-    figures, ordered = figures_of_phase([Sample(each, 2 * each) for each in seconds]), sorted(seconds)
+    figures, ordered = summarize_phase([Sample(each, 2 * each) for each in seconds]), sorted(seconds)
     wanted = {"p50_ms": ordered[50], "p90_ms": ordered[90], "p99_ms": ordered[99], "cpu_p50_ms": 2 * ordered[50]}
     assert figures == pytest.approx({name: 1e3 * each for name, each in wanted.items()})
 

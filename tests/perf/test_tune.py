@@ -61,7 +61,7 @@ def in_turns(*milliseconds: float) -> Callable[[], float]:
 def only_spinning(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves a single change to try."""
     change = "no spinning", {"intra_op_thread_spinning": False}
-    monkeypatch.setattr(tuning, "changes_for", lambda device: [change])
+    monkeypatch.setattr(tuning, "list_changes", lambda device: [change])
 
 
 def tried(tuned: Tuned) -> dict[str, Trial]:

@@ -245,8 +245,8 @@ def test_other_processes_make_sessions_of_their_own(given: Any, images: np.ndarr
 
 def test_copies_in_one_process_use_one_session(images: np.ndarray[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     evaluate, made = Evaluator(BATCHES), []
-    original = Evaluator._session
-    monkeypatch.setattr(Evaluator, "_session", lambda self: made.append(self) or original(self))
+    original = Evaluator._open_session
+    monkeypatch.setattr(Evaluator, "_open_session", lambda self: made.append(self) or original(self))
     pickled = pickle.dumps(evaluate)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: pickle.loads(pickled)({"image": images}), range(8)))

@@ -25,7 +25,7 @@ from PIL import Image, ImageDraw
 
 from winml_py import ImageFeatureValue, LearningModel, LearningModelSession, LearningModelSessionOptions
 from winml_py._inputs.model import evaluate_to_tensors
-from winml_py.compare.comparison import Comparer, fitted
+from winml_py.compare.comparison import Comparer, fit_values
 from winml_py.float16 import convert
 
 ROOT = Path(__file__).parents[2]
@@ -88,7 +88,7 @@ def compared(path: Path, pictures: list[Image.Image], folder: Path) -> bool:
         with LearningModelSession(model, None, options) as session:
             sized = [each.resize((192, 48)) if -1 in feature.shape else each for each in pictures]
             values = ({feature.name: ImageFeatureValue.from_pil(each)} for each in sized)
-            results[way] = [evaluate_to_tensors(session, fitted(model, value)) for value in values]
+            results[way] = [evaluate_to_tensors(session, fit_values(model, value)) for value in values]
     same, settled, by_twelve, difference = {}, {}, {}, {}
     for pair in combinations(WAYS, 2):
         answers, largest = [], 0.0

@@ -56,7 +56,7 @@ def perf(
         "winml_py": __version__,
         "onnxruntime": runtime_version(),
     }
-    facts: Facts = {"host": host, "cases": [each.to_json() for each in measured]}
+    facts: Facts = {"host": host, "cases": [measurement.to_json() for measurement in measured]}
     emit(facts, as_json, _print_measurements)
     for found in facts["cases"]:
         warn_assumed(found["model"], found["sizes"])

@@ -140,7 +140,7 @@ class _Search:
         shared = [
             name
             for name in (first.makers.keys() & second.makers.keys() & (first.read | second.read))
-            if all(side.element(name) in TENSOR_CLASSES and name not in side.constant for side in sides)
+            if all(side.element_type(name) in TENSOR_CLASSES and name not in side.constant for side in sides)
         ]
         if not shared:
             raise InvalidArgumentError(
@@ -155,7 +155,7 @@ class _Search:
         for name in first.inputs.keys() & second.inputs.keys():  # models may make other tensors of one picture
             if found := self._judge(name, (), measure_gap(first.inputs[name], second.inputs[name]), Gap()):
                 return found
-        if not any(gap.difference for gap, _ in self._compare(Side.whole).values()):
+        if not any(gap.difference for gap, _ in self._compare(Side.open_whole).values()):
             return None
         for name in self._names:
             found = self._judge(name, self._tensors, *self._compare_parts(name, self._tensors))
@@ -164,7 +164,7 @@ class _Search:
         return None
 
     def _compare_parts(self, name: str, stops: Collection[str]) -> tuple[Gap, Gap]:
-        return self._compare(lambda side: side.part(name, stops, self._tensors))[name]
+        return self._compare(lambda side: side.open_part(name, stops, self._tensors))[name]
 
     def _compare(self, make: Callable[[Side], LearningModelSession]) -> dict[str, tuple[Gap, Gap]]:
         """How far each output differs between the sides; and on the first, from inputs changed in their last bit."""
@@ -172,7 +172,7 @@ class _Search:
         with make(first) as session:
             self._tensors.update(first.evaluate(session, lambda name: self._feed(first, name)))
             features = *session.model.input_features, *session.model.output_features
-            epsilon = self._epsilon([feature.name for feature in features])
+            epsilon = self._find_epsilon([feature.name for feature in features])
             moved = first.evaluate(session, lambda name: self._feed(first, name, epsilon))
             noise = {name: measure_gap(self._tensors[name], moved.pop(name)) for name in [*moved]}
         with make(second) as session:
@@ -189,7 +189,7 @@ class _Search:
         value = self._tensors[name]
         if not isinstance(value, np.ndarray):
             return value
-        elements = [known.element(name) for known in (side, *self._sides) if name in known.types]
+        elements = [known.element_type(name) for known in (side, *self._sides) if name in known.types]
         own, *both = [np.dtype(helper.tensor_dtype_to_np_dtype(element)) for element in elements]
         with np.errstate(over="ignore", invalid="ignore"):
             value = np.array(value).astype(min(both, key=lambda kind: kind.itemsize), copy=False)
@@ -199,10 +199,10 @@ class _Search:
                 np.multiply(value, own.type(1 + 2 * epsilon), out=value, where=are_moved)
         return value
 
-    def _epsilon(self, names: Collection[str]) -> float:
+    def _find_epsilon(self, names: Collection[str]) -> float:
         """The distance from 1 to the next number, in the coarsest type that the sides compute some tensors in."""
         kinds = {side.half for side in self._sides} | {""}
-        if any(side.element(name) == TensorProto.FLOAT16 for side in self._sides for name in names):
+        if any(side.element_type(name) == TensorProto.FLOAT16 for side in self._sides for name in names):
             kinds.add("float16")
         return max(EPSILONS[kind] for kind in kinds)
 
@@ -218,7 +218,7 @@ class _Search:
         first, second = self._sides
         places, inputs = first.cut(name, stops)
         second_places, second_inputs = second.cut(name, stops)
-        explained = self._explained({name, *inputs, *second_inputs}, len(places), gap, noise)
+        explained = self._bound_rounding({name, *inputs, *second_inputs}, len(places), gap, noise)
         if gap.difference <= explained:
             return None
         nodes, second_nodes = first.describe(places), second.describe(second_places)
@@ -226,9 +226,9 @@ class _Search:
         place = gap.position
         return Departure(name, what, side, nodes, second_nodes, gap.difference, explained, gap.magnitude, place)
 
-    def _explained(self, names: Collection[str], node_count: int, gap: Gap, noise: Gap) -> float:
+    def _bound_rounding(self, names: Collection[str], node_count: int, gap: Gap, noise: Gap) -> float:
         """The difference that rounding explains in nodes that read and make these tensors."""
-        epsilon = self._epsilon(names)
+        epsilon = self._find_epsilon(names)
         is_narrow = epsilon > EPSILONS[""]
         terms = max(np.size(self._tensors[name]) for name in names)
         rounded = max(APPROXIMATION, ROUNDINGS * epsilon) * math.sqrt(max(1, node_count))  # as errors of chance add up

@@ -168,8 +168,8 @@ def compare(first: Case, second: Case, progress: Progress = lambda done, what: N
         for index, (label, make) in enumerate(items):
             progress(index / len(items), label)
             values = make()
-            result = evaluate_to_tensors(session, fitted(model, values))
-            second_result = evaluate_to_tensors(second_session, fitted(second_model, values))
+            result = evaluate_to_tensors(session, fit_values(model, values))
+            second_result = evaluate_to_tensors(second_session, fit_values(second_model, values))
             comparer.add(label, (result, second_result), HALF_TOLERANCE if is_half else FLOAT_TOLERANCE)
         return comparer.comparison((_describe_side(first, session), _describe_side(second, second_session)))
 
@@ -184,7 +184,7 @@ def make_inputs(model: LearningModel, case: Case) -> Iterator[tuple[str, Callabl
         yield EXAMPLE, partial(generated, model, case.sizes)
 
 
-def fitted(model: LearningModel, values: Mapping[str, Any]) -> dict[str, Any]:
+def fit_values(model: LearningModel, values: Mapping[str, Any]) -> dict[str, Any]:
     """Values as a model takes them: an only input by any name, names in the model's case, floats in its type, pictures
     perhaps as bytes.
     """
@@ -278,12 +278,12 @@ class Comparer:
 
     def _compare_rows(self, label: str, name: str, kind: str, *sides: Array) -> Answer:
         """The answer of rows of scores: their best classes."""
-        (words, winners, lead), (other_words, others, other_lead) = map(self._winners, sides)
+        (words, winners, lead), (other_words, others, other_lead) = map(self._find_winners, sides)
         changed = float((winners != others).mean())
         is_same = changed <= 1 - TOP1_KEPT
         return Answer(label, name, kind, words, other_words, is_same, changed, min(lead, other_lead))
 
-    def _winners(self, rows: Array) -> tuple[str, Array, float]:
+    def _find_winners(self, rows: Array) -> tuple[str, Array, float]:
         """The best class in words, that of each row or -1, and the least lead, without the lowest 1 % of many rows."""
         two = np.partition(rows.astype(np.float64), -2, axis=1)[:, -2:]
         has_order = np.isfinite(two[:, 1])  # not of NaN and infinity; models use -inf to exclude a class
@@ -299,7 +299,7 @@ class Comparer:
         if any(len(result.placements) != 1 for result in results):
             return []
         if all(is_segmentation(result, labels) for result in results):
-            (name, pixels), (_, second_pixels) = map(_seen_pixels, results)
+            (name, pixels), (_, second_pixels) = map(_find_seen_pixels, results)
             return [self._compare_rows(label, name, "mask", pixels, second_pixels)]
         try:
             if not all(may_be_detections(result, labels) for result in results):
@@ -347,7 +347,7 @@ def match_objects(first: Detections, second: Detections) -> list[tuple[int, int]
     return pairs
 
 
-def _seen_pixels(result: LearningModelEvaluationResult) -> tuple[str, Array]:
+def _find_seen_pixels(result: LearningModelEvaluationResult) -> tuple[str, Array]:
     """The name of a map of classes, and its scores where the model saw the picture: pixels x classes."""
     name, stack = only_map(result, None)
     place = placement_of(result, 0, None)

@@ -22,7 +22,7 @@ from ..core.runtime.ort.schemas import infer_outputs
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..enums import Precision, Weights
-from .comparison import fitted
+from .comparison import fit_values
 
 _HINTS = {"float16": "f16", "bfloat16": "bf16"}
 
@@ -59,7 +59,7 @@ class Side:
         for node, needs in zip(self.nodes, self._needs, strict=True):
             self.constant.update(node.output if needs <= self.constant else ())
         self.read = {end.name for end in graph.output}.union(*self._needs)
-        self.inputs = fitted(self._model, values)
+        self.inputs = fit_values(self._model, values)
         for feature in case.sizes.applied(self._model.input_features):
             if (picture := as_picture(self.inputs.get(feature.name))) is not None:
                 self.inputs[feature.name] = PreprocessPlan(picture.sizes, feature).tensor(picture)
@@ -75,7 +75,7 @@ class Side:
         probe.graph.output.extend(map(helper.make_empty_tensor_value_info, self.makers.keys() - self.constant))
         return {info.name: info.type for info in probe.graph.input} | infer_outputs(probe, Skeleton(b"", self._folder))
 
-    def element(self, name: str) -> int:
+    def element_type(self, name: str) -> int:
         """The element type of a tensor, as in ONNX; 0 if it is none."""
         return int(self.types[name].tensor_type.elem_type) if name in self.types else 0
 
@@ -96,11 +96,11 @@ class Side:
         nodes = [self.nodes[place] for place in places]
         return {node.name or node.output[0]: node.op_type for node in nodes if not self.constant & {*node.output}}
 
-    def whole(self) -> LearningModelSession:
+    def open_whole(self) -> LearningModelSession:
         """A session of the untouched model, as the user has it."""
-        return self._session(self._model, self._case.options(self._model))
+        return self._open_session(self._model, self._case.options(self._model))
 
-    def part(self, tensor: str, stops: Collection[str], tensors: Mapping[str, Any]) -> LearningModelSession:
+    def open_part(self, tensor: str, stops: Collection[str], tensors: Mapping[str, Any]) -> LearningModelSession:
         """A session of the nodes that compute a tensor from those at which they stop, which have these values."""
         places, inputs = self.cut(tensor, stops)
         part = onnx.ModelProto(ir_version=max(self._proto.ir_version, 4), graph=GraphProto(name="part"))
@@ -112,9 +112,9 @@ class Side:
         for name in sorted(inputs):
             value, kind = tensors[name], self.types[name]
             if isinstance(value, np.ndarray):
-                kind = helper.make_tensor_type_proto(self.element(name), value.shape)
+                kind = helper.make_tensor_type_proto(self.element_type(name), value.shape)
             part.graph.input.append(helper.make_value_info(name, kind))
-        part.graph.output.append(helper.make_tensor_value_info(tensor, self.element(tensor), None))
+        part.graph.output.append(helper.make_tensor_value_info(tensor, self.element_type(tensor), None))
         onnx.load_external_data_for_model(part, self._folder)
         path = os.path.join(self._folder, "part.onnx")
         save_model(part, path)
@@ -125,9 +125,9 @@ class Side:
         if options.precision is Precision.HALF:  # measured again, another precision could be the fastest for a part
             hint = {"INFERENCE_PRECISION_HINT": _HINTS[self.half]} if self.half else {}
             options.precision, options.provider_options = Precision.AUTO, {**options.provider_options, **hint}
-        return self._session(model, options)
+        return self._open_session(model, options)
 
-    def _session(self, model: LearningModel, options: LearningModelSessionOptions) -> LearningModelSession:
+    def _open_session(self, model: LearningModel, options: LearningModelSessionOptions) -> LearningModelSession:
         if options.engine in (None, "onnxruntime"):  # without arenas, which grow by doubling
             options.tuning = replace(options.tuning, memory_arena=False, memory_pattern=False)
         return LearningModelSession(model, self._case.find_device(), options)

@@ -82,13 +82,13 @@ class Measurement:
             "sizes": to_json(self.sizes),
             "evaluations_per_second": self.rate,
             "first_ms": {phase: self.first[phase].wall * 1e3 for phase in PHASES if phase in self.first},
-            "phases": {phase: figures_of_phase(self.samples[phase]) for phase in PHASES if phase in self.samples},
+            "phases": {phase: summarize_phase(self.samples[phase]) for phase in PHASES if phase in self.samples},
             "memory_mb": {step: size / 1e6 for step, size in self.memory.items()},
             "device_memory_mb": None if self.device_memory is None else self.device_memory / 1e6,
         }
 
 
-def figures_of_phase(samples: Sequence[Sample]) -> dict[str, float]:
+def summarize_phase(samples: Sequence[Sample]) -> dict[str, float]:
     """Percentiles of a phase's time, and the median of its processor time, in milliseconds."""
     walls = [sample.wall for sample in samples]
     figures = {f"p{percent}_ms": 1e3 * float(np.percentile(walls, percent)) for percent in (50, 90, 99)}
@@ -103,15 +103,15 @@ class Prepared:
 
     def __init__(self, case: Case, profiling: bool = False) -> None:
         self.case, watch = case, Stopwatch()
-        memory = {"before": resident()}
+        memory = {"before": read_resident_memory()}
         with watch.phase("load"):
             model = case.load()
-        memory["load"] = resident()
+        memory["load"] = read_resident_memory()
         device, options = case.find_device(), case.options(model)
         options.profiling = profiling
         with watch.phase("session"):
             self.session = LearningModelSession(model, device, options)
-        memory["session"] = resident()
+        memory["session"] = read_resident_memory()
         self.measured = Measurement(case.model, device.name, first=watch.samples, memory=memory)
         self.measured.samples = {phase: [sample] for phase, sample in self.measured.first.items()}
         self.items: list[tuple[str, dict[str, str]]] = (
@@ -128,14 +128,14 @@ class Prepared:
         measured, model = self.measured, self.session.model
         binding = LearningModelBinding(self.session)
         measured.first |= self._evaluate(binding, 0)
-        measured.memory["first evaluation"] = resident()
+        measured.memory["first evaluation"] = read_resident_memory()
         started = time.perf_counter()
         for turn in range(1, iterations + 1):
             progress((turn - 1) / iterations, "")
             for phase, sample in self._evaluate(binding, turn).items():
                 measured.samples.setdefault(phase, []).append(sample)
         measured.elapsed = time.perf_counter() - started
-        measured.memory["end"] = resident()
+        measured.memory["end"] = read_resident_memory()
         measured.device_memory = provider_of(self.session.engine).process_memory()
         measured.engine, measured.precision = self.session.engine, self.session.precision.name.lower()
         measured.inputs = [label for label, _ in self.items]
@@ -173,7 +173,7 @@ def measure(case: Case, *, iterations: int = 100) -> Measurement:
     return Prepared(case).run(whole_number(iterations, "iterations", 1))
 
 
-def resident() -> int:
+def read_resident_memory() -> int:
     """The process's current resident memory, in bytes."""
     import psutil
 

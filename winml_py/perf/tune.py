@@ -117,7 +117,7 @@ def tune(case: Case, progress: Progress = lambda done, what: None) -> Tuned:
     with records.temporary_cache():  # losing candidates would fill the cache, and push out used entries
         search = _Search(case)
         try:
-            changes = list(changes_for(search.device))
+            changes = list(list_changes(search.device))
             for index, (words, change) in enumerate(changes):
                 progress(index / (len(changes) + 1), words)
                 search.try_change(words, change)
@@ -249,7 +249,7 @@ Change = tuple[str, Facts]
 """A change of the session options: in words, and as in a file."""
 
 
-def changes_for(device: LearningModelDevice) -> Iterator[Change]:
+def list_changes(device: LearningModelDevice) -> Iterator[Change]:
     """The changes worth trying on a device.
 
     Omits those without effect there: threads on a GPU, where one of them submits the work.
@@ -327,18 +327,18 @@ def measure_gain(before: Sequence[float], after: Sequence[float]) -> Gain:
     # The turn with the median ratio: its times match the ratio, unlike the medians of each.
     turns = sorted(zip(before, after, strict=True), key=lambda pair: pair[0] / pair[1])
     seconds_before, seconds_after = turns[(len(turns) - 1) // 2]
-    interval = median_range([slow / fast for slow, fast in turns])
+    interval = find_median_range([slow / fast for slow, fast in turns])
     milliseconds = 1e3 * seconds_before, 1e3 * seconds_after
     return Gain(seconds_before / seconds_after, interval, milliseconds, len(turns))
 
 
-def median_range(values: Sequence[float]) -> tuple[float, float]:
+def find_median_range(values: Sequence[float]) -> tuple[float, float]:
     """The 95 % interval of the true median, for any distribution: that of the sign test.
 
     Fewer than six values are never enough for that: for them it is their range.
 
     Example:
-        >>> median_range([3.0, 1.0, 2.0, 5.0, 4.0, 7.0, 6.0])
+        >>> find_median_range([3.0, 1.0, 2.0, 5.0, 4.0, 7.0, 6.0])
         (1.0, 7.0)
     """
     ordered, count = sorted(values), len(values)

@@ -31,7 +31,7 @@ ERROR = "error"
 _FORMATS = {1: BitmapPixelFormat.GRAY8, 3: BitmapPixelFormat.RGB8, 4: BitmapPixelFormat.RGBA8}
 
 
-def input_value(feature: FeatureDescriptor, cell: Any) -> Any:
+def convert_cell(feature: FeatureDescriptor, cell: Any) -> Any:
     """A cell as a value that binds to an input.
 
     Args:
@@ -51,10 +51,10 @@ def input_value(feature: FeatureDescriptor, cell: Any) -> Any:
     if isinstance(feature, ImageFeatureDescriptor) and array.dtype == np.uint8 and array.ndim in (2, 3):
         channels = array.shape[2] if array.ndim == 3 else 1
         return ImageFeatureValue.from_array(array, _FORMATS.get(channels, BitmapPixelFormat.RGB8))
-    return _tensor(feature, array)
+    return _convert_numbers(feature, array)
 
 
-def _tensor(feature: ShapedDescriptor, array: Array) -> Array:
+def _convert_numbers(feature: ShapedDescriptor, array: Array) -> Array:
     """A row in the input's type and shape. Floats may be rounded; other numbers are kept or refused."""
     dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
     missing = max(0, len(feature.shape) - array.ndim)
@@ -94,7 +94,7 @@ class OutputColumn:
     dtype: DType | None = None
     shape: tuple[int, ...] | None = None
 
-    def cell(self, value: object) -> Any:
+    def make_cell(self, value: object) -> Any:
         """The cell for an output of one row: an array, a number, a text, a PNG, a dict or a list.
 
         Raises:
@@ -115,7 +115,7 @@ class OutputColumn:
         cell = array[0] if self.is_batched else array
         return cell[()] if isinstance(cell, np.ndarray) else cell
 
-    def array(self, cells: Sequence[Any]) -> Array:
+    def make_array(self, cells: Sequence[Any]) -> Array:
         """The column as an array, stacked if the model states the sizes. Failed rows are NaN, 0 or None."""
         dtype, shape = self.dtype, self.shape
         if dtype is None or shape is None or any(np.shape(cell) != shape for cell in cells if cell is not None):
@@ -127,24 +127,26 @@ class OutputColumn:
                 array[row] = cell
         return array
 
-    def series(self, cells: Sequence[Any], index: Any) -> Any:
+    def make_series(self, cells: Sequence[Any], index: Any) -> Any:
         """The column for pandas, whose type does not depend on failed rows: they are null."""
         import pandas
 
         is_number = self.shape == () and self.dtype is not None and self.dtype.kind != "O"
-        values: Any = self.array(cells) if is_number else OutputColumn(self.name, self.is_batched).array(cells)
+        values: Any = (
+            self.make_array(cells) if is_number else OutputColumn(self.name, self.is_batched).make_array(cells)
+        )
         if values.dtype.kind in "biu":
             values = pandas.array(values)
             values[[cell is None for cell in cells]] = pandas.NA
         return pandas.Series(values, index, values.dtype)
 
 
-def output_columns(model: LearningModel) -> dict[str, OutputColumn]:
+def list_output_columns(model: LearningModel) -> dict[str, OutputColumn]:
     """The outputs as columns, by name."""
-    batch_dimensions = {_batch_dimension(feature) for feature in model.input_features} - {None}
+    batch_dimensions = {_find_batch_dimension(feature) for feature in model.input_features} - {None}
     columns = {}
     for feature in model.output_features:
-        is_batched = _batch_dimension(feature) in batch_dimensions
+        is_batched = _find_batch_dimension(feature) in batch_dimensions
         dtype, shape = None, None
         if isinstance(feature, TensorFeatureDescriptor):
             dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
@@ -154,7 +156,7 @@ def output_columns(model: LearningModel) -> dict[str, OutputColumn]:
     return columns
 
 
-def _batch_dimension(feature: FeatureDescriptor) -> tuple[int, str] | None:
+def _find_batch_dimension(feature: FeatureDescriptor) -> tuple[int, str] | None:
     """The first size and its name, which are the same in inputs and outputs if they are the batch."""
     if not isinstance(feature, ShapedDescriptor) or not feature.shape:
         return None

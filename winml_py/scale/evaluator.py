@@ -23,7 +23,7 @@ from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..core.streams.stream import EvaluationStream
 from ..errors import InvalidArgumentError, WinMLError
-from .columns import ERROR, OutputColumn, input_value, output_columns
+from .columns import ERROR, OutputColumn, convert_cell, list_output_columns
 
 
 class Evaluator(Closeable):
@@ -78,11 +78,11 @@ class Evaluator(Closeable):
         self._model = model if isinstance(model, LearningModel) else LearningModel.load(model)
         require_type(device, str | LearningModelDevice, 'Write "cpu", "gpu", or a name.')
         require_type(options, LearningModelSessionOptions | None, "Write options=LearningModelSessionOptions().")
-        self._device, self._options = device, _single_threaded(options)
+        self._device, self._options = device, _make_single_threaded(options)
         self._inputs = {feature.name: feature for feature in self._model.input_features}
         self._columns = dict(columns or {})
         _require_known("input", self._columns, self._inputs)
-        made = output_columns(self._model)
+        made = list_output_columns(self._model)
         _require_known("output", outputs or (), made)
         self._outputs = [made[name] for name in (made if outputs is None else outputs)]
         self._batch = whole_number(batch, "batch", 1)
@@ -116,32 +116,34 @@ class Evaluator(Closeable):
                 raise InvalidArgumentError(
                     f"The column {column.name!r} of the batch has the name of an output.", hint="Rename it."
                 )
-        given = list(self._rows(batch, names))
+        given = list(self._read_rows(batch, names))
         made: list[list[Any]] = []
         for result in self._evaluate_rows(given) if given else ():  # engines pass empty batches to see the columns
             try:
-                made.append([*(column.cell(result.outputs[column.name]) for column in self._outputs), None])
+                made.append([*(column.make_cell(result.outputs[column.name]) for column in self._outputs), None])
             except WinMLError as error:
                 made.append([*(None for _ in self._outputs), f"{type(error).__name__}: {error}"])
         cells = {column.name: [row[index] for row in made] for index, column in enumerate(columns)}
         if is_frame:
-            return batch.assign(**{column.name: column.series(cells[column.name], batch.index) for column in columns})
-        return {**batch, **{column.name: column.array(cells[column.name]) for column in columns}}
+            return batch.assign(
+                **{column.name: column.make_series(cells[column.name], batch.index) for column in columns}
+            )
+        return {**batch, **{column.name: column.make_array(cells[column.name]) for column in columns}}
 
     def close(self) -> None:
         """Closes the session in this process, if there is one; the next call makes another."""
         SESSIONS.close(self._name)
 
-    def _rows(self, batch: Any, names: Sequence[str]) -> Iterator[Mapping[str, Any] | WinMLError]:
+    def _read_rows(self, batch: Any, names: Sequence[str]) -> Iterator[Mapping[str, Any] | WinMLError]:
         """The values of each row by input name, or the reason why there are none."""
-        cells = {name: self._cells(batch, name, names) for name in self._inputs}
+        cells = {name: self._read_cells(batch, name, names) for name in self._inputs}
         for row in zip(*cells.values(), strict=True):
             try:
-                yield {name: input_value(self._inputs[name], cell) for name, cell in zip(cells, row, strict=True)}
+                yield {name: convert_cell(self._inputs[name], cell) for name, cell in zip(cells, row, strict=True)}
             except WinMLError as error:
                 yield error
 
-    def _cells(self, batch: Any, name: str, names: Sequence[str]) -> Sequence[Any]:
+    def _read_cells(self, batch: Any, name: str, names: Sequence[str]) -> Sequence[Any]:
         """The cells of an input's column; rows of numbers if it has several."""
         is_only = len(self._inputs) == len(names) == 1
         source = self._columns.get(name) or (names[0] if is_only else name)
@@ -158,7 +160,7 @@ class Evaluator(Closeable):
     def _evaluate_rows(self, rows: Sequence[Mapping[str, Any] | WinMLError]) -> EvaluationStream:
         threads = os.environ.get("OMP_NUM_THREADS", "")  # where Ray, Dask and Spark state a worker's share of threads
         granted = max(1, min(int(threads), usable_cores())) if threads.isdigit() else 1
-        return SESSIONS.get(self._name, self._session).evaluate_many(
+        return SESSIONS.get(self._name, self._open_session).evaluate_many(
             rows,
             concurrency=granted,
             batch=self._batch,
@@ -166,7 +168,7 @@ class Evaluator(Closeable):
             copy=False,  # the whole batch is in memory
         )
 
-    def _session(self) -> LearningModelSession:
+    def _open_session(self) -> LearningModelSession:
         device = self._device
         if isinstance(device, str):
             device = LearningModelDevice() if device == "cpu" else LearningModelDevice.find(device)
@@ -179,7 +181,7 @@ def _require_known(what: str, names: Iterable[str], known: Mapping[str, object])
             raise InvalidArgumentError(f"The model has no {what} {name!r}.", hint=did_you_mean(name, known))
 
 
-def _single_threaded(options: LearningModelSessionOptions | None) -> LearningModelSessionOptions:
+def _make_single_threaded(options: LearningModelSessionOptions | None) -> LearningModelSessionOptions:
     """A worker's options: rows run side by side, each on one thread, and none spins on another worker's core."""
     worker_options = LearningModelSessionOptions() if options is None else copy(options)
     if options is None:
