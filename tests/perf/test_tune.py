@@ -162,6 +162,14 @@ def test_on_a_cpu_memory_and_graphs_are_tried(monkeypatch: pytest.MonkeyPatch) -
     assert not any("cudnn" in change or "capture" in change for change in changes)
 
 
+@pytest.mark.usefixtures("openvino")
+def test_an_engine_without_settings_of_onnx_runtime_is_not_tried_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    timed(monkeypatch, lambda one: 1 if one.options["engine"] == "openvino" else 2)
+    tuned = tune(Case(DIGITS))
+    assert not {"parallel execution", "graph optimisation basic", "no memory arena"} & set(tried(tuned))
+    assert tuned.options.engine == "openvino"
+
+
 @pytest.fixture
 def card(monkeypatch: pytest.MonkeyPatch) -> FakeCudaDevice:
     """A substitute for a CUDA card, which is found by that name."""

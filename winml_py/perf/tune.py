@@ -141,7 +141,8 @@ class _Search:
     def try_change(self, words: str, change: Facts) -> None:
         """Times a change against the best so far, and makes it the best if it is faster."""
         best, options = self._best, _merge(self._best.options, change)
-        if options == best.options:
+        is_refused = "tuning" in change and provider_of(best.session.engine).package  # its settings are ONNX Runtime's
+        if options == best.options or is_refused:
             return
         candidate = None
         try:
