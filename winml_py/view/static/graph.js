@@ -114,8 +114,8 @@ async function measure() {
   const facts = await get(`api/nodes/${openKey()}`), milliseconds = (time) => `${number(time / 1000)} ms`;
   const places = Object.entries(facts.providers_us).map(([name, time]) => `${name}: ${milliseconds(time)}`);
   const reasons = new Map(facts.on_cpu.map((node) => [node.node, node.reason]));
-  const rows = facts.nodes.map(({ name, operator, provider, time, device_time: deviceTime }) =>
-    [name, operator, provider.replace("ExecutionProvider", ""), milliseconds(deviceTime ?? time), reasons.get(name) || ""]);
+  const rows = facts.nodes.map(({ name, operator, provider, time }) =>
+    [name, operator, provider.replace("ExecutionProvider", ""), milliseconds(time), reasons.get(name) || ""]);
   find("measured").replaceChildren(
     make("p", {}, `${rows.length} nodes of the optimised graph on ${shown(facts.device)}: ${milliseconds(facts.total_us)} per evaluation. ${places.join("; ")}. ${facts.caution}`),
     table(["node", "operator", "runs on", "time", ""], rows));
