@@ -18,7 +18,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 import onnxruntime
 from onnx import helper
@@ -69,27 +68,19 @@ def run_operator(model: bytes, inputs: dict[str, Any]) -> list[Any]:
     proto = onnx.ModelProto.FromString(model)
     node = proto.graph.node[0]
     opsets = {item.domain: item.version for item in proto.opset_import}
-    sequences = {
-        info.name: info.type.sequence_type for info in proto.graph.input if info.type.HasField("sequence_type")
-    }
-    for name, kind in sequences.items():  # an empty list says no type, and the model does
-        dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type.tensor_type.elem_type)
-        inputs[name] = operators.TensorSequence(np.dtype(dtype), inputs[name])
+    for info in proto.graph.input:
+        if info.type.HasField("sequence_type"):  # an empty list says no type, and the model does
+            dtype = helper.tensor_dtype_to_np_dtype(info.type.sequence_type.elem_type.tensor_type.elem_type)
+            inputs[info.name] = operators.TensorSequence(dtype, inputs[info.name])
     found = operators.Operator(node.op_type)(
         *(inputs[name] if name else None for name in node.input),
         domain=node.domain,
         opset=opsets[node.domain],
-        outputs=_outputs(node),
+        outputs=len(node.output),
         **{item.name: helper.get_attribute_value(item) for item in node.attribute},
     )
-    return list(found) if isinstance(found, tuple) else [found]
-
-
-def _outputs(node: onnx.NodeProto) -> int | list[str]:
-    if all(node.output):
-        return len(node.output)
-    schema = onnx.defs.get_schema(node.op_type, node.domain)
-    return [schema.outputs[index].name for index, name in enumerate(node.output) if name]
+    outputs = found if isinstance(found, tuple) else (found,)
+    return [value for name, value in zip(node.output, outputs, strict=True) if name]
 
 
 def judge(step: int = 1) -> tuple[int, int, set[str], dict[str, str], dict[str, str]]:

@@ -13,8 +13,8 @@ from ..core.base.messages import did_you_mean
 from ..core.base.winrt_object import Object, private_state
 from ..core.features.tensor import Tensor
 from ..errors import InvalidArgumentError
-from ..operators.node_model import attribute
-from ..operators.signature import Parameter, signature_of
+from ..operators.node import attribute
+from ..operators.schemas import Parameter, signature_of
 from .values import as_constant, require_name
 
 T = TypeVar("T")

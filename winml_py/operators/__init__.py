@@ -16,8 +16,7 @@ These parameters mean the same for every operator:
 * `device`: where it runs; the CPU by default.
 * `opset`: the version of the operators; by default 23, or the first that has the operator.
 * `domain`: "" is ONNX's own; by default an operator is looked for there, in `ai.onnx.ml`, and in `com.microsoft`.
-* `outputs`: how many outputs, or their names; by default those that the operator always has. Several are returned as a
-  tuple.
+* `outputs`: how many outputs; by default those that the operator always has. Several are returned as a tuple.
 
 Example:
     >>> import numpy as np
@@ -34,9 +33,8 @@ Example:
 
 from __future__ import annotations
 
-from .call import Operator, clear_cache, compile  # noqa: A004 - read as operators.compile, like re.compile
-from .compiled_operator import CompiledOperator
-from .value_types import TensorDesc, TensorSequence
+from .node import TensorDesc, TensorSequence
+from .operator import CompiledOperator, Operator, clear_cache, compile  # noqa: A004 - read as operators.compile
 
 __all__ = ["CompiledOperator", "Operator", "TensorDesc", "TensorSequence", "clear_cache", "compile"]
 
@@ -55,6 +53,6 @@ def __getattr__(name: str) -> Operator:
 
 
 def __dir__() -> list[str]:
-    from .signature import operator_names
+    from .schemas import operator_names
 
     return [*__all__, *operator_names()]

@@ -1,0 +1,282 @@
+"""Operators as functions, and the same in steps. A compiled operator is a session of a model of one node."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from onnx import NodeProto
+
+from ..core.base.winrt_object import Closeable
+from ..core.evaluation.binding import LearningModelBinding
+from ..core.features.descriptors import TensorFeatureDescriptor
+from ..core.features.tensor import Tensor
+from ..core.features.tensor_classes import TENSOR_CLASSES
+from ..core.model.model import LearningModel
+from ..core.runtime.device import LearningModelDevice
+from ..core.session.options import LearningModelSessionOptions
+from ..core.session.session import LearningModelSession
+from ..errors import DeviceLostError, InvalidArgumentError, WinMLError
+from .node import TensorDesc, ValueType, arrange, describe_type, first_names, make_node, node_model, type_of
+from .schemas import Signature, doc_of, find_schema, signature_of
+
+if TYPE_CHECKING:
+    from ..core.features.resolve import BoundValue
+
+CACHE_SIZE = 128
+"""The number of compiled operators that functions keep."""
+
+_SMALL = 1 << 16
+"""Operators with inputs of fewer bytes get one thread: waking others takes longer than the work."""
+
+
+class CompiledOperator(Closeable):
+    """A compiled operator: bind, execute, dispose. `compile` makes it.
+
+    As a function, it takes inputs of the types that it was compiled for, and returns its outputs. It can be called from
+    any thread. `bind` and `execute` share one binding, as in a session: only one thread may use it at a time.
+
+    Attributes:
+        name: the operator's name.
+        model: the model of one node: its features are the operator's inputs and outputs.
+        session: the session that runs the operator.
+
+    Example:
+        >>> import numpy as np
+        >>> from winml_py import operators
+        >>> a, b, out = (np.full((2, 3), number, np.float32) for number in (1, 2, 0))
+        >>> with operators.compile("Add", a, b) as add:
+        ...     add.bind(a, b, C=out)
+        ...     _ = add.execute()
+        >>> out.tolist()
+        [[3.0, 3.0, 3.0], [3.0, 3.0, 3.0]]
+    """
+
+    def __init__(
+        self,
+        signature: Signature,
+        node: NodeProto,
+        types: Sequence[ValueType],
+        device: LearningModelDevice | None,
+        options: LearningModelSessionOptions | None,
+    ) -> None:
+        """Use `operators.compile`."""
+        self.name = signature.name
+        self._signature, self._names = signature, first_names(signature.inputs, len(types))
+        try:
+            self.model = LearningModel.load(node_model(node, signature.opset, types))
+            self.session = LearningModelSession(self.model, device, options or _default_options(types))
+        except WinMLError as error:
+            described = ", ".join(map(describe_type, types)) or "no input"
+            where = signature.domain or "ai.onnx"
+            raise type(error)(
+                f"The operator {self.name} of {where} {signature.opset} cannot be compiled for {described}: "
+                f"{error.message}",
+                hint=error.hint or f"help(operators.{self.name}) shows its inputs and attributes.",
+                hresult=error.hresult,
+            ) from error
+        self._binding = LearningModelBinding(self.session)
+
+    def bind(self, *inputs: BoundValue | None, **named: BoundValue) -> None:
+        """Binds inputs in their order, and inputs and outputs by name, for `execute`.
+
+        Arrays are bound by reference: write to them, and execute again. An array or a tensor that is bound to an output
+        is written in place. Values stay bound.
+
+        Raises:
+            InvalidBindingError: no such input or output, or a value of the wrong type.
+            SizeMismatchError: a value of the wrong shape.
+            ClosedError: the operator has been disposed of.
+        """
+        for name, value in {**self._features(inputs), **named}.items():
+            self._binding.bind(name, value)
+
+    def execute(self, *, timeout: float | None = None) -> Any:
+        """Runs the operator on the bound values.
+
+        Args:
+            timeout: seconds after which the run is stopped.
+
+        Returns:
+            The output, or a tuple of several. For a bound output, the bound value itself; for the others,
+            new arrays, lists or dicts.
+
+        Raises:
+            MissingInputError: an input has not been bound.
+            WinMLError: as in `LearningModelSession.evaluate`.
+        """
+        outputs = self.session.evaluate(self._binding, timeout=timeout).outputs
+        return _only([value if name in self._binding else _as_array(value) for name, value in outputs.items()])
+
+    def __call__(self, *inputs: object, **named: object) -> Any:
+        """Runs the operator on these inputs, of the types and shapes that it was compiled for."""
+        values, attributes = arrange(self._signature, inputs, named)
+        if attributes:
+            raise InvalidArgumentError(
+                f"{self.name} was compiled with its attributes, got {', '.join(attributes)}.", hint="Pass inputs only."
+            )
+        return self.run(values)
+
+    def run(self, values: Sequence[Any]) -> Any:
+        """Like a call, with values in the schema's order.
+
+        Returns:
+            Arrays; or tensors, if an input is one, which stay on the device if an input is there.
+        """
+        features = self._features(values)
+        tensors = [value for value in values if isinstance(value, Tensor)]
+        if any(tensor.is_on_device for tensor in tensors):
+            return self._run_on_device(features)
+        outputs = self.session.evaluate_features(features).outputs
+        return _only([value if tensors else _as_array(value) for value in outputs.values()])
+
+    def _run_on_device(self, features: Mapping[str, Any]) -> Any:
+        binding = LearningModelBinding(self.session)
+        for name, value in features.items():
+            binding.bind(name, value)
+        for feature in self.model.output_features:
+            if isinstance(feature, TensorFeatureDescriptor):
+                empty = TENSOR_CLASSES[feature.tensor_kind].create()
+                binding.bind(feature.name, empty, {"DisableTensorCpuSync": True})
+        return _only(list(self.session.evaluate(binding).outputs.values()))
+
+    def _features(self, values: Sequence[Any]) -> dict[str, Any]:
+        if len(values) > len(self._names):
+            raise InvalidArgumentError(
+                f"{self.name} was compiled for {len(self._names)} inputs, got {len(values)}.",
+                hint=f"They are {', '.join(self._names)}.",
+            )
+        pairs = zip(self._names, values, strict=False)
+        return {name: value for name, value in pairs if value is not None}
+
+    def dispose(self) -> None:
+        """Frees the compiled operator. Calling it twice is harmless."""
+        self.session.close()
+        self.model.dispose()
+
+    close = dispose
+
+
+def _default_options(types: Sequence[ValueType]) -> LearningModelSessionOptions:
+    """Many operators are cached at once, so their threads must not spin, and small ones have no threads."""
+    byte_count = 0
+    for kind in types:
+        if isinstance(kind, TensorDesc):
+            byte_count += kind.dtype.itemsize * math.prod(size for size in kind.shape if isinstance(size, int))
+    options = LearningModelSessionOptions()
+    options.intra_op_thread_spinning = False
+    if byte_count < _SMALL:
+        options.intra_op_num_threads = 1
+    return options
+
+
+def _only(outputs: list[Any]) -> Any:
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+def _as_array(value: object) -> Any:
+    if isinstance(value, list):
+        return [_as_array(element) for element in value]
+    return value.to_numpy() if isinstance(value, Tensor) else value
+
+
+class Operator:
+    """An operator as a function; see `winml_py.operators`."""
+
+    def __init__(self, name: str) -> None:
+        find_schema(name)  # refuses an unknown one
+        self.__name__ = self.__qualname__ = name
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        """The schema's documentation."""
+        return doc_of(self.__name__)
+
+    def __call__(
+        self,
+        *inputs: Any,
+        device: LearningModelDevice | None = None,
+        opset: int | None = None,
+        domain: str | None = None,
+        outputs: int | None = None,
+        **named: Any,
+    ) -> Any:
+        """Runs the operator; see `winml_py.operators`."""
+        signature = signature_of(self.__name__, domain, opset)
+        values, attributes = arrange(signature, inputs, named)
+        node = make_node(signature, values, attributes, outputs)
+        # Sessions do not survive a fork, so each process compiles its own.
+        key = node.SerializeToString(), domain, opset, tuple(map(type_of, values)), device, os.getpid()
+        try:
+            return _compiled(*key).run(values)
+        except DeviceLostError:  # a new device equals the lost one, whose operators are useless
+            clear_cache()
+            raise
+
+    def __repr__(self) -> str:
+        return f"<operator {self.__name__}>"
+
+
+@lru_cache(CACHE_SIZE)
+def _compiled(
+    data: bytes,
+    domain: str | None,
+    opset: int | None,
+    types: tuple[ValueType, ...],
+    device: LearningModelDevice | None,
+    process: int,
+) -> CompiledOperator:
+    """The compiled operator of a node for these types; those that were used last are kept."""
+    node = NodeProto.FromString(data)
+    return CompiledOperator(signature_of(node.op_type, domain, opset), node, types, device, None)
+
+
+def compile(  # noqa: A001 - read as operators.compile, like re.compile
+    name: str,
+    /,
+    *inputs: object,
+    device: LearningModelDevice | None = None,
+    opset: int | None = None,
+    domain: str | None = None,
+    outputs: int | None = None,
+    options: LearningModelSessionOptions | None = None,
+    **named: object,
+) -> CompiledOperator:
+    """Compiles an operator for the types and shapes of inputs, to be bound and executed step by step.
+
+    Args:
+        name: the operator's name: "Conv".
+        inputs: arrays, tensors, lists and dicts, whose values are ignored; `TensorDesc`, which has none; None for an
+            omitted one.
+        device: where it runs; the CPU by default.
+        opset: the version of the operators; by default 23, or the first that has it.
+        domain: "" is ONNX's own; by default it is looked for there, in `ai.onnx.ml`, and in `com.microsoft`.
+        outputs: how many outputs; by default those that it always has.
+        options: of the session.
+        named: inputs and attributes by name.
+
+    Raises:
+        InvalidArgumentError: an unknown operator, input or attribute.
+        WinMLError: the operator cannot be compiled; the message names it and the types.
+
+    Example:
+        >>> import numpy as np
+        >>> from winml_py import operators
+        >>> pool = operators.compile("MaxPool", np.zeros((1, 1, 4, 4), np.float32), kernel_shape=[2, 2], strides=[2, 2])
+        >>> pool.bind(np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4))
+        >>> pool.execute().tolist()
+        [[[[5.0, 7.0], [13.0, 15.0]]]]
+        >>> pool.dispose()
+    """
+    signature = signature_of(name, domain, opset)
+    values, attributes = arrange(signature, inputs, named)
+    node = make_node(signature, values, attributes, outputs)
+    return CompiledOperator(signature, node, [type_of(value) for value in values], device, options)
+
+
+def clear_cache() -> None:
+    """Disposes of all cached operators; the next calls compile them again."""
+    _compiled.cache_clear()
