@@ -327,10 +327,7 @@ def gemm() -> LearningModelOperator:
 
 REFUSED = [
     (lambda: operator("Gem"), "There is no operator 'Gem' in the domain ''. Did you mean 'Gemm'?"),
-    (lambda: operator("Gelu"), "Opset 17 has no operator Gelu. It was added in opset 20."),
-    (lambda: operator("Upsample"), "The operator Upsample is deprecated since opset 10."),
-    (lambda: operator("Gemm").set_input("A", "a").set_output("Y", "y"), "Gemm_0 (Gemm) needs the input 'B'"),
-    (lambda: operator("Gemm").set_input("A", "a").set_input("B", "b"), "Gemm_0 (Gemm) needs the output 'Y'"),
+    (lambda: operator("Gelu"), "Opset 17 has no operator Gelu. It is in opset 20 and later ones."),
     (lambda: gemm().set_input("D", "a"), "Gemm_0 (Gemm) has no input 'D'. Known: A, B, C."),
     (lambda: gemm().set_output("Z", "z"), "Gemm_0 (Gemm) has no output 'Z'."),
     (lambda: gemm().set_name("product").set_attribute("transC", 1), "product (Gemm) has no attribute 'transC'. Did"),
@@ -338,7 +335,7 @@ REFUSED = [
     (lambda: gemm().set_attribute("alpha", "x"), "Invalid attribute alpha of Gemm: 'x'. Expected float"),
     (lambda: gemm().set_attribute("transB", [1, 1]), "Invalid attribute transB of Gemm: [1, 1]."),
     (lambda: gemm().set_attribute("transB", None), "Invalid attribute transB of Gemm: None."),
-    (lambda: gemm().set_input("A", ["a", "a"]), "Gemm_0 (Gemm) expects one name for the input 'A', got 2"),
+    (lambda: gemm().set_input("A", ["a", "a"]), "Gemm_0 (Gemm) expects one name for 'A', got 2"),
     (lambda: gemm().set_constant("C", {}), "The constant Gemm_0.C is a dict"),
 ]
 
@@ -359,6 +356,9 @@ def unary(kind: str, given: str, made: str) -> LearningModelOperator:
 
 
 LOOSE = [
+    ([operator("Gemm").set_input("A", "a").set_output("Y", "y")], "has input size 1 not in range [min=2, max=3]"),
+    ([operator("Gemm").set_input("A", "a").set_input("B", "b")], "Graph output 'y' is not an output of any node"),
+    ([operator("Upsample").set_input("X", "a").set_output("Y", "y")], "Upsample is deprecated"),
     ([operator("Cast").set_input("input", "a").set_output("output", "y")], "Required attribute 'to' is missing"),
     ([gemm().set_input("B", "c")], "input 'c' of node: name: Gemm_0 OpType: Gemm is not output of any previous nodes."),
     ([gemm().set_input("A", "b").set_input("B", "a")], "(op_type:Gemm, node name: Gemm_0): "),
@@ -387,7 +387,6 @@ def test_models_that_do_not_hold_together(operators: list[LearningModelOperator]
     ("mistake", "message"),
     [
         (lambda made: LearningModelBuilder.create(999), "The operator set is 999"),
-        (lambda made: made.create_model(), "The model has no output"),
         (lambda made: made.inputs.add(describe("a", FLOAT, [1])), "The name 'a' is already taken"),
         (lambda made: made.inputs.add_constant("a", 1), "The name 'a' is already taken"),
         (lambda made: made.inputs.add("a"), "Expected a descriptor of a feature, got str"),

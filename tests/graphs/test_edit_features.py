@@ -25,7 +25,6 @@ from winml_py import (
 from winml_py._graphs.edit_features import Edits, edit_model
 from winml_py.errors import ConversionError
 
-HALF = "a\udcff"
 X = np.random.default_rng(3).standard_normal((2, 3)).astype(np.float32)
 W = np.random.default_rng(4).standard_normal((3,)).astype(np.float32)
 
@@ -106,21 +105,15 @@ def test_denotations(tmp_path: Path) -> None:
     ("edits", "message"),
     [
         (Edits(shapes={"z": (2, 3)}), "The model has no input 'z'."),
-        (Edits(shapes={"x": (2,)}), "The input 'x' has the shape [n, 3], so it cannot be [2]."),
-        (Edits(shapes={"x": (2, 4)}), "The input 'x' has the shape [n, 3], so it cannot be [2, 4]."),
-        (Edits(shapes={"x": (2, 3), "m": (3, 1)}), "The input 'm' has the shape [n, 1], so it cannot be [3, 1]."),
+        (Edits(shapes={"x": (2,)}), "The input 'x' cannot have the shape [2]."),
+        (Edits(shapes={"x": (2, 4)}), "The input 'x' cannot have the shape [2, 4]."),
+        (Edits(shapes={"x": (2, 3), "m": (3, 1)}), "The input 'm' cannot have the shape [3, 1]."),
         (Edits(rename={"z": "a"}), "The model has no input or output 'z'."),
         (Edits(rename={"x": "w"}), "The name 'w' is already taken."),
         (Edits(rename={"x": "a", "y": "a"}), "The name 'a' is already taken."),
         (Edits(rename={"x": ""}), "The new name is ''."),
         (Edits(denotations={"z": "IMAGE"}), "The model has no input or output 'z'."),
         (Edits(dimensions={"x": ("DATA_BATCH",)}), "x has 2 sizes, got 1 denotations."),
-        *(
-            (Edits(**{field: HALF}), "cannot be encoded in UTF-8")
-            for field in ("description", "name", "author", "domain")
-        ),
-        (Edits(metadata={"key": HALF}), "cannot be encoded in UTF-8"),
-        (Edits(labels=(HALF,)), "cannot be encoded in UTF-8"),
     ],
 )
 def test_mistakes(model: Path, tmp_path: Path, edits: Edits, message: str) -> None:

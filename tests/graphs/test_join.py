@@ -94,10 +94,10 @@ def test_values_and_names(prefix: str, begin: str) -> None:
 
 
 def test_names_that_differ_stay() -> None:
-    second = data([node("Abs", "a", "c")], [tensor("a", ["m", 4])], [tensor("c", ["m", 4])])
+    second = data([node("Abs", "a", "c")], [tensor("a", ["n", 4])], [tensor("c", ["n", 4])])
     model = join(SCALE, second, {"y": "a"})
     assert names(model) == (["x"], ["z", "c"])
-    assert model.output_features[1].dimension_names == ("n", "")  # one size with the first model's
+    assert model.output_features[1].dimension_names == ("joined1.n", "")  # may be another number than the first's
     np.testing.assert_array_equal(evaluate(model, x=X)["c"], np.abs(2 * X))
 
 
@@ -159,20 +159,19 @@ def test_operator_sets_are_brought_together() -> None:
     np.testing.assert_allclose(evaluate(back, **{"a": x[0], "o.x": x})["o.s"], first["s"], rtol=1e-5)
 
 
-def test_operators_that_cannot_be_converted_are_named() -> None:
+def test_operators_that_cannot_be_converted() -> None:
     ends = [tensor("x", [1, 4, 2]), tensor("y", [1, 4, 2])]
     body = helper.make_graph([node("Neg", "p", "q")], "body", [tensor("p", [2])], [tensor("q", [2])])
     scan = node("Scan", "lengths x", "y", body=body, num_scan_inputs=1)
     old = data([scan], ends[:1], ends[1:], {"lengths": np.int64([4])}, opset=8)
     new = data([node("Gelu", "a", "g")], [tensor("a", [1, 4, 2])], [tensor("g", [1, 4, 2])], opset=22, ir_version=10)
-    with pytest.raises(NotSupportedError, match="Scan differs between the operator sets 8 and 22") as refused:
+    with pytest.raises(NotSupportedError, match=r"first model cannot be converted .* two: .*scan") as refused:
         join(old, new, {"y": "a"})
     require_sentence(str(refused.value))
     tree = node("TreeEnsembleClassifier", "x", "y z", domain="ai.onnx.ml")
     trees = [data([tree], ends[:1], ends[1:], domains={"ai.onnx.ml": version}) for version in (1, 3)]
-    with pytest.raises(NotSupportedError, match="differs between the operator sets 1 and 3") as refused:
+    with pytest.raises(NotSupportedError, match=r"only its own operators, not those of ai.onnx.ml"):
         join(*trees, {"y": "x"})
-    assert str(refused.value).startswith("TreeEnsembleClassifier")
 
 
 def test_weights_that_old_files_list_as_inputs_stay_weights() -> None:
@@ -214,7 +213,7 @@ def test_contracts_go_with_the_features_that_are_left() -> None:
     effect = picture_model("Neg", "i", "o", **{key: RGB, "license": "MIT"})
     scores = picture_model("Abs", "p", "n", **{key: BGR, "license": "BSD", "stride": "32"})
     model = join(effect, scores, {"o": "p"})
-    assert dict(model.metadata) == {key: RGB, "license": "MIT", "joined.license": "BSD", "stride": "32"}
+    assert dict(model.metadata) == {key: RGB, "license": "MIT", "stride": "32"}
     assert isinstance(model.input_features[0], ImageFeatureDescriptor)
     numbers = data([node("Neg", "raw", "t")], [tensor("raw", [1, 3, 2, 2])], [tensor("t", [1, 3, 2, 2])])
     bare = join(numbers, scores, {"t": "p"})

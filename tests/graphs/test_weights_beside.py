@@ -33,7 +33,7 @@ def model_of_many_weights() -> ModelProto:
         [helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=other)],
         [tensor("c", [], TensorProto.BOOL), tensor("i", [], TensorProto.INT64)],
         [tensor("y", [64])],
-        {"sizes": np.tile(SIZES, 3), "small": SIZES[:4]},
+        {"sizes": np.tile(SIZES, 30), "small": SIZES[:4]},
     )
     numbers = TensorProto(name="numbers", data_type=TensorProto.FLOAT, dims=[64], float_data=TABLE[0])
     words = helper.make_tensor("words", TensorProto.STRING, [40], ["a long word"] * 40)
@@ -48,7 +48,7 @@ def test_each_weight_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
     saved = onnx.load(tmp_path / "large.onnx", load_external_data=False)
     moved = {weight.name for weight in saved.graph.initializer if weight.data_location == TensorProto.EXTERNAL}
-    assert moved == {"sizes", "numbers"}
+    assert moved == {"sizes"}
 
     loaded = onnx.load(tmp_path / "large.onnx")
     onnx.checker.check_model(loaded)

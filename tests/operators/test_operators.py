@@ -264,7 +264,7 @@ def test_the_names_are_those_of_the_schemas() -> None:
     with pytest.raises(AttributeError, match="Did you mean 'Relu'"):
         operators.Rleu  # noqa: B018 - it is asked for its error
     assert operators.Conv.__doc__.startswith("Conv of ai.onnx, since version 22.")
-    assert {"* input `W`: The", "* attribute `strides`: Stride"} <= {
+    assert {"* `W`: The weight", "* `strides`: Stride along"} <= {
         " ".join(line.split()[:4]) for line in operators.Conv.__doc__.splitlines()
     }
     for name in names:

@@ -7,12 +7,11 @@ from collections.abc import Iterable
 from graphlib import CycleError
 from typing import Any, ClassVar, overload
 
-from onnx import GraphProto, ModelProto, NodeProto, checker, defs, helper, shape_inference
+from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, checker, defs, helper, shape_inference
 
 from .. import __version__
-from ..core.base.arguments import whole_number
+from ..core.base.arguments import require_type, whole_number
 from ..core.base.atomic_files import require_folder, write_whole
-from ..core.base.messages import type_name
 from ..core.base.winrt_object import Object
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..core.model.model import LearningModel
@@ -27,8 +26,6 @@ Shape = Iterable[int | str]
 
 OLDEST = 7
 """The first operator set that Windows ML and ONNX Runtime support."""
-
-_ML = "ai.onnx.ml"
 
 
 class LearningModelBuilder(Object):
@@ -152,37 +149,26 @@ class _Draft:
         self.nodes: dict[str, NodeProto] = {}
         self.metadata: dict[str, str] = {}
 
-    def add_feature(self, feature: FeatureDescriptor, features: Any, taken: Iterable[Any]) -> None:
-        """Describes an input or output; raises if its name is taken, or its contract differs from the others'."""
+    def describe(self, feature: FeatureDescriptor) -> ValueInfoProto:
+        """An input or output; raises if its contract differs from the others', because a model states only one."""
         info = value_info(feature)
-        require_free(info.name, (each.name for each in taken))
         if isinstance(feature, ImageFeatureDescriptor):
             metadata = feature.contract.to_metadata()
             if self.metadata and self.metadata != metadata:
                 raise InvalidArgumentError(
-                    f"The image {feature.name} has another contract than the earlier images, but a model states only "
-                    "one.",
+                    f"The image {feature.name} has another contract than the earlier images.",
                     hint="Describe it as a tensor: create_tensor_feature_descriptor.",
                 )
             self.metadata = dict(metadata)
-        features.append(info)
+        return info
 
-    def add_input(self, feature: FeatureDescriptor) -> None:
-        """Adds an input."""
-        self.add_feature(feature, self.graph.input, (*self.graph.input, *self.graph.initializer))
-
-    def add_constant(self, name: str, value: object) -> None:
-        """Adds a constant."""
-        require_free(
-            require_name(name, "The name of the constant"),
-            (each.name for each in (*self.graph.input, *self.graph.initializer)),
-        )
-        self.graph.initializer.append(as_constant(value, name))
+    def add_constant(self, constant: TensorProto) -> None:
+        """Adds a constant, whose name is neither an input's nor another constant's."""
+        require_free(constant.name, (*self.graph.input, *self.graph.initializer))
+        self.graph.initializer.append(constant)
 
     def to_bytes(self) -> bytes:
         """The model as built so far, after ONNX's checker has accepted it."""
-        if not self.graph.output:
-            raise InvalidArgumentError("The model has no output.", hint="Call builder.outputs.add(descriptor).")
         graph, nodes = GraphProto(), list(self.nodes.values())
         graph.CopyFrom(self.graph)
         try:
@@ -192,12 +178,16 @@ class _Draft:
             raise InvalidArgumentError(
                 f"Operators wait for each other: {circle}.", hint="Connect them in one direction."
             ) from error
-        imports = [
-            helper.make_opsetid(domain, _version_of(domain, self.opset))
-            for domain in sorted({"", *(node.domain for node in nodes)})
-        ]
-        model = helper.make_model(graph, opset_imports=imports, producer_name="winml-py", producer_version=__version__)
-        model.ir_version = _oldest_ir_version(model)
+        domains = sorted({"", *(node.domain for node in nodes)})
+        imports = [helper.make_opsetid(domain, _version_of(domain, self.opset)) for domain in domains]
+        model = helper.make_model(
+            graph,
+            opset_imports=imports,
+            # The oldest that has all that is written here, so that most runtimes read it.
+            ir_version=max(7, helper.find_min_ir_version_for(imports, ignore_unknown=True)),
+            producer_name="winml-py",
+            producer_version=__version__,
+        )
         helper.set_model_props(model, self.metadata)
         data = to_bytes(model)
         try:
@@ -210,9 +200,9 @@ class _Draft:
         return data
 
 
-def require_free(name: str, used_names: Iterable[str]) -> None:
-    """Refuses a name that is taken."""
-    if name in used_names:
+def require_free(name: str, others: Iterable[Any]) -> None:
+    """Refuses a name that another feature, constant or node has."""
+    if name in {other.name for other in others}:
         raise InvalidArgumentError(f"The name {name!r} is already taken.")
 
 
@@ -242,19 +232,21 @@ class LearningModelInputs(_Part):
         Raises:
             InvalidArgumentError: wrong number or type of arguments, or the name is taken.
         """
-        match feature:
-            case (descriptor,):
-                self._draft.add_input(descriptor)
-            case (name, description, default_value):
-                constant = as_constant(default_value, require_name(name, "The name of the input"))
-                kind = TensorKind(constant.data_type)
-                self._draft.add_input(tensor_descriptor(name, description, kind, constant.dims))
-                self._draft.graph.initializer.append(constant)
-            case _:
-                raise InvalidArgumentError(
-                    f"Expected 1 or 3 arguments, got {len(feature)}.",
-                    hint="Write add(descriptor) or add(name, description, default_value).",
-                )
+        if len(feature) not in (1, 3):
+            raise InvalidArgumentError(
+                f"Expected 1 or 3 arguments, got {len(feature)}.",
+                hint="Write add(descriptor) or add(name, description, default_value).",
+            )
+        draft = self._draft
+        descriptor, default = feature[0], None
+        if len(feature) == 3:
+            default = as_constant(feature[2], require_name(feature[0], "The name of the input"))
+            descriptor = tensor_descriptor(default.name, feature[1], TensorKind(default.data_type), default.dims)
+        info = draft.describe(descriptor)
+        require_free(info.name, (*draft.graph.input, *draft.graph.initializer))
+        draft.graph.input.append(info)
+        if default is not None:
+            draft.graph.initializer.append(default)
         return self._builder
 
     def add_constant(self, input_name: str, value: object, /) -> LearningModelBuilder:
@@ -265,7 +257,7 @@ class LearningModelInputs(_Part):
         Raises:
             InvalidArgumentError: the name is taken, or ONNX has no tensor of such elements.
         """
-        self._draft.add_constant(input_name, value)
+        self._draft.add_constant(as_constant(value, require_name(input_name, "The name of the constant")))
         return self._builder
 
 
@@ -278,8 +270,9 @@ class LearningModelOutputs(_Part):
         Raises:
             InvalidArgumentError: it is not a descriptor, or its name is taken.
         """
-        outputs = self._draft.graph.output
-        self._draft.add_feature(output, outputs, outputs)
+        info = self._draft.describe(output)
+        require_free(info.name, self._draft.graph.output)
+        self._draft.graph.output.append(info)
         return self._builder
 
 
@@ -293,23 +286,19 @@ class LearningModelOperatorSet(_Part):
             InvalidArgumentError: the operator set has no such operator; the operator has no such input, output or
                 attribute; a required one is missing; or a value has the wrong type.
         """
-        if not isinstance(operator, LearningModelOperator):
-            raise InvalidArgumentError(
-                f"Expected a LearningModelOperator, got {type_name(operator)}.",
-                hint='Write LearningModelOperator("Add").set_input("A", name) and so on.',
-            )
+        hint = 'Write LearningModelOperator("Add").set_input("A", name) and so on.'
+        require_type(operator, LearningModelOperator, hint)
         draft, number = self._draft, len(self._draft.nodes)
         # A number within this model, so that the same program always builds the same bytes.
         while f"{operator.type}_{number}" in draft.nodes:
             number += 1
         name = operator.name or f"{operator.type}_{number}"
-        require_free(name, draft.nodes)
+        require_free(name, draft.nodes.values())
         node, constants = build_node(operator, name, _version_of(operator.domain, draft.opset))
         for constant in constants:
-            require_free(constant.name, (each.name for each in (*draft.graph.input, *draft.graph.initializer)))
+            draft.add_constant(constant)
         operator.set_name(name)
         draft.nodes[name] = node
-        draft.graph.initializer.extend(constants)
         return self._builder
 
 
@@ -317,10 +306,4 @@ def _version_of(domain: str, opset: int) -> int:
     """The version of a domain's operator set that belongs to a version of ONNX's own; 1 for unknown domains."""
     if domain == "":
         return opset
-    return max((row[3] for row in helper.VERSION_TABLE if row[2] <= opset), default=1) if domain == _ML else 1
-
-
-def _oldest_ir_version(model: ModelProto) -> int:
-    """The oldest version of the ONNX format that can hold a model's operator sets, so that most runtimes read it."""
-    opsets = [item for item in model.opset_import if item.domain in ("", _ML)]
-    return max(int(helper.find_min_ir_version_for(opsets)), 7)  # from 7 on, the format has everything written here
+    return max((row[3] for row in helper.VERSION_TABLE if row[2] <= opset), default=1) if domain == "ai.onnx.ml" else 1

@@ -14,7 +14,6 @@ from .._inputs.copies import has_external_weights, read_for_copy, require_same_r
 from .._inputs.examples import example_inputs, has_example
 from .._inputs.model import evaluate_all_outputs
 from ..core.base.agreement import FLOAT_TOLERANCE
-from ..core.base.arguments import is_text
 from ..core.base.atomic_files import require_folder, write_whole
 from ..core.base.messages import did_you_mean
 from ..core.contracts.labels import LABELS_KEY
@@ -28,30 +27,23 @@ from .values import require_name
 def fix_sizes(model: ModelProto, shapes: Mapping[str, Sequence[int]]) -> None:
     """Fixes free sizes of inputs (-1 leaves one free), and all free sizes of the same name in the graph."""
     inputs = {info.name: info for info in model.graph.input}
-    named: dict[str, int] = {}
     for name, shape in shapes.items():
         if name not in inputs:
             raise InvalidArgumentError(f"The model has no input {name!r}.", hint=did_you_mean(name, inputs))
-        _fix_dimensions(inputs[name], shape, named)
-    for size in sizes_in(model.graph):
-        if size.dim_param in named:
-            size.dim_value = named[size.dim_param]
-
-
-def _fix_dimensions(info: ValueInfoProto, shape: Sequence[int], named: dict[str, int]) -> None:
-    dims = info.type.tensor_type.shape.dim
-    words = ", ".join(size.dim_param or (str(size.dim_value) if size.HasField("dim_value") else "?") for size in dims)
-    sizes = [named.get(size.dim_param, size.dim_value or fixed) for size, fixed in zip(dims, shape, strict=False)]
-    if len(dims) != len(shape) or any(fixed not in (-1, size) for size, fixed in zip(sizes, shape, strict=True)):
-        raise InvalidArgumentError(
-            f"The input {info.name!r} has the shape [{words}], so it cannot be {list(shape)}.",
-            hint="Fix only free sizes, and write -1 for the others.",
-        )
-    for size, fixed in zip(dims, shape, strict=True):
-        if fixed != -1 and size.dim_param:
-            named[size.dim_param] = fixed
-        elif fixed != -1:
-            size.dim_value = fixed
+        sizes = inputs[name].type.tensor_type.shape.dim
+        fits = len(sizes) == len(shape)
+        for size, fixed in zip(sizes, shape, strict=False):
+            if fixed != -1 and size.dim_param:
+                for same in [part for part in sizes_in(model) if part.dim_param == size.dim_param]:
+                    same.dim_value = fixed
+            elif fixed != -1 and not size.HasField("dim_value"):
+                size.dim_value = fixed
+            fits &= fixed in (-1, size.dim_value)
+        if not fits:
+            raise InvalidArgumentError(
+                f"The input {name!r} cannot have the shape {list(shape)}.",
+                hint="Fix only free sizes, write -1 for the others, and give sizes of one name one value.",
+            )
 
 
 def denote_features(model: ModelProto, denotations: Mapping[str, str], dimensions: Mapping[str, Sequence[str]]) -> None:
@@ -155,11 +147,10 @@ def edit_model(source: str | os.PathLike[str], destination: str | os.PathLike[st
 
     Raises:
         ConversionError: the results differ.
-        InvalidArgumentError: a name is unknown or taken, a size is not free, an input has no example values, or a text
-            cannot be encoded in UTF-8.
+        InvalidArgumentError: a name is unknown or taken, a size is not free, or an input has no example values.
+        ValueError: a text cannot be encoded in UTF-8.
         WinMLError: the model cannot be used, or the file cannot be written.
     """
-    _require_texts(edits)
     require_folder(destination)
     before = LearningModel.load_from_file_path(source)
     _require_label_for_each_score(before, edits.labels or ())
@@ -182,16 +173,6 @@ def edit_model(source: str | os.PathLike[str], destination: str | os.PathLike[st
         report = _compare_with_original(before, LearningModel.load(data), edits)
     write_whole(destination, data)
     return report
-
-
-def _require_texts(edits: Edits) -> None:
-    """Refuses text that a model file cannot hold: lone surrogates."""
-    words = [edits.name, edits.description, edits.domain, edits.author, *(edits.labels or ())]
-    words += [*edits.rename.values(), *edits.denotations.values(), *edits.metadata, *edits.metadata.values()]
-    words += [word for dimensions in edits.dimensions.values() for word in dimensions]
-    for word in words:
-        if word is not None and not is_text(word):
-            raise InvalidArgumentError(f"{word!r} cannot be encoded in UTF-8.")
 
 
 def _require_label_for_each_score(model: LearningModel, labels: Sequence[str]) -> None:

@@ -6,14 +6,12 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from onnx import (
-    GraphProto,
     ModelProto,
     NodeProto,
     TensorProto,
     TensorShapeProto,
     ValueInfoProto,
     compose,
-    defs,
     helper,
     inliner,
 )
@@ -39,25 +37,21 @@ def join_models(first: LearningModel, second: LearningModel, options: LearningMo
     """
     _require_links(first, second, options.links)
     first_proto, second_proto = _align_opsets(read_model(first), read_model(second))
-    if {function.name for function in first_proto.functions} & {function.name for function in second_proto.functions}:
-        try:
-            second_proto = inliner.inline_local_functions(second_proto, convert_version=False)
-        except Exception as error:  # the inliner raises errors of many classes, including RuntimeError
-            raise NotSupportedError(
-                f"Both models have a function of the same name, and the second's cannot be inlined: {error}",
-                hint="Inline the functions of one of them with onnx.inliner.",
-            ) from error
-    for model in (first_proto, second_proto):  # files of the oldest formats list weights among the inputs
-        listed = {weight.name for weight in model.graph.initializer}
-        for info in [info for info in model.graph.input if info.name in listed]:
-            model.graph.input.remove(info)
-    prefix = options.joined_node_prefix or _free_prefix(first_proto, second_proto, set(options.links))
-    _rename_free_sizes(first_proto, second_proto, options.links)
+    if first_proto.functions and second_proto.functions:  # they may have the same names
+        second_proto = inliner.inline_local_functions(second_proto)
+    names = names_in(second_proto) - set(options.links)
+    prefix = options.joined_node_prefix or _free_prefix(names, names_in(first_proto))
+    # One name of two free sizes would mean that they are equal.
+    used_sizes, free_sizes = (
+        [size for size in sizes_in(model) if size.dim_param] for model in (first_proto, second_proto)
+    )
+    size_prefix = _free_prefix({size.dim_param for size in free_sizes}, {size.dim_param for size in used_sizes})
+    for size in free_sizes:
+        size.dim_param = size_prefix + size.dim_param
     if prefix:
         # The weights come first: otherwise `onnx` does not rename their uses in subgraphs.
-        weights = [weight.name for weight in second_proto.graph.initializer]
-        names = {name: prefix + name for name in weights}
-        compose.add_prefix_graph(second_proto.graph, prefix, inplace=True, name_map=names)
+        weights = {weight.name: prefix + weight.name for weight in second_proto.graph.initializer}
+        compose.add_prefix_graph(second_proto.graph, prefix, inplace=True, name_map=weights)
     graph = compose.merge_graphs(
         first_proto.graph,
         second_proto.graph,
@@ -70,7 +64,7 @@ def join_models(first: LearningModel, second: LearningModel, options: LearningMo
         graph.output.extend(second_proto.graph.output)
     first_proto.graph.CopyFrom(graph)
     first_proto.functions.extend(second_proto.functions)
-    helper.set_model_props(first_proto, _join_metadata(first, second, options, prefix or "joined."))
+    helper.set_model_props(first_proto, _join_metadata(first, second, options))
     return first_proto
 
 
@@ -106,65 +100,32 @@ def _fits(output: FeatureDescriptor, taken: FeatureDescriptor) -> bool:
     return len(output.shape) == len(taken.shape) and all(-1 in pair or pair[0] == pair[1] for pair in sizes)
 
 
-# Operator sets: both models are converted to the newer ones.
-
-
 def _align_opsets(first: ModelProto, second: ModelProto) -> tuple[ModelProto, ModelProto]:
-    """Both models with the newer imports and format of the two; raises if `onnx` cannot convert an operator."""
-    models, imported = [first, second], [_imported_opsets(first), _imported_opsets(second)]
-    newest = {domain: max(part.get(domain, 0) for part in imported) for domain in imported[0] | imported[1]}
-    for place, opsets in enumerate(imported):
-        for domain, version in opsets.items():
-            changed = _changed_operator(models[place], domain, version, newest[domain])
-            if not changed:
-                continue
-            try:
-                if domain:
-                    raise ValueError("only ONNX's own operators can be")
-                models[place] = convert_opset(models[place], newest[domain])
-            except ValueError as error:
-                raise NotSupportedError(
-                    f"{changed} differs between the operator sets {version} and {newest[domain]} of the two models, "
-                    f"and cannot be converted: {error}",
-                    hint="Export both models with one operator set.",
-                ) from error
-    imports = [helper.make_opsetid(*item) for item in newest.items()]
-    ir_version = max(4, *(model.ir_version for model in models))  # up to 3, weights had to be listed as inputs
+    """Both models with the newer operator sets and format of the two; raises if `onnx` cannot convert one."""
+    models = [first, second]
+    versions = [{item.domain: item.version for item in model.opset_import} for model in models]
+    newest = {domain: max(old.get(domain, 0) for old in versions) for domain in versions[0] | versions[1]}
+    for place, old in enumerate(versions):
+        differing = {domain for domain in old if old[domain] != newest[domain]}
+        try:
+            if differing - {""}:
+                raise ValueError(f"onnx converts only its own operators, not those of {', '.join(differing - {''})}")
+            if differing:
+                models[place] = convert_opset(models[place], newest[""])
+        except ValueError as error:
+            raise NotSupportedError(
+                f"The {'first' if place == 0 else 'second'} model cannot be converted to the newer operator set of the "
+                f"two: {error}",
+                hint="Export both models with one operator set.",
+            ) from error
     for model in models:
         del model.opset_import[:]
-        model.opset_import.extend(imports)
-        model.ir_version = ir_version
+        model.opset_import.extend(helper.make_opsetid(*item) for item in newest.items())
+        model.ir_version = max(4, first.ir_version, second.ir_version)  # up to 3, weights had to be listed as inputs
     return models[0], models[1]
 
 
-def _imported_opsets(model: ModelProto) -> dict[str, int]:
-    imports = [*model.opset_import, *(item for function in model.functions for item in function.opset_import)]
-    newest: dict[str, int] = {}
-    for item in imports:
-        domain = _without_alias(item.domain)
-        newest[domain] = max(newest.get(domain, 0), item.version)
-    return newest
-
-
-def _without_alias(domain: str) -> str:
-    return "" if domain == "ai.onnx" else domain
-
-
-def _changed_operator(model: ModelProto, domain: str, old: int, new: int) -> str:
-    """An operator in the model's graph that the newer version changes; "" if there is none."""
-    nodes = (part for part in messages(model.graph) if isinstance(part, NodeProto))
-    operators = dict.fromkeys(node.op_type for node in nodes if _without_alias(node.domain) == domain)
-    for operator in operators if old != new else ():
-        since = [
-            defs.get_schema(operator, version, domain).since_version if defs.has(operator, version, domain) else 0
-            for version in (old, new)
-        ]
-        if 0 in since or since[0] != since[1]:
-            return operator
-    return ""
-
-
-# Names: a prefix for the second model's, and one name for sizes that are equal.
+# Names: a prefix for the second model's.
 
 
 def names_in(model: ModelProto) -> set[str]:
@@ -178,39 +139,18 @@ def names_in(model: ModelProto) -> set[str]:
     return names - {""}
 
 
-def _free_prefix(first: ModelProto, second: ModelProto, linked: set[str]) -> str:
-    """A prefix that keeps the names of two models apart; "" if they differ anyway."""
-    used_names, names = names_in(first), names_in(second) - linked
+def sizes_in(model: ModelProto) -> list[TensorShapeProto.Dimension]:
+    """The sizes in all types of a model's graph."""
+    return [size for size in messages(model.graph) if isinstance(size, TensorShapeProto.Dimension)]
+
+
+def _free_prefix(names: set[str], used_names: set[str]) -> str:
+    """A prefix that keeps names apart from others; "" if they differ anyway."""
     number, prefix = 0, ""
     while any(prefix + name in used_names for name in names):
         number += 1
         prefix = f"joined{number}."
     return prefix
-
-
-def sizes_in(part: GraphProto | ValueInfoProto) -> list[TensorShapeProto.Dimension]:
-    """The sizes in all types of a graph, or of one input or output."""
-    return [size for size in messages(part) if isinstance(size, TensorShapeProto.Dimension)]
-
-
-def _rename_free_sizes(first: ModelProto, second: ModelProto, links: Mapping[str, str]) -> None:
-    """Gives a second model's free sizes the names of the sizes they are linked to, or else unused names."""
-    outputs = {info.name: info for info in first.graph.output}
-    used_names = {size.dim_param for size in sizes_in(first.graph)}
-    renamed = {}
-    for size in sizes_in(second.graph):
-        name, number = size.dim_param, 0
-        while name in used_names:
-            number += 1
-            name = f"joined{number}.{size.dim_param}"
-        renamed[size.dim_param] = name
-    for info in second.graph.input:
-        if info.name in links:
-            pairs = zip(sizes_in(outputs[links[info.name]]), sizes_in(info), strict=False)
-            renamed |= {size.dim_param: source.dim_param for source, size in pairs if source.dim_param}
-    for size in sizes_in(second.graph):
-        if size.dim_param:
-            size.dim_param = renamed[size.dim_param]
 
 
 # The metadata of a joined model.
@@ -220,10 +160,8 @@ _CONTRACT_KEYS = frozenset((*METADATA_KEYS, *CONTRACT_KEYS))
 """Keys for image contracts: Windows ML's, ours, and those of exporters."""
 
 
-def _join_metadata(
-    first: LearningModel, second: LearningModel, options: LearningModelJoinOptions, prefix: str
-) -> dict[str, str]:
-    """The metadata of both models; where they conflict, the second's key gets a prefix."""
+def _join_metadata(first: LearningModel, second: LearningModel, options: LearningModelJoinOptions) -> dict[str, str]:
+    """The metadata of both models; where they conflict, those of the first."""
     promotes, linked = options.promote_unlinked_outputs_to_fused_outputs, set(options.links.values())
     outputs = [feature for feature in first.output_features if promotes and feature.name not in linked]
     inputs = [feature for feature in second.input_features if feature.name not in options.links]
@@ -238,8 +176,7 @@ def _join_metadata(
             "The models state different image contracts, but a model states only one.",
             hint="Remove the denotation IMAGE from the inputs and outputs of one of them.",
         )
-    differing = {key for key in texts[0].keys() & texts[1].keys() if texts[0][key] != texts[1][key]}
-    return {**{f"{prefix}{key}" if key in differing else key: text for key, text in texts[1].items()}, **texts[0]}
+    return texts[1] | texts[0]
 
 
 def _metadata_of(model: LearningModel, remaining: Iterable[FeatureDescriptor]) -> dict[str, str]:

@@ -6,17 +6,16 @@ from __future__ import annotations
 
 import os
 
-from ..core.base.arguments import is_text
+from ..core.base.arguments import require_type
 from ..core.base.collections import NameMap
-from ..core.base.messages import type_name
 from ..core.base.winrt_object import Object, private_state
 from ..core.model.model import LearningModel, rename
 from ..core.runtime.device import LearningModelDevice
 from ..core.session.session import LearningModelSession
 from ..enums import LearningModelDeviceKind
-from ..errors import InvalidArgumentError
 from .join import LearningModelJoinOptions, join_models
 from .model_file import read_model, save_model, to_bytes
+from .values import require_name
 
 
 class LearningModelExperimental(Object):
@@ -38,7 +37,8 @@ class LearningModelExperimental(Object):
     """
 
     def __init__(self, model: LearningModel, /) -> None:
-        self._model = require_model(model)
+        require_type(model, LearningModel, "Load it first: LearningModel.load(path).")
+        self._model = model
 
     def join_model(self, other: LearningModel, options: LearningModelJoinOptions, /) -> LearningModel:
         """A new model that evaluates this model, then another one. Neither of them changes.
@@ -57,29 +57,22 @@ class LearningModelExperimental(Object):
                 than 2 GB.
             ModelDisposedError: a model has been disposed of.
         """
-        if not isinstance(options, LearningModelJoinOptions):
-            raise InvalidArgumentError(
-                f"Expected LearningModelJoinOptions, got {type_name(options)}.", hint="Call LearningModelJoinOptions()."
-            )
-        proto = join_models(self._model, require_model(other), options)
+        require_type(other, LearningModel, "Load it first: LearningModel.load(path).")
+        require_type(options, LearningModelJoinOptions, "Make them: options = LearningModelJoinOptions().")
+        proto = join_models(self._model, other, options)
         model = type(self._model).load(to_bytes(proto))
-        self._attach_contracts(model, other, options)
+        # The contracts that the program attached to inputs, which keep their order.
+        sources = [(feature.name, self._model) for feature in self._model.input_features]
+        sources += [(feature.name, other) for feature in other.input_features if feature.name not in options.links]
+        for feature, (name, source) in zip(model.input_features, sources, strict=True):
+            if name in source.contracts:
+                model.contracts[feature.name] = source.contracts[name]
         if options.close_model_on_join:
             self._model.dispose()
             other.dispose()
         return model
 
     join_models = join_model
-
-    def _attach_contracts(self, model: LearningModel, other: LearningModel, options: LearningModelJoinOptions) -> None:
-        """Attaches the contracts that the program attached to the inputs of both models."""
-        input_sources = [(feature.name, self._model) for feature in self._model.input_features]
-        input_sources += [
-            (feature.name, other) for feature in other.input_features if feature.name not in options.links
-        ]
-        for feature, (name, source) in zip(model.input_features, input_sources, strict=True):
-            if name in source.contracts:
-                model.contracts[feature.name] = source.contracts[name]
 
     def save(self, file_name: str | os.PathLike[str], /) -> None:
         """Writes the model to a file, which appears complete or not at all, with the name from `set_name`.
@@ -95,18 +88,7 @@ class LearningModelExperimental(Object):
 
     def set_name(self, model_name: str, /) -> None:
         """Gives the model another, non-empty name; its file stays as it is."""
-        if not is_text(model_name) or not model_name:
-            raise InvalidArgumentError(f"Expected a non-empty name, got {model_name!r}.")
-        rename(self._model, model_name)
-
-
-def require_model(model: object) -> LearningModel:
-    """Returns a model, or raises InvalidArgumentError."""
-    if isinstance(model, LearningModel):
-        return model
-    raise InvalidArgumentError(
-        f"Expected a LearningModel, got {type_name(model)}.", hint="Load it first: LearningModel.load(path)."
-    )
+        rename(self._model, require_name(model_name, "The name of the model"))
 
 
 # The experimental API's facts about sessions, and its devices, which go by the runtime's providers.
@@ -136,11 +118,7 @@ class LearningModelSessionExperimental(Object):
     """
 
     def __init__(self, session: LearningModelSession, /) -> None:
-        if not isinstance(session, LearningModelSession):
-            raise InvalidArgumentError(
-                f"Expected a LearningModelSession, got {type_name(session)}.",
-                hint="Make one: LearningModelSession(model).",
-            )
+        require_type(session, LearningModelSession, "Make one: LearningModelSession(model).")
         self._session = session
 
     @property

@@ -6,8 +6,7 @@ import os
 import tempfile
 
 import onnx
-from onnx import GraphProto, ModelProto, TensorProto, numpy_helper
-from onnx.external_data_helper import set_external_data, write_external_data_tensors
+from onnx import ModelProto, TensorProto
 
 from .._inputs.copies import MAX_PROTOBUF_BYTES
 from ..core.base.atomic_files import require_folder, write_whole, written_to
@@ -16,9 +15,6 @@ from ..core.model.model import LearningModel
 from ..core.onnx_file.nodes import messages
 from ..core.onnx_file.source import FileSource
 from ..errors import CorruptModelError, ModelNotFoundError, NotSupportedError
-
-_MIN_MOVED_BYTES = 256
-"""From this many bytes on, a weight goes to the file beside a large model."""
 
 
 def read_model(model: LearningModel) -> ModelProto:
@@ -68,15 +64,8 @@ def save_model(model: ModelProto, path: str | os.PathLike[str]) -> None:
         write_whole(path, model.SerializeToString())
         return
     folder, name = os.path.split(os.path.realpath(path))
-    weights = f"{name}.data"
-    for graph in [part for part in messages(model) if isinstance(part, GraphProto)]:
-        for tensor in graph.initializer:
-            if tensor.data_type != TensorProto.STRING and tensor.ByteSize() >= _MIN_MOVED_BYTES:
-                if not tensor.HasField("raw_data"):  # the numbers are in a typed field
-                    tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))
-                set_external_data(tensor, weights)
-    with written_to(path):
-        with tempfile.TemporaryDirectory(dir=folder) as temporary:  # beside it, so that the file is moved, not copied
-            write_external_data_tensors(model, temporary)
-            os.replace(os.path.join(temporary, weights), os.path.join(folder, weights))
-        write_whole(path, model.SerializeToString())
+    # The new files are made beside the old ones, so that they are moved, not copied.
+    with written_to(path), tempfile.TemporaryDirectory(dir=folder) as temporary:
+        onnx.save_model(model, os.path.join(temporary, name), save_as_external_data=True, location=f"{name}.data")
+        for file_name in (f"{name}.data", name):
+            os.replace(os.path.join(temporary, file_name), os.path.join(folder, file_name))

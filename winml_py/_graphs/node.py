@@ -35,6 +35,9 @@ def build_node(operator: LearningModelOperator, name: str, opset: int) -> tuple[
         made = _in_schema_spelling(given.outputs, [each.name for each in signature.outputs], f"{words} has no output")
         values = _in_schema_spelling(given.attributes, list(signature.attributes), f"{words} has no attribute")
         attributes = [attribute(signature, part, value) for part, value in values.items()]
+        # The node has all its required outputs, even those that nothing reads.
+        always = [each.name for each in signature.outputs[: signature.least_outputs] if not each.is_optional]
+        made = {part: (f"{name}.{part}",) for part in always} | made
     else:  # an operator without a schema: inputs and outputs are in the order of the calls
         signature, sources, made = None, given.inputs, given.outputs
         attributes = [_attribute_like(part, value) for part, value in given.attributes.items()]
@@ -42,12 +45,9 @@ def build_node(operator: LearningModelOperator, name: str, opset: int) -> tuple[
         as_constant(source.value, f"{name}.{part}") for part, source in sources.items() if isinstance(source, Constant)
     ]
     names = {part: (f"{name}.{part}",) if isinstance(source, Constant) else source for part, source in sources.items()}
-    if signature is not None and made:  # the node has all its required outputs, even those that nothing reads
-        always = signature.outputs[: signature.least_outputs]
-        made = {each.name: (f"{name}.{each.name}",) for each in always if not each.is_optional} | made
     node = NodeProto(op_type=operator.type, domain=operator.domain, name=name, attribute=attributes)
-    node.input.extend(_in_order(names, None if signature is None else signature.inputs, words, "input"))
-    node.output.extend(_in_order(made, None if signature is None else signature.outputs, words, "output"))
+    node.input.extend(_in_order(names, None if signature is None else signature.inputs, words))
+    node.output.extend(_in_order(made, None if signature is None else signature.outputs, words))
     return node, constants
 
 
@@ -61,25 +61,20 @@ def _in_schema_spelling(values: Mapping[str, T], names: Iterable[str], what: str
 
 
 def _in_order(
-    connected: Mapping[str, tuple[str, ...]], parameters: Sequence[Parameter] | None, operator: str, what: str
+    connected: Mapping[str, tuple[str, ...]], parameters: Sequence[Parameter] | None, words: str
 ) -> list[str]:
-    """The names of inputs or outputs by position, "" for omitted ones."""
+    """The names of inputs or outputs by position, "" for omitted ones; the checker refuses missing ones."""
     if parameters is None:
         return [name for names in connected.values() for name in names]
     ordered: list[str] = []
     for parameter in parameters:
-        names = connected.get(parameter.name, ())
-        if not names and not parameter.is_optional and not parameter.is_variadic:
-            raise InvalidArgumentError(
-                f"The {operator} needs the {what} {parameter.name!r}, which is not set.",
-                hint=f"Call set_{what}({parameter.name!r}, name)" + (", or set_constant." if what == "input" else "."),
-            )
+        names = connected.get(parameter.name, () if parameter.is_variadic else ("",))
         if len(names) > 1 and not parameter.is_variadic:
             raise InvalidArgumentError(
-                f"The {operator} expects one name for the {what} {parameter.name!r}, got {len(names)}.",
+                f"The {words} expects one name for {parameter.name!r}, got {len(names)}.",
                 hint="Only an operator that takes any number, such as Concat, takes a list of names.",
             )
-        ordered += names or ([] if parameter.is_variadic else [""])
+        ordered += names
     while ordered and not ordered[-1]:
         ordered.pop()
     return ordered

@@ -107,15 +107,14 @@ def _convert_values(signature: Signature, values: list[Any]) -> list[Any]:
     """Makes arrays of Python's numbers, of the type of the inputs that must have the same one."""
     if all(type(value) is np.ndarray for value in values):
         return values
+    type_names = [signature.parameter_at(index).type_name for index in range(len(values))]
     dtypes = {
-        signature.parameter_at(index).type_name: value.dtype
-        for index, value in enumerate(values)
+        type_name: value.dtype
+        for type_name, value in zip(type_names, values, strict=True)
         if isinstance(value, (np.ndarray, np.generic, Tensor))
     }
-    return [
-        _as_array(value, dtypes.get(signature.parameter_at(index).type_name)) if _is_python(value) else value
-        for index, value in enumerate(values)
-    ]
+    pairs = zip(type_names, values, strict=True)
+    return [_as_array(value, dtypes.get(type_name)) if _is_python(value) else value for type_name, value in pairs]
 
 
 def _is_python(value: object) -> bool:
@@ -173,10 +172,9 @@ def _container_type(value: Any) -> TypeProto:
         key, item = next(iter(value.items()), ("", 0.0))
         keys = TensorProto.STRING if isinstance(key, str) else TensorProto.INT64
         return helper.make_map_type_proto(keys, _tensor_type(_as_array(item, None).dtype, ()))
-    if not isinstance(value, TensorSequence) and isinstance(value[0], Mapping):
-        return helper.make_sequence_type_proto(_container_type(value[0]))
-    dtype = value.dtype if isinstance(value, TensorSequence) else value[0].dtype
-    return helper.make_sequence_type_proto(_tensor_type(dtype, None))
+    first = value if isinstance(value, TensorSequence) else value[0]
+    element = _container_type(first) if isinstance(first, Mapping) else _tensor_type(first.dtype, None)
+    return helper.make_sequence_type_proto(element)
 
 
 def _tensor_type(dtype: DType, shape: tuple[int | str | None, ...] | None) -> TypeProto:
@@ -213,7 +211,7 @@ def attribute(signature: Signature, name: str, value: Any) -> AttributeProto:
         if kind == AttributeProto.FLOAT:
             value = float(value)
         return helper.make_attribute(name, value, attr_type=kind)
-    except (TypeError, ValueError) as error:
+    except (AssertionError, TypeError, ValueError) as error:  # the first for a list in place of a number
         expected = AttributeProto.AttributeType.Name(kind).lower()
         raise InvalidArgumentError(
             f"Invalid attribute {name} of {signature.name}: {value!r}.", hint=f"Expected {expected}: {error}."
@@ -266,9 +264,8 @@ def node_model(node: NodeProto, opset: int, types: Sequence[ValueType]) -> bytes
         [helper.make_value_info(name, proto) for name, proto in protos.items()],
         [helper.make_empty_tensor_value_info(name) for name in node.output],
     )
-    opsets = [helper.make_opsetid(node.domain, opset)]
-    if node.domain:
-        opsets.append(helper.make_opsetid("", 21))  # the runtime's inference refuses a model without ONNX's
+    # The runtime's inference refuses a model without ONNX's own operators.
+    opsets = [helper.make_opsetid(*item) for item in {"": 21, node.domain: opset}.items()]
     ir_version = helper.find_min_ir_version_for(opsets, ignore_unknown=True)
     model = helper.make_model(graph, opset_imports=opsets, ir_version=ir_version)
     infer_outputs(model)

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from onnx import NodeProto
 
@@ -22,9 +22,6 @@ from ..core.session.session import LearningModelSession
 from ..errors import DeviceLostError, InvalidArgumentError, WinMLError
 from .node import TensorDesc, ValueType, arrange, describe_type, first_names, make_node, node_model, type_of
 from .schemas import Signature, doc_of, find_schema, signature_of
-
-if TYPE_CHECKING:
-    from ..core.features.resolve import BoundValue
 
 CACHE_SIZE = 128
 """The number of compiled operators that functions keep."""
@@ -80,7 +77,7 @@ class CompiledOperator(Closeable):
             ) from error
         self._binding = LearningModelBinding(self.session)
 
-    def bind(self, *inputs: BoundValue | None, **named: BoundValue) -> None:
+    def bind(self, *inputs: Any, **named: Any) -> None:
         """Binds inputs in their order, and inputs and outputs by name, for `execute`.
 
         Arrays are bound by reference: write to them, and execute again. An array or a tensor that is bound to an output
@@ -113,11 +110,7 @@ class CompiledOperator(Closeable):
 
     def __call__(self, *inputs: object, **named: object) -> Any:
         """Runs the operator on these inputs, of the types and shapes that it was compiled for."""
-        values, attributes = arrange(self._signature, inputs, named)
-        if attributes:
-            raise InvalidArgumentError(
-                f"{self.name} was compiled with its attributes, got {', '.join(attributes)}.", hint="Pass inputs only."
-            )
+        values, _ = arrange(self._signature._replace(attributes={}), inputs, named)
         return self.run(values)
 
     def run(self, values: Sequence[Any]) -> Any:
@@ -215,9 +208,6 @@ class Operator:
         except DeviceLostError:  # a new device equals the lost one, whose operators are useless
             clear_cache()
             raise
-
-    def __repr__(self) -> str:
-        return f"<operator {self.__name__}>"
 
 
 @lru_cache(CACHE_SIZE)

@@ -109,14 +109,9 @@ def operator_names() -> tuple[str, ...]:
 
 
 def doc_of(name: str) -> str:
-    """The docstring of an operator: its schema's documentation, inputs, attributes and outputs."""
+    """The docstring of an operator: its schema's documentation, and its inputs, attributes and outputs."""
     schema, _ = find_schema(name)
-    attributes = [attribute for _, attribute in sorted(schema.attributes.items())]
-    kinds = {"input": schema.inputs, "attribute": attributes, "output": schema.outputs}
-    lines = [
-        f"* {kind} `{part.name}`: {' '.join(part.description.split())}"
-        for kind, parts in kinds.items()
-        for part in parts
-    ]
+    parts = [*schema.inputs, *schema.attributes.values(), *schema.outputs]
+    lines = [f"* `{part.name}`: {' '.join(part.description.split())}" for part in parts]
     where = schema.domain or "ai.onnx"
     return f"{name} of {where}, since version {schema.since_version}.\n\n{schema.doc or ''}\n\n" + "\n".join(lines)
