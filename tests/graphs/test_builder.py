@@ -410,4 +410,3 @@ def test_mistakes(mistake: Any, message: str) -> None:
 def test_operators_show_what_they_are() -> None:
     builder(a=[3, 4], b=[4, 5]).operators.add(named := gemm())
     assert (named.name, repr(named)) == ("Gemm_0", "<LearningModelOperator Gemm 'Gemm_0': A, B -> Y>")
-    assert repr(builder()) == "<LearningModelBuilder of operator set 17>"

@@ -136,9 +136,6 @@ class LearningModelBuilder(Object):
         require_folder(file_name)
         write_whole(file_name, self._draft.to_bytes())
 
-    def __repr__(self) -> str:
-        return f"<LearningModelBuilder of operator set {self._draft.opset}>"
-
 
 class _Draft:
     """The model under construction, which a builder and its collections share."""
@@ -162,10 +159,11 @@ class _Draft:
             self.metadata = dict(metadata)
         return info
 
-    def add_constant(self, constant: TensorProto) -> None:
-        """Adds a constant, whose name is neither an input's nor another constant's."""
-        require_free(constant.name, (*self.graph.input, *self.graph.initializer))
-        self.graph.initializer.append(constant)
+    def add_constants(self, *constants: TensorProto) -> None:
+        """Adds constants, whose names no input and no other constant has."""
+        for constant in constants:
+            require_free(constant.name, (*self.graph.input, *self.graph.initializer))
+        self.graph.initializer.extend(constants)
 
     def to_bytes(self) -> bytes:
         """The model as built so far, after ONNX's checker has accepted it."""
@@ -257,7 +255,7 @@ class LearningModelInputs(_Part):
         Raises:
             InvalidArgumentError: the name is taken, or ONNX has no tensor of such elements.
         """
-        self._draft.add_constant(as_constant(value, require_name(input_name, "The name of the constant")))
+        self._draft.add_constants(as_constant(value, require_name(input_name, "The name of the constant")))
         return self._builder
 
 
@@ -295,8 +293,7 @@ class LearningModelOperatorSet(_Part):
         name = operator.name or f"{operator.type}_{number}"
         require_free(name, draft.nodes.values())
         node, constants = build_node(operator, name, _version_of(operator.domain, draft.opset))
-        for constant in constants:
-            draft.add_constant(constant)
+        draft.add_constants(*constants)
         operator.set_name(name)
         draft.nodes[name] = node
         return self._builder

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from onnx import ModelProto, ValueInfoProto, compose, helper
 
-from .._inputs.copies import has_external_weights, read_for_copy, require_same_results
+from .._inputs.copies import read_for_copy, require_same_results
 from .._inputs.examples import example_inputs, has_example
 from .._inputs.model import evaluate_all_outputs
 from ..core.base.agreement import FLOAT_TOLERANCE
@@ -85,8 +85,6 @@ def rename_features(model: ModelProto, names: Mapping[str, str]) -> None:
             inplace=True,
             name_map=dict(names),
         )
-    for note in model.graph.quantization_annotation:
-        note.tensor_name = names.get(note.tensor_name, note.tensor_name)
 
 
 # The whole edit: the changes, the new file, and the comparison of its results.
@@ -160,17 +158,14 @@ def edit_model(source: str | os.PathLike[str], destination: str | os.PathLike[st
     rename_features(proto, edits.rename)
     _write_words(proto, edits)
     data = proto.SerializeToString()
-    if has_external_weights(proto):
-        # The runtime looks for the weights in the model's folder.
-        path = os.path.join(os.path.dirname(os.path.abspath(destination)), f".{os.urandom(8).hex()}.onnx")
-        try:
-            write_whole(path, data)
-            report = _compare_with_original(before, LearningModel.load(path), edits)
-        finally:
-            with suppress(FileNotFoundError):
-                os.unlink(path)
-    else:
-        report = _compare_with_original(before, LearningModel.load(data), edits)
+    # In the same folder, because the runtime looks for external weights there.
+    path = os.path.join(os.path.dirname(os.path.abspath(destination)), f".{os.urandom(8).hex()}.onnx")
+    try:
+        write_whole(path, data)
+        report = _compare_with_original(before, LearningModel.load(path), edits)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
     write_whole(destination, data)
     return report
 

@@ -42,8 +42,6 @@ __all__ = ["CompiledOperator", "Operator", "TensorDesc", "TensorSequence", "clea
 def __getattr__(name: str) -> Operator:
     from ..errors import InvalidArgumentError
 
-    if name.startswith("_"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
         operator = Operator(name)
     except InvalidArgumentError as error:

@@ -158,12 +158,10 @@ ValueType = TensorDesc | bytes | None
 
 def type_of(value: Any) -> ValueType:
     """The type of an array, a tensor, a description, a list of tensors or maps, or a map."""
-    if isinstance(value, (np.ndarray, Tensor)):
-        return TensorDesc(value.dtype, tuple(value.shape))
+    if isinstance(value, (np.ndarray, Tensor, TensorDesc)):
+        return TensorDesc(np.dtype(value.dtype), tuple(value.shape))
     if value is None:
         return None
-    if isinstance(value, TensorDesc):
-        return TensorDesc(np.dtype(value.dtype), tuple(value.shape))
     return bytes(_container_type(value).SerializeToString())
 
 
@@ -203,11 +201,10 @@ def attribute(signature: Signature, name: str, value: Any) -> AttributeProto:
     if isinstance(value, Tensor):
         value = value.to_numpy()
     try:
-        if isinstance(value, np.ndarray):
-            if kind == AttributeProto.TENSOR:
-                value = numpy_helper.from_array(value)
-            else:
-                value = value.reshape(-1).tolist() if kind in _LISTS else value.item()
+        if isinstance(value, np.ndarray) and kind == AttributeProto.TENSOR:
+            value = numpy_helper.from_array(value)
+        elif isinstance(value, np.ndarray):
+            value = value.reshape(-1).tolist() if kind in _LISTS else value.item()
         if kind == AttributeProto.FLOAT:
             value = float(value)
         return helper.make_attribute(name, value, attr_type=kind)

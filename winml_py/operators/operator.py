@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -68,10 +68,9 @@ class CompiledOperator(Closeable):
             self.session = LearningModelSession(self.model, device, options or _default_options(types))
         except WinMLError as error:
             described = ", ".join(map(describe_type, types)) or "no input"
-            where = signature.domain or "ai.onnx"
             raise type(error)(
-                f"The operator {self.name} of {where} {signature.opset} cannot be compiled for {described}: "
-                f"{error.message}",
+                f"The operator {self.name} of {signature.domain or 'ai.onnx'} {signature.opset} cannot be compiled for "
+                f"{described}: {error.message}",
                 hint=error.hint or f"help(operators.{self.name}) shows its inputs and attributes.",
                 hresult=error.hresult,
             ) from error
@@ -122,19 +121,17 @@ class CompiledOperator(Closeable):
         features = self._features(values)
         tensors = [value for value in values if isinstance(value, Tensor)]
         if any(tensor.is_on_device for tensor in tensors):
-            return self._run_on_device(features)
-        outputs = self.session.evaluate_features(features).outputs
+            binding = LearningModelBinding(self.session)
+            for name, value in features.items():
+                binding.bind(name, value)
+            for feature in self.model.output_features:
+                if isinstance(feature, TensorFeatureDescriptor):
+                    empty = TENSOR_CLASSES[feature.tensor_kind].create()
+                    binding.bind(feature.name, empty, {"DisableTensorCpuSync": True})
+            outputs = self.session.evaluate(binding).outputs
+        else:
+            outputs = self.session.evaluate_features(features).outputs
         return _only([value if tensors else _as_array(value) for value in outputs.values()])
-
-    def _run_on_device(self, features: Mapping[str, Any]) -> Any:
-        binding = LearningModelBinding(self.session)
-        for name, value in features.items():
-            binding.bind(name, value)
-        for feature in self.model.output_features:
-            if isinstance(feature, TensorFeatureDescriptor):
-                empty = TENSOR_CLASSES[feature.tensor_kind].create()
-                binding.bind(feature.name, empty, {"DisableTensorCpuSync": True})
-        return _only(list(self.session.evaluate(binding).outputs.values()))
 
     def _features(self, values: Sequence[Any]) -> dict[str, Any]:
         if len(values) > len(self._names):

@@ -113,5 +113,5 @@ def doc_of(name: str) -> str:
     schema, _ = find_schema(name)
     parts = [*schema.inputs, *schema.attributes.values(), *schema.outputs]
     lines = [f"* `{part.name}`: {' '.join(part.description.split())}" for part in parts]
-    where = schema.domain or "ai.onnx"
-    return f"{name} of {where}, since version {schema.since_version}.\n\n{schema.doc or ''}\n\n" + "\n".join(lines)
+    title = f"{name} of {schema.domain or 'ai.onnx'}, since version {schema.since_version}."
+    return "\n\n".join([title, schema.doc or "", "\n".join(lines)])
