@@ -72,14 +72,12 @@ def _require_links(first: LearningModel, second: LearningModel, links: Mapping[s
     outputs = {feature.name: feature for feature in first.output_features}
     inputs = {feature.name: feature for feature in second.input_features}
     for target, source in links.items():
-        if source not in outputs:
-            raise InvalidArgumentError(
-                f"The first model has no output {source!r} to link.", hint=did_you_mean(source, outputs)
-            )
-        if target not in inputs:
-            raise InvalidArgumentError(
-                f"The second model has no input {target!r} to link.", hint=did_you_mean(target, inputs)
-            )
+        for name, known, what in (
+            (source, outputs, "The first model has no output"),
+            (target, inputs, "The second model has no input"),
+        ):
+            if name not in known:
+                raise InvalidArgumentError(f"{what} {name!r} to link.", hint=did_you_mean(name, known))
         if not _fits(outputs[source], inputs[target]):
             raise InvalidArgumentError(
                 f"The output {source!r} is {outputs[source].describe()}, but the input {target!r} takes "
@@ -103,7 +101,10 @@ def _fits(output: FeatureDescriptor, taken: FeatureDescriptor) -> bool:
 def _align_opsets(first: ModelProto, second: ModelProto) -> tuple[ModelProto, ModelProto]:
     """Both models with the newer operator sets and format of the two; raises if `onnx` cannot convert one."""
     models = [first, second]
-    versions = [{item.domain: item.version for item in model.opset_import} for model in models]
+    versions = [
+        {"" if item.domain == "ai.onnx" else item.domain: item.version for item in model.opset_import}
+        for model in models
+    ]
     newest = {domain: max(old.get(domain, 0) for old in versions) for domain in versions[0] | versions[1]}
     for place, old in enumerate(versions):
         differing = {domain for domain in old if old[domain] != newest[domain]}
