@@ -146,7 +146,7 @@ class _Draft:
         self.nodes: dict[str, NodeProto] = {}
         self.metadata: dict[str, str] = {}
 
-    def describe(self, feature: FeatureDescriptor) -> ValueInfoProto:
+    def describe(self, feature: FeatureDescriptor | str) -> ValueInfoProto:
         """An input or output; raises if its contract differs from the others', because a model states only one."""
         info = value_info(feature)
         if isinstance(feature, ImageFeatureDescriptor):
@@ -215,31 +215,22 @@ class _Part(Object):
 class LearningModelInputs(_Part):
     """A model's inputs, inputs with a default, and constants."""
 
-    @overload
-    def add(self, descriptor: FeatureDescriptor, /) -> LearningModelBuilder: ...
-
-    @overload
-    def add(self, input_name: str, input_description: str, default_value: object, /) -> LearningModelBuilder: ...
-
-    def add(self, *feature: Any) -> LearningModelBuilder:
+    def add(
+        self, feature: FeatureDescriptor | str, input_description: str = "", default_value: object = None, /
+    ) -> LearningModelBuilder:
         """Adds an input: `(descriptor)`, or `(name, description, default_value)`. Returns the builder.
 
         A descriptor comes from `create_tensor_feature_descriptor`, or from another model's features. A default is a
         tensor, an array, a number or a list, and determines the input's type and shape.
 
         Raises:
-            InvalidArgumentError: wrong number or type of arguments, or the name is taken.
+            InvalidArgumentError: wrong type of arguments, or the name is taken.
         """
-        if len(feature) not in (1, 3):
-            raise InvalidArgumentError(
-                f"Expected 1 or 3 arguments, got {len(feature)}.",
-                hint="Write add(descriptor) or add(name, description, default_value).",
-            )
-        draft = self._draft
-        descriptor, default = feature[0], None
-        if len(feature) == 3:
-            default = as_constant(feature[2], require_name(feature[0], "The name of the input"))
-            descriptor = tensor_descriptor(default.name, feature[1], TensorKind(default.data_type), default.dims)
+        draft, descriptor, default = self._draft, feature, None
+        if default_value is not None:
+            default = as_constant(default_value, require_name(feature, "The name of the input"))
+            kind = TensorKind(default.data_type)
+            descriptor = tensor_descriptor(default.name, input_description, kind, default.dims)
         info = draft.describe(descriptor)
         require_free(info.name, (*draft.graph.input, *draft.graph.initializer))
         draft.graph.input.append(info)

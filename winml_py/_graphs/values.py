@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, TypeProto, ValueInfoProto, helper, numpy_helper
 
-from ..core.base.arguments import is_text, member, whole_number
+from ..core.base.arguments import is_text, member, require_type, whole_number
 from ..core.base.collections import Vector
 from ..core.base.messages import type_name
 from ..core.features.descriptors import (
@@ -42,13 +42,10 @@ def tensor_descriptor(name: str, description: str, kind: TensorKind, shape: Any)
     return TensorFeatureDescriptor(name, description, kind, numbers, names)
 
 
-def value_info(feature: FeatureDescriptor) -> ValueInfoProto:
+def value_info(feature: Any) -> ValueInfoProto:
     """A feature as an input or output of a graph."""
-    if not isinstance(feature, FeatureDescriptor):
-        raise InvalidArgumentError(
-            f"Expected a descriptor of a feature, got {type_name(feature)}.",
-            hint="Make one: LearningModelBuilder.create_tensor_feature_descriptor(name, kind, shape).",
-        )
+    hint = "Make one: LearningModelBuilder.create_tensor_feature_descriptor(name, kind, shape)."
+    require_type(feature, FeatureDescriptor, hint)
     info = ValueInfoProto(name=require_name(feature.name, "The name of a feature"), doc_string=feature.description)
     info.type.CopyFrom(_type(feature))
     return info
