@@ -14,6 +14,7 @@ from .._inputs.copies import read_for_copy, require_same_results
 from .._inputs.examples import example_inputs, has_example
 from .._inputs.model import evaluate_all_outputs
 from ..core.base.agreement import FLOAT_TOLERANCE
+from ..core.base.arguments import is_text
 from ..core.base.atomic_files import require_folder, write_whole
 from ..core.base.messages import did_you_mean
 from ..core.contracts.labels import LABELS_KEY
@@ -189,6 +190,8 @@ def _write_words(proto: ModelProto, edits: Edits) -> None:
             setattr(proto, key, value)
     metadata = {entry.key: entry.value for entry in proto.metadata_props} | dict(edits.metadata)
     if edits.labels is not None:
+        if not all(map(is_text, edits.labels)):  # JSON takes others, too, but no reader of labels does
+            raise InvalidArgumentError(f"Expected labels as text, got {edits.labels!r:.80}.")
         metadata[LABELS_KEY] = json.dumps(edits.labels, ensure_ascii=False)
     removed = {key for key, value in edits.metadata.items() if not value}
     helper.set_model_props(proto, {key: value for key, value in metadata.items() if key not in removed})
