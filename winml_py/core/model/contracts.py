@@ -16,7 +16,7 @@ from ..base.arrays import Size
 from ..base.collections import NameMap, Vector
 from ..base.messages import did_you_mean, logger, warn_caller
 from ..contracts.exporters import exporters_contract
-from ..contracts.published.folder import Published
+from ..contracts.published import Published
 from ..features.descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,

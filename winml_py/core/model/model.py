@@ -15,7 +15,7 @@ from ..base.messages import type_name
 from ..base.winrt_object import Closeable, Object, private_state
 from ..contracts.exporters import exporters_labels
 from ..contracts.labels import read_written_labels
-from ..contracts.published.folder import NOTHING, Published, find_model
+from ..contracts.published import NOTHING, Published
 from ..features.descriptors import FeatureDescriptor
 from ..features.from_onnx import TENSOR_KINDS, describe
 from ..features.tensor_classes import FLOAT_KINDS
@@ -107,7 +107,8 @@ class LearningModel(Closeable, Object):
         if isinstance(source, (str, os.PathLike)):
             if not file and not os.path.isdir(source):
                 return cls._from_file(source, model_operators)
-            from ..contracts.published.layouts import read_published  # all readers, which only folders need
+            from ..contracts.published.folder import find_model  # with all readers, which only folders need
+            from ..contracts.published.layouts import read_published
 
             path = find_model(source, file)
             found, header = FileSource.open(path)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from glob import glob
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from ....errors import InvalidArgumentError, ModelNotFoundError, WinMLError
+from ....errors import InvalidArgumentError, ModelNotFoundError
 from ..config import Config, read_config
 from ..labels import labels_of
 
@@ -48,26 +48,6 @@ class Folder:
         is_config = name.endswith((".json", ".yml", ".yaml"))
         path = self.find(name, MAX_BYTES if is_config else ANY_SIZE)
         return read_config(path) if path and is_config else Config(path, {})
-
-
-class Published(NamedTuple):
-    """What a folder states of its model.
-
-    Attributes:
-        folder: its path.
-        parts: the value of each part.
-        sources: the file that each part is from, by its path in the folder, and "model".
-        refusal: why a file does not state the contract; None if none was tried in vain.
-    """
-
-    folder: str
-    parts: Mapping[str, Any]
-    sources: Mapping[str, str]
-    refusal: WinMLError | None = None
-
-
-NOTHING = Published("", {}, {})
-"""Of a model that is not from a folder."""
 
 
 _VARIANT = re.compile(r"(.+)[_.-](fp16|float16|half|q?u?int8\w*|q4\w*|q8|bnb4|quant(ized)?|qdq|optimized|O[1-4])")

@@ -8,8 +8,8 @@ from typing import Any
 from ....errors import InvalidArgumentError, WinMLError
 from ...base.messages import logger
 from .. import huggingface, timm
-from . import mmdeploy, onnx_zoo, paddle, roboflow, ultralytics
-from .folder import ANY_SIZE, Folder, Parts, Published, read_labels
+from . import Published, mmdeploy, onnx_zoo, paddle, roboflow, ultralytics
+from .folder import ANY_SIZE, Folder, Parts, read_labels
 
 TIMM: Parts = (
     ("contract", timm.NAME, "pretrained_cfg", lambda config, _: timm.contract_of(config)),

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ....enums import Precision
 from ...base import machine
 from ...onnx_file.nodes import messages
 from ...onnx_file.source import MAPPED_FROM, Skeleton
-from ..providers.plugins import runtime_version
 from ..request import CompileRequest
 from ..runs import trim_heap
 from .compile import compile_with_ort
 from .ort_engine import OrtEngine
 from .session_options import GRAPH, Saving, flushes_denormals
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def open_or_compile_with_ort(request: CompileRequest) -> OrtEngine:
@@ -54,6 +56,7 @@ def open_or_compile_with_ort(request: CompileRequest) -> OrtEngine:
 def _cache_key(request: CompileRequest) -> str:
     """Everything that the optimised graph may depend on: all options but those set to a constant here."""
     from ...cache import records
+    from ..providers.plugins import runtime_version
 
     graph = request.options._replace(
         intra_op_num_threads=1,
