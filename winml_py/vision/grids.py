@@ -112,12 +112,12 @@ def scrfd_faces(outputs: Mapping[str, Array], placement: PicturePlacement) -> Fa
     return np.concatenate(boxes), np.concatenate(scores), np.concatenate(points) if points else None
 
 
-_YUNET = re.compile(r"(cls|obj|bbox|kps)_(8|16|32)")
+_YUNET = r"(cls|obj|bbox|kps)_(8|16|32)"
 
 
 def has_yunets_names(names: Sequence[str]) -> bool:
     """Whether the outputs are named like YuNet's: `cls_8`, `obj_8`, `bbox_8`, `kps_8`, and for 16 and 32."""
-    return len(names) == 12 and all(_YUNET.fullmatch(name) for name in names)
+    return len(names) == 12 and all(re.fullmatch(_YUNET, name) for name in names)
 
 
 def yunet_faces(outputs: Mapping[str, Array], placement: PicturePlacement, picture: int) -> Faces:

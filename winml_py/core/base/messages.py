@@ -7,7 +7,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 
 def type_name(value: object) -> str:
@@ -36,7 +36,7 @@ def warn_caller(warning: Warning) -> None:
 # Untrusted text, such as names in a model, is shown with terminal control characters escaped.
 
 
-COMMANDS = re.compile(
+COMMANDS = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 without tab and line feed, DEL, C1
     "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"  # marks that turn the direction of text; separators of lines
     "\ud800-\udfff]"  # halves of characters, which no terminal can be sent
@@ -46,12 +46,12 @@ COMMANDS = re.compile(
 
 def shown(text: str) -> str:
     """The text with those characters escaped as in Python."""
-    return COMMANDS.sub(lambda match: ascii(match[0])[1:-1], text)
+    return re.sub(COMMANDS, lambda match: ascii(match[0])[1:-1], text)
 
 
 def shown_in_json(text: str) -> str:
     """JSON with those characters escaped as in JSON: its meaning is unchanged."""
-    return COMMANDS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return re.sub(COMMANDS, lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def as_json(value: Any, exact: int | None = None) -> Any:
@@ -97,15 +97,8 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 # The kind of a file by its first bytes, for errors about files that were passed by mistake.
 
 
-class FileKind(NamedTuple):
-    """The kind of a file, to follow "This is", and a hint for a user who passed it by mistake."""
-
-    words: str
-    hint: str
-
-
-_PICTURE = FileKind("a picture", "Name the model first, then the inputs.")
-_LFS = FileKind(
+_PICTURE = ("a picture", "Name the model first, then the inputs.")
+_LFS = (
     "a Git LFS pointer, a placeholder for the file in a repository",
     "Run `git lfs pull` in its repository, or download the file itself.",
 )
@@ -115,8 +108,8 @@ _STARTS = (
 )
 
 
-def kind_of(head: bytes) -> FileKind | None:
-    """The kind of a file with these first bytes; None if unknown."""
+def kind_of(head: bytes) -> tuple[str, str] | None:
+    """The kind of a file with these first bytes, to follow "got", and a hint; None if unknown."""
     return next((kind for start, kind in _STARTS if head.startswith(start)), None)
 
 

@@ -80,7 +80,7 @@ class FileSource(NamedTuple):
             except CorruptModelError as error:
                 words, hint = error.message, error.hint
                 if kind := kind_of(buffer[:64]):
-                    words, hint = f"Expected an ONNX model, got {kind.words}.", kind.hint
+                    words, hint = f"Expected an ONNX model, got {kind[0]}.", kind[1]
                 raise CorruptModelError(f"{shown}: {words}", hint=hint) from error
         return cls(absolute, (stamp, *_present_data_files(os.path.dirname(absolute), header))), header
 

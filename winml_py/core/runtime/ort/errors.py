@@ -95,8 +95,8 @@ _RULES: tuple[tuple[str, type[WinMLError], str, str], ...] = (
 )
 """A pattern for the runtime's message; and our error, its message, and its hint."""
 
-_OUTPUT = re.compile(r"provided for output '(.*?)' of node .* has shape (\{.*?\}) but the computed .* is (\{.*?\})")
-_OLD_OUTPUT = re.compile(r"shape verification failed\. Current shape:(\{.*?\}) Requested shape:(\{.*?\})")
+_OUTPUT = r"provided for output '(.*?)' of node .* has shape (\{.*?\}) but the computed .* is (\{.*?\})"
+_OLD_OUTPUT = r"shape verification failed\. Current shape:(\{.*?\}) Requested shape:(\{.*?\})"
 """The message of runtimes before 1.31, without the output's name."""
 
 
@@ -108,10 +108,10 @@ def translate(error: Exception) -> WinMLError:
     if isinstance(error, WinMLError):
         return error
     text = " ".join(str(error).split())
-    if match := _OUTPUT.search(text):
+    if match := re.search(_OUTPUT, text):
         name, bound, computed = match.groups()
         return wrong_output_shape(name, _braces(bound), _braces(computed))
-    if match := _OLD_OUTPUT.search(text):
+    if match := re.search(_OLD_OUTPUT, text):
         return wrong_output_shape("", *map(_braces, match.groups()))
     text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", text)
     text = re.sub(r"/\S+\.(?:cc|h):\d+ .*?\) (?=\w)", "", text.removeprefix("Error in execution: "))
