@@ -17,7 +17,7 @@ import onnxruntime
 import pytest
 
 from winml_py import LearningModelDevice, LearningModelDeviceKind
-from winml_py.core.runtime.ort import compile as compiling
+from winml_py.core.runtime.ort import device_engine
 from winml_py.core.runtime.providers import catalogue
 from winml_py.core.runtime.providers.provider import CPU_NAME, Provider, ProviderDevice
 
@@ -199,7 +199,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Runtime:
     monkeypatch.setattr(onnxruntime, "SessionOptions", Options)
     monkeypatch.setattr(onnxruntime, "RunOptions", RunOptions)
     monkeypatch.setattr(onnxruntime, "OrtValue", Value)
-    monkeypatch.setattr(compiling, "runtime_device", lambda device: device)
+    monkeypatch.setattr(device_engine, "runtime_device", lambda device: device)
     for provider in PROVIDERS:
         monkeypatch.setitem(catalogue.PROVIDERS, provider.name, provider._replace(prepare=lambda: None))
     return made

@@ -7,7 +7,8 @@ import sys
 
 from helpers.paths import MODELS, PICTURES
 
-HEAVY = {"onnxruntime", "onnx", "cv2", "PIL", "asyncio", "click", "rich"}
+PROVIDERS = "winml_py.core.runtime.providers.catalogue"
+HEAVY = {"onnxruntime", "onnx", "cv2", "PIL", "asyncio", "click", "rich", PROVIDERS}
 
 
 def loaded_after(code: str) -> set[str]:

@@ -18,8 +18,8 @@ from winml_py.core.base.arrays import DeviceArray, MemoryLocation
 from winml_py.core.runtime.engine import EngineOptions
 from winml_py.core.runtime.ort import device_binding
 from winml_py.core.runtime.ort.device_binding import CapturedGraph, DeviceBinding, require_capturable
+from winml_py.core.runtime.ort.device_engine import OrtDeviceEngine
 from winml_py.core.runtime.ort.device_memory import DeviceMemory
-from winml_py.core.runtime.ort.ort_engine import OrtDeviceEngine
 from winml_py.core.runtime.providers import catalogue
 from winml_py.core.runtime.providers.provider import Provider, ProviderDevice, Target
 from winml_py.core.runtime.runs import Bound, StaysOnDevice

@@ -16,7 +16,8 @@ from helpers.sessions import open_session
 from winml_py import InvalidArgumentError, LearningModelDevice, Precision
 from winml_py.core.runtime.engine import EngineOptions
 from winml_py.core.runtime.gpu.device_compiler import DeviceCompiler
-from winml_py.core.runtime.ort.ort_engine import OrtDeviceEngine, OrtEngine
+from winml_py.core.runtime.ort.device_engine import OrtDeviceEngine
+from winml_py.core.runtime.ort.ort_engine import OrtEngine
 from winml_py.core.runtime.providers import catalogue, plugins, probe
 from winml_py.core.runtime.providers import openvino as openvino_provider
 from winml_py.core.runtime.providers.provider import BUILT_IN, CPU_NAME, Provider, ProviderDevice, Target
@@ -108,6 +109,7 @@ def test_the_engine_of_a_provider_with_memory_is_one_of_a_device(monkeypatch: py
     import onnxruntime
 
     from winml_py.core.runtime.ort import compile as compiling
+    from winml_py.core.runtime.ort import device_engine
 
     given: list[dict[str, str]] = []
     real = onnxruntime.InferenceSession
@@ -118,11 +120,12 @@ def test_the_engine_of_a_provider_with_memory_is_one_of_a_device(monkeypatch: py
         return made
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", session)
-    monkeypatch.setattr(
-        compiling,
-        "_providers",
-        lambda native, options, target, captures: given.append(catalogue.native_options(target, options, False)),
-    )
+
+    def providers_and_lock(_: Any, __: ProviderDevice, options: EngineOptions, target: Target, ___: bool) -> Any:
+        given.append(catalogue.native_options(target, options, False))
+        return None, UNLOCKED
+
+    monkeypatch.setattr(device_engine, "providers_and_lock", providers_and_lock)
     for memory in ("", "beads"):
         register(monkeypatch, memory=memory, options=options)
         engine = compiling.compile_with_ort(CompileRequest(unary("Neg", [2]), EngineOptions(1)), Target(DEVICE))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from ....errors import InvalidDeviceError, NotSupportedError
@@ -11,18 +12,15 @@ from ...base.arguments import is_text
 from ...base.cancellation import Stop
 from ...onnx_file.source import Skeleton
 from ..engine import EngineOptions, Tuning
-from ..providers.catalogue import device_lock, native_options, provider_of
-from ..providers.plugins import runtime_device
 from ..providers.provider import CPU_NAME, Target
 from ..request import CompileRequest
-from ..runs import ended_by, translated_by
-from .device_binding import require_capturable
+from ..runs import UNLOCKED, ended_by, translated_by
 from .errors import translate
-from .ort_engine import OrtDeviceEngine, OrtEngine, are_numeric
-from .session_options import Saving, place_weights, register_libraries, require_tuning, run_config, session_options
+from .ort_engine import OrtEngine
+from .session_options import Saving, place_weights, register_libraries, run_config, session_options
 
 if TYPE_CHECKING:
-    import onnxruntime
+    pass
 
 CPU_TARGET = Target()
 
@@ -59,11 +57,18 @@ def compile_with_ort(
             f"ONNX Runtime opens no file whose name is not UTF-8: {model!r}.",
             hint='Rename the file, or load its bytes: LearningModel.load(open(path, "rb").read()).',
         )
-    require_tuning(options.tuning, target)
     native, config = session_options(options, saving, is_optimized), run_config(options)
     skeleton = model if isinstance(model, Skeleton) else Skeleton(model)
     place_weights(native, skeleton)
-    providers = _providers(native, options, target, captures)
+    # For `session.placement`, which the program may read at any time: the runtime records it only as it makes the
+    # session.
+    native.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    providers: list[Any] | None = [CPU_NAME]
+    lock: AbstractContextManager[object] = UNLOCKED
+    if target.device is not None:
+        from . import device_engine  # not at the top: sessions on the CPU need no other provider
+
+        providers, lock = device_engine.providers_and_lock(native, target.device, options, target, captures)
     trace = None
     if options.is_profiled:
         import tempfile
@@ -75,7 +80,7 @@ def compile_with_ort(
             native.profile_file_prefix = os.path.join(trace.name, "trace")
         with (
             translated_by(translate),
-            device_lock(target.device),
+            lock,
             ended_by(request.stop or Stop(), lambda: native.set_load_cancellation_flag(True)),
         ):
             register_libraries(native, request.libraries)
@@ -84,46 +89,19 @@ def compile_with_ort(
         request.require_not_stopped()  # before 1.30 the runtime does not stop early
         if not is_optimized:  # such a graph has separate files
             request.origin.require_unchanged()
-        if captures:
-            require_capturable(session)
+        # If a provider's library is missing, the runtime continues without the provider. It only logs the reason, and
+        # our sessions switch its log off.
+        if target.provider not in session.get_providers():
+            raise InvalidDeviceError(
+                f"ONNX Runtime did not use {target.provider}.", hint="Run `winml-py doctor`: it says why."
+            )
+        if target.device is not None and (captures or device_engine.has_addresses(target.device, session)):
+            return device_engine.OrtDeviceEngine(session, options, target, target.device, captures, config, trace)
+        return OrtEngine(session, options, target, config, trace, lock)
     except BaseException:
         if trace is not None:
             trace.cleanup()
         raise
-    # If a provider's library is missing, the runtime continues without the provider. It only logs the reason, and our
-    # sessions switch its log off.
-    if target.provider not in session.get_providers():
-        raise InvalidDeviceError(
-            f"ONNX Runtime did not use {target.provider}.", hint="Run `winml-py doctor`: it says why."
-        )
-    # Only tensors of numbers have an address. Other values go through the host, even on a device.
-    if target.device and provider_of(target.provider).memory and are_numeric(session):
-        return OrtDeviceEngine(session, options, target, target.device, captures, config, trace)
-    return OrtEngine(session, options, target, config, trace)
-
-
-def _providers(
-    native: onnxruntime.SessionOptions, options: EngineOptions, target: Target, captures: bool
-) -> list[Any] | None:
-    device = target.device
-    # For `session.placement`, which the program may read at any time: the runtime records it only as it makes the
-    # session.
-    native.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-    if device is None:
-        return [CPU_NAME]
-    if not options.allow_cpu_fallback or captures:
-        native.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-    provider_options = native_options(target, options, captures)
-    if device.library:
-        # Provider names do not select a plugin, even a registered one. Its device does.
-        native.add_provider_for_devices([runtime_device(device)], provider_options)
-        return None
-    provider = provider_of(device.provider)
-    provider.prepare()
-    helpers = () if captures else provider.helpers  # a captured graph has one provider
-    defaults = options._replace(provider_options=())
-    helping = [(name, native_options(target.on(name), defaults, False)) for name in helpers]
-    return [(provider.name, provider_options), *helping, CPU_NAME]
 
 
 def save_optimized(model: bytes, path: str, level: str, libraries: Sequence[str] = ()) -> None:

@@ -11,21 +11,21 @@ import numpy as np
 
 from ....errors import IllegalCallError
 from ...base import child_process
-from ...base.arrays import Array, DeviceArray
+from ...base.arrays import Array
 from ...base.cancellation import Stop, held
 from ..engine import EngineOptions, Explanation, LocalEngine, PlacedNode
-from ..providers.catalogue import device_lock, provider_of
-from ..providers.provider import ProviderDevice, Target
+from ..providers.provider import Target
 from ..runs import UNLOCKED, Bound, InputAddresses, Value, call, fill, require_open, trim_heap
-from .device_binding import DeviceBinding
-from .device_memory import DeviceMemory
 from .errors import translate
 from .session_options import RunConfig, stoppable
 
 if TYPE_CHECKING:
     import tempfile
+    from contextlib import AbstractContextManager
 
     import onnxruntime
+
+    from .device_binding import DeviceBinding
 
 
 class HostBinding:
@@ -108,6 +108,7 @@ class OrtEngine(LocalEngine):
         target: Target,
         config: RunConfig = (),
         trace: tempfile.TemporaryDirectory[str] | None = None,
+        device_lock: AbstractContextManager[object] = UNLOCKED,
     ) -> None:
         self.options, self._config = options, config
         self.explanation = Explanation(*target.spelling, "as asked for")
@@ -116,7 +117,7 @@ class OrtEngine(LocalEngine):
         self._lock = threading.Lock()  # guards the set of bindings; runs do not take this lock
         self._profile: bytes | None = None
         self._trace = trace  # the folder of the runtime's profile, removed with it
-        self._device_lock = device_lock(target.device)
+        self._device_lock = device_lock
         self._are_numeric = are_numeric(session)
         self._outputs = [output.name for output in session.get_outputs()]
         self._passed_through = {end.name for end in session.get_inputs()} & set(self._outputs)
@@ -203,52 +204,3 @@ class OrtEngine(LocalEngine):
         """After a fork, keeps everything: freeing would wait for the runtime's threads, which are the parent's."""
         for thing in (self, *self._bindings):
             child_process.keep_forever(thing)
-
-
-class OrtDeviceEngine(OrtEngine):
-    """A compiled model whose inputs and outputs are tensors of numbers in the memory of a device."""
-
-    def __init__(
-        self,
-        session: onnxruntime.InferenceSession,
-        options: EngineOptions,
-        target: Target,
-        device: ProviderDevice,
-        captures: bool,
-        config: RunConfig = (),
-        trace: tempfile.TemporaryDirectory[str] | None = None,
-    ) -> None:
-        super().__init__(session, options, target, config, trace)
-        self._memory = DeviceMemory(provider_of(device.provider), device.number)
-        self.location = self._memory.location
-        self._captures = captures
-        # The captured graph reads and writes at fixed addresses, so all runs on arrays of the host share one binding.
-        # Tensors on the device have their own addresses, and so a graph for each `Bound`.
-        self._shared: DeviceBinding | None = None
-
-    def _run(self, bound: Bound, stop: Stop | None) -> Mapping[str, Any]:
-        with held(bound.lock, stop):
-            binding = call(self._device_binding, translate, bound)
-            if self._captures:  # with the lock to the end: the next run overwrites the shared outputs
-                return binding.run(bound, stop)
-        return binding.run(bound, stop)
-
-    def _device_binding(self, bound: Bound) -> DeviceBinding:
-        session = require_open(self._session)
-        values = (*bound.inputs.values(), *bound.outputs.values())
-        is_shared = self._captures and all(isinstance(value, np.ndarray) for value in values)
-        binding: DeviceBinding | None = self._shared if is_shared else bound.natives.get(self)
-        if binding is None:
-            binding = DeviceBinding(session, self._memory, bound.lock, self._captures, self._config)
-            if is_shared:
-                self._shared = binding
-            else:
-                bound.natives[self] = binding
-            self._close_with_this(binding)
-        return binding
-
-    def upload(self, array: Array) -> DeviceArray:
-        """Copies an array to the device's memory; the caller holds the session's lock."""
-        session = require_open(self._session)
-        memory = call(self._memory.upload, translate, array)
-        return self._memory.array(memory, session, self._device_lock)

@@ -7,12 +7,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from ....errors import InvalidArgumentError, NotSupportedError
+from ....errors import InvalidArgumentError
 from ...base.cancellation import Stop
 from ...onnx_file.source import Skeleton
 from ..engine import LOG_SEVERITIES, EngineOptions, Tuning
-from ..providers.catalogue import provider_of
-from ..providers.provider import Target
 from ..runs import ended_by
 
 if TYPE_CHECKING:
@@ -89,20 +87,6 @@ def run_config(options: EngineOptions) -> RunConfig:
         if key in _SESSIONS_OWN:
             raise InvalidArgumentError(f"A session sets {key!r} itself.", hint="Leave it out of options.run_config.")
     return options.run_config
-
-
-def require_tuning(tuning: Tuning, target: Target) -> None:
-    """Refuses settings that the runtime accepts, but the provider ignores.
-
-    Raises:
-        NotSupportedError: one of them is set.
-    """
-    provider = provider_of(target.provider)
-    if tuning.execution_mode == "parallel" and provider.is_sequential:
-        raise NotSupportedError(
-            f"The provider {provider.name} runs one node after the other, but execution_mode is parallel.",
-            hint="Leave that setting of options.tuning as it is.",
-        )
 
 
 def _tune(native: onnxruntime.SessionOptions, tuning: Tuning, level: str) -> None:
