@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers import sentences
 from helpers.paths import MODELS, PICTURES
 from winml_py import LearningModel, LearningModelDevice, LearningModelSession
 from winml_py.core.base import timing
@@ -21,6 +20,8 @@ from winml_py.core.runtime.providers.openvino import OPENVINO, OPENVINO_PACKAGE
 from winml_py.core.runtime.providers.provider import ProviderDevice
 from winml_py.perf import tune
 
+OF_PLUGINS = {"gpu", "openvino_plugin", "real_plugins"}
+"""Fixtures of tests that see the plugin packages which are installed."""
 ALL_CORES = os.sched_getaffinity(0) if hasattr(os, "sched_setaffinity") else set[int]()
 
 
@@ -33,6 +34,12 @@ def pytest_configure() -> None:
     # Programs that tests interrupt inherit an ignored Ctrl-C, with which shells start what runs in the background.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if OF_PLUGINS & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.plugins)
 
 
 @given(st.none())
@@ -64,25 +71,14 @@ def cat() -> Path:
     return PICTURES / "cat.jpg"
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _errors_are_sentences() -> Iterator[None]:
-    """Errors say what is wrong and what to do, wherever a test meets one."""
-    with sentences.required():
-        yield
-
-
 @pytest.fixture(autouse=True)
 def _apart(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """What is installed beside the package, or was remembered, changes no test but those that ask for it."""
-    if "WINML_PY_TEST_TROUBLE" in os.environ and not request.node.get_closest_marker("kept"):
-        monkeypatch.delenv("WINML_PY_CACHE", raising=False)  # the user's folder, which is in trouble: under_trouble.py
-    else:
-        monkeypatch.setenv(
-            "WINML_PY_CACHE", str(tmp_path_factory.getbasetemp() / f"cache-{request.node.name[:40]}-{id(request)}")
-        )
-    if not {"gpu", "openvino", "openvino_plugin", "real_plugins"} & set(request.fixturenames):
+    cache_folder = tmp_path_factory.getbasetemp() / f"cache-{request.node.name[:40]}-{id(request)}"
+    monkeypatch.setenv("WINML_PY_CACHE", str(cache_folder))
+    if not {"openvino", *OF_PLUGINS} & set(request.fixturenames):
         monkeypatch.setattr(plugins, "installed", cache(lambda: ()))
 
 

@@ -123,7 +123,6 @@ def arguments_of(command: click.Command, folder: Path, input_file: str) -> list[
     return arguments
 
 
-@pytest.mark.kept
 @pytest.mark.usefixtures("short_tune")
 @pytest.mark.parametrize("as_json", [False, True])
 @pytest.mark.parametrize("name", main.commands)

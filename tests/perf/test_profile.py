@@ -149,7 +149,6 @@ def test_mistakes(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.kept
 def test_the_choice_of_an_engine_is_not_recorded(openvino: ProviderDevice, seven: Path) -> None:
     for _ in range(2):  # measured, and remembered
         profiled = profile(Case(DIGITS, (str(seven),), engine="auto"), 3)

@@ -234,7 +234,6 @@ def test_maps_and_sequences_must_be_the_same() -> None:
     assert compare_outputs({"y": one}, {"y": one[:1]}, 1e-3).error == float("inf")
 
 
-@pytest.mark.kept
 def test_nothing_of_the_search_stays_in_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     timed(monkeypatch, lambda one: 5)
     monkeypatch.setattr(saved_graph, "MAPPED_FROM", 0)

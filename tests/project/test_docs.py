@@ -2,56 +2,31 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import importlib.util
-import io
-import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
-from html.parser import HTMLParser
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-from urllib.parse import unquote
 
 import click
 import numpy as np
-import onnx
 import pytest
-from onnx import helper
 from PIL import Image
 
 import winml_py
-from helpers.models import data, model, tensor, unary
 from helpers.paths import ROOT
-from helpers.sessions import open_session
-from helpers.waiting import wait_until
 from winml_py import (
-    BitmapPixelFormat,
-    ImageFeatureValue,
-    LearningModel,
-    LearningModelBinding,
-    LearningModelDevice,
-    LearningModelDeviceKind,
-    LearningModelSession,
-    SoftwareBitmap,
-    TensorFloat,
-    VideoReader,
     WinMLError,
     float16,
 )
-from winml_py.cli.doctor import _clash
 from winml_py.cli.failures import status_of
 from winml_py.cli.main import main
-from winml_py.core.base.winrt_object import private_state
-from winml_py.core.runtime.ort.device_binding import not_capturable
-from winml_py.core.runtime.ort.errors import translate
 
 pytestmark = [pytest.mark.once, pytest.mark.one_python]
 
@@ -115,21 +90,7 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in anchors(place), link
 
 
-TASKS = sorted((DOCS / "tasks").glob("*.md"))
 TASK_PICTURES = sorted((DOCS / "_static" / "tasks").iterdir())
-
-
-@pytest.mark.parametrize("page", TASKS, ids=page_name)
-def test_every_task_has_a_picture_a_command_a_program_and_help(page: Path) -> None:
-    text = page.read_text()
-    (picture,) = re.findall(r"!\[[^\]]{20,}\]\((.*)\)", text)
-    assert (page.parent / picture).resolve() in TASK_PICTURES
-    headings = HEADING.findall(FENCED.sub("", text))
-    order = [headings.index(name) for name in ("What you need", "From a shell", "In a program", "What goes wrong")]
-    assert order == sorted(order)
-    assert "```sh" in text
-    assert PYTHON.findall(text)
-    assert f"{Path(picture).name})]({page.relative_to(DOCS).as_posix()})" in (DOCS / "index.md").read_text()
 
 
 @pytest.mark.exhaustive
@@ -143,16 +104,6 @@ def test_the_pictures_of_tasks_are_what_the_programs_make(tmp_path: Path) -> Non
             assert made.size == committed.size == (960, 540)
             levels = [np.asarray(image.convert("RGB"), np.float32) for image in (made, committed)]
             assert np.abs(levels[0] - levels[1]).mean() < 4, path.name  # other fonts, and scores of changed pages
-
-
-def test_every_page_is_on_the_site() -> None:
-    listed = set()
-    for page in PAGES[1:]:
-        for toctree in re.findall(r"^```\{toctree\}\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE):
-            lines = [line for line in toctree.splitlines() if line and not line.startswith(":")]
-            names = {re.sub(r".*<(.*)>", r"\1", line) for line in lines} - {"genindex"}  # made by Sphinx
-            listed |= {(page.parent / f"{name}.md").resolve() for name in names}
-    assert listed == set(PAGES[1:]) - {DOCS / "index.md"}
 
 
 @pytest.mark.parametrize(
@@ -229,174 +180,26 @@ def test_the_command_line_page_has_every_command_option_and_code() -> None:
             assert status_of(getattr(winml_py.errors, error)("it failed")) == int(code)
 
 
-DIGITS = "models/digits.onnx"
-ZEROS = np.zeros((1, 1, 28, 28), np.float32)
+def texts_of_the_package() -> str:
+    """Every text in the code, a line each; what is filled in is "…"."""
+    found = []
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                found.append("".join(part.value if isinstance(part, ast.Constant) else "…" for part in node.values))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+    return "\n".join(found)
 
 
-def bind(value: Any, source: Any = DIGITS, name: str = "image", properties: Any = None) -> LearningModelBinding:
-    binding = LearningModelBinding(open_session(source))
-    binding.bind(name, value, properties)
-    return binding
-
-
-def newer() -> bytes:
-    loaded = onnx.load(DIGITS)
-    loaded.opset_import[0].version = 99
-    return bytes(loaded.SerializeToString())
-
-
-def gather() -> bytes:
-    weights = {"w": np.zeros(2, np.float32)}
-    return data([helper.make_node("Gather", ["w", "x"], ["y"])], [tensor("x", [1], 7)], [tensor("y", [1])], weights)
-
-
-def library() -> bytes:
-    odd = helper.make_node("Odd", ["x"], ["y"], domain="my.ops")
-    return data([odd], [tensor("x", [2])], [tensor("y", [2])], domains={"my.ops": 1})
-
-
-def external(location: str) -> str:
-    made = model(
-        [helper.make_node("Add", ["x", "w"], ["y"])],
-        [tensor("x", [2])],
-        [tensor("y", [2])],
-        {"w": np.zeros(2, np.float32)},
-    )
-    weight = made.graph.initializer[0]
-    weight.ClearField("raw_data")
-    weight.data_location = onnx.TensorProto.EXTERNAL
-    weight.external_data.add(key="location", value=location)
-    Path("external.onnx").write_bytes(made.SerializeToString())
-    return "external.onnx"
-
-
-def changed() -> None:
-    loaded = LearningModel.load(shutil.copy(DIGITS, "changed.onnx"))
-    with open("changed.onnx", "ab") as file:
-        file.write(b" ")
-    LearningModelSession(loaded)
-
-
-def stopped(read: bool) -> None:
-    count = 400  # products of matrices: seconds, and a boundary every few milliseconds
-    nodes = [helper.make_node("MatMul", [f"v{i}", "v0"], [f"v{i + 1}"]) for i in range(count)]
-    slow = open_session(data(nodes, [tensor("v0", [600, 600])], [tensor(f"v{count}", [600, 600])]))
-    binding, output = LearningModelBinding(slow), TensorFloat.create()
-    binding.bind("v0", np.zeros((600, 600), np.float32))
-    binding.bind(f"v{count}", output)
-    try:
-        slow.evaluate(binding, timeout=0.3)
-    except TimeoutError:
-        if not read:
-            raise
-        output.to_numpy()
-
-
-def wrong_output() -> None:
-    binding = bind(np.zeros((3, 1, 28, 28), np.float32), "models/digits_batch.onnx")
-    binding.bind("probabilities", np.zeros((2, 10), np.float32))
-    binding._session.evaluate(binding)
-
-
-def inherited() -> None:
-    made = open_session(DIGITS)
-    private_state(made).in_child()
-    made.evaluate_features({})
-
-
-def ended() -> None:
-    with open_session(DIGITS, isolation="process") as made:
-        engine: Any = private_state(made).engine
-        os.kill(engine.process_number, signal.SIGSEGV)
-        wait_until(lambda: engine.is_lost)  # one of its threads may answer before the signal ends it
-        made.evaluate_features({"image": ZEROS})
-
-
-def seven() -> ImageFeatureValue:
-    return ImageFeatureValue.load("samples/pictures/seven.png")
-
-
-MISTAKES: list[Callable[[], object]] = [
-    lambda: LearningModel.load("missing.onnx"),
-    lambda: LearningModel.load("samples/pictures/cat.jpg"),
-    lambda: LearningModel.load(str(Path("odd.onnx").write_bytes(bytes(99)) and "odd.onnx")),
-    lambda: LearningModel.load(str(Path("cut.onnx").write_bytes(Path(DIGITS).read_bytes()[:999]) and "cut.onnx")),
-    lambda: open_session(external("missing.bin")),
-    lambda: open_session(Path(external("missing.bin")).read_bytes()),
-    lambda: open_session(external("../missing.bin")),
-    changed,
-    lambda: open_session(newer()),
-    lambda: open_session(library()),
-    lambda: LearningModelSession(LearningModel.load(DIGITS), LearningModelDeviceKind.CPU),  # type: ignore[arg-type]
-    lambda: open_session(DIGITS, provider_options={"nonsense": 1}),
-    lambda: LearningModelDevice(LearningModelDeviceKind.GPU),
-    lambda: open_session(DIGITS, engine="openvino"),
-    lambda: not_capturable("the provider reads every input on the device"),
-    inherited,
-    lambda: translate(RuntimeError("the device was lost")),
-    ended,
-    lambda: _clash(["onnxruntime", "onnxruntime-gpu"]),
-    lambda: bind(ZEROS, name="picture"),
-    lambda: bind("samples/pictures/seven.png"),
-    lambda: bind(ZEROS[..., :27]),
-    lambda: bind(np.zeros((28, 28, 3), np.uint8)),
-    lambda: bind(seven(), properties={"BitmapBounds": [0, 0, 500, 500]}),
-    lambda: bind(seven(), properties={"BitmapPixelFormat": BitmapPixelFormat.RGB8}),
-    lambda: bind(TensorFloat.create()),
-    lambda: open_session("models/digits_batch.onnx", batch_size_override=2).evaluate_features({"image": ZEROS}),
-    wrong_output,
-    lambda: stopped(read=False),
-    lambda: stopped(read=True),
-    lambda: list(open_session(unary("Softmax")).evaluate_many([np.ones(1, np.float32)] * 2, batch=2)),
-    lambda: open_session(gather()).evaluate_features({"x": np.array([9])}),
-    lambda: ImageFeatureValue.load(DIGITS),
-    lambda: ImageFeatureValue.load(str(Path("odd.png").write_bytes(bytes(99)) and "odd.png")),
-    lambda: ImageFeatureValue.load("samples/pictures/seven.png", max_pixels=9),
-    lambda: VideoReader(DIGITS),
-    lambda: VideoReader(io.BytesIO(b"RIFF\xff\xff\0\0AVI ")),
-    lambda: SoftwareBitmap.from_pil(Image.new("F", (2, 2))),
-    lambda: float16.convert("models/edges.onnx", "half.onnx", tolerance=1e-9),
-    lambda: TensorFloat.from_dlpack("no array"),
-]
-"""One for each message on the page of troubles: what it says must be what the package says."""
-
-
-def said(mistake: Callable[[], object]) -> str:
-    """What the call raises, or gives."""
-    try:
-        return str(mistake())
-    except WinMLError as error:
-        return str(error)
-
-
-def test_the_messages_on_the_page_of_troubles_are_given(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_messages_on_the_page_of_troubles_are_the_packages() -> None:
+    """Of each message, all that does not vary."""
+    texts = texts_of_the_package()
     messages = [row[0].strip("`") for row in rows("troubleshooting.md") if row[0].startswith("`")]
-    given = [said(mistake) for mistake in MISTAKES]
-    unmatched = set(given)
+    assert len(messages) > 30
     for message in messages:
-        pattern = re.compile(re.escape(message).replace("…", ".+"), re.DOTALL)
-        found = set(filter(pattern.match, given))
-        assert found, message
-        unmatched -= found
-    assert unmatched == set()
-
-
-class Page(HTMLParser):
-    """What a page of the site refers to, what it loads, and the anchors it has."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.links: list[str] = []
-        self.loaded: list[str] = []
-        self.anchors: set[str] = {""}
-        self.feed(path.read_text())
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        for name, value in attributes:
-            if name == "id" and value:
-                self.anchors.add(value)
-            elif name in ("href", "src") and value:
-                (self.links if tag == "a" else self.loaded).append(value)
+        for part in re.split(r"…|'|\(SIGSEGV\)|DIRECTX", message):
+            assert part.strip(" .:") in texts, (message, part)
 
 
 NO_SPHINX = [name for name in ("furo", "myst_parser", "sphinx") if importlib.util.find_spec(name) is None]
@@ -419,27 +222,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.skipif(NO_SPHINX, reason=f"not installed: {', '.join(NO_SPHINX)}; winml-py[docs] brings them")
 class TestSite:
-    def test_it_has_every_public_name(self, site: Path) -> None:
-        lines = (site / "objects.inv").read_bytes().split(b"\n", 4)
-        names = {line.split()[0] for line in zlib.decompress(lines[4]).decode().splitlines()}
-        for name in set(winml_py.__all__) - {"__version__"}:
-            assert {f"winml_py.{name}", f"winml_py.errors.{name}"} & names, name
-        assert {"winml_py.float16.convert", "winml_py.testing.FakeDevice"} <= names
-
-    def test_its_links_lead_somewhere(self, site: Path) -> None:
-        pages = {path: Page(path) for path in site.rglob("*.html")}
-        for path, page in pages.items():
-            for link in (*page.links, *page.loaded):
-                if re.match(r"[a-z]+:", link):
-                    continue
-                target, _, anchor = link.partition("#")
-                place = (path.parent / unquote(target.partition("?")[0])).resolve() if target else path
-                assert place.is_file(), f"{path.name}: {link}"
-                if place in pages:
-                    assert unquote(anchor) in pages[place].anchors, f"{path.name}: {link}"
-
     def test_it_asks_the_network_for_nothing(self, site: Path) -> None:
         for path in site.rglob("*.html"):
-            assert [link for link in Page(path).loaded if re.match(r"[a-z]+:|//", link)] == [], path
+            loaded = re.findall(r'<(?!a\b)\w+ [^>]*?\b(?:href|src)="([^"]*)"', path.read_text())
+            assert [link for link in loaded if re.match(r"[a-z]+:|//", link)] == [], path
         for path in site.rglob("*.css"):
             assert re.findall(r"""(?:url\(|@import)\s*["']?(?:https?:)?//[^)]*""", path.read_text()) == [], path

@@ -34,6 +34,14 @@ def test_the_contracts_hold() -> None:
     assert "0 broken" in done.stdout
 
 
+def test_text_files_have_an_encoding() -> None:
+    """On Windows, a text file without one would be read and written in the code page."""
+    pytest.importorskip("ruff")
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--preview", "--select", "PLW1514", "--no-cache"]
+    done = subprocess.run([*command, ROOT / "winml_py"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
 def test_the_map_names_what_is_there() -> None:
     """docs/architecture.md: every file and folder that it names in backquotes."""
     text = (ROOT / "docs" / "architecture.md").read_text()

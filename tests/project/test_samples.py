@@ -392,7 +392,6 @@ def test_webcam_is_not_there(run: Run, tmp_path: Path) -> None:
     assert line.startswith("nowhere.avi: There is no such video.")
 
 
-@pytest.mark.kept
 @pytest.mark.skipif(find_spec("rapidocr") is None, reason="rapidocr is not installed")
 def test_read_text(run: Run, tmp_path: Path) -> None:
     lines = run("read_text", folder=tmp_path)
@@ -414,7 +413,6 @@ def test_read_text(run: Run, tmp_path: Path) -> None:
         assert int(confidence.rstrip("%")) >= 90
 
 
-@pytest.mark.kept
 @pytest.mark.skipif(find_spec("rapidocr") is None, reason="rapidocr is not installed")
 def test_read_text_says_which_lines_are_tilted(tmp_path: Path) -> None:
     page = Image.new("RGB", (640, 320), "white")

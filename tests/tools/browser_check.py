@@ -30,9 +30,9 @@ from playwright.sync_api import sync_playwright
 sys.path.insert(0, str(Path(__file__).parents[1]))  # where `helpers` and `tools` are, for the program
 
 from helpers.cli import call
+from helpers.damaged_files import profile_with_gamma_1
 from helpers.paths import MODELS, PICTURES, ROOT
 from helpers.planted import plant
-from tools.mutations import profile_with_gamma_1
 from tools.portable import PACKAGES, install_packages
 from tools.site_check import served
 from tools.view_check_browser import Window, start_browser

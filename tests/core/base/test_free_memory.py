@@ -95,7 +95,6 @@ def limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int) -> None
     )
 
 
-@pytest.mark.kept
 @pytest.mark.usefixtures("openvino")
 def test_auto_takes_an_engine_only_where_there_is_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """OpenVINO takes 3.2 times the weights, and ONNX Runtime beside it takes them once."""

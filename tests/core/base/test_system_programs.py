@@ -83,7 +83,6 @@ real_linux = pytest.mark.skipif(
 
 @pytest.mark.exhaustive
 @real_linux
-@pytest.mark.kept
 @pytest.mark.parametrize("system", ["windows", "macos"])
 def test_a_program(system: str, large_model: Path) -> None:
     done = run_there(system, "-c", PROGRAM, MODELS / "digits.onnx", PICTURES / "seven.png", large_model)

@@ -21,8 +21,6 @@ from winml_py.core.runtime.engine import EngineOptions
 from winml_py.core.runtime.providers.provider import Target
 from winml_py.core.runtime.request import CompileRequest
 
-pytestmark = pytest.mark.kept
-
 KEY = "0123456789" * 4
 ANSWER = {
     "engine": "onnxruntime",

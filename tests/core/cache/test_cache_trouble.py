@@ -7,12 +7,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from helpers.paths import MODELS
-from tools import under_trouble
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can become another user"),
@@ -98,10 +98,20 @@ def test_a_lock_file_of_another_user(place: Path) -> None:
 @pytest.fixture(params=["size=64k", "size=1m,nr_inodes=10", "ro"])
 def mounted(request: pytest.FixtureRequest, place: Path) -> Iterator[Path]:
     """A disk without space, without inodes, or read-only."""
-    if not under_trouble.can_mount():
+    disk = place / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"mode=700,{request.param}", "tmpfs", str(disk)]
+    if subprocess.run(command, check=False, capture_output=True).returncode:
         pytest.skip("this process may not mount file systems")
-    with under_trouble.full_disk(place / "disk", request.param) as disk:
+    try:
+        with suppress(OSError):
+            (disk / "all").write_bytes(bytes(1 << 20))
+        with suppress(OSError):
+            for number in range(20 * ("nr_inodes" in request.param)):
+                (disk / str(number)).touch()
         yield disk
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
 
 
 @pytest.mark.parametrize("under", ["", "cache"])
@@ -112,11 +122,3 @@ def test_a_disk_that_takes_nothing(mounted: Path, place: Path, under: str) -> No
     assert (done.returncode, done.stdout) == (0, "(1, 10) []\n"), done.stderr
     assert any(words in done.stderr for words in ("Nothing is cached in", "Cannot lock", "No saved graph"))
     assert sorted(path for path in mounted.rglob("*") if path.is_file()) == before
-
-
-def test_a_sample_of_the_tests_under_each_trouble() -> None:
-    """`python tests/tools/under_trouble.py` runs all of them."""
-    if not under_trouble.can_mount() or not under_trouble.can_be_run_by_others():
-        pytest.skip("this process may not mount file systems, or other users cannot read its Python")
-    sample = ["tests/core/session/test_session.py", "tests/core/cache/test_cache.py", "-k", "not raw_onnx"]
-    assert under_trouble.main(["-q", "-p", "no:cacheprovider", *sample]) == 0

@@ -18,8 +18,6 @@ import pytest
 from winml_py import CanceledError, EvaluationError
 from winml_py.core.cache import folders, records
 
-pytestmark = pytest.mark.kept
-
 KEY = "0123456789" * 4
 
 

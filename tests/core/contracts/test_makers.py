@@ -14,8 +14,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from helpers import reference
-from tools import makers
+from helpers import makers, reference
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,

@@ -72,7 +72,6 @@ class Files:
         return session.evaluate_features(self.given).outputs["h2"].to_numpy()
 
 
-@pytest.mark.kept
 def test_while_a_session_waits_for_the_lock_of_the_saved_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files, real = Files(tmp_path, LARGE, has_data_file=False), records.locked
     old = files.raw()

@@ -322,7 +322,6 @@ def test_the_command_refuses_devices_that_are_not_there(seven: Path) -> None:
         assert words in " ".join(result.stderr.split())
 
 
-@pytest.mark.kept
 def test_the_command_shows_and_clears_the_cache() -> None:
     records.write(
         "a" * 40, {"model": "/a/b.onnx", "engine": "onnxruntime", "precision": "FLOAT32", "reason": "measured"}

@@ -94,7 +94,6 @@ def test_an_engine_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize("winner", [0, 1])
-@pytest.mark.kept
 def test_auto_takes_the_fastest_and_remembers(
     openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch, winner: int
 ) -> None:
@@ -118,7 +117,6 @@ def test_auto_takes_the_fastest_and_remembers(
 
 
 @pytest.mark.usefixtures("all_cores")
-@pytest.mark.kept
 def test_other_options_models_and_shapes_are_other_questions(
     openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -314,7 +312,6 @@ def test_a_corrupt_model_is_the_runtimes_error(openvino: ProviderDevice) -> None
         open_free_session(unary("Frobnicate", [2]), engine="auto")
 
 
-@pytest.mark.kept
 def test_damaged_answers_count_as_none(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     favour(monkeypatch, 1)
     decided(conv(), engine="auto")
@@ -377,7 +374,6 @@ print(session.engine, session.explain().is_remembered)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.kept
 def test_many_processes_at_once(openvino: ProviderDevice, tmp_path: Path) -> None:
     """One measures, the others wait for its verdict; and one that is killed holds up nobody."""
     path = tmp_path / "model.onnx"

@@ -30,7 +30,7 @@ from winml_py.core.base.winrt_object import private_state
 from winml_py.core.cache import folders
 from winml_py.core.runtime.ort import saved_graph as compiling
 
-pytestmark = [pytest.mark.kept, pytest.mark.one_python]
+pytestmark = [pytest.mark.one_python]
 
 SIDE = 1500  # 2 * 1500 * 1500 * 4 bytes are 18 MB of weights
 

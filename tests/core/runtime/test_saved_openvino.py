@@ -23,7 +23,7 @@ from winml_py.core.cache import folders, records
 from winml_py.core.runtime.cpu import choice
 from winml_py.core.runtime.openvino import compile as openvino_compile
 
-pytestmark = [pytest.mark.kept, pytest.mark.one_python, pytest.mark.usefixtures("openvino")]
+pytestmark = [pytest.mark.one_python, pytest.mark.usefixtures("openvino")]
 
 SIDE = 300
 X = np.random.default_rng(1).random((2, SIDE), np.float32)

@@ -16,24 +16,29 @@ from onnx import helper
 
 from helpers.models import model, tensor, unary
 from helpers.paths import MODELS
+from helpers.reference import run_raw
 from helpers.sessions import open_session
-from tools import many_threads
 from winml_py import (
+    BitmapPixelFormat,
     ClosedError,
+    ImageFeatureValue,
     LearningModel,
     LearningModelBinding,
     LearningModelSession,
     LearningModelSessionOptions,
+    TensorFloat,
+    WinMLError,
 )
 from winml_py.core.base.winrt_object import private_state
 from winml_py.core.runtime.engine import Engine
 from winml_py.core.runtime.request import CompileRequest
-from winml_py.errors import ModelDisposedError
+from winml_py.errors import MissingInputError, ModelDisposedError
 from winml_py.testing import FakeCompiler, FakeDevice
 
 pytestmark = pytest.mark.usefixtures("all_cores")
 
 THREADS, TIMES = 8, 1000
+DIGITS = MODELS / "digits.onnx"
 
 
 def on_threads(work: Callable[[int], Any], count: int = THREADS) -> list[Any]:
@@ -85,16 +90,72 @@ def test_a_signals_exception_comes_out_as_it_is_and_leaves_no_lock_held() -> Non
     assert came > 100
 
 
+def images(count: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Inputs of the digit classifier, and raw ONNX Runtime's answers."""
+    made = list(np.random.default_rng(0).random((count, 1, 1, 28, 28), np.float32))
+    return made, [run_raw(DIGITS, {"image": image})["probabilities"] for image in made]
+
+
 def test_eight_threads_on_one_session() -> None:
-    assert many_threads.one_session(THREADS, TIMES) == THREADS * TIMES
+    session = open_session(DIGITS)
+    inputs, expected = images(THREADS)
+
+    def work(index: int) -> None:
+        binding = LearningModelBinding(session)
+        binding.bind("image", inputs[index])
+        output = TensorFloat.create([1, 10])
+        if index % 2:
+            binding.bind("probabilities", output)
+        for _ in range(TIMES):
+            result = session.evaluate(binding).outputs["probabilities"]
+            np.testing.assert_array_equal(result, expected[index])
+            if index % 2:
+                output.to_numpy()[:] = 0
+
+    on_threads(work)
 
 
 def test_eight_threads_without_a_binding() -> None:
-    assert many_threads.without_a_binding(THREADS, TIMES) == THREADS * TIMES
+    """Nothing is kept: what one evaluation misses stays missing, and results stay as they are."""
+    session = open_session(DIGITS)
+    inputs, expected = images(4 * THREADS)
+
+    def work(index: int) -> None:
+        rng = random.Random(index)
+        before = wanted = np.zeros(0, np.float32)
+        for _ in range(TIMES):
+            chosen, kind = rng.randrange(len(inputs)), rng.random()
+            np.testing.assert_array_equal(before, wanted)
+            before[...] = 0  # results are the caller's: no later one may be in their memory
+            if kind < 0.05:
+                with pytest.raises(MissingInputError):
+                    session.evaluate_features({})
+            elif kind < 0.1:
+                with pytest.raises(WinMLError):
+                    session.evaluate_features({"image": np.zeros((2, 2), np.float32)})
+            output = {"probabilities": np.zeros((1, 10), np.float32)} if kind > 0.9 else {}
+            before = np.asarray(session.evaluate_features({"image": inputs[chosen], **output})["probabilities"])
+            wanted = expected[chosen]
+
+    on_threads(work)
 
 
 def test_pictures_of_random_sizes_on_one_session() -> None:
-    assert many_threads.pictures_of_all_sizes(THREADS, 60) == THREADS * 60
+    """Each result is the one that a thread alone had before."""
+    session, rng = open_session(DIGITS), np.random.default_rng(0)
+    sizes = rng.integers(1, 700, (60, 2))
+    pixels = [rng.integers(0, 256, (*size, 3), np.uint8) for size in sizes]
+    values = [ImageFeatureValue.from_array(each, BitmapPixelFormat.RGB8) for each in pixels]
+    expected = [session.evaluate_features({"image": value})["probabilities"].to_numpy() for value in values]
+
+    def work(index: int) -> None:
+        order, binding = random.Random(index), LearningModelBinding(session)
+        for _ in range(60):
+            chosen = order.randrange(len(values))
+            binding.bind("image", values[chosen])
+            np.testing.assert_array_equal(session.evaluate(binding)["probabilities"], expected[chosen])
+
+    on_threads(work)
 
 
 def test_threads_on_one_binding_take_turns() -> None:

@@ -59,7 +59,6 @@ def feed(loaded: LearningModel, free: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", [*OURS, *SHIPPED], ids=lambda path: path.stem)
-@pytest.mark.kept
 def test_results_over_a_saved_graph_equal_raw_onnx_runtimes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Made, and then opened: nodes of every kind survive the way over the disk, subgraphs and all."""
     monkeypatch.setattr(saved_graph, "MAPPED_FROM", 0)

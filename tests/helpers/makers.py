@@ -1,27 +1,17 @@
-"""Our tensors against the image processors of transformers, with the settings that models are published with.
-
-    python tests/tools/makers.py
-
-prints a table: each processor, the mean and the largest difference over all pictures in gray levels, or why its config
-is refused.
-"""
+"""The image processors of transformers, and the settings that models are published with for them."""
 
 from __future__ import annotations
 
 import importlib
 import os
 import pkgutil
-import sys
 import warnings
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"  # it says at import that there is no torch, which we know
 import numpy as np
 from PIL import Image
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # where `helpers` and `tools` are, for the program
 
 from helpers.models import unary
 from winml_py import (
@@ -31,8 +21,6 @@ from winml_py import (
     LearningModel,
     LearningModelBinding,
     LearningModelSession,
-    NotSupportedError,
-    read_contract,
 )
 
 Array = np.ndarray[Any, Any]
@@ -259,16 +247,12 @@ def texture(width: int, height: int) -> Array:
     return np.clip(colours + stripes + noise, 0, 255).astype(np.uint8)
 
 
-def kind(config: Config) -> str:
-    """The name of the maker's class."""
-    return str(config.get("image_processor_type") or config["feature_extractor_type"])
-
-
 def processor(config: Config) -> Any:
     """The maker's image processor, the one that works with Pillow."""
     import transformers.models
 
-    name = kind(config).replace("FeatureExtractor", "ImageProcessor")
+    kind = config.get("image_processor_type") or config["feature_extractor_type"]
+    name = kind.replace("FeatureExtractor", "ImageProcessor")
     wanted = name.removesuffix("ImageProcessor").lower()
     families = (module.name for module in pkgutil.iter_modules(transformers.models.__path__))
     family = next(family for family in families if family.replace("_", "") == wanted)
@@ -304,19 +288,3 @@ def levels(contract: ImageContract, one: Array, other: Array) -> tuple[float, fl
     factors = np.array([factor for factor, _ in contract.affine()])[:, None, None]
     difference = np.abs((one.astype(float) - other.astype(float)) / factors)
     return float(difference.mean()), float(difference.max())
-
-
-def main() -> None:
-    for name, config in {**PUBLISHED, **{name: config for name, (config, _) in REFUSED.items()}}.items():
-        try:
-            contract = read_contract(config)
-        except NotSupportedError as error:
-            print(f"{name:45} refused: {str(error).partition('. ')[0]}")
-            continue
-        found = [levels(contract, ours(contract, pixels), theirs(config, pixels)) for pixels in pictures().values()]
-        mean, largest = map(max, zip(*found, strict=True))
-        print(f"{name:45} {kind(config):32} mean {mean:.4f}  max {largest:.2f}")
-
-
-if __name__ == "__main__":
-    main()

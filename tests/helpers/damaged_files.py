@@ -1,31 +1,16 @@
-"""Pictures that lie or are damaged: they must end in a picture or in one of our errors.
-
-    python tests/tools/mutations.py [--count 20000] [--seed 0]
-
-Every mutation is decoded in this process, exactly and reduced, with a limit of 16 megapixels and 1 GiB of address space
-on top of what the process has. A crash ends the command; so does any other exception.
-"""
+"""Files that lie or are damaged: pictures of many kinds, and changes of any file."""
 
 from __future__ import annotations
 
-import argparse
 import io
 import random
 import struct
-import sys
-import warnings
 import zlib
-from collections import Counter
-from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageCms
 
-from winml_py import ImageFeatureValue, SoftwareBitmap, WinMLError
-from winml_py.core.features.pictures import bitmaps_of
-
-CAT = Path(__file__).parents[2] / "samples" / "pictures" / "cat.jpg"
-MAX_PIXELS = 16 << 20
+from helpers.paths import PICTURES
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:
@@ -62,9 +47,9 @@ def profile_with_gamma_1() -> bytes:
     return bytes(profile)
 
 
-def seeds() -> list[bytes]:
-    """Small files of many kinds."""
-    with Image.open(CAT) as image:
+def pictures() -> list[bytes]:
+    """Small pictures of many kinds."""
+    with Image.open(PICTURES / "cat.jpg") as image:
         picture = image.convert("RGB").resize((64, 48))
     exif = Image.Exif()
     exif[0x0112] = 6
@@ -98,7 +83,7 @@ def seeds() -> list[bytes]:
     return [*made, interlaced_png(np.asarray(picture.convert("L")))]
 
 
-def mutate(data: bytes, rng: random.Random) -> bytes:
+def change(data: bytes, rng: random.Random) -> bytes:
     """Cuts, flips, overwrites, doubles or inserts; the heads, where sizes stand, more often than the rest."""
     changed = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 5, 20))):
@@ -118,41 +103,3 @@ def mutate(data: bytes, rng: random.Random) -> bytes:
             case _:
                 del changed[place : place + rng.randrange(1, 64)]
     return bytes(changed)
-
-
-def run(count: int, seed: int) -> Counter[str]:
-    """Decodes mutations; what became of them, by kind."""
-    rng, files, counts = random.Random(seed), seeds(), Counter[str]()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Pillow's, about what it could not read of EXIF and the like
-        for index in range(count):
-            data = mutate(files[index % len(files)], rng)
-            try:
-                bitmap = SoftwareBitmap.load(data, max_pixels=MAX_PIXELS)
-                assert bitmap.pixel_width * bitmap.pixel_height <= MAX_PIXELS
-                bitmaps_of(ImageFeatureValue.load(data, fast_decode=True, max_pixels=MAX_PIXELS), 8)
-                counts["pictures"] += 1
-            except WinMLError:
-                counts["errors"] += 1
-    return counts
-
-
-def main() -> None:
-    import resource  # here, because tests import this file on Windows, too
-
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--count", type=int, default=20_000)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    run(40, 0)  # libraries are loaded before the address space is limited
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30), resource.RLIM_INFINITY))
-    counts = run(options.count, options.seed)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(f"{options.count} mutated files: {counts['pictures']} pictures, {counts['errors']} errors of ours, no crash")
-    print(f"peak memory {peak} MiB, with a limit of {MAX_PIXELS:,} pixels")
-    sys.exit(counts.total() != options.count)
-
-
-if __name__ == "__main__":
-    main()
