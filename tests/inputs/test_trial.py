@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,9 @@ import pytest
 from click.testing import CliRunner
 from onnx import helper
 
-from helpers import left_out
 from helpers.models import data, tensor
 from helpers.paths import MODELS
+from helpers.reference import run_raw
 from winml_py import InvalidArgumentError, LearningModelSessionOptions
 from winml_py._inputs import model as evaluating
 from winml_py._inputs import trial
@@ -139,37 +138,34 @@ def die_as_asked(*_: object) -> None:
     die("SIGSEGV")
 
 
-NOT_TRIED = {
-    "BatchNormalization": "outputs are left out of training alone, which ONNX Runtime's inference does not do",
-    "Optional": "values that may be missing are refused, as in Windows ML",
-    "OptionalHasElement": "likewise",
-    "QLinearConv": "ends the process of raw ONNX Runtime without its bias, or refuses",
-    "QuantizeLinear": "the cases with an output of float8 are not run",
-    "RotaryEmbedding": "takes tables of another rank without its positions",
-    "Scan": "the optional input is that of version 8 alone, which has no case",
-    "SequenceErase": "sequences as inputs",
-    "SequenceInsert": "sequences as inputs",
-}
-"""Operators of which ONNX Runtime computes no case with something left out, and why."""
-
-
-@pytest.mark.exhaustive
-@pytest.mark.filterwarnings("ignore")
-def test_every_optional_input_and_output_is_left_out_in_turn(tmp_path: Path) -> None:
-    """Through the whole search; where a result is not good enough, it has been compared."""
-    source, tried = tmp_path / "m.onnx", defaultdict[str, list[str]](list)
-    for each in left_out.left_out():
-        source.write_bytes(each.model)
-        try:
-            convert(source, tmp_path / "half.onnx", inputs=each.inputs)
-        except ConversionError as error:
-            if error.report is None:
-                pytest.fail(f"{each[:3]}: {error}")
-        tried[each.operator].append(each.what)
-    assert left_out.operators() - tried.keys() == NOT_TRIED.keys()
-    given = {"input B", "input sequence_lens", "input initial_h", "input initial_c", "input P"}
-    assert set(tried["LSTM"]) == given | {"output Y", "output Y_h", "output Y_c"}
-    assert sum(map(len, tried.values())) > 60
+@pytest.mark.parametrize(
+    ("given", "gives"),
+    [
+        (["x", "w", "r"], ["y"]),
+        (["x", "w", "r", "", "l"], ["y", "", "c"]),
+        (["x", "w", "r", "b", "", "h"], ["", "h_n"]),
+        (["x", "w", "r", "", "", "", "c_0", "p"], ["y", "h_n"]),
+    ],
+)
+def test_optional_inputs_and_outputs_that_are_left_out_stay_out(
+    given: list[str], gives: list[str], tmp_path: Path
+) -> None:
+    """Of an LSTM, which has the most of them: every node's own outputs are compared in the search."""
+    sizes = {"w": (1, 12, 4), "r": (1, 12, 3), "b": (1, 24), "h": (1, 2, 3), "c_0": (1, 2, 3), "p": (1, 9)}
+    rng = np.random.default_rng(0)
+    weights: dict[str, Any] = {name: rng.normal(0, 0.5, sizes[name]) for name in given if name in sizes}
+    weights = {name: value.astype(np.float32) for name, value in weights.items()}
+    if "l" in given:
+        weights["l"] = np.array([5, 4], np.int32)
+    node = helper.make_node("LSTM", given, gives, hidden_size=3)
+    ends = [tensor(name, None) for name in gives if name]
+    source, target = tmp_path / "m.onnx", tmp_path / "half.onnx"
+    source.write_bytes(data([node], [tensor("x", [5, 2, 4])], ends, weights))
+    x = rng.normal(0, 0.5, (5, 2, 4)).astype(np.float32)
+    convert(source, target, inputs={"x": x})
+    half = run_raw(target, {"x": x.astype(np.float16)})
+    for name, expected in run_raw(source, {"x": x}).items():
+        np.testing.assert_allclose(half[name], expected, atol=1e-2)
 
 
 # Optimising and tuning

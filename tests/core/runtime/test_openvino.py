@@ -7,11 +7,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +19,9 @@ from onnx import helper
 
 from helpers.corpus import CORPUS
 from helpers.homes import find_left, run_at_home
-from helpers.models import FLOAT, FLOAT16, INT64, STRING, data, tensor, unary
+from helpers.models import STRING, data, tensor, unary
 from helpers.paths import MODELS
-from helpers.sessions import make_options, open_free_session
+from helpers.sessions import open_free_session
 from winml_py import (
     CanceledError,
     ClosedError,
@@ -37,13 +33,10 @@ from winml_py import (
     LearningModelSession,
     LearningModelSessionOptions,
     NotSupportedError,
-    Precision,
     SizeMismatchError,
     Weights,
-    operators,
 )
 from winml_py.core.base.machine import usable_cores
-from winml_py.core.runtime.cpu import choice
 from winml_py.core.runtime.openvino import compile as compiling
 from winml_py.core.runtime.openvino import openvino_engine as module
 from winml_py.core.runtime.openvino.package import translate
@@ -126,50 +119,6 @@ def test_arrays_are_bound_by_reference(shape: Any) -> None:
     x[:] = 7
     opened.evaluate(binding)
     np.testing.assert_array_equal(y, np.full((2, 3), 7))
-
-
-@pytest.mark.parametrize("engine", ["onnxruntime", "openvino"])
-def test_an_array_of_any_memory_order_is_read_by_its_indices(engine: str) -> None:
-    x = np.arange(12, dtype=np.float32).reshape(4, 3)[::2].copy("F")
-    opened = open_free_session(relu(), engine=engine)
-    evaluate = partial(opened._private_state.engine.run, Bound({"x": x}))
-    np.testing.assert_array_equal(evaluate()["y"], [[0, 1, 2], [6, 7, 8]])
-    x[1] = 5
-    np.testing.assert_array_equal(evaluate()["y"], [[0, 1, 2], [5, 5, 5]])
-
-
-def test_an_operator_on_the_fastest_engine_takes_any_memory_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "_times", lambda targets, _: dict.fromkeys(targets, 1.0))
-    x, y = np.float32([[1, 2, 3], [4, 5, 6]]), np.ones((2, 3), np.float32)
-    with operators.compile("Sub", x, y, options=make_options(engine="auto")) as subtract:
-        for _ in range(3):
-            np.testing.assert_array_equal(subtract(np.asfortranarray(x), y), x - y)
-
-
-def test_an_output_of_fixed_shape_is_written_where_it_is_bound() -> None:
-    """Not copied there: the engine's own tensor is the array's memory."""
-    opened = open_free_session(relu(), engine="openvino")
-    engine: Any = opened._private_state.engine
-    x, y = np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
-    bound = Bound({"x": x}, {"y": y})
-    assert engine.run(bound) == {}
-    np.testing.assert_array_equal(y, x)
-    request = bound.natives[engine]._native[1]
-    assert np.shares_memory(request.get_output_tensor(0).data, y)
-    assert np.shares_memory(request.get_input_tensor(0).data, x)
-    bound.set_output("y", None)
-    x[:] = 5
-    np.testing.assert_array_equal(engine.run(bound)["y"], x)
-    np.testing.assert_array_equal(y, np.ones((2, 3)))  # bound no more
-
-
-def test_what_a_run_gives_is_the_callers() -> None:
-    opened = open_free_session(relu(), engine="openvino")
-    first = opened.evaluate_features({"x": np.ones((2, 3), np.float32)}).outputs["y"].to_numpy()
-    opened.evaluate_features({"x": np.full((2, 3), 2, np.float32)})
-    opened.close()
-    np.testing.assert_array_equal(first, np.ones((2, 3)))
-    first[:] = 3
 
 
 def test_a_read_only_array_is_read_in_every_run() -> None:
@@ -332,70 +281,6 @@ def test_nodes_that_do_nothing_take_no_names_away(batch: str | int) -> None:
         outputs = open_free_session(content, engine="openvino", **changes).evaluate_features({"x": x, "z": z}).outputs
         came = {name: outputs[name].to_numpy().tolist() for name in "wyvu"}
         assert came == {"w": [[-9, -18]], "y": [[1, 2]], "v": [[1, 2]], "u": [[10, 20]]}
-
-
-# The same results as ONNX Runtime's, on elements of every type
-
-
-TYPES = {
-    number: np.dtype(helper.tensor_dtype_to_np_dtype(number))
-    for number in (FLOAT, FLOAT16, 11, 2, 3, 4, 5, 6, INT64, 12, 13, 9)
-}
-"""By ONNX's number: floats, float64, integers and booleans."""
-
-ONE, TWO = "Abs Neg Not Relu Sign Sqrt ReduceMax ReduceSum ArgMax Identity", "Add Sub Mul Max Min Equal Less And Sum"
-
-
-def extremes(dtype: np.dtype[Any], shift: int) -> np.ndarray:
-    """Numbers that engines compute in other types get wrong: what is not finite, and the ends of the range."""
-    if dtype.kind == "b":
-        return np.roll([True, False, False, True, True, False], shift).reshape(2, 3)
-    if dtype.kind == "f":
-        found = np.array([np.nan, np.inf, -np.inf, 1 + 2**-40, -3e4, 0.5])
-    else:
-        ends = np.iinfo(dtype)
-        found = np.array([ends.max, ends.min, ends.max - 1, 7, 200 % ends.max, ends.max // 2 + 3], dtype)
-    return np.roll(found, shift).astype(dtype).reshape(2, 3)
-
-
-def one_operator_models(element: int) -> Iterator[tuple[str, bytes]]:
-    """Those that ONNX Runtime takes."""
-    for operator in (*ONE.split(), *TWO.split()):
-        names = ["x", "y"] if operator in TWO.split() else ["x"]
-        made = INT64 if operator == "ArgMax" else 9 if operator in ("Equal", "Less", "And", "Not") else element
-        shape = None if operator.startswith(("Reduce", "Arg")) else [2, 3]
-        node = helper.make_node(operator, names, ["z"])
-        content = data([node], [tensor(name, [2, 3], element) for name in names], [tensor("z", shape, made)])
-        with suppress(Exception):  # the runtime's own classes: there is no such kernel
-            native(content)
-            yield operator, content
-
-
-def test_there_are_a_hundred_such_models() -> None:
-    assert sum(len(list(one_operator_models(element))) for element in TYPES) >= 100
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("element", TYPES, ids=lambda element: str(TYPES[element]))
-def test_auto_gives_onnxruntimes_results_for_every_type(element: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """OpenVINO is the faster one wherever it may be tried, so that what keeps it from models is the rule alone."""
-
-    def times(targets: Any, _: Any) -> Any:
-        return {target: 1.0 if target.device is None else 0.1 for target in targets}
-
-    monkeypatch.setattr(choice, "_times", times)
-    dtype, taken = TYPES[element], Counter[str]()
-    for operator, content in one_operator_models(element):
-        opened = open_free_session(content, engine="auto", precision=Precision.FLOAT32)
-        for shift in range(3):
-            feeds = {value.name: extremes(dtype, shift * (place + 1)) for place, value in enumerate(ends(content))}
-            for inputs in (feeds, {name: np.nan_to_num(array, posinf=3, neginf=-3) for name, array in feeds.items()}):
-                (expected,) = native(content).run(None, inputs)
-                came = opened.evaluate_features(inputs).outputs["z"].to_numpy()
-                np.testing.assert_allclose(came, expected, rtol=1e-3 if dtype.kind == "f" else 0, err_msg=operator)
-        taken[opened.engine] += 1
-        opened.close()
-    assert (taken["openvino"] > 0) == (dtype.name in ("float32", "float16", "bool"))
 
 
 # Stopping, threads and closing

@@ -132,21 +132,6 @@ def test_features_and_contracts_are_a_line_each() -> None:
     assert repr(listed.output_features[0]) == f"<SequenceFeatureDescriptor 'y': {line}>"
 
 
-def test_text_and_html_agree(digits: LearningModelSession, seven: Path) -> None:
-    result = digits.evaluate_features({"image": ImageFeatureValue.load(seven)})
-    for text in (repr(digits.model), repr(digits), repr(result)):
-        assert text.startswith("<Learning")
-    for thing in (digits.model, digits, result):
-        name = type(thing).__name__
-        assert name in repr(thing)
-        assert f">{name}" in thing._repr_html_()
-    assert "TensorFloat (1, 10)" in repr(result)
-    assert "TensorFloat (1, 10)" in result._repr_html_()
-    for feature in (*digits.model.input_features, *digits.model.output_features):
-        line = repr(feature).strip("<>").partition(": ")[2]
-        assert f">{line}</td>" in digits.model._repr_html_()
-
-
 def test_scores_have_the_models_labels() -> None:
     node = helper.make_node("Identity", ["x"], ["y"])
     proto = onnx.load_from_string(data([node], [tensor("x", [3])], [tensor("y", [3])]))
