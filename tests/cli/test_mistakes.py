@@ -71,192 +71,69 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 MISTAKES: tuple[tuple[str, int, str], ...] = (
-    (
-        "info page.onnx",
-        3,
-        "page.onnx: Failed to parse the model: byte 0 starts a field of wire type 4. "
-        "It is not an ONNX model, or the file was damaged on its way; compare its size with the original's.",
-    ),
-    (
-        "run pointer.onnx seven.png",
-        3,
-        "pointer.onnx: Expected an ONNX model, got a Git LFS pointer, a placeholder for the file in a repository. "
-        "Run `git lfs pull` in its repository, or download the file itself.",
-    ),
-    (
-        "info seven.png",
-        3,
-        "seven.png: Expected an ONNX model, got a picture. Name the model first, then the inputs.",
-    ),
-    (
-        "info nothing",
-        3,
-        "nothing: There is no .onnx file in this folder, nor in its folder onnx. Export the model to ONNX, or name "
-        "another folder.",
-    ),
-    (
-        "info digit.onnx",
-        3,
-        "digit.onnx: Model file not found. Check the working directory.",
-    ),
+    ("info page.onnx", 3, "page.onnx: Failed to parse the model…It is not an ONNX model"),
+    ("run pointer.onnx seven.png", 3, "pointer.onnx: Expected an ONNX model, got a Git LFS pointer…git lfs pull"),
+    ("info seven.png", 3, "seven.png: Expected an ONNX model, got a picture. Name the model first"),
+    ("info nothing", 3, "nothing: There is no .onnx file in this folder"),
+    ("info digit.onnx", 3, "digit.onnx: Model file not found"),
     (
         "run split.onnx x.npy",
         3,
-        "split.onnx: The model keeps the weight w in the file split.data, which is not in {place}. Copy the "
-        "data file beside the model, under the name it was saved with.",
+        "split.onnx: The model keeps the weight w in the file split.data, which is not in {place}",
     ),
-    (
-        "run digits.onnx",
-        2,
-        "digits.onnx: Name an INPUT after the model: a picture, a video, a folder of pictures or an array. "
-        "winml-py perf evaluates on example inputs.",
-    ),
-    (
-        "run digits.onnx page.png",
-        4,
-        "page.png is not a picture that can be decoded: no decoder recognises it. Formats that are read: AVIF, BMP, "
-        "GIF, ICO, JPEG, JPEG2000, PNG, PPM, QOI, TGA, TIFF, WEBP.",
-    ),
-    (
-        "run digits.onnx nothing",
-        2,
-        "nothing: There is no picture in this folder. Names end in .avif, .bmp, .gif, .heic, .heif, "
-        ".ico, .jp2, .jpeg, .jpg, .pgm, .png, .ppm, .qoi, .tga, .tif, .tiff, .webp.",
-    ),
-    (
-        "run digits.onnx *.tiff",
-        2,
-        "*.tiff: No file matches this pattern. Check the working directory.",
-    ),
-    (
-        "run digits.onnx wide.npy",
-        4,
-        "wide.npy: Model variable image, expects Image[28x28], but binding was attempted with an incompatible "
-        "type Float[1,1,28,29,]. Dimension 3 is 29, not 28.",
-    ),
-    (
-        "run digits.onnx words.csv",
-        4,
-        "words.csv: It holds no numbers: could not convert string to float: 'one'. Separate numbers by commas.",
-    ),
-    (
-        "run digits.onnx few.csv",
-        4,
-        "few.csv: It holds 3 numbers, but image takes 784 (1 x 1 x 28 x 28). Write as many, separated by commas.",
-    ),
-    (
-        "run digits.onnx picture=seven.png",
-        2,
-        "picture=seven.png: The model has no input 'picture'. Known: image.",
-    ),
-    (
-        "run add.onnx x.npy",
-        2,
-        "add.onnx: The model has 2 inputs: write a=FILE b=FILE.",
-    ),
-    (
-        "run add.onnx a=x.npy",
-        2,
-        "add.onnx: Values are missing for b (Float[2,]). Add b=FILE. A state can begin with zeros: b=zeros.",
-    ),
-    (
-        "run edges.onnx in.avi",
-        2,
-        "in.avi: This is a video. Name the video to write: --output FILE.mp4.",
-    ),
-    (
-        "run edges.onnx seven.png --output nowhere/x.png",
-        5,
-        "nowhere/x.png: There is no folder {place}/nowhere to write to. Make it first.",
-    ),
-    (
-        "run digits.onnx seven.png --output x.png",
-        5,
-        "x.png: The model has no output that can be written as a picture. Use a .npz file.",
-    ),
+    ("run digits.onnx", 2, "digits.onnx: Name an INPUT after the model"),
+    ("run digits.onnx page.png", 4, "page.png is not a picture that can be decoded…Formats that are read: AVIF, BMP"),
+    ("run digits.onnx nothing", 2, "nothing: There is no picture in this folder. Names end in .avif, .bmp"),
+    ("run digits.onnx *.tiff", 2, "*.tiff: No file matches this pattern"),
+    ("run digits.onnx wide.npy", 4, "wide.npy: Model variable image…Float[1,1,28,29,]. Dimension 3 is 29, not 28."),
+    ("run digits.onnx words.csv", 4, "words.csv: It holds no numbers…Separate numbers by commas"),
+    ("run digits.onnx few.csv", 4, "few.csv: It holds 3 numbers, but image takes 784 (1 x 1 x 28 x 28)"),
+    ("run digits.onnx picture=seven.png", 2, "picture=seven.png: The model has no input 'picture'. Known: image."),
+    ("run add.onnx x.npy", 2, "add.onnx: The model has 2 inputs: write a=FILE b=FILE."),
+    ("run add.onnx a=x.npy", 2, "add.onnx: Values are missing for b (Float[2,]). Add b=FILE"),
+    ("run edges.onnx in.avi", 2, "in.avi: This is a video…--output FILE.mp4"),
+    ("run edges.onnx seven.png --output nowhere/x.png", 5, "nowhere/x.png: There is no folder {place}/nowhere"),
+    ("run digits.onnx seven.png --output x.png", 5, "x.png: The model has no output that can be written as a picture"),
     (
         "run edges.onnx seven.png page.png --output x.png",
         2,
         "x.png: There are 2 inputs, so --output must be a folder: x/",
     ),
-    (
-        "run digits.onnx seven.png --labels nine.txt",
-        2,
-        "nine.txt: Expected 10 labels, one per line, got 9.",
-    ),
-    (
-        "run digits.onnx sevn.png",
-        4,
-        "sevn.png: There is no such picture. Check the working directory.",
-    ),
-    (
-        "run words.onnx m=a",
-        4,
-        "a: Expected a map for m, which takes Map<String,Float[]>: 'a' has no =. Write m=a=3,b=4, or name a "
-        "JSON file with such an object.",
-    ),
+    ("run digits.onnx seven.png --labels nine.txt", 2, "nine.txt: Expected 10 labels, one per line, got 9."),
+    ("run digits.onnx sevn.png", 4, "sevn.png: There is no such picture"),
+    ("run words.onnx m=a", 4, "a: Expected a map for m, which takes Map<String,Float[]>…Write m=a=3,b=4"),
     (
         "run digits.onnx seven.png --contract odd.json",
         4,
-        "odd.json: It states no image contract: it has no image_processor_type, no pretrained_cfg, and no key "
-        "such as Image.Mean. Give the preprocessor_config.json of Hugging Face, the config.json of timm, or "
-        'what json.dump(ImageContract.imagenet().to_metadata(), open(path, "w")) writes.',
+        "odd.json: It states no image contract…preprocessor_config.json",
     ),
-    (
-        "run digits.onnx seven.png --device cuda",
-        6,
-        "There is no device named 'cuda'; there are …. `winml-py doctor` says what is missing, and "
-        "docs/devices.md what to install.",
-    ),
+    ("run digits.onnx seven.png --device cuda", 6, "There is no device named 'cuda'; there are…winml-py doctor"),
     (
         "run digits.onnx seven.png --engine cuda",
         6,
-        "There is no engine CUDAExecutionProvider on the CPU; there are …. pip install 'winml-py[openvino]' installs "
-        "OpenVINO. For an engine of a GPU, pass the GPU instead: LearningModelDevice.find('gpu'). "
-        "`winml-py doctor` says more.",
+        "There is no engine CUDAExecutionProvider on the CPU; there are…LearningModelDevice.find('gpu')",
     ),
     (
         "run digits.onnx seven.png --contract imagnet",
         2,
         "imagnet: No file or contract has this name. Did you mean 'imagenet'?",
     ),
-    (
-        "run edges.onnx seven.png ./seven.png --output ./",
-        2,
-        "Two inputs are named seven, so their outputs would share a file.",
-    ),
+    ("run edges.onnx seven.png ./seven.png --output ./", 2, "Two inputs are named seven"),
     (
         "contract edges.onnx --set means=1 --output out.onnx",
         2,
         "--set means: A contract has no such field. Did you mean 'mean'?",
     ),
-    (
-        "contract edges.onnx --set kernel=lanczos --output out.onnx",
-        2,
-        "--set kernel=lanczos: Known: nearest, linear, cubic, area, antialiased_linear, antialiased_cubic, "
-        "antialiased_lanczos, antialiased_box, antialiased_hamming.",
-    ),
-    (
-        "convert digits.onnx --output out.onnx",
-        2,
-        "Give --float16 or --optimize LEVEL.",
-    ),
+    ("contract edges.onnx --set kernel=lanczos --output out.onnx", 2, "--set kernel=lanczos: Known: nearest, linear"),
+    ("convert digits.onnx --output out.onnx", 2, "Give --float16 or --optimize LEVEL."),
     (
         "contract ids.onnx --from imagenet --output out.onnx",
         4,
-        "ids.onnx: No input is a tensor of a RGB8 picture in NCHW: x is Int64[1,-1,]. A picture's tensor has "
-        "four dimensions, of which one is the channels. If one has them in another order or number, state it: "
-        "layout and pixel_format of an ImageContract, or --set layout=... of `winml-py contract`; "
-        "otherwise the model takes no pictures.",
+        "ids.onnx: No input is a tensor of a RGB8 picture in NCHW: x is Int64[1,-1,]",
     ),
-    (
-        "run list.onnx 5",
-        4,
-        "5: The input s takes a list, Sequence<Float[-1,]>, which no file can give. Evaluate it from Python: "
-        'session.evaluate_features({"s": [...]}).',
-    ),
+    ("run list.onnx 5", 4, "5: The input s takes a list, Sequence<Float[-1,]>…session.evaluate_features"),
 )
-"""A call, its exit code, and the line that it prints after "Error: "; "…" is what another machine says otherwise."""
+"""A call, its exit code, and how the line begins that it prints after "Error: "; "…" is what matters less."""
 
 
 def line_of(call: str) -> tuple[int, str]:
@@ -273,7 +150,7 @@ def test_a_mistake_has_its_line(call: str, code: int, line: str, place: Path, mo
     monkeypatch.chdir(place)
     before = sorted(place.iterdir())
     pattern = re.escape(line.replace("{place}", str(place))).replace("…", ".+")
-    came = line_of(call)
-    assert came[0] == code
-    assert re.fullmatch(pattern, came[1]), came[1]
+    came_code, came = line_of(call)
+    assert came_code == code
+    assert re.match(pattern, came), came
     assert sorted(place.iterdir()) == before

@@ -12,12 +12,11 @@ import pytest
 from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper
 
-from helpers import reference
+from helpers import random_classifiers, reference
 from helpers.corpus import LIGHT
 from helpers.corpus import OURS as ALL_OURS
 from helpers.models import FLOAT, FLOAT16, INT64, model, tensor, unary
 from helpers.paths import MODELS
-from tools import random_classifiers
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,
@@ -396,7 +395,7 @@ def test_an_undecided_row_does_not_count_and_is_told() -> None:
 
 
 def test_random_classifiers_are_converted_or_refused_truly_and_changed_winners_named() -> None:
-    """Seed 37 is one of nearly equal classes, and 18 has an `If`; `random_classifiers.py` tries more."""
+    """Seed 37 is one of nearly equal classes, and 18 has an `If`."""
     for seed, pairs in ((37, 0), (18, 0), (200, 10)):
         for what, problem in random_classifiers.try_all(1, pairs, seed):
             assert not problem, f"{what}: {problem}"

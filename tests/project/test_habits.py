@@ -357,41 +357,24 @@ def test_mean_and_std_go_with_their_colours() -> None:
 
 
 MISTAKES = {
-    "LearningModel('digits.onnx')": "A LearningModel cannot be created from a path directly. Write "
-    "LearningModel.load(path).",
-    "LearningModelSession(model, LearningModelDeviceKind.CPU)": "Expected a LearningModelDevice, got "
-    "LearningModelDeviceKind. Write LearningModelDevice(LearningModelDeviceKind.CPU).",
-    "ImageContract('BGR8')": "The pixel format of a contract is 'BGR8'. Expected BitmapPixelFormat.RGB8, "
-    "BitmapPixelFormat.BGR8 or BitmapPixelFormat.GRAY8.",
-    "fixed.evaluate(binding, 0.5)": "Expected a str as correlation id, got 0.5. Pass a time limit by name: "
-    "timeout=0.5.",
-    "fixed.evaluate_features({}, 0.5)": "Expected a str as correlation id, got 0.5. Pass a time limit by name: "
-    "timeout=0.5.",
-    "ImageFeatureValue.from_array(None, BitmapPixelFormat.BGR8)": "Expected an array, got None. OpenCV's imread "
-    "returns None where it cannot read the file: check the path.",
-    "LearningModelBinding(model)": "Expected a LearningModelSession, got LearningModel. Write "
-    "LearningModelBinding(session), where session = LearningModelSession(model).",
-    "LearningModelSession(model, 'cpu')": "Expected a LearningModelDevice, got str. Write "
-    'LearningModelDevice.find("cpu").',
-    "binding.bind('image', str(SEVEN), ImageContract())": "Expected a mapping of bind properties, got ImageContract. "
-    'Write {"ImageContract": contract} or {"BitmapBounds": [0, 0, 224, 224]}, for example.',
-    "binding.bind('image', np.zeros((28, 28), np.float32))": "Model variable image, expects Image[28x28], but binding "
-    "was attempted with an incompatible type Float[28,28,]. Expected rank 4, got 2: reshape it to 1 x 1 x 28 x 28.",
-    "binding.bind('image', np.zeros((1, 1, 28, 28), np.uint8))": "Model variable image, expects Image[28x28], but "
-    "binding was attempted with an incompatible type UInt8[1,1,28,28,]. Bind a picture, height x width x channels: "
-    "ImageFeatureValue.from_array(array, pixel_format). Or scale the numbers to zero to one yourself, as float32: a "
-    "tensor is bound as it is.",
-    "rates.bind('x', 16000.0)": "The model variable x cannot be bound with the provided type: it expects Int64[1,], "
-    "got float 16000.0. The feature takes whole numbers: bind int(16000.0), or TensorInt64Bit.from_numpy(array).",
-    "fixed.evaluate_features({'image': np.zeros((4, 1, 28, 28), np.float32)})": "The input image was compiled for "
-    "other dimensions: index: 0 Got: 4 Expected: 1. Bind the sizes in batch_size_override and the dimension overrides "
-    "of the options, or leave these out: passing options fixes the batch to 1, unless batch_size_override is another "
-    "size, or 0, which leaves it free.",
+    "LearningModel('digits.onnx')": "cannot be created from a path directly. Write LearningModel.load(path)",
+    "LearningModelSession(model, LearningModelDeviceKind.CPU)": "Write LearningModelDevice(LearningModelDevice",
+    "ImageContract('BGR8')": "Expected BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8 or BitmapPixelFormat.GRAY8",
+    "fixed.evaluate(binding, 0.5)": "Pass a time limit by name: timeout=0.5",
+    "fixed.evaluate_features({}, 0.5)": "Pass a time limit by name: timeout=0.5",
+    "ImageFeatureValue.from_array(None, BitmapPixelFormat.BGR8)": "OpenCV's imread returns None where it cannot read",
+    "LearningModelBinding(model)": "Write LearningModelBinding(session), where session = LearningModelSession(model)",
+    "LearningModelSession(model, 'cpu')": 'Write LearningModelDevice.find("cpu")',
+    "binding.bind('image', str(SEVEN), ImageContract())": 'Write {"ImageContract": contract}',
+    "binding.bind('image', np.zeros((28, 28), np.float32))": "Expected rank 4, got 2: reshape it to 1 x 1 x 28 x 28",
+    "binding.bind('image', np.zeros((1, 1, 28, 28), np.uint8))": "ImageFeatureValue.from_array(array, pixel_format)",
+    "rates.bind('x', 16000.0)": "bind int(16000.0), or TensorInt64Bit.from_numpy(array)",
+    "fixed.evaluate_features({'image': np.zeros((4, 1, 28, 28), np.float32)})": "Bind the sizes in batch_size_override",
 }
 
 
 @pytest.mark.parametrize("call", MISTAKES)
-def test_a_mistake_in_a_program_has_its_sentence(call: str) -> None:
+def test_a_mistake_in_a_program_is_told_with_what_to_do(call: str) -> None:
     model = LearningModel.load(DIGITS)
     rates = LearningModelBinding(LearningModelSession(LearningModel.load(unary("Neg", [1], INT64))))
     batches = LearningModel.load(MODELS / "digits_batch.onnx")
@@ -405,6 +388,5 @@ def test_a_mistake_in_a_program_has_its_sentence(call: str) -> None:
         "rates": rates,
         "fixed": fixed,
     }
-    with pytest.raises(WinMLError) as caught:
+    with pytest.raises(WinMLError, match=re.escape(MISTAKES[call])):
         eval(call, names)
-    assert str(caught.value) == MISTAKES[call]

@@ -17,10 +17,15 @@ from __future__ import annotations
 
 import argparse
 import base64
+import functools
+import http.server
 import json
 import shutil
 import sys
 import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +39,6 @@ from helpers.damaged_files import profile_with_gamma_1
 from helpers.paths import MODELS, PICTURES, ROOT
 from helpers.planted import plant
 from tools.portable import PACKAGES, install_packages
-from tools.site_check import served
 from tools.view_check_browser import Window, start_browser
 from winml_py import ImageFeatureValue
 from winml_py.authoring import build_in, write_samples
@@ -54,6 +58,21 @@ async () => {
   return { dims: last.pixels.dims, pixels: btoa(pixels), labels, scores };
 }
 """
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The address of a server of the folder."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *args: object) -> None:
+            pass
+
+    handler = functools.partial(Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
 
 
 def build(folder: Path, packages: Path) -> None:

@@ -1,20 +1,15 @@
 """Random classifiers: what the converter to float16 makes of them, and whether its report names a changed winner.
 
-    python tests/tools/random_classifiers.py [--count 200] [--pairs 50] [--seed 0]
-
 Each model is converted. What is written must keep clear winners and stay within the tolerance, in raw ONNX Runtime, and
 the report must name any other winner. A refusal must be true: rounding the input and the output alone to float16 must
 already cost more than the tolerance. Each pair is a classifier and the same one with the weights of its winner and of
 another class exchanged: the report must name the change, and call it bad where the winner's lead is beyond the
-tolerance. It prints one line for each failure, and a summary; the exit code is 1 if there was a failure.
+tolerance.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -194,28 +189,3 @@ def try_all(count: int, pairs: int, seed: int) -> Iterator[tuple[str, str]]:
             yield try_conversion(seed + number, Path(folder))
     for number in range(pairs):
         yield "pair", try_pair(seed + 100_000 + number)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=200)
-    parser.add_argument("--pairs", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=0)
-    wanted = parser.parse_args()
-    got: Counter[str] = Counter()
-    for index, (what, problem) in enumerate(try_all(wanted.count, wanted.pairs, wanted.seed)):
-        got[what] += 1
-        got["wrong " + what] += bool(problem)
-        if problem:
-            print(f"{index}: {problem}", flush=True)
-    failures = sum(number for what, number in got.items() if what.startswith("wrong "))
-    print(
-        f"{wanted.count} classifiers: {got['converted']} converted, {got['wrong converted']} of them wrongly, "
-        f"{got['refused']} refused, {got['wrong refused']} of them untruly; {wanted.pairs} pairs: "
-        f"{got['pair'] - got['wrong pair']} changed winners named"
-    )
-    sys.exit(1 if failures else 0)
-
-
-if __name__ == "__main__":
-    main()
