@@ -20,7 +20,6 @@ from winml_py import (
     CustomOperator,
     DeviceLostError,
     EvaluationError,
-    EvaluationTimeoutError,
     LearningModel,
     LearningModelBinding,
     LearningModelSession,
@@ -208,14 +207,6 @@ def counting(**values: Any) -> tuple[LearningModelSession, LearningModelBinding,
     assert output.to_numpy() == 8
     binding.bind("count", np.array(2**60))
     return session, binding, output
-
-
-def test_a_time_limit() -> None:
-    session, binding, output = counting()
-    with pytest.raises(EvaluationTimeoutError):
-        session.evaluate(binding, timeout=0.05)
-    with pytest.raises(IllegalCallError, match="invalid"):
-        output.to_numpy()
 
 
 def test_a_cancellation() -> None:

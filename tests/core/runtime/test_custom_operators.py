@@ -329,25 +329,6 @@ def test_bound_outputs_and_inputs_by_reference() -> None:
         made.evaluate(binding)
 
 
-def test_eight_threads() -> None:
-    whole, operator = chain(lambda x: x * 3)
-    made = open_free_session(whole, operators=[operator])
-    start = threading.Barrier(8)
-
-    def work(seed: int) -> None:
-        rng = np.random.default_rng(seed)
-        binding = LearningModelBinding(made)
-        start.wait()
-        for _ in range(100):
-            x = rng.random(int(rng.integers(1, 50)), np.float32) - 0.5
-            binding.bind("x", x)
-            np.testing.assert_array_equal(made.evaluate(binding).outputs["y"].to_numpy(), np.maximum(x * -3, 0))
-
-    with ThreadPoolExecutor(8) as pool:
-        for done in [pool.submit(work, seed) for seed in range(8)]:
-            done.result()
-
-
 def test_threads_that_raise_do_not_disturb_the_others() -> None:
     def function(x: np.ndarray) -> np.ndarray:
         if x[0] > 0:

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-import subprocess
-import sys
 import warnings
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -184,23 +180,3 @@ def test_a_hint_of_float16_on_a_processor_with_bfloat16_alone_is_called_bfloat16
     session = LearningModelSession(LearningModel.load(conv(FLOAT16)), None, made)
     expected = "float16" if "float16" in openvino.half_types.split() else "bfloat16"
     assert (session.precision, session.explain().number_type) == (Precision.HALF, expected)
-
-
-# The substitute for all processes
-
-
-PROGRAM = """
-from winml_py.core.runtime.providers import plugins
-print([device.half_types for device in plugins.devices("cpu")])
-"""
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("types", HARDWARE, ids=[name.replace(" ", "+") or "none" for name in HARDWARE])
-def test_the_substitute_for_the_processor_reaches_child_processes(types: str, tmp_path: Path) -> None:
-    folder = str(ROOT / "tests" / "processors")
-    environment: dict[str, Any] = {**os.environ, "PYTHONPATH": folder, "WINML_PY_TEST_HALF_TYPES": types or "none"}
-    made = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment, cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert made.stdout.strip() == f"[{types!r}]"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import os
 import subprocess
 import sys
@@ -312,20 +311,6 @@ def test_a_corrupt_model_is_the_runtimes_error(openvino: ProviderDevice) -> None
         open_free_session(unary("Frobnicate", [2]), engine="auto")
 
 
-def test_damaged_answers_count_as_none(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    favour(monkeypatch, 1)
-    decided(conv(), engine="auto")
-    (entry,) = records.list_records()
-    whole = entry.path.read_bytes()
-    for damaged in (whole[: len(whole) // 2], b"", b"[]", b'{"schema_version": 1}', b'{"schema_version": 0}', b"\xff"):
-        entry.path.write_bytes(damaged)
-        assert decided(conv(), engine="auto").engine == OPENVINO
-        assert json.loads(entry.path.read_bytes())["engine"] == OPENVINO  # written anew
-    facts = json.loads(whole)
-    entry.path.write_text(json.dumps(facts | {"engine": "GoneExecutionProvider"}))
-    assert decided(conv(), engine="auto").engine == OPENVINO
-
-
 def test_without_a_cache_every_process_measures(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(records.ENVIRONMENT, "")
     favour(monkeypatch, 1)
@@ -337,27 +322,6 @@ def test_without_a_cache_every_process_measures(openvino: ProviderDevice, monkey
     place = records.folder()
     assert place is not None
     assert place.name == "winml-py"
-
-
-def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("in the way")
-    monkeypatch.setenv(records.ENVIRONMENT, str(tmp_path / "file"))
-    question = records.key_of("what is the answer?")
-    with records.locked(question):
-        records.write(question, {"answer": 42})
-    assert records.read(question) is None
-    monkeypatch.setenv(records.ENVIRONMENT, str(tmp_path / "folder"))
-    with records.locked(question):
-        records.write(question, {"answer": 42})
-    assert records.read(question) == {"schema_version": 1, "answer": 42}
-    kept = {"package-lock.json", "uv.lock", ".x.json.1f"}  # somebody else's
-    kept |= {f"{question}.json", f"{question}.lock", f".{question}.json.0123abcd"}  # names as of other caches
-    for name in kept:
-        (tmp_path / "folder" / name).write_text("{}")
-    (tmp_path / "folder" / f".{question}.winml-py.json.0123abcd").write_text("half")
-    assert len(records.list_records()) == 1
-    assert records.clear() == 1
-    assert {path.name for path in (tmp_path / "folder").iterdir()} == kept
 
 
 MANY = """

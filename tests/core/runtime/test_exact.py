@@ -1,4 +1,4 @@
-"""Which models `engine="auto"` may give to another engine, and what becomes of inputs that are not finite."""
+"""Which models `engine="auto"` may give to another engine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
@@ -19,20 +18,11 @@ from helpers.sessions import open_session
 from tools import exact_operators, integer_models
 from winml_py import (
     CorruptModelError,
-    LearningModelBinding,
 )
-from winml_py.core.base.cancellation import Stop
 from winml_py.core.onnx_file.header import read_header
 from winml_py.core.onnx_file.nodes import read_graph
-from winml_py.core.runtime.cpu import choice
 from winml_py.core.runtime.cpu.exact import inexact_reason
-from winml_py.core.runtime.ort.compile import compile_with_ort
-from winml_py.core.runtime.ort.ort_engine import OrtEngine
-from winml_py.core.runtime.providers import plugins
 from winml_py.core.runtime.providers.openvino import OPENVINO
-from winml_py.core.runtime.providers.provider import ProviderDevice, Target
-from winml_py.core.runtime.request import CompileRequest
-from winml_py.core.runtime.runs import Bound
 
 node = helper.make_node
 BOOL, DOUBLE, UINT8 = TensorProto.BOOL, TensorProto.DOUBLE, TensorProto.UINT8
@@ -155,101 +145,6 @@ def test_what_is_not_written_as_onnx_states_it_is_onnxruntimes_to_refuse() -> No
         problem([broken])
         with pytest.raises(CorruptModelError):
             open_session(model([broken]), engine="auto")
-
-
-# A substitute for OpenVINO: ONNX Runtime's own kernels, on inputs whose NaN is replaced by 0, as Relu does there
-
-
-DEVICE = ProviderDevice("OpenVINOExecutionProvider", "substitute", "", 0, "cpu", "substitute", "nobody")
-
-
-class Blind(OrtEngine):
-    """Counts its runs, and sees no NaN."""
-
-    runs = 0
-    closed = 0
-
-    def run(self, bound: Bound, stop: Stop | None = None) -> Any:
-        Blind.runs += 1
-        inputs: Any = bound.inputs
-        return super().run(Bound({name: np.nan_to_num(value) for name, value in inputs.items()}, bound.outputs), stop)
-
-    def close(self) -> None:
-        Blind.closed += 1
-        super().close()
-
-
-@pytest.fixture
-def blind(monkeypatch: pytest.MonkeyPatch) -> type[Blind]:
-    def compile_blind(request: CompileRequest, target: Target) -> OrtEngine:
-        if target.device is None:
-            return compile_with_ort(request, target)
-        engine = compile_with_ort(request, Target())
-        made = Blind(engine._session, request.options, target)  # type: ignore[arg-type]
-        engine.close()
-        return made
-
-    monkeypatch.setenv("WINML_PY_CACHE", "")
-    monkeypatch.setattr(plugins, "devices", lambda _: [DEVICE])
-    monkeypatch.setattr(choice, "compile_target", compile_blind)
-    monkeypatch.setattr(choice, "open_or_compile_target", compile_blind)
-    monkeypatch.setattr(choice, "_times", lambda targets, _: {each: 1.0 / (1 + i) for i, each in enumerate(targets)})
-    monkeypatch.setattr(Blind, "runs", 0)
-    monkeypatch.setattr(Blind, "closed", 0)
-    return Blind
-
-
-RELU = model([node("Sub", ["x", "y"], ["s"]), node("Relu", ["s"], ["z"])])
-
-
-def raw(content: bytes, **inputs: np.ndarray) -> np.ndarray:
-    return np.asarray(onnxruntime.InferenceSession(content).run(None, inputs)[0])
-
-
-@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
-def test_inputs_that_are_not_finite_go_to_onnxruntime(blind: type[Blind], odd: float) -> None:
-    x, y = np.float32([[1, 2, 3], [4, 5, 6]]), np.zeros((2, 3), np.float32)
-    with open_session(RELU, engine="auto") as made:
-        made.evaluate_features({"x": x, "y": y})
-        assert made.explain().engine == DEVICE.provider
-        made.evaluate_features({"x": x, "y": y})
-        before, binding, out = blind.runs, LearningModelBinding(made), np.zeros((2, 3), np.float32)
-        binding.bind("x", x)
-        binding.bind("y", y)
-        binding.bind("z", out)
-        made.evaluate(binding)
-        np.testing.assert_array_equal(out, x)
-        assert blind.runs == before + 1
-        x[1, 1] = odd  # arrays are bound by reference
-        made.evaluate(binding)
-        np.testing.assert_array_equal(out, raw(RELU, x=x, y=y))
-        assert blind.runs == before + 1
-        x[1, 1] = 7
-        made.evaluate(binding)
-        np.testing.assert_array_equal(out, x)
-        assert blind.runs == before + 2
-
-
-def test_integers_stay_with_onnxruntime(blind: type[Blind]) -> None:
-    content = model([node("Mul", ["x", "y"], ["z"])], INT64, made=INT64)
-    with open_session(content, engine="auto") as made:
-        assert made.engine == "onnxruntime"
-        assert "openvino might give other results: the input x is not a tensor of float32" in str(made.explain())
-        x, y = np.full((2, 3), 12345), np.full((2, 3), 1000003)
-        came = made.evaluate_features({"x": x, "y": y}).outputs["z"].to_numpy()
-    np.testing.assert_array_equal(came, x * y)
-    assert blind.runs == 0
-
-
-def test_closing_a_session_closes_both_engines(blind: type[Blind]) -> None:
-    made = open_session(RELU, engine="auto")
-    zeros, odd = np.zeros((2, 3), np.float32), np.full((2, 3), np.nan, np.float32)
-    made.evaluate_features({"x": zeros, "y": zeros})
-    result = made.evaluate_features({"x": odd, "y": zeros})
-    assert np.isnan(result.outputs["z"].to_numpy()).all()
-    assert blind.closed == 1  # the one that was measured
-    made.close()
-    assert blind.closed == 2
 
 
 @pytest.mark.exhaustive

@@ -214,21 +214,6 @@ def test_a_time_limit_that_is_none() -> None:
     assert threading.active_count() <= before
 
 
-def test_cancelling_invalidates_what_is_bound() -> None:
-    session = LearningModelSession(LearningModel.load(counting_loop()))
-    binding, output = LearningModelBinding(session), TensorFloat.create()
-    binding.bind("count", np.array(2**60))
-    binding.bind("x", np.array(1, np.float32))
-    binding.bind("y", output)
-    operation = session.evaluate_async(binding)
-    time.sleep(0.05)
-    operation.cancel()
-    with pytest.raises(CanceledError):
-        operation.get(60)
-    with pytest.raises(IllegalCallError, match="invalid"):
-        output.to_numpy()
-
-
 def test_a_session_is_made_in_a_thread() -> None:
     async def made() -> LearningModelSession:
         return await LearningModelSession.create_async(await LearningModel.load_async(MODELS / "digits.onnx"))

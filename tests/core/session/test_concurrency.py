@@ -158,22 +158,6 @@ def test_pictures_of_random_sizes_on_one_session() -> None:
     on_threads(work)
 
 
-def test_threads_on_one_binding_take_turns() -> None:
-    session = LearningModelSession(LearningModel.load(unary("Neg", shape=("n",))))
-    binding = LearningModelBinding(session)
-    binding.bind("x", np.zeros(4, np.float32))
-
-    def work(index: int) -> bool:
-        for size in range(1, 200):
-            binding.bind("x", np.full(size % 7 + 1, index, np.float32))
-            result = session.evaluate(binding).outputs["y"].to_numpy()
-            if not (-result == result.flat[0] * -1).all() or not 0 <= -result.flat[0] < THREADS:
-                return False
-        return True
-
-    assert all(on_threads(work))
-
-
 def test_one_engine_is_compiled_when_many_ask_at_once() -> None:
     compiled = []
 
@@ -193,38 +177,6 @@ def test_one_engine_is_compiled_when_many_ask_at_once() -> None:
         session.close()
     LearningModelSession(loaded, device)
     assert len(compiled) == 2
-
-
-def test_closing_in_mid_flight_gives_results_or_a_typed_error() -> None:
-    for _ in range(20):
-        session = LearningModelSession(LearningModel.load(MODELS / "digits.onnx"))
-        image = np.random.default_rng(0).random((1, 1, 28, 28), np.float32)
-        expected = session.evaluate_features({"image": image}).outputs["probabilities"].to_numpy()
-        closing = threading.Event()
-
-        def work(
-            index: int,
-            session: LearningModelSession = session,
-            image: Any = image,
-            expected: Any = expected,
-            closing: threading.Event = closing,
-        ) -> str:
-            if index == 0:
-                closing.wait()
-                session.close()
-                return "closed"
-            for turn in range(1000):
-                try:
-                    result = session.evaluate_features({"image": image}).outputs["probabilities"]
-                except ClosedError:
-                    return "refused"
-                if not np.array_equal(result, expected):
-                    return "wrong"
-                if turn == 5:
-                    closing.set()
-            return "never refused"
-
-        assert set(on_threads(work, 4)) == {"closed", "refused"}
 
 
 def test_disposing_a_model_while_sessions_are_made() -> None:
