@@ -63,10 +63,6 @@ PUBLISHED: dict[str, Config] = {
         **DONE, **HALF, "image_processor_type": "SiglipImageProcessor", "processor_class": "SiglipProcessor",
         "resample": 3, "size": square(224),
     },
-    "google/bit-50": {
-        **DONE, **HALF, "image_processor_type": "BitImageProcessor", "crop_size": square(448),
-        "do_center_crop": False, "do_convert_rgb": True, "resample": 2, "size": square(448),
-    },
     "facebook/dinov2-base": {
         **DONE, **IMAGENET, "image_processor_type": "BitImageProcessor", "crop_size": square(224),
         "do_center_crop": True, "do_convert_rgb": True, "resample": 3, "size": {"shortest_edge": 256},
@@ -76,10 +72,6 @@ PUBLISHED: dict[str, Config] = {
         "do_center_crop": False, "image_mean": [0.485, 0.456, 0.406],
         "image_std": [0.47853944, 0.4732864, 0.47434163], "include_top": True, "resample": 0,
         "rescale_offset": False, "size": square(224),
-    },
-    "google/mobilenet_v2_1.0_224": {
-        **DONE, **HALF, "image_processor_type": "MobileNetV2ImageProcessor", "crop_size": square(224),
-        "do_center_crop": True, "resample": 2, "size": {"shortest_edge": 256},
     },
     "apple/mobilevit-small": {
         "feature_extractor_type": "MobileViTFeatureExtractor", "crop_size": 256, "do_center_crop": True,
@@ -92,10 +84,6 @@ PUBLISHED: dict[str, Config] = {
     "sail/poolformer_s12": {
         **OLD, **IMAGENET, "feature_extractor_type": "PoolFormerFeatureExtractor", "crop_pct": 0.9,
         "do_center_crop": True, "crop_size": 224, "resample": 3, "size": 224,
-    },
-    "nvidia/segformer-b0-finetuned-ade-512-512": {
-        **OLD, **IMAGENET, "feature_extractor_type": "SegformerFeatureExtractor", "reduce_labels": True,
-        "resample": 2, "size": 512,
     },
     "Intel/dpt-large": {
         **OLD, **HALF, "feature_extractor_type": "DPTFeatureExtractor", "ensure_multiple_of": 1,
@@ -112,11 +100,6 @@ PUBLISHED: dict[str, Config] = {
     "facebook/detr-resnet-50": {
         **OLD, **IMAGENET, "feature_extractor_type": "DetrFeatureExtractor", "format": "coco_detection",
         "max_size": 1333, "size": 800,
-    },
-    "IDEA-Research/grounding-dino-tiny": {
-        **DONE, **IMAGENET, "image_processor_type": "GroundingDinoImageProcessor", "do_convert_annotations": True,
-        "do_pad": True, "format": "coco_detection", "processor_class": "GroundingDinoProcessor", "resample": 2,
-        "size": {"longest_edge": 1333, "shortest_edge": 800},
     },
     "hustvl/yolos-tiny": {
         **OLD, **IMAGENET, "feature_extractor_type": "YolosFeatureExtractor", "format": "coco_detection",
@@ -169,18 +152,6 @@ PUBLISHED: dict[str, Config] = {
         **DONE, **HALF, "do_normalize": False, "image_processor_type": "VivitImageProcessor",
         "crop_size": square(224), "do_center_crop": True, "offset": True, "resample": 2,
         "rescale_factor": 0.00784313725490196, "size": {"shortest_edge": 256},
-    },
-    "microsoft/layoutlmv3-base": {
-        **DONE, **HALF, "feature_extractor_type": "LayoutLMv3FeatureExtractor", "apply_ocr": False,
-        "image_processor_type": "LayoutLMv3ImageProcessor", "ocr_lang": None, "resample": 2, "size": square(224),
-        "processor_class": "LayoutLMv3Processor", "tesseract_config": "",
-    },
-    "a MobileNetV2 that pads": {
-        **OLD, **IMAGENET, "image_processor_type": "MobileNetV2ImageProcessor", "resample": 3, "size": square(160)
-    },
-    "microsoft/layoutlmv2-base-uncased": {
-        "feature_extractor_type": "LayoutLMv2FeatureExtractor", "apply_ocr": False, "do_resize": True,
-        "resample": 2, "size": 224,
     },
 }  # fmt: skip
 """Settings as models on the Hugging Face Hub are published with, old and new."""

@@ -42,6 +42,17 @@ CAPABILITIES = [
     "vision",
     "winrt",
 ]
+COPIED = [
+    "winml_py",
+    "tests",
+    "models",
+    "samples",
+    "docs",
+    "pyproject.toml",
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+]
 
 
 def take_away(folder: Path, capabilities: list[str]) -> set[str]:
@@ -69,17 +80,7 @@ def take_away(folder: Path, capabilities: list[str]) -> set[str]:
 def check(capabilities: list[str], is_import_only: bool) -> bool:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        for name in (
-            "winml_py",
-            "tests",
-            "models",
-            "samples",
-            "docs",
-            "pyproject.toml",
-            "README.md",
-            "CHANGELOG.md",
-            "CONTRIBUTING.md",
-        ):
+        for name in COPIED:
             source = ROOT / name
             ignored = shutil.ignore_patterns("__pycache__", "_build")
             if source.is_dir():
@@ -117,18 +118,8 @@ def check(capabilities: list[str], is_import_only: bool) -> bool:
                 break
             dropped |= more
         tests = [str(path) for path in sorted((folder / "tests").rglob("test_*.py")) if path.stem not in dropped]
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-x",
-            "-m",
-            "not once and not exhaustive",
-            "-p",
-            "no:cacheprovider",
-            *tests,
-        ]
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+        command += ["-m", "not once and not exhaustive", *tests]
         done = subprocess.run(command, cwd=folder, env=environment, check=False, capture_output=True, text=True)
         last = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else done.stderr[-300:]
         failed = re.findall(r"^(?:FAILED|ERROR) .*$", done.stdout, re.MULTILINE)
