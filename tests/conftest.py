@@ -26,6 +26,10 @@ ALL_CORES = os.sched_getaffinity(0) if hasattr(os, "sched_setaffinity") else set
 
 
 def pytest_configure() -> None:
+    if "WINML_PY_TEST_ISOLATED" in os.environ:
+        from helpers.isolate_all import isolate_all
+
+        isolate_all()
     # Of the processes of pytest-xdist and of the jobs of .ci/run, each has a core of its own. The threads of sessions
     # spin for a while after their work: on the cores of others, this would take half of the time of all tests.
     number = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw") or os.environ.get("WINML_PY_TEST_CORE", "")

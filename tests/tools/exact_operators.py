@@ -10,9 +10,6 @@ of them would have been wrong. Each runs in a process that may die.
 
 from __future__ import annotations
 
-import json
-import pickle
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -24,6 +21,7 @@ import onnxruntime
 sys.path.insert(0, str(Path(__file__).parents[1]))  # where `helpers` and `tools` are, for the program
 
 from tools.conformance import Case, cases
+from winml_py._inputs import trial
 from winml_py.core.onnx_file.header import read_header
 from winml_py.core.onnx_file.nodes import read_graph
 from winml_py.core.runtime.cpu.exact import inexact_reason
@@ -64,38 +62,21 @@ def compared(case: Case) -> str:
     return "right"
 
 
-def work() -> None:
-    """Compares the cases from standard input, a line each before and after."""
-    for case in pickle.load(sys.stdin.buffer):
-        sys.stdout.write(case.name + "\n")
-        sys.stdout.flush()
-        result = compared(case)
-        sys.stdout.write(json.dumps([case.name, allowed(case.model), result]) + "\n")
-        sys.stdout.flush()
-
-
 def compare_all(chosen: Iterable[Case]) -> list[tuple[str, bool, str]]:
     """Name, whether `auto` would try it, and how it compares, of each case."""
-    found, left = [], {case.name: case for case in chosen}
-    while left:
-        program = [sys.executable, __file__, "--work"]
-        process = subprocess.run(program, input=pickle.dumps([*left.values()]), capture_output=True, check=False)
-        lines = process.stdout.decode().splitlines()
-        done = [tuple(json.loads(line)) for line in lines if line.startswith("[")]
-        if not lines:
-            raise RuntimeError(process.stderr.decode())
-        if process.returncode:
-            done.append((lines[-1], True, f"the process ended with {process.returncode}"))
-        found += done
-        for name, *_ in done:
-            del left[name]
+    from tools.exact_operators import compared  # by a name that another process knows, too
+
+    found = []
+    for case in chosen:
+        try:
+            result = trial.call(compared, case)
+        except trial.ProcessEndedError as error:
+            result = f"the process ended: {error}"
+        found.append((case.name, allowed(case.model), result))
     return found
 
 
 def main() -> int:
-    if "--work" in sys.argv:
-        work()
-        return 0
     found = compare_all(cases())
     counts = Counter((is_allowed, result.partition(":")[0]) for _, is_allowed, result in found)
     for is_allowed, words in ((True, "may be taken"), (False, "held back")):

@@ -1,89 +1,82 @@
-"""DirectML, in a build of ONNX Runtime by substitute: what a program sees that has it, from the list to the errors."""
+"""DirectML, by a substitute for the runtime: what a program sees that has it, from the list to the errors."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
-from helpers.paths import MODELS, PICTURES, ROOT
+import numpy as np
+import onnxruntime
+import pytest
+
+from helpers.models import unary
+from helpers.providers import Runtime, runtime
+from helpers.sessions import open_session
+from winml_py import InvalidArgumentError, LearningModelDevice, LearningModelDeviceKind
+from winml_py.core.runtime.providers import plugins, probe
+from winml_py.core.runtime.providers.directml import DIRECTML
+from winml_py.core.runtime.providers.provider import BUILT_IN, CPU_NAME
+
+__all__ = ["runtime"]  # a fixture
 
 
-def run(code: str, folder: Path) -> str:
-    """Runs a program with the substitute, and gives what it prints."""
-    path = os.pathsep.join([str(ROOT / "tests" / "directml"), str(ROOT)])
-    environment = os.environ | {
-        "PYTHONPATH": path,
-        "WINML_PY_CACHE": str(folder / "cache"),
-        "WINML_PY_TEST_OPTIONS": str(folder / "options.json"),
+def card(name: str, number: int, megabytes: int, is_discrete: bool, luid: int) -> Any:
+    """A device as the runtime lists it on Windows, with the number that DXGI has for it."""
+    metadata = {
+        "Description": name,
+        "Discrete": str(int(is_discrete)),
+        "DxgiAdapterNumber": str(number),
+        "DxgiVideoMemory": f"{megabytes} MB",
+        "LUID": str(luid),
     }
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], env=environment, cwd=folder, capture_output=True, text=True
+    hardware = SimpleNamespace(
+        type="OrtHardwareDeviceType.GPU", vendor="ACME", vendor_id=7, device_id=9, metadata=metadata
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return SimpleNamespace(ep_name=DIRECTML.name, ep_vendor="Microsoft", ep_metadata={"version": "1"}, device=hardware)
 
 
-COMMAND = "from winml_py.cli.main import main; main({words})"
+CARDS = [card("ACME Large", 1, 8192, True, (3 << 32) + 5), card("ACME Small", 0, 128, False, 6)]
 
 
-def test_devices_lists_the_cards_the_best_first(tmp_path: Path) -> None:
-    words = ["devices", "--json"]
-    found = json.loads(run(COMMAND.format(words=words), tmp_path))["devices"]
-    dml = [one for one in found if one["provider"] == "DmlExecutionProvider"]
-    assert [(one["name"], one["hardware"], one["memory"], one["supports_float16"]) for one in dml] == [
-        ("ACME Large", "gpu", 8192 << 20, True),
-        ("ACME Small", "gpu", 128 << 20, True),
-    ]
-    assert [one["adapter_id"] for one in dml] == [[5, 3], [6, 0]]
+@pytest.fixture(autouse=True)
+def cards(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two cards, tried as a new process tries them."""
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [DIRECTML.name, CPU_NAME])
+    monkeypatch.setattr(onnxruntime, "get_ep_devices", lambda: CARDS)
+    facts = probe.main(BUILT_IN)
+    monkeypatch.setattr(plugins, "_probed", {BUILT_IN: plugins.Plugin(BUILT_IN, "", facts["devices"])})
 
 
-CARDS = {
-    "LearningModelDevice(LearningModelDeviceKind.DIRECTX_HIGH_PERFORMANCE)": ("ACME Large", "1"),
-    "LearningModelDevice(LearningModelDeviceKind.DIRECTX_MIN_POWER)": ("ACME Small", "0"),
-    "LearningModelDevice(LearningModelDeviceKind.DIRECTX)": ("ACME Large", "1"),
-    "LearningModelDevice.find('dml')": ("ACME Large", "1"),
-    "LearningModelDevice.find('ACME Small')": ("ACME Small", "0"),
-}
-
-
-def test_a_session_runs_on_the_card_that_is_asked_for(tmp_path: Path) -> None:
-    code = f"""
-import json
-from winml_py import *
-for device in [{", ".join(CARDS)}]:
-    session = LearningModelSession(LearningModel.load({str(MODELS / "digits.onnx")!r}), device)
-    result = session.evaluate_features({{"image": ImageFeatureValue.load({str(PICTURES / "seven.png")!r})}})
-    assert "DmlExecutionProvider" in str(session.explain()).splitlines()[0]
-    options = json.load(open({str(tmp_path / "options.json")!r}))
-    print(session.device.name, session.engine, result.outputs["probabilities"].to_numpy().argmax(), options)
-"""
-    assert run(code, tmp_path).splitlines() == [
-        f"{name} DmlExecutionProvider 7 {{'device_id': '{number}'}}" for name, number in CARDS.values()
+def test_the_cards_are_listed_the_best_first() -> None:
+    found = LearningModelDevice.find_all()[1:]
+    facts = [(one.name, one.hardware, one.memory, one.supports_float16, one.adapter_id) for one in found]
+    assert facts == [
+        ("ACME Large", "gpu", 8192 << 20, True, (5, 3)),
+        ("ACME Small", "gpu", 128 << 20, True, (6, 0)),
     ]
 
 
-def test_options_are_directmls_and_others_are_refused(tmp_path: Path) -> None:
-    code = f"""
-from winml_py import *
-device, model = LearningModelDevice.find("dml"), LearningModel.load({str(MODELS / "digits.onnx")!r})
-options = LearningModelSessionOptions()
-options.provider_options = {{"disable_metacommands": True}}
-LearningModelSession(model, device, options).close()
-options.provider_options = {{"disable_metacommand": True}}
-try:
-    LearningModelSession(model, device, options)
-except InvalidArgumentError as error:
-    print(error)
-"""
-    (line,) = run(code, tmp_path).splitlines()
-    assert line == "DmlExecutionProvider has no option 'disable_metacommand'. Did you mean 'disable_metacommands'?"
-    settings = json.loads((tmp_path / "options.json").read_text())
-    assert settings == {"device_id": "1", "disable_metacommands": "1"}
+@pytest.mark.parametrize(
+    ("wanted", "name", "number"),
+    [
+        (LearningModelDeviceKind.DIRECTX_HIGH_PERFORMANCE, "ACME Large", "1"),
+        (LearningModelDeviceKind.DIRECTX_MIN_POWER, "ACME Small", "0"),
+        (LearningModelDeviceKind.DIRECTX, "ACME Large", "1"),
+        ("dml", "ACME Large", "1"),
+        ("ACME Small", "ACME Small", "0"),
+    ],
+)
+def test_a_session_runs_on_the_card_that_is_asked_for(runtime: Runtime, wanted: Any, name: str, number: str) -> None:
+    device = LearningModelDevice.find(wanted) if isinstance(wanted, str) else LearningModelDevice(wanted)
+    session = open_session(unary("Neg", [2]), device)
+    assert session.evaluate_features({"x": np.float32([1, -2])}).outputs["y"].to_numpy().tolist() == [-1, 2]
+    assert (session.device.name, session.engine) == (name, DIRECTML.name)
+    assert runtime.sessions[-1].providers == [(DIRECTML.name, {"device_id": number}), CPU_NAME]
 
 
-def test_a_command_runs_on_it(tmp_path: Path) -> None:
-    words = ["run", str(MODELS / "digits.onnx"), str(PICTURES / "seven.png"), "--device", "dml", "--top-k", "1"]
-    assert "7" in run(COMMAND.format(words=words), tmp_path)
+def test_options_are_directmls_and_others_are_refused(runtime: Runtime) -> None:
+    device = LearningModelDevice.find("dml")
+    open_session(unary("Neg", [2]), device, provider_options={"disable_metacommands": True})
+    assert runtime.sessions[-1].providers[0][1] == {"device_id": "1", "disable_metacommands": "1"}
+    with pytest.raises(InvalidArgumentError, match="no option 'disable_metacommand'"):
+        open_session(unary("Neg", [2]), device, provider_options={"disable_metacommand": True})
