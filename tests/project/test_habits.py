@@ -33,7 +33,6 @@ from winml_py import (
     Tuning,
     WinMLError,
 )
-from winml_py.core.base.winrt_object import private_state
 from winml_py.errors import StorageNotFoundError
 
 DIGITS = MODELS / "digits.onnx"
@@ -44,11 +43,11 @@ def test_device_and_options_are_keywords() -> None:
     model, options = LearningModel.load(DIGITS), LearningModelSessionOptions()
     options.intra_op_num_threads = 1
     with LearningModelSession(model, options=options) as session:
-        assert private_state(session).engine.options.intra_op_num_threads == 1
+        assert session.get_intra_op_num_threads() == 1
     with LearningModelSession(model, device=LearningModelDevice(), options=options) as session:
         assert session.device.hardware == "cpu"
     with LearningModelSession.create_async(model, options=options).get() as session:
-        assert private_state(session).engine.options.intra_op_num_threads == 1
+        assert session.get_intra_op_num_threads() == 1
 
 
 def test_options_in_the_place_of_the_device_are_recognised() -> None:

@@ -245,15 +245,6 @@ def test_upscale_in_tiles_gives_what_the_model_gives_of_the_whole(
         assert np.abs(np.asarray(came) - wanted).max() < 0.51  # rounded, and no seam
 
 
-def test_upscale_takes_any_model_from_a_picture_to_a_picture(run: Run, tmp_path: Path, photo: Image.Image) -> None:
-    """In two tiles; blur.onnx stands for one that removes noise."""
-    (line,) = run("upscale", PICTURES / "cat.jpg", "out.png", MODELS / "blur.onnx", folder=tmp_path, is_quiet=False)
-    assert said_size(line) == "451x300 to 451x300"
-    wanted = run_first(MODELS / "blur.onnx", bgr(photo))[0].transpose(1, 2, 0)[:, :, ::-1]
-    with Image.open(tmp_path / "out.png") as came:
-        assert np.abs(np.asarray(came) - wanted).max() < 0.51
-
-
 def test_nearest_vectors(run: Run, tmp_path: Path) -> None:
     first, *lines, last = run("nearest_vectors", folder=tmp_path, is_quiet=False)
     assert re.fullmatch(r"2 x 20000 cosines on .+, by \w+ExecutionProvider", first)

@@ -48,13 +48,6 @@ class Service(NamedTuple):
             response = connection.getresponse()
             return response.status, json.loads(response.read())
 
-    def half(self) -> socket.socket:
-        """A connection on which half a request has been sent."""
-        connection = socket.create_connection(("127.0.0.1", self.port), timeout=60)
-        head = f"POST {self.path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(SEVEN)}\r\n\r\n"
-        connection.sendall(head.encode() + SEVEN[: len(SEVEN) // 2])
-        return connection
-
 
 @pytest.fixture(scope="module", params=list(SERVICES))
 def service(request: pytest.FixtureRequest) -> Iterator[Service]:
@@ -123,19 +116,4 @@ def test_what_is_no_picture_is_refused(service: Service) -> None:
         assert status == 415, answer
         assert words_of(answer)
     assert "pixels" in words_of(service.ask(claiming(10_000, 10_000))[1])
-    require_seven(service.ask(SEVEN))
-
-
-def test_half_a_body_is_waited_for_no_longer_than_the_limit(service: Service) -> None:
-    with service.half() as connection:
-        answer = connection.recv(1 << 16)
-    assert b" 408 " in answer.splitlines()[0]
-    require_seven(service.ask(SEVEN))
-
-
-def test_clients_that_leave_do_no_harm(service: Service) -> None:
-    for number in range(20):
-        with service.half() as connection:
-            if number % 2:
-                connection.sendall(SEVEN[len(SEVEN) // 2 :])
     require_seven(service.ask(SEVEN))

@@ -1,1 +1,17 @@
-"""Programs for people, as `python tests/tools/house.py`; tests run small samples of most of them."""
+"""Programs for people; tests run small samples of most of them.
+
+blame.py                   plants faults in models, and sees which node `winml_py.compare.blame` names
+browser_check.py           samples/browser in Chromium, against `winml-py run`
+conformance.py             ONNX's conformance suite, through winml_py and through raw ONNX Runtime
+elsewhere.py               the answers of another Python, perhaps on another processor, against this one's
+exact_operators.py         the engines that `engine="auto"` may take, on the conformance suite
+house.py                   size and shape of the package in figures, and the ceilings that CI holds
+integer_models.py          random models over integers and shapes: `engine="auto"` against ONNX Runtime
+operators_conformance.py   each operator of the conformance suite through `winml_py.operators`
+portable.py                contracts built into models against `bind`, in Python, in Node and in browsers
+public_names.py            the public names, and those of the latest release
+release.py                 makes a release, and checks it as strangers would use it
+settled.py                 whether answers that `winml_py.compare` calls settled stay the same
+view_check.py              the pages of `winml-py view` in Chromium
+without.py                 what is left without a capability
+"""

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 from helpers import cuda as cuda_helpers
 from helpers.cuda import CUDA, H200, OnCard
 from helpers.cuda import FakeCudaDevice as Card
-from helpers.models import data, tensor, unary
+from helpers.models import unary
 from helpers.sessions import open_session
 from winml_py import (
     BitmapPixelFormat,
@@ -341,18 +340,6 @@ def test_without_a_driver_the_probe_says_so(monkeypatch: pytest.MonkeyPatch) -> 
         probe._built_in()["problem"]
         == f"NVIDIA H200, {TENSORRT}: Fail: no kernel; NVIDIA H200, {CUDA}: Fail: no kernel"
     )
-
-
-def test_several_outputs_are_told_apart() -> None:
-    nodes = [helper.make_node("Neg", ["x"], ["y"]), helper.make_node("Abs", ["x"], ["z"])]
-    session = open_session(data(nodes, [tensor("x", [2])], [tensor("y", [2]), tensor("z", [2])]), Card())
-    binding = LearningModelBinding(session)
-    target = OnCard(np.zeros(2, np.float32))
-    binding.bind("x", np.float32([-1, 2]))
-    binding.bind("z", target)
-    outputs: Mapping[str, Any] = session.evaluate(binding).outputs
-    assert outputs["y"].to_numpy().tolist() == [1, -2]
-    assert target.memory.tolist() == [1, 2]
 
 
 def test_the_doctor_says_which_versions_were_found_and_wanted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -656,10 +656,3 @@ def test_the_operators_of_a_shared_library_beside_functions() -> None:
     operator = CustomOperator(lambda a: a + "!", "Own", "my", outputs=[(str, 1)])
     found = run(whole, library, operator, x=np.array(["aB"]))
     assert (found["b"].tolist(), found["y"].tolist()) == (["AB!"], ["ab!"])
-
-
-def test_what_is_needed_of_the_model_is_what_is_bound() -> None:
-    """An output of free rank, and FLOAT as the kind of an output."""
-    whole = data([own("Own", ["x"], ["y"])], [tensor("x", ["n"])], [tensor("y", ["n"])], domains=MY)
-    operator = CustomOperator(lambda x: x, "Own", "my", outputs=[(TensorKind(FLOAT), None)])
-    np.testing.assert_array_equal(run(whole, operator, x=X)["y"], X)

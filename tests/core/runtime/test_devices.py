@@ -334,9 +334,6 @@ def test_the_command_shows_and_clears_the_cache() -> None:
     assert json.loads(call("doctor", "--clear-cache", "--json")[1])["cleared"] == {"choices": 0, "models": 0}
 
 
-TIMES = {"quota": "300000", "period": "100000"}
-
-
 @pytest.mark.parametrize(
     ("groups", "files", "quota"),
     [

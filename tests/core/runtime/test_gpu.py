@@ -7,7 +7,6 @@ import os
 import select
 import signal
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from helpers.paths import MODELS
 from helpers.sessions import make_options, open_free_session
 from winml_py import (
     BitmapPixelFormat,
-    ClosedError,
     DeviceLostError,
     ImageContract,
     ImageCropMode,
@@ -381,12 +379,6 @@ def test_an_input_moves_between_the_device_and_the_host(gpu: LearningModelDevice
             assert session.evaluate(binding).outputs["y"].to_numpy().tolist() == (-expected).tolist()
 
 
-def test_sessions_of_one_model_share_an_engine(gpu: LearningModelDevice) -> None:
-    model = LearningModel.load(unary("Neg", [3]))
-    one, other = (LearningModelSession(model, gpu) for _ in range(2))
-    assert private_state(one).engine is private_state(other).engine
-
-
 def test_two_sessions_side_by_side(gpu: LearningModelDevice, cat: Path) -> None:
     """Pictures and tensors, binding, running and reading back, on four threads."""
     picture = picture_of(BitmapPixelFormat.RGB8, 40, 30)
@@ -407,27 +399,6 @@ def test_two_sessions_side_by_side(gpu: LearningModelDevice, cat: Path) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert max(pool.map(work, range(4))) <= 1
-
-
-def test_closing_in_mid_flight(gpu: LearningModelDevice) -> None:
-    session = open_free_session(unary("Neg", [3]), gpu)
-    binding = LearningModelBinding(session)
-    binding.bind("x", np.float32([1, 2, 3]))
-    operations = [session.evaluate_async(binding) for _ in range(10)]
-    session.close()
-    for operation in operations:
-        with suppress(ClosedError):
-            assert operation.get().outputs["y"].to_numpy().tolist() == [-1, -2, -3]
-
-
-def test_options_that_the_provider_does_not_have(gpu: LearningModelDevice) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"no option 'preferedLayout'.*Did you mean 'preferredLayout'"):
-        open_free_session(unary(), gpu, provider_options={"preferedLayout": 1})
-    with pytest.raises(InvalidArgumentError, match=r"no option 'quite_else'.*Known"):
-        open_free_session(unary(), gpu, provider_options={"quite_else": 1})
-    assert (
-        open_free_session(unary("Neg", [1]), gpu, provider_options={"preferredLayout": "NCHW"}).engine == gpu.provider
-    )
 
 
 def test_an_engine_that_does_not_use_the_device(gpu: LearningModelDevice) -> None:

@@ -404,15 +404,6 @@ def test_closing_in_the_middle_of_a_run_keeps_what_is_bound(monkeypatch: pytest.
         engine.run(bound)
 
 
-def test_sessions_of_one_model_share_what_is_compiled() -> None:
-    loaded, options = LearningModel.load(relu()), LearningModelSessionOptions()
-    options.engine = "openvino"
-    first, second = (LearningModelSession(loaded, None, options) for _ in range(2))
-    assert first._private_state.engine is second._private_state.engine
-    first.close()
-    assert second.evaluate_features({"x": np.ones((2, 3), np.float32)}).outputs["y"].to_numpy().all()
-
-
 def test_placement_and_profile(tmp_path: Path) -> None:
     import json
 

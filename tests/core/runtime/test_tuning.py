@@ -58,16 +58,6 @@ def test_every_level_is_one_of_the_runtimes(level: str) -> None:
     assert came == ("ORT_DISABLE_ALL" if level == "none" else f"ORT_ENABLE_{level.upper()}")
 
 
-def test_sessions_of_equal_tuning_share_an_engine() -> None:
-    model = LearningModel.load(MODELS / "digits.onnx")
-    engines = []
-    for arena in (True, True, False):
-        options = LearningModelSessionOptions()
-        options.tuning = Tuning(memory_arena=arena)
-        engines.append(private_state(LearningModelSession(model, None, options)).engine)
-    assert engines[0] is not engines[2]
-
-
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -10,14 +10,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper
 from PIL import Image
 
 from helpers.models import data, tensor
 from helpers.paths import MODELS
 from winml_py import (
     BitmapPixelFormat,
-    ImageContract,
     ImageFeatureValue,
     InvalidArgumentError,
     LearningModel,
@@ -114,22 +113,6 @@ def test_what_is_closed_is_shown_as_text(cat: Path) -> None:
     bitmap.close()
     assert (bitmap._repr_png_(), frame._repr_png_(), value._repr_html_()) == (None, None, None)
     assert repr(bitmap) == "<SoftwareBitmap BGR8 451x300>"
-
-
-def test_features_and_contracts_are_a_line_each() -> None:
-    model = LearningModel.load(MODELS / "digits_batch.onnx")
-    assert repr(model.input_features[0]) == (
-        "<ImageFeatureDescriptor 'image': Float batch x 1 x 28 x 28, GRAY8, zero_to_one>"
-    )
-    assert repr(model.output_features[0]) == "<TensorFeatureDescriptor 'probabilities': Float batch x 10>"
-    assert repr(ImageContract.yolo()) == ("<ImageContract RGB8, zero_to_one, letterbox, linear, pad 114 114 114>")
-    zipmap = helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_int64s=[1, 2])
-    kind = helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, None))
-    maps = helper.make_value_info("y", helper.make_sequence_type_proto(kind))
-    listed = LearningModel.load(data([zipmap], [tensor("x", [-1, 2])], [maps], domains={"": 17, "ai.onnx.ml": 3}))
-    assert repr(listed.input_features[0]) == "<TensorFeatureDescriptor 'x': Float ? x 2>"
-    line = "list of map of Int64 to Float of any shape"
-    assert repr(listed.output_features[0]) == f"<SequenceFeatureDescriptor 'y': {line}>"
 
 
 def test_scores_have_the_models_labels() -> None:

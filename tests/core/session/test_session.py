@@ -146,15 +146,6 @@ def test_named_dimension_override() -> None:
     assert not runs(session, 3, 5)
 
 
-def test_threads_that_do_not_spin() -> None:
-    options = LearningModelSessionOptions()
-    options.set_intra_op_thread_spinning(False)
-    session = LearningModelSession(LearningModel.load(unary()), None, options)
-    native = private_state(session).engine._session.get_session_options()  # type: ignore[attr-defined]
-    assert native.get_session_config_entry("session.intra_op.allow_spinning") == "0"
-    assert native.get_session_config_entry("session.inter_op.allow_spinning") == "0"
-
-
 @pytest.mark.parametrize("value", [-1, 1.5, True, "3", 1 << 32])
 def test_options_refuse_what_is_no_uint32(value: Any) -> None:
     options = LearningModelSessionOptions()
