@@ -268,3 +268,12 @@ def test_no_room_and_no_locks_are_no_errors(
         records.write(KEY, ANSWER)
     assert "No space left" in caplog.text
     shutil.rmtree(place)
+
+
+def test_a_file_in_the_place_of_the_folder_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv(records.ENVIRONMENT, str(tmp_path / "file"))
+    with records.locked(KEY):
+        records.write(KEY, ANSWER)
+    assert records.read(KEY) is None
+    assert (tmp_path / "file").read_text() == "in the way"

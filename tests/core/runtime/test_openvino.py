@@ -34,6 +34,7 @@ from winml_py import (
     LearningModelSessionOptions,
     NotSupportedError,
     SizeMismatchError,
+    TensorFloat,
     Weights,
 )
 from winml_py.core.base.machine import usable_cores
@@ -119,6 +120,18 @@ def test_arrays_are_bound_by_reference(shape: Any) -> None:
     x[:] = 7
     opened.evaluate(binding)
     np.testing.assert_array_equal(y, np.full((2, 3), 7))
+
+
+def test_an_array_that_is_bound_no_more_is_written_no_more() -> None:
+    opened = open_free_session(relu(), engine="openvino")
+    binding, x, y = LearningModelBinding(opened), np.ones((2, 3), np.float32), np.zeros((2, 3), np.float32)
+    binding.bind("x", x)
+    binding.bind("y", y)
+    opened.evaluate(binding)
+    binding.bind("y", TensorFloat.create())
+    x[:] = 5
+    np.testing.assert_array_equal(opened.evaluate(binding).outputs["y"].to_numpy(), x)
+    np.testing.assert_array_equal(y, np.ones((2, 3)))
 
 
 def test_a_read_only_array_is_read_in_every_run() -> None:
