@@ -7,8 +7,9 @@ names behind the figures. What is read from the files alone needs nothing but Py
 the way of a value need the package's requirements; without them these figures are left out, and the program says so.
 
 Lines of code are those that are not blank, not a comment and not a docstring. "Inner names" are what capabilities
-import from the core beside its public names and those of `results`, `core.base`, errors and enumerations. "The way" is
-recorded while a program runs: the files of the package whose functions are called.
+import from the core beside its public names and those of `results`, `core.base`, errors and enumerations. A circle is
+a set of modules that reach each other by imports, those inside functions and those by a module's name included. "The
+way" is recorded while a program runs: the files of the package whose functions are called.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,16 +29,18 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
-    "lines of code": 27_800,
+    "lines of code": 25_800,
     "lines of code in core/": 14_000,
-    "lines of docstrings": 8_000,
-    "files": 265,
+    "lines of docstrings": 7_700,
+    "files": 260,
     "names in __all__": 69,
     "options of commands": 95,
     "words of docs": 40_000,
-    "lines of code of tests": 37_500,
+    "lines of code of tests": 37_000,
+    "binding classes of engines": 3,
     "files from bind of a JPEG to the engine": 14,
     "files of evaluate_features": 8,
+    "modules in a circle": 0,
     "inner names that capabilities use": 90,
 }
 """`--check` fails above these. A change that needs more raises its line, and says what it needs it for."""
@@ -96,6 +100,22 @@ def imported(source: Source, modules: set[str]) -> Iterator[tuple[str, str]]:
             yield from ((each, "") for each in modules if named and re.fullmatch(named, each))
 
 
+def circles(graph: dict[str, set[str]]) -> list[str]:
+    """The modules from which imports lead back to themselves."""
+
+    def reached(start: str) -> set[str]:
+        seen: set[str] = set()
+        waiting = [*graph[start]]
+        while waiting:
+            module = waiting.pop()
+            if module not in seen:
+                seen.add(module)
+                waiting += graph.get(module, ())
+        return seen
+
+    return sorted(module for module in list(graph) if module in reached(module))
+
+
 def inner_names(sources: list[Source], modules: set[str], public: set[str]) -> set[str]:
     """What capabilities take from the core beside its public names; names of modules are followed to what is used."""
     found = set()
@@ -112,6 +132,13 @@ def inner_names(sources: list[Source], modules: set[str], public: set[str]) -> s
                 used = re.findall(rf"\b{stem}\.(\w+)", source.path.read_text(encoding="utf-8"))
                 found |= {f"{module}.{each}" for each in used}
     return {each for each in found if each.rpartition(".")[2] not in public}
+
+
+def runs_for_an_engine(node: ast.ClassDef) -> bool:
+    """Whether a class runs a `Bound`, and is no engine: what an engine keeps in `Bound.natives`, say."""
+    methods = {each.name: each.args.args for each in node.body if isinstance(each, ast.FunctionDef)}
+    bound = [ast.unparse(each.annotation) for each in methods.get("run", [])[1:2] if each.annotation is not None]
+    return bound == ["Bound"] and "explanation" not in methods and "placement" not in methods
 
 
 WAY = """
@@ -162,9 +189,19 @@ def run(code: str) -> list[str] | None:
 def figures() -> dict[str, Any]:
     sources = [read(path) for path in sorted(PACKAGE.rglob("*.py"))]
     modules = {source.name for source in sources}
+    graph: dict[str, set[str]] = defaultdict(set)
+    for source in sources:
+        graph[source.name] = {module for module, _ in imported(source, modules)}
     stub = (PACKAGE / "__init__.pyi").read_text(encoding="utf-8")
     public = set(re.findall(r'"(\w+)"', stub))
     code = sum(len(source.code) for source in sources)
+    bindings = [
+        f"{source.name}.{node.name}"
+        for source in sources
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ClassDef) and runs_for_an_engine(node)
+    ]
+    in_circles = circles(graph)
     returned = re.findall(r'"(\w+)"', (PACKAGE / "results.py").read_text(encoding="utf-8"))
     inner = sorted(inner_names(sources, modules, public | set(returned)))
     tests = [read(path) for path in sorted((ROOT / "tests").rglob("*.py"))]
@@ -176,8 +213,10 @@ def figures() -> dict[str, Any]:
         "names in __all__": len(public),
         "words of docs": sum(len(each.read_text(encoding="utf-8").split()) for each in (ROOT / "docs").rglob("*.md")),
         "lines of code of tests": sum(len(each.code) for each in tests),
+        "binding classes of engines": len(bindings),
+        "modules in a circle": len(in_circles),
         "inner names that capabilities use": len(inner),
-        "names": {"inner names": inner},
+        "names": {"bindings": bindings, "circle": in_circles, "inner names": inner},
     }
     way, options = run(WAY), run(OPTIONS)
     if way is None or options is None:
