@@ -25,7 +25,7 @@ from winml_py import (
     LearningModelSessionOptions,
     SizeMismatchError,
 )
-from winml_py.core.runtime.ort.ort_engine import OrtDeviceEngine
+from winml_py.core.runtime.ort.device_engine import OrtDeviceEngine
 from winml_py.errors import ModelDisposedError
 from winml_py.testing import FakeDevice
 
