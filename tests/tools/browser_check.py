@@ -39,7 +39,7 @@ from helpers.damaged_files import profile_with_gamma_1
 from helpers.paths import MODELS, PICTURES, ROOT
 from helpers.planted import plant
 from tools.portable import PACKAGES, install_packages
-from tools.view_check_browser import Window, start_browser
+from tools.view_check import Window, start_browser
 from winml_py import ImageFeatureValue
 from winml_py.authoring import build_in, write_samples
 
