@@ -28,8 +28,7 @@ from winml_py import (
     Precision,
     WinMLError,
 )
-from winml_py._graphs.edit_features import Edits, edit_model
-from winml_py.authoring import build_in, check_samples, learn_contract, write_contract, write_samples
+from winml_py.authoring import Edits, build_in, check_samples, edit_model, learn_contract, write_contract, write_samples
 from winml_py.authoring.known_answers import KEY, KnownInput, KnownOutput, leader_of, read_answers
 from winml_py.authoring.write_samples import small_png
 from winml_py.core.base.arrays import Array

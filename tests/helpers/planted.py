@@ -12,8 +12,7 @@ from onnx import helper, numpy_helper
 
 from helpers.paths import MODELS, PICTURES
 from winml_py import BitmapPixelFormat, ImageKernel, LearningModel
-from winml_py._graphs.edit_features import Edits, edit_model
-from winml_py.authoring import build_in, write_samples
+from winml_py.authoring import Edits, build_in, edit_model, write_samples
 
 CONTRACTS = {
     "another kernel": {"kernel": ImageKernel.ANTIALIASED_LINEAR},

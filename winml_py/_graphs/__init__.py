@@ -1,1 +1,1 @@
-"""Making models: building them from operators, joining, renaming and editing them."""
+"""Making models: building them from operators, and joining them."""

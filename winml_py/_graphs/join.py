@@ -7,16 +7,12 @@ from types import MappingProxyType
 
 from onnx import (
     ModelProto,
-    NodeProto,
-    TensorProto,
-    TensorShapeProto,
-    ValueInfoProto,
     compose,
     helper,
     inliner,
 )
 
-from .._inputs.copies import convert_opset
+from .._inputs.copies import convert_opset, names_in, sizes_in
 from ..core.base.arguments import is_text, truth
 from ..core.base.messages import did_you_mean
 from ..core.base.winrt_object import Object
@@ -24,7 +20,6 @@ from ..core.contracts.exporters import CONTRACT_KEYS, exporters_contract
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..core.imaging.contract import METADATA_KEYS
 from ..core.model.model import LearningModel
-from ..core.onnx_file.nodes import messages
 from ..errors import InvalidArgumentError, NotSupportedError
 from .model_file import read_model
 from .values import require_name
@@ -127,22 +122,6 @@ def _align_opsets(first: ModelProto, second: ModelProto) -> tuple[ModelProto, Mo
 
 
 # Names: a prefix for the second model's.
-
-
-def names_in(model: ModelProto) -> set[str]:
-    """Every name of a value, weight or node in a model's graphs, including subgraphs."""
-    names = set()
-    for part in messages(model.graph):
-        if isinstance(part, NodeProto):
-            names |= {part.name, *part.output}
-        elif isinstance(part, (TensorProto, ValueInfoProto)):
-            names.add(part.name)
-    return names - {""}
-
-
-def sizes_in(model: ModelProto) -> list[TensorShapeProto.Dimension]:
-    """The sizes in all types of a model's graph."""
-    return [size for size in messages(model.graph) if isinstance(size, TensorShapeProto.Dimension)]
 
 
 def _free_prefix(names: set[str], used_names: set[str]) -> str:

@@ -49,6 +49,26 @@ def has_external_weights(model: onnx.ModelProto) -> bool:
     return any(tensor.data_location == TensorProto.EXTERNAL for tensor in tensors)
 
 
+def names_in(model: onnx.ModelProto) -> set[str]:
+    """Every name of a value, weight or node in a model's graphs, including subgraphs."""
+    from onnx import NodeProto, TensorProto, ValueInfoProto
+
+    names = set()
+    for part in messages(model.graph):
+        if isinstance(part, NodeProto):
+            names |= {part.name, *part.output}
+        elif isinstance(part, (TensorProto, ValueInfoProto)):
+            names.add(part.name)
+    return names - {""}
+
+
+def sizes_in(model: onnx.ModelProto) -> list[onnx.TensorShapeProto.Dimension]:
+    """The sizes in all types of a model's graph."""
+    from onnx import TensorShapeProto
+
+    return [size for size in messages(model.graph) if isinstance(size, TensorShapeProto.Dimension)]
+
+
 def convert_opset(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
     """A copy of a model converted to a version of ONNX's operator set, by onnx's converter.
 

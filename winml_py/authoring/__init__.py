@@ -1,8 +1,9 @@
-"""Image contracts, learned from a model's training code and written into the model as metadata or nodes; and
-samples with known answers.
+"""What is written into a model: image contracts, learned from its training code, as metadata or nodes; samples with
+known answers; other names, sizes and texts.
 """
 
 from .check_samples import AnswerCheck, ModelCheck, check_samples
+from .edit_features import EditReport, Edits, edit_model
 from .evidence import ContractEvidence
 from .known_answers import KnownAnswer, KnownInput, KnownOutput
 from .learning import LearnedContract, learn_contract
@@ -14,6 +15,8 @@ __all__ = [
     "AnswerCheck",
     "BuiltIn",
     "ContractEvidence",
+    "EditReport",
+    "Edits",
     "KnownAnswer",
     "KnownInput",
     "KnownOutput",
@@ -21,6 +24,7 @@ __all__ = [
     "ModelCheck",
     "build_in",
     "check_samples",
+    "edit_model",
     "learn_contract",
     "write_contract",
     "write_samples",

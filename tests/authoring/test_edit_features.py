@@ -22,7 +22,7 @@ from winml_py import (
     LearningModelSession,
     WinMLError,
 )
-from winml_py._graphs.edit_features import Edits, edit_model
+from winml_py.authoring import Edits, edit_model
 from winml_py.errors import ConversionError
 
 X = np.random.default_rng(3).standard_normal((2, 3)).astype(np.float32)
@@ -168,7 +168,7 @@ def test_results_that_differ_are_not_written(model: Path, tmp_path: Path, monkey
     def broken(proto: onnx.ModelProto, _: Any) -> None:
         proto.graph.node[3].op_type = "Div"
 
-    monkeypatch.setattr("winml_py._graphs.edit_features.rename_features", broken)
+    monkeypatch.setattr("winml_py.authoring.edit_features.rename_features", broken)
     with pytest.raises(ConversionError, match="does not give what the model gives"):
         edit_model(model, tmp_path / "edited.onnx", Edits(rename={"x": "a"}))
     assert not (tmp_path / "edited.onnx").exists()

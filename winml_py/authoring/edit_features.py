@@ -7,10 +7,9 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from onnx import ModelProto, ValueInfoProto, compose, helper
-
-from .._inputs.copies import read_for_copy, require_same_results
+from .._inputs.copies import names_in, read_for_copy, replace_metadata, require_same_results, sizes_in
 from .._inputs.examples import example_inputs, has_example
 from .._inputs.model import evaluate_all_outputs
 from ..core.base.agreement import FLOAT_TOLERANCE
@@ -21,8 +20,9 @@ from ..core.contracts.labels import LABELS_KEY
 from ..core.features.descriptors import ShapedDescriptor
 from ..core.model.model import LearningModel
 from ..errors import InvalidArgumentError
-from .join import names_in, sizes_in
-from .values import require_name
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, ValueInfoProto
 
 
 def fix_sizes(model: ModelProto, shapes: Mapping[str, Sequence[int]]) -> None:
@@ -68,11 +68,15 @@ def _feature(model: ModelProto, name: str) -> ValueInfoProto:
 
 def rename_features(model: ModelProto, names: Mapping[str, str]) -> None:
     """Renames inputs and outputs, by their old names, everywhere in the graph."""
+    from onnx import compose
+
     for old in names:
         _feature(model, old)
     used_names = names_in(model) - set(names)
     for new in names.values():
-        if require_name(new, "The new name") in used_names or list(names.values()).count(new) > 1:
+        if not is_text(new) or not new:
+            raise InvalidArgumentError(f"The new name is {new!r}.", hint="Pass non-empty text.")
+        if new in used_names or list(names.values()).count(new) > 1:
             raise InvalidArgumentError(f"The name {new!r} is already taken.")
     if names:
         compose.add_prefix_graph(
@@ -149,6 +153,17 @@ def edit_model(source: str | os.PathLike[str], destination: str | os.PathLike[st
         InvalidArgumentError: a name is unknown or taken, a size is not free, or an input has no example values.
         ValueError: a text cannot be encoded in UTF-8.
         WinMLError: the model cannot be used, or the file cannot be written.
+
+    Example:
+        >>> import os, tempfile
+        >>> from winml_py import LearningModel
+        >>> from winml_py.authoring import Edits, edit_model
+        >>> target = os.path.join(tempfile.mkdtemp(), "digits.onnx")
+        >>> report = edit_model("models/digits.onnx", target, Edits(rename={"image": "digit"}, author="me"))
+        >>> report.inputs, report.error
+        (('digit',), 0.0)
+        >>> LearningModel.load(target).author
+        'me'
     """
     require_folder(destination)
     before = LearningModel.load_from_file_path(source)
@@ -188,13 +203,12 @@ def _write_words(proto: ModelProto, edits: Edits) -> None:
     for key, value in {**fields, "model_version": edits.version}.items():
         if value is not None:
             setattr(proto, key, value)
-    metadata = {entry.key: entry.value for entry in proto.metadata_props} | dict(edits.metadata)
+    metadata = {key: value for key, value in edits.metadata.items() if value}
     if edits.labels is not None:
         if not all(map(is_text, edits.labels)):  # JSON takes others, too, but no reader of labels does
             raise InvalidArgumentError(f"Expected labels as text, got {edits.labels!r:.80}.")
         metadata[LABELS_KEY] = json.dumps(edits.labels, ensure_ascii=False)
-    removed = {key for key, value in edits.metadata.items() if not value}
-    helper.set_model_props(proto, {key: value for key, value in metadata.items() if key not in removed})
+    replace_metadata(proto, [key for key, value in edits.metadata.items() if not value], metadata)
 
 
 def _compare_with_original(before: LearningModel, after: LearningModel, edits: Edits) -> EditReport:
