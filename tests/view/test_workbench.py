@@ -401,8 +401,9 @@ class TestSaving:
         assert (tmp_path / "edges.onnx").read_bytes() == before
         assert LearningModel.load(tmp_path / "new.onnx").input_features[0].contract == ImageContract.clip()
 
-    def test_downloaded(self, page: Page) -> None:
-        model = opened(page, MODELS / "edges.onnx")
+    def test_a_dropped_model_is_downloaded_and_leaves_nothing_behind(self, page: Page) -> None:
+        model = opened(page, (MODELS / "edges.onnx").read_bytes())
+        before = set(os.listdir(page.bench.folder))
         asked = {
             "model": model,
             "contract": ImageContract.clip().to_metadata(),
@@ -411,6 +412,9 @@ class TestSaving:
         status, _, body = page.ask(f"/{page.token}/api/save", json.dumps(asked).encode())
         assert status == 200
         assert LearningModel.load(body).input_features[0].contract == ImageContract.clip()
+        assert set(os.listdir(page.bench.folder)) == before
+        answer = page.post("api/save", {**asked, "name": "new.onnx"}, 422)
+        assert answer["hint"] == "Download it."  # it has no folder
 
 
 class TestHostile:

@@ -1,17 +1,12 @@
-"""What evaluates a model for the pages of the graph and of edits, in a separate process: the model may end it."""
+"""What measures a model for the page of the graph, in a separate process: the model may end it."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import TypeVar
 
 from .._inputs.model import Case
 from .._inputs.trial import ProcessEndedError, call_foreign
 from ..core.base.messages import Facts
 from ..errors import EvaluationError, EvaluationTimeoutError
 from ..perf.profile import profile
-
-T = TypeVar("T")
 
 _SECONDS = 60.0
 """The time limit of a measurement."""
@@ -20,26 +15,21 @@ _EVALUATIONS = 5
 """The mean times are of this many evaluations."""
 
 
-def call_apart(seconds: float, function: Callable[..., T], *arguments: object) -> T:
-    """Calls one of our functions that evaluates a model.
+def measure_nodes(case: Case) -> Facts:
+    """Where each node of a model runs, and how long it takes, as in `winml-py perf --profile --json`.
 
     Raises:
         EvaluationTimeoutError: it took too long.
         EvaluationError: the model ended the process.
     """
     try:
-        return call_foreign(seconds, function, *arguments)
+        return call_foreign(_SECONDS, _measure, case)
     except TimeoutError as error:
-        raise EvaluationTimeoutError(f"It took longer than {seconds:g} seconds, and was stopped.") from error
+        raise EvaluationTimeoutError(f"It took longer than {_SECONDS:g} seconds, and was stopped.") from error
     except ProcessEndedError as error:
         raise EvaluationError(
             f"The model ended the process that evaluated it: {error}.", hint="Try it on another device."
         ) from error
-
-
-def measure_nodes(case: Case) -> Facts:
-    """Where each node of a model runs, and how long it takes, as in `winml-py perf --profile --json`."""
-    return call_apart(_SECONDS, _measure, case)
 
 
 def _measure(case: Case) -> Facts:

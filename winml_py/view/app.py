@@ -22,12 +22,10 @@ from starlette.staticfiles import StaticFiles
 
 from .._http import MAX_REQUEST_BYTES, TooLargeError
 from .._inputs.model import Case
-from ..authoring.write_contract import write_contract
 from ..core.base.messages import Facts, as_json
 from ..core.contracts.files import read_contract
 from ..errors import CanceledError, InvalidArgumentError, NotBoundError, WinMLError
 from .apart import measure_nodes
-from .edit import read_fields, write_edited
 from .facts import READINGS, picture_file
 from .guard import Guard, too_large
 from .opened import Job, OpenModel
@@ -65,8 +63,6 @@ def make_app(
         Route("/api/answers/{key}", pages.answer),
         Route("/api/config", pages.read_config, methods=["POST"]),
         Route("/api/save", pages.save, methods=["POST"]),
-        Route("/api/fields/{key}", pages.fields),
-        Route("/api/edit", pages.edit, methods=["POST"]),
         Route("/api/nodes/{key}", pages.nodes),
     ]
     netron = find_spec("netron")
@@ -195,35 +191,15 @@ class _Pages:
         evaluation = self._workbench.evaluations.find(request.path_params["key"])
         return _picture(evaluation.answer_file(request.query_params.get("output", "")))
 
-    # Copies of a model, and its graph.
-
     async def save(self, request: Request) -> Response:
-        """Writes a copy with a contract."""
+        """Writes a copy with a contract: beside the model if the request has a `name`, or else as the answer."""
         values = await _read(request)
         contract, inputs = contract_of(values.get("contract")), values.get("inputs")
         if not isinstance(inputs, list):
             raise InvalidArgumentError("Expected the picture inputs as a list of names.")
-        return await self._write_copy(
-            request, values, lambda source, path: write_contract(source, path, contract, map(str, inputs))
-        )
-
-    def fields(self, request: Request) -> Response:
-        """What the page of edits begins with."""
-        model = self._find(request)
-        return _json({"model": model.name, "is_here": model.is_here} | read_fields(model.require_file()))
-
-    async def edit(self, request: Request) -> Response:
-        """Writes a copy with other names, sizes, texts or labels."""
-        values = await _read(request)
-        edits = values.get("edits", {})
-        return await self._write_copy(request, values, lambda source, path: write_edited(source, path, edits))
-
-    async def _write_copy(
-        self, request: Request, values: Mapping[str, Any], write: Callable[[str, str], object]
-    ) -> Response:
-        """Writes a copy beside the model, by the `name` in the request, or sends it if there is none."""
         model = self._workbench.models.find(str(values.get("model")))
-        made = await self._wait_for(request, self._workbench.write_copy, model, values.get("name"), write)
+        arguments = model, values.get("name"), contract, [str(name) for name in inputs]
+        made = await self._wait_for(request, self._workbench.save_contract, *arguments)
         if isinstance(made, bytes):
             return Response(made, media_type="application/octet-stream")
         return _json(self._workbench.model_facts(made))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from .._http import MAX_REQUEST_PIXELS
+from ..authoring.write_contract import write_contract
 from ..core.base.arrays import Array
 from ..core.base.atomic_files import written_to
 from ..core.base.messages import Facts
@@ -237,13 +238,16 @@ class Workbench:
 
     # New files.
 
-    def write_copy(self, model: OpenModel, name: object, write: Callable[[str, str], object]) -> str | bytes:
-        """Writes a changed copy of a model: beside it, and opens it; or without a name, for a download.
+    def save_contract(
+        self, model: OpenModel, name: object, contract: ImageContract, inputs: Sequence[str]
+    ) -> str | bytes:
+        """Writes a copy of a model with a contract: beside it, and opens it; or without a name, for a download.
 
         Args:
             model: the model.
             name: of the new file, which must not exist; None for a download.
-            write: called with the path of the model and that of the copy.
+            contract: of all the inputs that take pictures.
+            inputs: their names.
 
         Returns:
             The key of the new model, or the bytes of the file.
@@ -252,14 +256,14 @@ class Workbench:
         if name is None:
             path = self.new_file(".onnx")
             try:
-                write(source, path)
+                write_contract(source, path, contract, inputs)
                 return Path(path).read_bytes()
             finally:
                 Path(path).unlink(missing_ok=True)
         if not model.is_here:
             raise InvalidArgumentError("The model was dropped on the page, so it has no folder.", hint="Download it.")
         with self._new_file_beside(source, str(name)) as path:
-            write(source, path)
+            write_contract(source, path, contract, inputs)
         return self.open_model(path)
 
     @contextmanager

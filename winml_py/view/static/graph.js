@@ -1,5 +1,7 @@
 // The page of the graph: the drawing of the installed Netron package, and a table of what runs where, and how long.
-import { doing, find, get, leadOn, make, number, openKey, Refused, shown, table } from "./parts.js";
+import { doing, find, get, leadOn, make, number, Refused, shown, table } from "./parts.js";
+
+const openKey = () => new URLSearchParams(location.search).get("model") || "";
 
 // The drawing. Netron's own host starts its telemetry; this one knows no address but those of this page.
 

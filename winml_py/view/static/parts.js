@@ -1,4 +1,4 @@
-// What the three pages share. Text of strangers goes into textContent alone, and is never markup.
+// What both pages share. Text of strangers goes into textContent alone, and is never markup.
 
 const COMMANDS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 const SVG = "http://www.w3.org/2000/svg";
@@ -99,32 +99,7 @@ export const post = (address, facts, signal = undefined) =>
 
 export const upload = (address, file) => ask(address, { method: "POST", body: file });
 
-// The model that is open: each page leads to the others with the address that says which it is.
-
-export const openKey = () => new URLSearchParams(location.search).get("model") || "";
-
+/** Each page leads to the other with the address that says which model is open. */
 export function leadOn() {
   for (const link of document.querySelectorAll("nav a")) link.setAttribute("href", link.getAttribute("href").split("?")[0] + location.search);
-}
-
-/** Has the server write a copy of the model: beside it, by a name, or for a download. */
-export async function saveCopy(address, request, isBeside) {
-  const name = find("save-name").value.trim();
-  find("saved").textContent = "Writing…";
-  try {
-    const made = await post(address, isBeside ? { ...request, name } : request);
-    if (isBeside) {
-      const query = new URLSearchParams(location.search); // it also has the picture
-      query.set("model", made.id);
-      find("saved").replaceChildren(`Written: ${shown(made.path)} `, make("a", { href: `./?${query}` }, "Open it"));
-      return;
-    }
-    const link = make("a", { href: URL.createObjectURL(await made.blob()), download: name });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
-    find("saved").textContent = "Downloaded.";
-  } catch (error) {
-    find("saved").textContent = "";
-    throw error;
-  }
 }

@@ -1,6 +1,6 @@
 // The page: what goes in, two settings side by side, and what comes out.
 import { answerOf, inWords, pictureWith, placementInWords, tensorOf, timesOf } from "./answer.js";
-import { doing, find, get, leadOn, make, on, post, Refused, saveCopy, shown, table, upload } from "./parts.js";
+import { doing, find, get, leadOn, make, on, post, Refused, shown, table, upload } from "./parts.js";
 import { isSame, Switches, variants } from "./switches.js";
 
 /** What is open. Of the inputs that take pictures, `chosen` is the one whose picture and settings are on the screen. */
@@ -229,7 +229,7 @@ async function openModel(facts, picture = Object.values(bench.pictures)[0]) {
   await evaluate();
 }
 
-/** The model and the picture in the address: loaded again, the page has them, and so have its other pages. */
+/** The model and the picture in the address: loaded again, the page has them, and so has that of the graph. */
 function showAddress() {
   const picture = bench.pictures[bench.chosen], query = new URLSearchParams({ model: bench.model.id, ...(picture ? { picture: picture.id } : {}) });
   history.replaceState(null, "", `?${query}`);
@@ -290,7 +290,24 @@ async function save(isBeside) {
   if (inputs.some((input) => !isSame(contracts[input], contract))) {
     throw new Refused("The inputs have different settings, but a model’s metadata hold one contract.", "Give them the same settings, or use the Python below, which binds each with its own.");
   }
-  await saveCopy("api/save", { model: bench.model.id, contract, inputs }, isBeside);
+  const name = find("save-name").value.trim(), request = { model: bench.model.id, contract, inputs };
+  find("saved").textContent = "Writing…";
+  try {
+    const made = await post("api/save", isBeside ? { ...request, name } : request);
+    if (isBeside) {
+      const query = new URLSearchParams(location.search); // it also has the picture
+      query.set("model", made.id);
+      find("saved").replaceChildren(`Written: ${shown(made.path)} `, make("a", { href: `./?${query}` }, "Open it"));
+      return;
+    }
+    const link = make("a", { href: URL.createObjectURL(await made.blob()), download: name });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+    find("saved").textContent = "Downloaded.";
+  } catch (error) {
+    find("saved").textContent = "";
+    throw error;
+  }
 }
 
 async function copy() {
