@@ -119,6 +119,8 @@ def test_what_is_no_feature_value_is_refused(plain: LearningModelBinding, value:
 
 def test_the_five_line_mistake_is_answered_with_the_way_out(picture: LearningModelBinding) -> None:
     assert "ImageFeatureValue.load(path)" in str(refusal(picture, "x", "photo.jpg"))
+    undenoted = open_binding(unary(shape=(1, 3, 4, 6)))
+    assert "ImageFeatureValue.load(path)" in str(refusal(undenoted, "x", "photo.jpg"))
 
 
 def test_dtypes_without_a_tensor_class(plain: LearningModelBinding) -> None:

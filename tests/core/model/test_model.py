@@ -272,6 +272,11 @@ def test_models_behind_links_work(tmp_path: Path) -> None:
     np.testing.assert_array_equal(result.outputs["y"], [1, 2, 3, 4])
 
 
+def test_a_file_is_named_in_folders_alone() -> None:
+    with pytest.raises(InvalidArgumentError, match="names a model in a folder"):
+        LearningModel.load((MODELS / "digits.onnx").read_bytes(), file="digits.onnx")
+
+
 def test_empty_models_have_empty_properties() -> None:
     loaded = LearningModel.load(data([], [tensor("x", [1], FLOAT)], []))
     assert (loaded.author, loaded.domain, loaded.description, loaded.version) == ("", "", "", 0)

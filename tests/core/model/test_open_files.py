@@ -204,6 +204,13 @@ def test_options_from_open_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("read", [LearningModelSessionOptions.load, read_contract, labels_of])
+@pytest.mark.parametrize("value", [3, ["a"]])
+def test_what_is_no_file_is_no_missing_file(read: Callable[[Any], object], value: object) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"^Expected a path or an open file, got (int|list)\."):
+        read(value)
+
+
+@pytest.mark.parametrize("read", [LearningModelSessionOptions.load, read_contract, labels_of])
 def test_a_folder_is_not_a_file_that_is_missing(read: Callable[[Path], object], tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match=f"^{re.escape(str(tmp_path))}: Expected a file, got a folder"):
         read(tmp_path)

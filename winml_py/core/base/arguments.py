@@ -110,9 +110,15 @@ def read_bytes(stream: Any, what: str, error: type[WinMLError]) -> bytes:
 
 
 def name_of(source: str | os.PathLike[str] | IO[Any]) -> str:
-    """The name of a file in messages: its path, or the `name` of an open one."""
+    """The name of a file in messages: its path, or the `name` of an open one.
+
+    Raises:
+        InvalidArgumentError: neither a path nor an open file.
+    """
     if isinstance(source, (str, os.PathLike)):
         return os.fspath(source)
+    if not is_stream(source):
+        raise InvalidArgumentError(f"Expected a path or an open file, got {type_name(source)}.")
     return str(getattr(source, "name", "The stream"))
 
 
@@ -122,15 +128,12 @@ def open_text(source: str | os.PathLike[str] | IO[Any]) -> Iterator[IO[Any]]:
 
     Raises:
         OSError: there is no such file.
-        InvalidArgumentError: neither a path nor an open file.
     """
     if isinstance(source, (str, os.PathLike)):
         with open(source, encoding="utf-8-sig") as file:
             yield file
-    elif is_stream(source):
-        yield source
     else:
-        raise InvalidArgumentError(f"Expected a path or an open file, got {type_name(source)}.")
+        yield source
 
 
 def unopened(source: str | os.PathLike[str] | IO[Any], error: OSError) -> WinMLError:

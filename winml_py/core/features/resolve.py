@@ -332,6 +332,8 @@ def _hint(value: object, descriptor: FeatureDescriptor) -> str:
         if tensor_class is None:
             return f"Windows ML has no tensor class for {format_kind(descriptor.tensor_kind)}."
         name = tensor_class.__name__
+        if isinstance(value, (str, os.PathLike)) and _takes_picture(descriptor):
+            return "To bind a picture file: ImageFeatureValue.load(path)."
         if isinstance(value, float) and tensor_class.dtype.kind in "iu":
             return f"The feature takes whole numbers: bind int({value!r}), or {name}.from_numpy(array)."
         return f"Bind a numpy array, a tensor such as {name}.from_numpy(array), or a list of its elements."

@@ -371,8 +371,9 @@ class ImageScaling:
                 return self.height, self.width
             scale = smaller(self.height / height, self.width / width)
             scale = choose(self._may_scale(scale), scale, 1.0)
-            fitted = (self._multiple(_round(side * scale, self.rounding)) for side in (height, width))
-            return larger(self.multiple, next(fitted)), larger(self.multiple, next(fitted))
+            fitted_height = self._multiple(_round(height * scale, self.rounding))
+            fitted_width = self._multiple(_round(width * scale, self.rounding))
+            return larger(self.multiple, fitted_height), larger(self.multiple, fitted_width)
         sides = smaller(width, height), larger(width, height)
         scaled = self._sides(*sides, tensor)
         may_scale = self._may_scale(larger(scaled[0] / sides[0], scaled[1] / sides[1]))

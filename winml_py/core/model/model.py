@@ -104,6 +104,8 @@ class LearningModel(Closeable, Object):
                 or a file that is damaged or leads out of it.
         """
         model_operators = ModelOperators.of(operators)
+        if file and not isinstance(source, (str, os.PathLike)):
+            raise InvalidArgumentError("file= names a model in a folder, but the source is not a folder's path.")
         if isinstance(source, (str, os.PathLike)):
             if not file and not os.path.isdir(source):
                 return cls._from_file(source, model_operators)

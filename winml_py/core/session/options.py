@@ -128,7 +128,7 @@ class LearningModelSessionOptions(Object):
     Example:
         >>> from winml_py import LearningModelSessionOptions
         >>> options = LearningModelSessionOptions()
-        >>> options.override_named_dimension("batch", 4)
+        >>> options.override_named_dimension("height", 480)
         >>> options.set_intra_op_num_threads_override(1)
     """
 
@@ -354,16 +354,15 @@ class LearningModelSessionOptions(Object):
             StorageNotFoundError: there is no such file.
             InvalidArgumentError: the file does not hold session options, or holds an unknown setting.
         """
+        name = name_of(path)
         try:
             return cls.from_dict(read_options(path))
         except InvalidArgumentError as error:
-            if error.message.startswith(f"{name_of(path)}: "):  # it names the file already
+            if error.message.startswith(f"{name}: "):  # it names the file already
                 raise
-            raise InvalidArgumentError(
-                f"{name_of(path)}: {error}", hint="Correct the file, or write it anew."
-            ) from error
+            raise InvalidArgumentError(f"{name}: {error}", hint="Correct the file, or write it anew.") from error
         except (TypeError, ValueError, AttributeError) as error:
-            raise _not_options(path, error) from error
+            raise _not_options(name, error) from error
 
     def save(self, path: str | os.PathLike[str], *, notes: Mapping[str, object] | None = None) -> None:
         """Writes all options to a file, as JSON, whole or not at all.
@@ -427,6 +426,7 @@ def read_options(source: str | os.PathLike[str] | IO[Any]) -> dict[str, Any]:
         StorageNotFoundError: there is no such file.
         InvalidArgumentError: if the file does not hold session options.
     """
+    name = name_of(source)
     try:
         with open_text(source) as file:
             facts = json.load(file)
@@ -436,11 +436,11 @@ def read_options(source: str | os.PathLike[str] | IO[Any]) -> dict[str, Any]:
     except OSError as error:
         raise unopened(source, error) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise _not_options(source, error) from error
+        raise _not_options(name, error) from error
 
 
-def _not_options(source: str | os.PathLike[str] | IO[Any], error: Exception) -> InvalidArgumentError:
+def _not_options(name: str, error: Exception) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"{name_of(source)}: This is not a file of session options: {error}.",
+        f"{name}: This is not a file of session options: {error}.",
         hint="Write it with options.save(path), or `winml-py tune`.",
     )

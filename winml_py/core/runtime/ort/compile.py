@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....errors import InvalidDeviceError, NotSupportedError
 from ...base.arguments import is_text
@@ -18,9 +18,6 @@ from ..runs import UNLOCKED, ended_by, translated_by
 from .errors import translate
 from .ort_engine import OrtEngine
 from .session_options import Saving, place_weights, register_libraries, run_config, session_options
-
-if TYPE_CHECKING:
-    pass
 
 CPU_TARGET = Target()
 
