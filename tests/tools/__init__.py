@@ -9,7 +9,6 @@ house.py                   size and shape of the package in figures, and the cei
 integer_models.py          random models over integers and shapes: `engine="auto"` against ONNX Runtime
 operators_conformance.py   each operator of the conformance suite through `winml_py.operators`
 portable.py                contracts built into models against `bind`, in Python, in Node and in browsers
-public_names.py            the public names, and those of the latest release
 release.py                 makes a release, and checks it as strangers would use it
 settled.py                 whether answers that `winml_py.compare` calls settled stay the same
 view_check.py              the pages of `winml-py view` in Chromium
