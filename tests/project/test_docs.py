@@ -1,4 +1,4 @@
-"""README, docs and docstrings: every example runs and prints what it says, every link leads somewhere; and the site."""
+"""Docs and docstrings: examples run and print what they say, links and paths lead somewhere; and the site."""
 
 from __future__ import annotations
 
@@ -32,9 +32,18 @@ pytestmark = [pytest.mark.once, pytest.mark.one_python]
 
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts)]
+GUIDES = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
+SCRIPTS = [*sorted((ROOT / ".github" / "workflows").iterdir()), *sorted((ROOT / ".ci").iterdir())]
+MADE = {"docs/_build/html", "samples/browser/model.onnx"}
+"""Paths that a command on a page makes."""
+
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\[[^\]]*\]\(([^)]+)\)")
+FOLDERS = r"(?:winml_py|tests|docs|benchmarks|models|samples|\.ci|\.github)"
+IN_REPOSITORY = re.compile(rf"(?<![\w/.<-])({FOLDERS}/[\w./*-]*\w/?)(?:::(\w+))?")
+"""A path, and in a test's path the name of the test."""
+
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 PACKAGE = Path(winml_py.__file__).parent
 WITH_EXAMPLES = sorted(path for path in PACKAGE.rglob("*.py") if re.search(r"^\s+>>> ", path.read_text(), re.MULTILINE))
@@ -77,7 +86,7 @@ def anchors(page: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_name)
+@pytest.mark.parametrize("page", [*PAGES, *GUIDES], ids=page_name)
 def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"`[^`]*`", "", FENCED.sub("", page.read_text()).replace("``", ""))
     for link in LINK.findall(text):
@@ -88,6 +97,17 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert place.exists(), link
         if anchor:
             assert anchor in anchors(place), link
+
+
+@pytest.mark.parametrize("page", [*PAGES, *GUIDES, *SCRIPTS], ids=page_name)
+def test_paths_and_commands_exist(page: Path) -> None:
+    text = page.read_text()
+    for path, name in IN_REPOSITORY.findall(text):
+        assert path in MADE or list(ROOT.glob(path)), path
+        assert not name or name in (ROOT / path).read_text(), f"{path}::{name}"
+    for command, options in re.findall(r"`winml-py ([a-z]+)((?: --[\w-]+)*)`", text):
+        known = {name for parameter in main.commands[command].params for name in parameter.opts}
+        assert set(options.split()) <= known, f"{command}: {options}"
 
 
 TASK_PICTURES = sorted((DOCS / "_static" / "tasks").iterdir())

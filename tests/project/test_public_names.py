@@ -1,6 +1,6 @@
 """The public names are those of `public_names.txt`: what appears, or goes, is a decision.
 
-python tests/project/test_public_names.py    # writes the file
+`python tests/project/test_public_names.py` writes that file.
 """
 
 from __future__ import annotations
