@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.once, pytest.mark.one_python]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts)]
 GUIDES = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
-SCRIPTS = [*sorted((ROOT / ".github" / "workflows").iterdir()), *sorted((ROOT / ".ci").iterdir())]
+SCRIPTS = [*sorted((ROOT / ".github" / "workflows").glob("*.yml")), *sorted((ROOT / ".ci").glob("*"))]
 MADE = {"docs/_build/html", "samples/browser/model.onnx"}
 """Paths that a command on a page makes."""
 

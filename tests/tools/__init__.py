@@ -10,7 +10,6 @@ integer_models.py          random models over integers and shapes: `engine="auto
 operators_conformance.py   each operator of the conformance suite through `winml_py.operators`
 portable.py                contracts built into models against `bind`, in Python, in Node and in browsers
 release.py                 makes a release, and checks it as strangers would use it
-settled.py                 whether answers that `winml_py.compare` calls settled stay the same
 view_check.py              the pages of `winml-py view` in Chromium
 without.py                 what is left without a capability
 """

@@ -4,8 +4,8 @@
 
 The package is copied to a temporary folder. There the capability goes, then every module that imports something that
 has gone, and so on; `winml_py/core/` must lose nothing. Each module that is left is imported, and the tests that name
-nothing of what has gone are run ("-m 'not once'"). Without names, each capability is taken away in turn; `all` takes
-away all of them at once, which leaves the core.
+nothing of what has gone are run. Without names, each capability is taken away in turn; `all` takes away all of them at
+once, which leaves the core.
 """
 
 from __future__ import annotations
@@ -23,103 +23,58 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # where `helpers` and `tools
 
 from tools.house import ROOT, imported, read
 
-CAPABILITIES = [
-    "authoring",
-    "_http",
-    "cli",
-    "compare",
-    "experimental",
-    "float16",
-    "_graphs",
-    "_inputs",
-    "operators",
-    "optimize",
-    "perf",
-    "scale",
-    "serve",
-    "testing",
-    "view",
-    "vision",
-    "winrt",
-]
-COPIED = [
-    "winml_py",
-    "tests",
-    "models",
-    "samples",
-    "docs",
-    "pyproject.toml",
-    "README.md",
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
-]
+CORE = {"__init__", "__main__", "__pycache__", "core", "enums", "errors", "py", "results"}
+CAPABILITIES = sorted({path.stem for path in (ROOT / "winml_py").iterdir()} - CORE)
 
 
-def take_away(folder: Path, capabilities: list[str]) -> set[str]:
-    """Deletes capabilities from a copy, and what stands on them; gives the names of all modules that have gone."""
+def take_away(folder: Path, capabilities: list[str]) -> tuple[set[str], list[str]]:
+    """Deletes capabilities from a copy, and what stands on them; gives the modules that have gone, and those left."""
     found = [read(path, folder) for path in sorted((folder / "winml_py").rglob("*.py"))]
     sources = {source.name: source for source in found}
-    gone = {name for name in sources for each in capabilities if re.match(rf"winml_py\.{each}\b", name)}
-    while True:
-        more = {
-            name
-            for name, source in sources.items()
-            if name not in gone and any(module in gone for module, _ in imported(source, set(sources)))
-        }
-        if not more:
-            break
+    imports = {name: {module for module, _ in imported(source, set(sources))} for name, source in sources.items()}
+    gone: set[str] = set()
+    more = {name for name in sources for each in capabilities if re.match(rf"winml_py\.{each}\b", name)}
+    while more:
         gone |= more
+        more = {name for name in sources if name not in gone and imports[name] & gone}
     lost = [name for name in gone if name.startswith("winml_py.core") or name == "winml_py"]
     if lost:
         raise SystemExit(f"the core stands on {', '.join(capabilities)}: {', '.join(sorted(lost))}")
     for name in gone:
         sources[name].path.unlink()
-    return gone
+    return gone, [name for name in sources if name not in gone]
+
+
+def tests_without(folder: Path, gone: set[str]) -> list[Path]:
+    """The files of tests that name none of these modules, and no helper that does."""
+    texts = {path: path.read_text() for path in sorted((folder / "tests").rglob("*.py"))}
+    patterns = {rf"\b{re.escape(name)}\b" for name in gone}
+    for name in {name.split(".")[1] for name in gone}:
+        patterns |= {rf"\bwinml_py\.{name}\b", rf"from winml_py import [^\n]*\b{name}\b"}
+    while True:
+        dropped = {path for path, text in texts.items() if re.search("|".join(patterns), text, re.MULTILINE)}
+        more = {rf"^from (?:helpers|tools)(?:\.| import .*?\b){path.stem}\b" for path in dropped} - patterns
+        if not more:
+            return [path for path in texts if path.name.startswith("test_") and path not in dropped]
+        patterns |= more
 
 
 def check(capabilities: list[str], is_import_only: bool) -> bool:
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        for name in COPIED:
-            source = ROOT / name
-            ignored = shutil.ignore_patterns("__pycache__", "_build")
-            if source.is_dir():
-                shutil.copytree(source, folder / name, ignore=ignored)
-            else:
-                shutil.copy(source, folder / name)
-        gone = take_away(folder, capabilities)
-        left = [
-            read(path, folder).name
-            for path in sorted((folder / "winml_py").rglob("*.py"))
-            if "__main__" not in path.name
-        ]
-        environment = os.environ | {"PYTHONPATH": str(folder)}
-        lines = [f"import {name}" for name in left if not name.endswith(("_child", ".probe"))]
-        done = subprocess.run([sys.executable, "-c", "\n".join(lines)], cwd=folder, env=environment, check=False)
+        ignored = shutil.ignore_patterns("__pycache__", "_build", ".git", ".venv*")
+        folder = Path(shutil.copytree(ROOT, Path(temporary, "copy"), ignore=ignored))
+        gone, left = take_away(folder, capabilities)
         words = f"without {', '.join(capabilities)}: {len(gone)} modules gone, {len(left)} left"
+        environment = os.environ | {"PYTHONPATH": str(folder)}
+        programs = ("__main__", "_child", ".probe")
+        imports = "\n".join(f"import {name}" for name in left if not name.endswith(programs))
+        done = subprocess.run([sys.executable, "-c", imports], cwd=folder, env=environment, check=False)
         if done.returncode or is_import_only:
             print(f"{words}; {'they cannot be imported' if done.returncode else 'they can be imported'}")
             return not done.returncode
-        tops = {".".join(name.split(".")[:2]) for name in gone} | {name for name in gone if name.count(".") > 1}
-        words_of_gone = [rf"\b{re.escape(name)}\b" for name in sorted(tops)]
-        words_of_gone += [
-            rf"from winml_py import [^\n]*\b{name.split('.')[1]}\b" for name in sorted(tops) if name.count(".") == 1
-        ]
-        named = re.compile("|".join(words_of_gone))
-        dropped = {path.stem for path in (folder / "tests").rglob("*.py") if named.search(path.read_text())}
-        while True:  # tests import helpers
-            helped = re.compile(rf"^from (?:helpers|tools)(?:\.| import .*?\b)(?:{'|'.join(dropped)})\b", re.MULTILINE)
-            more = {
-                p.stem
-                for p in (folder / "tests").rglob("*.py")
-                if p.stem not in dropped and helped.search(p.read_text())
-            }
-            if not more:
-                break
-            dropped |= more
-        tests = [str(path) for path in sorted((folder / "tests").rglob("test_*.py")) if path.stem not in dropped]
+        tests = tests_without(folder, gone)
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
-        command += ["-m", "not once and not exhaustive", *tests]
+        command += ["-m", "not once and not exhaustive", *map(str, tests)]
         done = subprocess.run(command, cwd=folder, env=environment, check=False, capture_output=True, text=True)
         last = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else done.stderr[-300:]
         failed = re.findall(r"^(?:FAILED|ERROR) .*$", done.stdout, re.MULTILINE)
