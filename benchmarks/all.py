@@ -3,7 +3,7 @@
     pip install -e '.[test,serve]' litserve
     python benchmarks/all.py [--only NAME ...]
 
-It takes about 30 minutes on a quiet Linux machine of two cores. Each benchmark is a process of its own, whose figures
+It takes about 20 minutes on a quiet Linux machine of two cores. Each benchmark is a process of its own, whose figures
 go to `figures.json` when it ends; one that fails does not stop the others. `--only` runs some again and keeps the
 figures of the others, which must be from the same processor and the same versions.
 
@@ -38,23 +38,17 @@ BENCHMARKS = {
     "isolation": "",
     "operators": "",
     "memory": "--processes 2 --rounds 4",
-    "trees": "--trees 49 --rounds 5",
     "threads": "--rounds 5",
     "tune": "--rounds 5 --models inception_v1 shufflenet PP-OCRv6_det_small magika",
     "imports": "",
-    "first_programs": "",
     "first_answer": "--pairs 15",
     "tensorize": "",
     "end_to_end": "",
     "resize": "--rounds 15",
-    "recipes": "--rounds 30",
     "built_in": "--rounds 9",
     "engines": f"--generations 3 --seconds 5 --models {MODELS}",
     "float16_speed": "--generations 3 --models inception_v1 resnet50 shufflenet squeezenet PP-OCRv6_det_small",
     "float16": "",
-    "openvino_memory": "--cycles 200",
-    "openvino_starts": f"--rounds 3 --models {MODELS}",
-    "event_loop": "",
     "many": "",
     "video": "--rounds 5",
 }

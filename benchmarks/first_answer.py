@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from _measure import arguments, at_most, ratio, report
-from first_programs import PROGRAMS, shapes
-from PIL import Image
+from PIL import Image, ImageDraw
 
 ROOT = Path(__file__).resolve().parent.parent
+PROGRAMS = ROOT / "benchmarks" / "first_programs"
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 """With that variable, every process would compile the modules of a checkout again."""
@@ -51,11 +51,20 @@ def run(command: list[str]) -> Run:
     return Run(printed, seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
+def draw_shapes(path: Path) -> Path:
+    picture = Image.new("RGB", (500, 320), (225, 222, 210))
+    pen = ImageDraw.Draw(picture)
+    pen.ellipse((60, 70, 190, 200), (200, 60, 50))
+    pen.polygon([(300, 60), (430, 90), (400, 220), (270, 190)], (40, 90, 160))
+    picture.save(path)
+    return path
+
+
 def cases(folder: Path) -> dict[str, tuple[str, list[str], list[str]]]:
     """Of each case the task, the arguments of its programs, and those of `winml-py run`."""
     models, labels = ROOT / "models", str(ROOT / "models" / "digits.labels.txt")
     seven = ROOT / "samples" / "pictures" / "seven.png"
-    jpeg, picture = folder / "seven.jpg", shapes(folder / "shapes.png")
+    jpeg, picture = folder / "seven.jpg", draw_shapes(folder / "shapes.png")
     Image.open(seven).convert("L").save(jpeg, quality=95)
     Image.open(picture).convert("RGB").save(picture.with_suffix(".jpg"), quality=95)
     found = {}

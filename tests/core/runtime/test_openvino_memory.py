@@ -1,4 +1,4 @@
-"""What OpenVINO's sessions take and give back; `benchmarks/openvino_memory.py` measures larger models."""
+"""What OpenVINO's sessions take and give back."""
 
 from __future__ import annotations
 
@@ -55,7 +55,6 @@ print(one, four, resident() - before)
 
 @linux
 def test_cycles_leave_no_memory_files_or_threads(large: Path) -> None:
-    """A hundred; the benchmark does 500."""
     second, last, files, threads = measure(
         f"""{PROLOGUE}
 def state():
