@@ -83,7 +83,7 @@ def arrange(signature: Signature, inputs: Sequence[Any], named: Mapping[str, Any
     names = [parameter.name for parameter in signature.inputs]
     if len(values) > len(first_names(signature.inputs, len(values))):
         raise InvalidArgumentError(
-            f"{signature.name} takes {len(names)} inputs, got {len(values)}.",
+            f"{signature.name} takes {len(names)} input{'s' * (len(names) != 1)}, got {len(values)}.",
             hint=f"Its inputs: {', '.join(names) or 'none'}.",
         )
     for name in attributes:
@@ -232,13 +232,16 @@ def make_node(
 
 def _output_names(signature: Signature, count: int | None) -> list[str]:
     parameters = signature.outputs
-    if count is None and not (parameters and parameters[-1].is_variadic):
+    is_variadic = bool(parameters) and parameters[-1].is_variadic
+    if count is None and not is_variadic:
         count = max(1, signature.least_outputs)
     names = first_names(parameters, count) if type(count) is int else []
     if not names or len(names) != count:
         raise InvalidArgumentError(
-            f"Expected outputs, the number of outputs of {signature.name}, got {count!r}.",
-            hint=f"It has {', '.join(parameter.name for parameter in parameters)}.",
+            f"Expected the number of outputs of {signature.name}, got {count!r}.",
+            hint="Write outputs=2, say."
+            if is_variadic
+            else f"It has {', '.join(parameter.name for parameter in parameters)}.",
         )
     return names
 

@@ -19,7 +19,7 @@ from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
-from ..errors import DeviceLostError, InvalidArgumentError, WinMLError
+from ..errors import CorruptModelError, DeviceLostError, InvalidArgumentError, WinMLError
 from .node import TensorDesc, ValueType, arrange, describe_type, first_names, make_node, node_model, type_of
 from .schemas import Signature, doc_of, find_schema, signature_of
 
@@ -68,11 +68,13 @@ class CompiledOperator(Closeable):
             self.session = LearningModelSession(self.model, device, options or _default_options(types))
         except WinMLError as error:
             described = ", ".join(map(describe_type, types)) or "no input"
-            raise type(error)(
+            # The model is made of the arguments, so it is these that are wrong.
+            is_invalid = isinstance(error, CorruptModelError)
+            raise (InvalidArgumentError if is_invalid else type(error))(
                 f"The operator {self.name} of {signature.domain or 'ai.onnx'} {signature.opset} cannot be compiled for "
-                f"{described}: {error.message}",
+                f"{described}: {error.message.rstrip('.')}.",
                 hint=error.hint or f"help(operators.{self.name}) shows its inputs and attributes.",
-                hresult=error.hresult,
+                hresult=None if is_invalid else error.hresult,
             ) from error
         self._binding = LearningModelBinding(self.session)
 
@@ -134,9 +136,9 @@ class CompiledOperator(Closeable):
         return _only([value if tensors else _as_array(value) for value in outputs.values()])
 
     def _features(self, values: Sequence[Any]) -> dict[str, Any]:
-        if len(values) > len(self._names):
+        if len(values) > (count := len(self._names)):
             raise InvalidArgumentError(
-                f"{self.name} was compiled for {len(self._names)} inputs, got {len(values)}.",
+                f"{self.name} was compiled for {count} input{'s' * (count != 1)}, got {len(values)}.",
                 hint=f"They are {', '.join(self._names)}.",
             )
         pairs = zip(self._names, values, strict=False)
@@ -246,7 +248,7 @@ def compile(  # noqa: A001 - read as operators.compile, like re.compile
         named: inputs and attributes by name.
 
     Raises:
-        InvalidArgumentError: an unknown operator, input or attribute.
+        InvalidArgumentError: an unknown operator, input or attribute, or one that is missing.
         WinMLError: the operator cannot be compiled; the message names it and the types.
 
     Example:

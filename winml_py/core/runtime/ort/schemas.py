@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -52,8 +53,9 @@ def infer_outputs(
     import onnx
 
     if not all(map(_has_type, model.graph.output)):
-        inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
-        _take(model, {output.name: output.type for output in inferred.graph.output if _has_type(output)})
+        with suppress(onnx.shape_inference.InferenceError):  # the runtime refuses such a model, too
+            inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
+            _take(model, {output.name: output.type for output in inferred.graph.output if _has_type(output)})
     if not all(map(_has_type, model.graph.output)):
         _take(model, _infer_with_runtime(model, weights, libraries))
     return {output.name: output.type for output in model.graph.output if _has_type(output)}
