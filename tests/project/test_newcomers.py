@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,15 @@ from winml_py import (
     LearningModelSession,
     LearningModelSessionOptions,
     TensorFloat,
+    authoring,
+    perf,
+    vision,
 )
 from winml_py.authoring.evidence import ContractEvidence
 from winml_py.authoring.learning.learn_contract import LearnedContract
+from winml_py.compare import compare
 
+DIGITS = str(MODELS / "digits.onnx")
 SEVEN = PICTURES / "seven.png"
 
 
@@ -71,6 +77,20 @@ MISTAKES: list[tuple[Callable[[], object], str]] = [
     (
         lambda: LearningModel.load(MODELS / "digits.onnx").contracts.__setitem__("image", ImageContract.imagenet()),
         "The model takes gray pictures: state ImageContract(BitmapPixelFormat.GRAY8)",
+    ),
+    *(
+        (partial(call, *arguments), f"Expected {expected}")  # type: ignore[arg-type]
+        for call, arguments, expected in (
+            (compare, (DIGITS, DIGITS), "a Case, got str"),
+            (perf.measure, (DIGITS,), "a Case, got str"),
+            (perf.Case, (DIGITS, str(SEVEN)), "a tuple, got str"),
+            (vision.detections, (None,), "a LearningModelEvaluationResult, got NoneType"),
+            (vision.masks, (None,), "a LearningModelEvaluationResult, got NoneType"),
+            (vision.classes, (None,), "a LearningModelEvaluationResult, got NoneType"),
+            (authoring.write_contract, (DIGITS, "out.onnx", "imagenet"), "an ImageContract, got str"),
+            (authoring.build_in, (DIGITS, "out.onnx", "imagenet"), "an ImageContract, got str"),
+            (authoring.check_samples, (DIGITS,), "a LearningModel, got str"),
+        )
     ),
 ]
 

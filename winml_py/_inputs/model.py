@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core.base.agreement import as_numpy
+from ..core.base.arguments import require_type
 from ..core.contracts.exporters import ExporterFacts
 from ..core.evaluation.binding import LearningModelBinding
 from ..core.evaluation.result import LearningModelEvaluationResult
@@ -162,6 +163,9 @@ class Case:
     contract: ImageContract | None = None
     sizes: StatedSizes = NOTHING_STATED
     isolated: bool = False
+
+    def __post_init__(self) -> None:
+        require_type(self.inputs, tuple | list, 'Write inputs=("picture.png",).')
 
     def load(self) -> LearningModel:
         """The model, with the contract attached. A stated picture size replaces the contract's.

@@ -11,6 +11,7 @@ import numpy as np
 
 from .._inputs.model import evaluate_by
 from ..core.base.agreement import HALF_TOLERANCE, as_numpy
+from ..core.base.arguments import require_type
 from ..core.base.arrays import Array
 from ..core.base.winrt_object import private_state
 from ..core.model.model import LearningModel
@@ -97,6 +98,7 @@ def check_samples(
         >>> check_samples(LearningModel.load(target)).is_right
         True
     """
+    require_type(model, LearningModel, "Load it first: LearningModel.load(path).")
     options = LearningModelSessionOptions()
     options.engine = engine
     options.batch_size_override = 0  # a sample's array may be a batch

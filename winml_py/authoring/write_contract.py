@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from .._inputs.copies import convert_opset, read_for_copy, replace_metadata
 from .._inputs.files import BUILT_IN
+from ..core.base.arguments import require_type
 from ..core.base.atomic_files import require_another_file, require_folder, write_whole
 from ..core.contracts.labels import LABELS_KEY
 from ..core.contracts.published.folder import find_model
@@ -31,6 +32,8 @@ from .output_nodes import AUTO, BuiltIn, add_answers, put_before
 
 if TYPE_CHECKING:
     import onnx
+
+_HINT = "Write ImageContract.imagenet(), or make one."
 
 
 def write_contract(
@@ -66,6 +69,7 @@ def write_contract(
         >>> LearningModel.load(target).input_features[0].contract.mean
         (33.3,)
     """
+    require_type(contract, ImageContract | LearnedContract, _HINT)
     proof: dict[str, str] = {}
     if isinstance(contract, LearnedContract):
         proof, contract = contract.evidence.to_metadata(), contract.contract
@@ -138,6 +142,7 @@ def build_in(
         >>> feature.name, feature.tensor_kind.name, feature.shape
         ('image', 'UINT8', (-1, -1, 1))
     """
+    require_type(contract, ImageContract | None, _HINT)
     if pictures not in INTERLEAVED_FORMATS:
         raise InvalidArgumentError(
             f"A built-in contract cannot take {pictures!r} pictures.",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..core.base.arguments import require_type
 from ..core.base.arrays import Array
 from ..core.contracts.labels import labels_of
 from ..core.evaluation.result import LearningModelEvaluationResult
@@ -17,6 +18,8 @@ from ..errors import InvalidArgumentError
 
 Labels = Sequence[str] | os.PathLike[str]
 """The names of classes, by their index; or a file that holds them: see `labels_of`."""
+
+_HINT = "Pass what session.evaluate(binding) returns."
 
 
 def names_of(result: LearningModelEvaluationResult, labels: Labels) -> tuple[str, ...]:
@@ -45,6 +48,7 @@ def placement_of(
     result: LearningModelEvaluationResult, picture: int, placement: PicturePlacement | None
 ) -> PicturePlacement:
     """Where a picture of the batch lay in the tensor."""
+    require_type(result, LearningModelEvaluationResult, _HINT)
     if placement is not None:
         return placement
     placements = result.placements
@@ -81,4 +85,5 @@ def classes(
         labels: the names of the classes, by their index, or a file with them; by default the model's.
         output: the name of the output; by default the only one that is a row of floats.
     """
+    require_type(result, LearningModelEvaluationResult, _HINT)
     return result.top_k(n, labels, output=output)
