@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
@@ -9,6 +10,8 @@ import click
 from .._inputs.examples import StatedSizes
 from .._inputs.files import given_values
 from .._inputs.model import load_model
+from ..authoring.evidence import stated_contract
+from ..authoring.write_contract import write_contract
 from ..core.base.messages import Facts
 from ..core.imaging.contract import ImageContract
 from ..float16.convert import convert as to_float16
@@ -65,7 +68,7 @@ def convert(
     processor.
     """
     if is_float16 == bool(level):
-        raise click.UsageError("Give --float16 or --optimize LEVEL.")
+        raise click.UsageError("Give --float16 or --optimize LEVEL, not both.")
     if level and (keep_io_types or keep_float32):
         raise click.UsageError("--keep-io-types and --keep-float32 require --float16.")
     with progress("converting") as advance, prefix_errors(model, *inputs):
@@ -79,6 +82,8 @@ def convert(
         else:
             options |= {"keep_io_types": keep_io_types, "keep_float32": keep_float32, "progress": advance}
             report = to_float16(model, output, **options)
+        if os.path.isdir(model) and (stated := stated_contract(load_model(model).input_features)):
+            write_contract(output, output, stated)  # a folder states it beside the model
     facts: Facts = {"model": model, "output": output} | report.to_json()
     emit(facts, as_json, lambda facts: _print_conversion(facts, report))
     warn_assumed(model, facts["sizes"])
