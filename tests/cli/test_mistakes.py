@@ -28,6 +28,7 @@ def write_models(digits: bytes) -> None:
     Path("edges.onnx").write_bytes((MODELS / "edges.onnx").read_bytes())
     ends = [tensor(name, [2]) for name in ("a", "b", "sum")]
     Path("add.onnx").write_bytes(data([helper.make_node("Add", ["a", "b"], ["sum"])], ends[:2], ends[2:]))
+    Path("pairs.onnx").write_bytes(unary("Neg", ["n", 2]))
     Path("ids.onnx").write_bytes(unary("Neg", [1, "length"], INT64))
     split = model(
         [helper.make_node("Add", ["x", "w"], ["y"])], [tensor("x", [2])], [tensor("y", [2])], {"w": np.ones(2)}
@@ -88,6 +89,8 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     ("run digits.onnx wide.npy", 4, "wide.npy: Model variable image…Float[1,1,28,29,]. Dimension 3 is 29, not 28."),
     ("run digits.onnx words.csv", 4, "words.csv: It holds no numbers…Separate numbers by commas"),
     ("run digits.onnx few.csv", 4, "few.csv: It holds 3 numbers, but image takes 784 (1 x 1 x 28 x 28)"),
+    ("run pairs.onnx 1,2,3", 4, "1,2,3: It holds 3 numbers, but x takes a multiple of 2 (1 x 2)"),
+    ("run pairs.onnx 1", 4, "1: It holds 1 number, but x takes a multiple of 2"),
     ("run digits.onnx picture=seven.png", 2, "picture=seven.png: The model has no input 'picture'. Known: image."),
     ("run add.onnx x.npy", 2, "add.onnx: The model has 2 inputs: write a=FILE b=FILE."),
     ("run add.onnx a=x.npy", 2, "add.onnx: Values are missing for b (Float[2,]). Add b=FILE"),
@@ -111,7 +114,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "run digits.onnx seven.png --engine cuda",
         6,
-        "There is no engine CUDAExecutionProvider on the CPU; there are…LearningModelDevice.find('gpu')",
+        "There is no engine CUDAExecutionProvider on the CPU; there are…find('gpu'), or --device gpu in a command.",
     ),
     (
         "run digits.onnx seven.png --contract imagnet",
@@ -125,7 +128,10 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
         "--set means: A contract has no such field. Did you mean 'mean'?",
     ),
     ("contract edges.onnx --set kernel=lanczos --output out.onnx", 2, "--set kernel=lanczos: Known: nearest, linear"),
-    ("convert digits.onnx --output out.onnx", 2, "Give --float16 or --optimize LEVEL."),
+    ("convert digits.onnx --output out.onnx", 2, "Give --float16 or --optimize LEVEL, not both."),
+    ("convert digits.onnx --output out.onnx --float16 --optimize basic", 2, "Give --float16 or --optimize LEVEL, not"),
+    ("compare digits.onnx edges.onnx", 4, "digits.onnx, edges.onnx: The models take different inputs"),
+    ("compare edges.onnx digits.onnx", 4, "edges.onnx, digits.onnx: The models take different inputs"),
     (
         "contract ids.onnx --from imagenet --output out.onnx",
         4,

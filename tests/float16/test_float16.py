@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,8 @@ from winml_py import (
 )
 from winml_py._inputs.examples import example_inputs
 from winml_py.cli.main import main
-from winml_py.errors import ConversionError, StorageAccessError, StorageNotFoundError
-from winml_py.float16 import ConversionReport, convert
+from winml_py.errors import ConversionError, NotSupportedError, StorageAccessError, StorageNotFoundError
+from winml_py.float16 import ConversionReport, convert, search
 from winml_py.float16.report import report_each
 
 pytestmark = pytest.mark.one_python
@@ -193,6 +194,20 @@ def test_operators_without_float16_stay(tmp_path: Path) -> None:
         "overflow": [],
         "precision": [],
     }
+
+
+def test_only_the_node_that_a_refusal_names_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluate, refusals = search.evaluate, ["Could not find an implementation for a node with name 'block/Neg_12'."]
+
+    def refusing(graph: Any, inputs: Any, *inner: Any) -> Any:
+        if graph.graph.inputs[0].dtype == FLOAT16 and refusals:
+            raise NotSupportedError(refusals.pop())
+        return evaluate(graph, inputs, *inner)
+
+    monkeypatch.setattr(search, "evaluate", refusing)
+    ends, names = "xaby", ["block/Neg_1", "Neg_12", "block/Neg_12"]
+    nodes = [helper.make_node("Neg", [ends[i]], [ends[i + 1]], name=name) for i, name in enumerate(names)]
+    assert halved(tmp_path, net(nodes, {}))[1].kept_nodes == ["block/Neg_12"]
 
 
 def test_nodes_can_be_kept(tmp_path: Path) -> None:
@@ -392,6 +407,8 @@ def test_an_undecided_row_does_not_count_and_is_told() -> None:
     assert (output.top1, output.near_ties, output.is_good) == (None, 1, True)
     told = str(ConversionReport(2, 1, 1, {}, [output], [], 1e-2))
     assert "top-1 changed in 1 near tie, whose lead is within the tolerance" in told
+    told = str(ConversionReport(2, 1, 1, {}, [replace(output, top1=1.0)], [], 1e-2))
+    assert "top-1 the same in 100 % of the rows with a clear winner, top-1 changed in 1 near tie" in told
 
 
 def classifier(scale: float, rows: int, exchanged: list[int] | None = None) -> tuple[bytes, np.ndarray]:
@@ -518,6 +535,21 @@ def test_the_command(tmp_path: Path) -> None:
         failed = call(*arguments)
         assert (failed.exit_code, words in failed.stderr) == (code, True), failed.stderr
     assert not out.exists()
+
+
+@pytest.mark.parametrize("way", [["--float16"], ["--optimize", "basic"]])
+def test_a_folders_contract_goes_along(way: list[str], tmp_path: Path) -> None:
+    folder, out = tmp_path / "published", tmp_path / "out.onnx"
+    folder.mkdir()
+    written(folder, unary("Neg", (1, 3, 224, 224)))
+    config = {"image_processor_type": "ViTImageProcessor", "size": {"height": 224, "width": 224}, "resample": 2}
+    config |= {"image_mean": [0.5, 0.4, 0.3], "image_std": [0.5, 0.6, 0.7], "do_normalize": True}
+    (folder / "preprocessor_config.json").write_text(json.dumps(config))
+    done = CliRunner().invoke(main, ["convert", str(folder), "--output", str(out), *way])
+    assert done.exit_code == 0, done.output
+    converted = LearningModel.load(out).input_features[0]
+    assert isinstance(converted, ImageFeatureDescriptor)
+    assert (converted.contract.mean, converted.contract.std) == ((0.5, 0.4, 0.3), (0.5, 0.6, 0.7))
 
 
 # Binding: the rules

@@ -113,7 +113,7 @@ class Finder(NamedTuple):
 
     Attributes:
         kind: one of `KINDS`.
-        threshold: the lowest score, or None for the exporter's default.
+        threshold: objects need a higher score; None for the exporter's default.
         labels: the class names; empty for the model's own.
     """
 

@@ -52,7 +52,7 @@ from .videos import targets_of, video_of, write, write_video
     metavar="KIND",
     help="The outputs' layout: yolo, detr, masks, none, ...",
 )
-@click.option("--threshold", type=click.FloatRange(0, 1), metavar="SCORE", help="The lowest score of an object.")
+@click.option("--threshold", type=click.FloatRange(0, 1), metavar="SCORE", help="Objects need a higher score.")
 @click.option("--check", is_flag=True, help="Check MODEL against the answers stored in it.")
 @output_option("The file or folder to write; see above.")
 @force_option

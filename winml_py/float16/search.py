@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -131,7 +132,7 @@ class Search:
                     hint="Keep nodes in float32 (--keep-float32), or use another version of onnxruntime.",
                 ) from ended
             except WinMLError as error:
-                if self._keep((node for node in self._owners if str(node.name) in str(error)), "operators"):
+                if self._keep((node for node in self._owners if _is_named(str(node.name), str(error))), "operators"):
                     continue
                 raise ConversionError(f"The float16 model does not run: {error}") from error
             # A CPU omits roundings that other hardware makes, so a float32 model with all of them is also tried.
@@ -179,6 +180,11 @@ def _worse(pair: Sequence[OutputReport]) -> OutputReport:
     top1 = min((output.top1 for output in pair if output.top1 is not None), default=None)
     near_ties = max(output.near_ties for output in pair)
     return replace(max(pair, key=lambda output: (not output.is_good, output.error)), top1=top1, near_ties=near_ties)
+
+
+def _is_named(name: str, text: str) -> bool:
+    """Whether a text contains a whole name: "Add_12" does not name "Add_1", nor "/block/Add" "Add"."""
+    return re.search(rf"(?<![\w/.-]){re.escape(name)}(?![/.:-]?\w)", text) is not None
 
 
 def _overflows(value: object) -> bool:

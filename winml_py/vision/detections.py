@@ -86,7 +86,7 @@ class Detections:
         points: float64, objects x points x 2 or 3: x, y, confidence; None where the model finds none.
         picture_width: pixels.
         picture_height: pixels.
-        threshold: the lowest score that was asked for.
+        threshold: the score that all objects exceed.
         runners_up: float32, one per object: the score of the second best class of the same box; None where the model
             gives each class as a separate box.
     """
@@ -204,8 +204,8 @@ def detections(
     Args:
         result: of a detector: YOLO v5 to v12 and end-to-end, YOLOX, NanoDet, DETR, RT-DETR, SSD, torchvision's; for
             faces SCRFD and YuNet; see `DetectionLayout`.
-        threshold: the lowest score; by default the makers': 0.25 for YOLO, 0.3 for YOLOX, 0.35 for NanoDet, 0.9 for
-            YuNet, 0.5 for the others.
+        threshold: objects need a higher score; by default the makers': 0.25 for YOLO, 0.3 for YOLOX, 0.35 for NanoDet,
+            0.9 for YuNet, 0.5 for the others.
         overlap: if the intersection of two boxes of one class is more than this share of their union, only the better
             one stays; by default the makers': 0.7 for YOLO, 0.45 for v5 and YOLOX, 0.6 for NanoDet, 0.4 for SCRFD, 0.3
             for YuNet. The others give each object once, and refuse it.
@@ -290,7 +290,9 @@ def _suppress(candidates: DecodedBoxes, overlap: float) -> Array:
 def label_all(classes: Array, labels: Sequence[str]) -> tuple[str, ...]:
     """The name of each class; "" where there are no labels."""
     if labels and classes.size and not 0 <= classes.min() <= classes.max() < len(labels):
-        raise InvalidArgumentError(f"The model found class {int(classes.max())}, but there are {len(labels)} labels.")
+        raise InvalidArgumentError(
+            f"The model found class {int(classes.max())}, but the number of labels is {len(labels)}."
+        )
     return tuple(labels[index] if labels else "" for index in classes)
 
 

@@ -257,7 +257,7 @@ def extra_numbers(facts: DetectorFacts, width: int) -> int:
     is_known = numbers in (0, PROTOTYPES * (facts.prototypes is not None)) or facts.exporter.task == "pose"
     if not is_known or numbers >= width or (label_count and width - numbers != label_count):
         raise InvalidArgumentError(
-            f"A row has {width} numbers after its box, but there are {label_count} labels.",
+            f"A row has {width} numbers after its box, but the number of labels is {label_count}.",
             hint="Pass labels=..., one for each class, in the order that the model was trained with.",
         )
     return numbers

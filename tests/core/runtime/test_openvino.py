@@ -28,6 +28,7 @@ from winml_py import (
     CorruptModelError,
     EvaluationTimeoutError,
     InvalidArgumentError,
+    InvalidDeviceError,
     LearningModel,
     LearningModelBinding,
     LearningModelSession,
@@ -250,6 +251,9 @@ def test_errors_say_why() -> None:
         open_free_session(relu(), engine="openvino", provider_options={"NUM_STREAM": 3})
     with pytest.raises(InvalidArgumentError, match=r"OpenVINO says: .*number of streams"):
         open_free_session(relu(), engine="openvino", provider_options={"NUM_STREAMS": "three"})
+    with pytest.raises(InvalidDeviceError, match="there are onnxruntime, openvino") as unknown:
+        open_free_session(relu(), engine="none")
+    assert "pip install" not in str(unknown.value)
     broken = RuntimeError("Exception from src/a.cpp:1:\nCheck 'x' failed at b.cpp:2:\n\nThe weight\tis gone\nmore\n")
     assert str(translate(broken)).startswith("OpenVINO says: The weight is gone")
     trained = data([helper.make_node("Dropout", ["x"], ["y"])], [tensor("x", [2])], [tensor("y", [2])], opset=6)

@@ -329,15 +329,16 @@ def as_feature(feature: ShapedDescriptor, words: Sequence[Any], path: str, shape
     if misfits:
         what = f"{feature.name} takes {feature.expects()}"
         raise InvalidArgumentError(f"{path}: {what}: expected {expected}, got {str(misfits[0])[:60]}.")
+    is_batch = not shape and feature.shape[:1] == (-1,)
     if not shape:
         shape = [1 if size < 0 else size for size in feature.shape]
         row = int(np.prod(shape[1:]))
-        if feature.shape[:1] == (-1,) and row and words and len(words) % row == 0:
+        if is_batch and row and words and len(words) % row == 0:
             shape[0] = len(words) // row  # as many rows as there are
     if len(words) != np.prod(shape):
         raise InvalidArgumentError(
-            f"{path}: It holds {len(words)} numbers, but {feature.name} takes {int(np.prod(shape))} "
-            f"({' x '.join(map(str, shape))}).",
+            f"{path}: It holds {len(words)} number{'s' * (len(words) != 1)}, but {feature.name} takes "
+            f"{'a multiple of ' * is_batch}{int(np.prod(shape))} ({' x '.join(map(str, shape))}).",
             hint="Write as many, separated by commas.",
         )
     return np.array(numbers, dtype).reshape(shape)

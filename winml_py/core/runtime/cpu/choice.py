@@ -431,8 +431,9 @@ def _find_engine(name: str) -> ProviderDevice:
             return device
     provider_names = dict.fromkeys(device.provider for device in devices)
     problems = f"{plugins.problems()}. " if plugins.problems() else ""
+    package = "pip install 'winml-py[openvino]' installs it. " if short(name) == "openvino" else ""
     raise InvalidDeviceError(
         f"There is no engine {full_name(name)} on the CPU; there are {', '.join([ONNXRUNTIME, *provider_names])}.",
-        hint=f"{problems}pip install 'winml-py[openvino]' installs OpenVINO. For an engine of a GPU, pass the GPU "
-        "instead: LearningModelDevice.find('gpu'). `winml-py doctor` says more.",
+        hint=f"{problems}{package}For an engine of a GPU, pass the GPU instead: LearningModelDevice.find('gpu'), or "
+        "--device gpu in a command. `winml-py doctor` says more.",
     )
