@@ -15,6 +15,7 @@ from .._inputs.interpretation import Classes
 from .._inputs.model import EXAMPLE, Case, evaluate_to_tensors
 from ..authoring.check_samples import outputs_as_arrays, stored_answers
 from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, TOP1_KEPT, Agreement, compare_values
+from ..core.base.arguments import require_type
 from ..core.base.arrays import Array
 from ..core.base.messages import Facts, Progress
 from ..core.evaluation.result import LearningModelEvaluationResult
@@ -22,7 +23,7 @@ from ..core.features.tensor_classes import FLOAT_KINDS, TENSOR_CLASSES
 from ..core.model.model import LearningModel
 from ..core.session.session import LearningModelSession
 from ..enums import Precision
-from ..errors import InvalidArgumentError, WinMLError
+from ..errors import InvalidArgumentError, InvalidBindingError, MissingInputError, SizeMismatchError, WinMLError
 from ..vision.detections import Detections, detections, may_be_detections
 from ..vision.outputs import placement_of
 from ..vision.segmentation import is_segmentation, only_map
@@ -147,6 +148,7 @@ def compare(first: Case, second: Case, progress: Progress = lambda done, what: N
 
     Raises:
         InvalidArgumentError: the models have no output in common.
+        InvalidBindingError: the models take different inputs.
         WinMLError: a model, a device or an input cannot be used, or an evaluation failed.
 
     Example:
@@ -156,6 +158,8 @@ def compare(first: Case, second: Case, progress: Progress = lambda done, what: N
         >>> compared.outputs[0].name, compared.outputs[0].largest < 1e-2
         ('probabilities', True)
     """
+    for case in (first, second):
+        require_type(case, Case, 'Write Case("model.onnx").')
     model, second_model = first.load(), second.load()
     items = list(make_inputs(model, first))
     comparer = Comparer(model)
@@ -169,7 +173,13 @@ def compare(first: Case, second: Case, progress: Progress = lambda done, what: N
             progress(index / len(items), label)
             values = make()
             result = evaluate_to_tensors(session, fit_values(model, values))
-            second_result = evaluate_to_tensors(second_session, fit_values(second_model, values))
+            try:
+                second_result = evaluate_to_tensors(second_session, fit_values(second_model, values))
+            except (InvalidBindingError, MissingInputError, SizeMismatchError) as error:
+                raise InvalidBindingError(
+                    f"The models take different inputs; the second refuses what the first took: {error.message}",
+                    hint=error.hint,
+                ) from error
             comparer.add(label, (result, second_result), HALF_TOLERANCE if is_half else FLOAT_TOLERANCE)
         return comparer.comparison((_describe_side(first, session), _describe_side(second, second_session)))
 
