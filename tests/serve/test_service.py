@@ -100,6 +100,7 @@ def test_the_first_page_has_lines_to_try(service: Service) -> None:
 def test_what_is_refused(service: Service, path: str, body: bytes | None, status: int, words: str) -> None:
     answer = service.ask(path, body)
     assert (answer.status, words in answer.facts["error"]) == (status, True), answer.body
+    assert answer.headers.get("allow") == ("POST" if status == 405 else None)
 
 
 @pytest.mark.parametrize("kind", ["multipart/form-data; boundary=x", "application/x-www-form-urlencoded"])
@@ -115,6 +116,8 @@ def test_limits_and_names_that_are_refused(limits: dict[str, Any]) -> None:
         serve.Limits(**limits)
     with pytest.raises(InvalidArgumentError, match="Expected a name without a slash"):
         serve.app({"a/b": MODELS / "digits.onnx"})
+    with pytest.raises(InvalidArgumentError, match="Expected a Mapping, got str"):
+        serve.app("digits.onnx")  # type: ignore[arg-type]
 
 
 def test_a_body_that_is_or_grows_too_large(service: Service) -> None:

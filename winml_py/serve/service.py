@@ -23,6 +23,7 @@ from starlette.types import Message, Receive, Scope, Send
 from .. import __version__, errors
 from .._http import MAX_REQUEST_BYTES, MAX_REQUEST_PIXELS, TooLargeError, limited, refuse_foreign
 from .._inputs.interpretation import Finder, answer_facts
+from ..core.base.arguments import require_type
 from ..core.base.machine import usable_cores
 from ..core.base.messages import REPORT_SCHEMA, Facts, as_json
 from ..core.features.descriptors import ShapedDescriptor
@@ -159,7 +160,8 @@ class Service:
         if status == 500 and not isinstance(error, errors.WinMLError):
             exchange.fault, text = error, "The service failed; its log says why."
         exchange.message = text
-        return _json({"error": text}, status, _HEADERS.get(status))
+        headers = getattr(error, "headers", None)  # the methods that an address allows
+        return _json({"error": text}, status, headers or _HEADERS.get(status))
 
     # Pages.
 
@@ -327,6 +329,7 @@ def app(
         >>> service.models["digits"].is_ready
         False
     """
+    require_type(models, Mapping, 'Write {"name": "model.onnx"}.')
     if options is None:
         options = LearningModelSessionOptions()
         options.batch_size_override, options.intra_op_num_threads = 0, 1
