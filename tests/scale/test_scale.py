@@ -171,9 +171,13 @@ def test_a_contract_says_how_pictures_become_a_tensor(images: np.ndarray[Any, An
 
 
 def test_what_cannot_be_right_is_refused(tmp_path: Path, images: np.ndarray[Any, Any]) -> None:
+    ends = [tensor("x", [1, 2])], [tensor("error", [1, 2])]
+    named_error = data([helper.make_node("Neg", ["x"], ["error"])], *ends)
     for wrong, words in [
         (lambda: Evaluator(DIGITS, outputs=["probability"]), "no output 'probability'.*Did you mean"),
-        (lambda: Evaluator(DIGITS, outputs="probabilities"), "no output 'p'"),
+        (lambda: Evaluator(DIGITS, outputs="probabilities"), "Expected a list, got str"),
+        (lambda: Evaluator(DIGITS, columns="image"), "Expected a Mapping, got str"),  # type: ignore[arg-type]
+        (lambda: Evaluator(named_error), "has an output 'error'"),
         (lambda: Evaluator(DIGITS, columns={"picture": "a"}), "no input 'picture'"),
         (lambda: Evaluator(DIGITS, batch=0), "batch"),
         (lambda: Evaluator(DIGITS)({"a": [], "b": []}), "needs the column 'image'"),

@@ -52,7 +52,7 @@ class Evaluator(Closeable):
         fast_decode: as for `ImageFeatureValue.load`.
 
     Raises:
-        InvalidArgumentError: names that the model does not have.
+        InvalidArgumentError: names that the model does not have, or an output named `error`.
         WinMLError: the model cannot be loaded.
 
     Example:
@@ -78,6 +78,8 @@ class Evaluator(Closeable):
         self._model = model if isinstance(model, LearningModel) else LearningModel.load(model)
         require_type(device, str | LearningModelDevice, 'Write "cpu", "gpu", or a name.')
         require_type(options, LearningModelSessionOptions | None, "Write options=LearningModelSessionOptions().")
+        require_type(columns, Mapping | None, 'Write columns={"image": "path"}.')
+        require_type(outputs, list | tuple | None, 'Write outputs=["scores"].')
         self._device, self._options = device, _make_single_threaded(options)
         self._inputs = {feature.name: feature for feature in self._model.input_features}
         self._columns = dict(columns or {})
@@ -85,6 +87,11 @@ class Evaluator(Closeable):
         made = list_output_columns(self._model)
         _require_known("output", outputs or (), made)
         self._outputs = [made[name] for name in (made if outputs is None else outputs)]
+        if ERROR in [column.name for column in self._outputs]:
+            raise InvalidArgumentError(
+                f"The model has an output {ERROR!r}, which is the name of the column of errors.",
+                hint="Rename it in the model, or leave it out: outputs=[...].",
+            )
         self._batch = whole_number(batch, "batch", 1)
         self._fast_decode, self._name = truth(fast_decode, "fast_decode"), uuid.uuid4().hex
 
