@@ -57,7 +57,7 @@ def _render_table(rows: list[dict[str, Any]]) -> str:
 
 
 def _render_bar(bar: Mapping[str, Any]) -> str:
-    figure = f"{bar['bar']}: {spell(bar['figure'])}"
+    figure = f"{bar['bar']}: {bar['figure']:.4g}"  # 1.896 is not 1.9
     return f"{figure} ({bar['limit']})" if bar["is_met"] else f"**{figure}, missed ({bar['limit']})**"
 
 
