@@ -114,7 +114,8 @@ def test_denotations(tmp_path: Path) -> None:
         (Edits(rename={"x": ""}), "The new name is ''."),
         (Edits(denotations={"z": "IMAGE"}), "The model has no input or output 'z'."),
         (Edits(dimensions={"x": ("DATA_BATCH",)}), "x has 2 sizes, got 1 denotations."),
-        (Edits(labels=(1, 2, 3)), "Expected labels as text, got (1, 2, 3)."),
+        (Edits(labels=(1, 2, 3)), "Expected a sequence of texts as labels, got (1, 2, 3)."),
+        (Edits(labels="012"), "Expected a sequence of texts as labels, got '012'."),
     ],
 )
 def test_mistakes(model: Path, tmp_path: Path, edits: Edits, message: str) -> None:

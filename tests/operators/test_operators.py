@@ -214,6 +214,7 @@ def test_arrays_that_are_not_contiguous() -> None:
         (lambda: operators.Relu(X, outputs=["Y"]), "number of outputs of Relu, got .'Y'."),
         (lambda: operators.Relu(X, domain="my"), "There is no operator 'Relu' in the domain 'my'"),
         (lambda: operators.Gelu(X, opset=13), "Opset 13 has no operator Gelu. It is in opset 20"),
+        (lambda: operators.Where(X, X, X, opset=8), "Opset 8 has no operator Where. It is in opset 9 and later"),
         (lambda: operators.Clip(np.uint8([200, 5]), -1, 300), "An input of uint8 cannot hold -1"),
         (lambda: operators.Equal(np.int32([2]), 2.5), "An input of int32 cannot hold 2.5"),
         (lambda: operators.Add(np.float16([1]), 1e6), "An input of float16 cannot hold 1000000.0"),

@@ -205,8 +205,9 @@ def _write_words(proto: ModelProto, edits: Edits) -> None:
             setattr(proto, key, value)
     metadata = {key: value for key, value in edits.metadata.items() if value}
     if edits.labels is not None:
-        if not all(map(is_text, edits.labels)):  # JSON takes others, too, but no reader of labels does
-            raise InvalidArgumentError(f"Expected labels as text, got {edits.labels!r:.80}.")
+        # JSON takes others, too, but no reader of labels does.
+        if isinstance(edits.labels, str) or not all(map(is_text, edits.labels)):
+            raise InvalidArgumentError(f"Expected a sequence of texts as labels, got {edits.labels!r:.80}.")
         metadata[LABELS_KEY] = json.dumps(edits.labels, ensure_ascii=False)
     replace_metadata(proto, [key for key, value in edits.metadata.items() if not value], metadata)
 

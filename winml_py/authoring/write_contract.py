@@ -12,7 +12,7 @@ from .._inputs.copies import convert_opset, read_for_copy, replace_metadata
 from .._inputs.files import BUILT_IN
 from ..core.base.arguments import require_type
 from ..core.base.atomic_files import require_another_file, require_folder, write_whole
-from ..core.contracts.labels import LABELS_KEY
+from ..core.contracts.labels import LABELS_KEY, labels_of
 from ..core.contracts.published.folder import find_model
 from ..core.features.descriptors import ImageFeatureDescriptor
 from ..core.features.pictures import fixed_sides
@@ -97,7 +97,7 @@ def build_in(
     *,
     pictures: BitmapPixelFormat = BitmapPixelFormat.RGB8,
     answers: str | None = None,
-    labels: Iterable[str] = (),
+    labels: Iterable[str] | str | os.PathLike[str] = (),
     force: bool = False,
 ) -> BuiltIn:
     """Writes a copy of a model that takes unprocessed pictures, in any ONNX runtime.
@@ -117,7 +117,7 @@ def build_in(
             `top_scores`, `top_labels`), "yolo", "yolo-v5" or "detr" (`boxes`, `box_scores`, `box_classes`,
             `box_labels`, `box_masks`), "masks" (`class_map`), or "auto" for the only one that fits. The model is
             evaluated once, and takes one picture, also where the batch is free. None adds nothing.
-        labels: the class names; by default the model's. Labels alone mean "auto".
+        labels: the class names, or a file with them; by default the model's. Labels alone mean "auto".
         force: whether the new model may replace the old one.
 
     Returns:
@@ -151,7 +151,7 @@ def build_in(
     # Loads the model first, which may refuse the contract in its own words before the weights are read.
     loaded = LearningModel.load(source)
     images = _find_images(loaded, contract, set(inputs))
-    names = tuple(labels)
+    names = labels_of(labels) if isinstance(labels, (str, os.PathLike)) else tuple(labels)
     require_folder(destination)
     if not force:
         require_another_file(destination, find_model(source))

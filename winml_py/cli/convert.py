@@ -68,7 +68,7 @@ def convert(
     processor.
     """
     if is_float16 == bool(level):
-        raise click.UsageError("Give --float16 or --optimize LEVEL, not both.")
+        raise click.UsageError("Give either --float16 or --optimize LEVEL.")
     if level and (keep_io_types or keep_float32):
         raise click.UsageError("--keep-io-types and --keep-float32 require --float16.")
     with progress("converting") as advance, prefix_errors(model, *inputs):

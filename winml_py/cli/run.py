@@ -86,7 +86,7 @@ def run(
     case = replace(case, model=model, inputs=inputs, isolated=isolated)
     if check:
         if inputs or output or labels or top_k or threshold is not None or layout != AUTO:
-            raise click.UsageError("--check evaluates the model's samples: omit INPUT, --output and --labels.")
+            raise click.UsageError("--check evaluates the model's samples: omit INPUT and what concerns its answers.")
         _check(case, as_json)
         return
     if not inputs:

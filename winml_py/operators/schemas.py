@@ -95,12 +95,14 @@ def find_schema(name: str, domain: str | None = None, opset: int | None = None) 
             default = next(version for version in count(OPSET) if defs.has(name, version, candidate))
             version = opset or (default if candidate == "" else newest)
             if not defs.has(name, version, candidate):
+                first = next(version for version in count(1) if defs.has(name, version, candidate))
                 raise InvalidArgumentError(
-                    f"Opset {version} has no operator {name}.", hint=f"It is in opset {newest} and later ones."
+                    f"Opset {version} has no operator {name}.", hint=f"It is in opset {first} and later ones."
                 )
             return defs.get_schema(name, version, candidate), version
-    where = f" in the domain {domain!r}" if domain is not None else ""
-    raise InvalidArgumentError(f"There is no operator {name!r}{where}.", hint=did_you_mean(name, operator_names()))
+    if domain is not None:
+        raise InvalidArgumentError(f"There is no operator {name!r} in the domain {domain!r}.", hint="Omit domain=.")
+    raise InvalidArgumentError(f"There is no operator {name!r}.", hint=did_you_mean(name, operator_names()))
 
 
 @lru_cache(1)

@@ -330,6 +330,8 @@ def app(
         False
     """
     require_type(models, Mapping, 'Write {"name": "model.onnx"}.')
+    require_type(device, LearningModelDevice | None, 'Write LearningModelDevice.find("gpu").')
+    require_type(options, LearningModelSessionOptions | None, "Write options=LearningModelSessionOptions().")
     if options is None:
         options = LearningModelSessionOptions()
         options.batch_size_override, options.intra_op_num_threads = 0, 1

@@ -204,8 +204,8 @@ def detections(
     Args:
         result: of a detector: YOLO v5 to v12 and end-to-end, YOLOX, NanoDet, DETR, RT-DETR, SSD, torchvision's; for
             faces SCRFD and YuNet; see `DetectionLayout`.
-        threshold: objects need a higher score; by default the makers': 0.25 for YOLO, 0.3 for YOLOX, 0.35 for NanoDet,
-            0.9 for YuNet, 0.5 for the others.
+        threshold: objects need a higher score; by default the makers': 0.25 for Ultralytics' models, 0.3 for YOLOX,
+            0.35 for NanoDet, 0.9 for YuNet, 0.5 for the others.
         overlap: if the intersection of two boxes of one class is more than this share of their union, only the better
             one stays; by default the makers': 0.7 for YOLO, 0.45 for v5 and YOLOX, 0.6 for NanoDet, 0.4 for SCRFD, 0.3
             for YuNet. The others give each object once, and refuse it.
