@@ -105,7 +105,7 @@ def test_the_likeliest_classes_are_named(count: int, kind: str, element: int, tm
 def test_labels_are_the_models_and_mean_auto(tmp_path: Path) -> None:
     scores = {"y": np.array([[0.0, 2, 1]])}
     assert both(fixed(tmp_path, scores), RGB, (7, 9), answers="classes")[0]["top_labels"][0, 0] == "dog"
-    added, _ = both(fixed(tmp_path, scores, metadata={}), RGB, (7, 9), labels="abc")
+    added, _ = both(fixed(tmp_path, scores, metadata={}), RGB, (7, 9), labels=("a", "b", "c"))
     assert added["top_labels"].tolist() == [["b", "c", "a"]]
     added, _ = both(fixed(tmp_path, {"y": np.zeros((1, 4))}), RGB, (7, 9), answers="classes")
     assert [*added] == ["top_classes", "top_scores"]

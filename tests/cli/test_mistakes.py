@@ -129,7 +129,11 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     ),
     ("contract edges.onnx --set kernel=lanczos --output out.onnx", 2, "--set kernel=lanczos: Known: nearest, linear"),
     ("convert digits.onnx --output out.onnx", 2, "Give either --float16 or --optimize LEVEL."),
-    ("convert digits.onnx --output out.onnx --float16 --optimize basic", 2, "Give --float16 or --optimize LEVEL, not"),
+    (
+        "convert digits.onnx --output out.onnx --float16 --optimize basic",
+        2,
+        "Give either --float16 or --optimize LEVEL.",
+    ),
     ("compare digits.onnx edges.onnx", 4, "digits.onnx, edges.onnx: The models take different inputs"),
     ("compare edges.onnx digits.onnx", 4, "edges.onnx, digits.onnx: The models take different inputs"),
     (

@@ -526,7 +526,7 @@ def test_the_command(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.ones((1, 8), np.float32))
     for code, words, arguments in (
         (1, "not good enough", (path, f"x={tmp_path / 'x.npy'}", "--output", out, "--float16")),
-        (2, "Give --float16 or", (path, "--output", out)),
+        (2, "Give either --float16 or", (path, "--output", out)),
         (2, "Expected the inputs of one evaluation", (path, "a.npy", "b.npy", "--output", out, "--float16")),
         (3, "Model file not found", ("none.onnx", "--output", out, "--float16")),
         (4, "none.npy: There is no such file.", (path, "x=none.npy", "--output", out, "--float16")),

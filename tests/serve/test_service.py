@@ -27,7 +27,7 @@ from helpers.models import INT64, counting_loop, data, tensor, unary
 from helpers.paths import MODELS, PICTURES
 from helpers.serving import Service, claiming, serving
 from helpers.waiting import wait_until
-from winml_py import ImageFeatureValue, LearningModel, LearningModelSession, serve
+from winml_py import ImageFeatureValue, LearningModel, LearningModelSession, LearningModelSessionOptions, serve
 from winml_py.core.base.machine import usable_cores
 from winml_py.errors import InvalidArgumentError
 
@@ -118,6 +118,17 @@ def test_limits_and_names_that_are_refused(limits: dict[str, Any]) -> None:
         serve.app({"a/b": MODELS / "digits.onnx"})
     with pytest.raises(InvalidArgumentError, match="Expected a Mapping, got str"):
         serve.app("digits.onnx")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="Expected a LearningModelDevice, got str"):
+        serve.app({}, device="cpu")  # type: ignore[arg-type]
+
+
+def test_options_that_fit_no_session_are_not_the_clients_mistake() -> None:
+    options = LearningModelSessionOptions()
+    options.override_named_dimension("no_such_size", 4)
+    app = serve.app({"digits": MODELS / "digits.onnx"}, options=options)
+    status, facts = asyncio.run(get(app, "/models/digits", SEVEN))
+    assert status == 500
+    assert facts["error"].startswith("The model cannot be compiled: ")
 
 
 def test_a_body_that_is_or_grows_too_large(service: Service) -> None:

@@ -225,8 +225,8 @@ class TensorPicture(NamedTuple):
 def tensor_picture(outputs: Mapping[str, object], order: BitmapPixelFormat) -> TensorPicture | None:
     """The first output that looks like a picture, with 1 or 3 channels and both sides long enough, or None.
 
-    Nothing states the range of its numbers, so the numbers determine it: above 1.5, they are levels up to 255; below
-    -0.1, they range from -1 to 1; else from 0 to 1.
+    Nothing states the range of its numbers, so the numbers determine it: above 1.5 or below -1.5, they are levels up to
+    255; below -0.1, they range from -1 to 1; else from 0 to 1.
     """
     for name, value in outputs.items():
         if isinstance(value, Tensor):

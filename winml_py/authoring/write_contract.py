@@ -76,7 +76,10 @@ def write_contract(
     features = LearningModel.load(source).input_features
     require_folder(destination)
     model = read_for_copy(source, destination)
-    images = {image.name: image.tensor_kind for image in fitting_inputs(features, contract, set(inputs))}
+    images = {
+        image.name: image.tensor_kind
+        for image in fitting_inputs(features, contract, {inputs} if isinstance(inputs, str) else set(inputs))
+    }
     if contract.tensor_kind is None and set(images.values()) == {TensorKind.UINT8}:
         contract = replace(contract, tensor_kind=TensorKind.UINT8)
     for value in model.graph.input:
@@ -150,7 +153,7 @@ def build_in(
         )
     # Loads the model first, which may refuse the contract in its own words before the weights are read.
     loaded = LearningModel.load(source)
-    images = _find_images(loaded, contract, set(inputs))
+    images = _find_images(loaded, contract, {inputs} if isinstance(inputs, str) else set(inputs))
     names = labels_of(labels) if isinstance(labels, (str, os.PathLike)) else tuple(labels)
     require_folder(destination)
     if not force:

@@ -100,9 +100,10 @@ def find_schema(name: str, domain: str | None = None, opset: int | None = None) 
                     f"Opset {version} has no operator {name}.", hint=f"It is in opset {first} and later ones."
                 )
             return defs.get_schema(name, version, candidate), version
-    if domain is not None:
-        raise InvalidArgumentError(f"There is no operator {name!r} in the domain {domain!r}.", hint="Omit domain=.")
-    raise InvalidArgumentError(f"There is no operator {name!r}.", hint=did_you_mean(name, operator_names()))
+    where = f" in the domain {domain!r}" if domain is not None else ""
+    known = operator_names()
+    hint = "" if name in known else did_you_mean(name, known)
+    raise InvalidArgumentError(f"There is no operator {name!r}{where}.", hint=hint)
 
 
 @lru_cache(1)

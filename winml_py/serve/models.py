@@ -20,7 +20,7 @@ from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession, evaluate_until
-from ..errors import ClosedError, EngineLostError, InvalidArgumentError
+from ..errors import ClosedError, EngineLostError, EvaluationError, InvalidArgumentError
 from .monitoring import Exchange, logger, one_line
 
 Evaluate = Callable[[Mapping[str, Any]], LearningModelEvaluationResult]
@@ -87,6 +87,8 @@ class ServedModel:
         try:
             self.session = await LearningModelSession.create_async(self.model, self.device, self.options)
             self.was_loaded = True
+        except InvalidArgumentError as error:  # the server's options are no client's mistake
+            raise EvaluationError(f"The model cannot be compiled: {error.message}", hint=error.hint) from error
         finally:
             self._making = None
             self._await_idle()

@@ -330,6 +330,7 @@ def app(
         False
     """
     require_type(models, Mapping, 'Write {"name": "model.onnx"}.')
+    require_type(limits, Limits | None, "Write limits=serve.Limits().")
     require_type(device, LearningModelDevice | None, 'Write LearningModelDevice.find("gpu").')
     require_type(options, LearningModelSessionOptions | None, "Write options=LearningModelSessionOptions().")
     if options is None:

@@ -490,7 +490,7 @@ def test_what_the_camera_raises_is_raised_by_read(camera: Camera, monkeypatch: p
 
 
 def test_wrong_policies_are_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="It is a FramePolicy: WAIT, DROP_OLDEST, LATEST"):
+    with pytest.raises(InvalidArgumentError, match="Expected one of FramePolicy: WAIT, DROP_OLDEST, LATEST"):
         VideoReader(0, policy="latest")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="whole number of 1 or more"):
         VideoReader(0, policy=FramePolicy.DROP_OLDEST, kept=0)

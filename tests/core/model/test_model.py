@@ -275,6 +275,8 @@ def test_models_behind_links_work(tmp_path: Path) -> None:
 def test_a_file_is_named_in_folders_alone() -> None:
     with pytest.raises(InvalidArgumentError, match="names a model in a folder"):
         LearningModel.load((MODELS / "digits.onnx").read_bytes(), file="digits.onnx")
+    with pytest.raises(InvalidArgumentError, match=r"Expected a folder with digits\.onnx, got a file"):
+        LearningModel.load(MODELS / "digits.onnx", file="digits.onnx")
 
 
 def test_empty_models_have_empty_properties() -> None:

@@ -101,7 +101,7 @@ def learn_contract(
     areas = [measure_area(prepare, size, numbers) for size in SIZES]
     colours = _find_colours(first, numbers, areas)
     if model is not None:
-        colours = _fit_model(prepare, model, set(inputs), colours, areas)
+        colours = _fit_model(prepare, model, {inputs} if isinstance(inputs, str) else set(inputs), colours, areas)
     rules = find_rules(areas)
     if not rules:
         _require_same(prepare, first, prepare(probe))

@@ -60,7 +60,7 @@ def member(enum: type[E], value: object, what: str, error: type[WinMLError] = In
         with suppress(ValueError):
             return enum(int(value))
     names = ", ".join(known.name for known in enum)
-    raise error(f"{what} is {value!r}.", hint=f"It is a {enum.__name__}: {names}.")
+    raise error(f"{what} is {value!r}.", hint=f"Expected one of {enum.__name__}: {names}.")
 
 
 def is_text(value: object) -> bool:

@@ -214,8 +214,8 @@ class LearningModel(Closeable, Object):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The names of the classes, if the metadata have them: as `winml-py view` writes them, or the exporters of
-        Ultralytics (`names`) and PaddleOCR (`character`).
+        """The names of the classes, if the metadata have them, as `build_in` and the exporters of Ultralytics (`names`)
+        and PaddleOCR (`character`) write them, or a published folder.
         """
         return self._labels
 

@@ -352,11 +352,11 @@ class LearningModelSession(Closeable, Object):
         """Evaluates a stream of inputs on several threads: decoding, tensorizing and running overlap.
 
         Args:
-            inputs: an iterable of items, or one item. An item is a mapping of names to values, or for a model of one
-                input the value itself; a picture's path, bytes or open file; the path of an array (.npy) or a table
-                (.csv). A folder yields its pictures, a pattern (`photos/**/*.jpg`) its files, both in natural order:
-                2 before 10; the path of a video, or a `VideoReader`, yields its frames. Items are taken as late as
-                possible.
+            inputs: an iterable of items, as an array is one of rows; or one item. An item is a mapping of names to
+                values, or for a model of one input the value itself; a picture's path, bytes or open file; the path of
+                an array (.npy) or a table (.csv). A folder yields its pictures, a pattern (`photos/**/*.jpg`) its
+                files, both in natural order: 2 before 10; the path of a video, or a `VideoReader`, yields its frames.
+                Items are taken as late as possible.
             concurrency: threads; by default the cores this process may use. It helps most with
                 `options.intra_op_num_threads = 1`: then each thread has a separate core.
             batch: how many items to evaluate together, at most; the model's first dimensions must be free. Items whose

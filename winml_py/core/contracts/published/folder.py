@@ -66,6 +66,8 @@ def find_model(source: str | os.PathLike[str], file: str = "") -> str:
     path = os.fsdecode(source)
     if not file and not os.path.isdir(path):
         return path
+    if os.path.isfile(path):
+        raise InvalidArgumentError(f"{path}: Expected a folder with {file}, got a file.", hint="Omit file=.")
     names = sorted([file] if file else glob("*.onnx", root_dir=path) or glob("onnx/*.onnx", root_dir=path))
     stems = {name.removesuffix(".onnx") for name in names}
     plain = [stem for stem in stems if not ((of := _VARIANT.fullmatch(stem)) and of[1] in stems)]
