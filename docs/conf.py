@@ -44,7 +44,7 @@ nitpick_ignore_regex = [
     ("py:class", r"Image|ModelProto"),  # of Pillow and onnx, imported only for type checkers
     (
         "py:class",
-        r"Source|Operators|Output|BoundValue|AnyFeature|Size|Pixels|Array",
+        r"Source|Operators|Output|BindableValue|AnyFeature|Size|Pixels|Array",
     ),  # for type checkers; the text says what they are
     ("py:class", r"winml_py(\.\w+)+\.[A-Z]"),  # type variables
 ]

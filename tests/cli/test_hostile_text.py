@@ -20,7 +20,7 @@ from helpers.paths import ROOT
 from winml_py import LearningModel, LearningModelSession, TensorString
 from winml_py.cli import style
 from winml_py.cli.main import main
-from winml_py.core.base.messages import logger, shown
+from winml_py.core.base.messages import escape_controls, logger
 from winml_py.errors import InvalidArgumentError, WinMLError
 from winml_py.serve.server import ModelServer
 from winml_py.view.server import PageServer
@@ -266,7 +266,7 @@ def test_what_is_not_finite_comes_out_of_run(tmp_path: Path, capfd: pytest.Captu
 
 def test_words_without_commands_stay() -> None:
     words = "caf\u00e9 \u4f60\u597d \U0001f600\ttab\nline"
-    assert shown(words) == words
+    assert escape_controls(words) == words
 
 
 def test_file_names_that_are_no_text(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

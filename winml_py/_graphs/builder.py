@@ -10,7 +10,7 @@ from typing import Any, ClassVar, overload
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, checker, defs, helper, shape_inference
 
 from .. import __version__
-from ..core.base.arguments import require_type, whole_number
+from ..core.base.arguments import require_type, require_whole_number
 from ..core.base.atomic_files import require_folder, write_whole
 from ..core.base.winrt_object import Object
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
@@ -56,7 +56,7 @@ class LearningModelBuilder(Object):
 
     def __init__(self, opset: int, /) -> None:
         """Use `create`."""
-        self._draft = _Draft(whole_number(opset, "The operator set", OLDEST, defs.onnx_opset_version()))
+        self._draft = _Draft(require_whole_number(opset, "The operator set", OLDEST, defs.onnx_opset_version()))
         self._inputs = LearningModelInputs(self, self._draft)
         self._outputs = LearningModelOutputs(self, self._draft)
         self._operators = LearningModelOperatorSet(self, self._draft)

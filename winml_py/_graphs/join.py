@@ -13,7 +13,7 @@ from onnx import (
 )
 
 from .._inputs.copies import convert_opset, names_in, sizes_in
-from ..core.base.arguments import is_text, truth
+from ..core.base.arguments import is_text, require_bool
 from ..core.base.messages import did_you_mean
 from ..core.base.winrt_object import Object
 from ..core.contracts.exporters import CONTRACT_KEYS, exporters_contract
@@ -207,7 +207,7 @@ class LearningModelJoinOptions(Object):
 
     @promote_unlinked_outputs_to_fused_outputs.setter
     def promote_unlinked_outputs_to_fused_outputs(self, value: bool) -> None:
-        self._promotes = truth(value, "promote_unlinked_outputs_to_fused_outputs")
+        self._promotes = require_bool(value, "promote_unlinked_outputs_to_fused_outputs")
 
     @property
     def joined_node_prefix(self) -> str:
@@ -231,4 +231,4 @@ class LearningModelJoinOptions(Object):
 
     @close_model_on_join.setter
     def close_model_on_join(self, value: bool) -> None:
-        self._closes = truth(value, "close_model_on_join")
+        self._closes = require_bool(value, "close_model_on_join")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, TypeProto, ValueInfoProto, helper, numpy_helper
 
-from ..core.base.arguments import is_text, member, require_type, whole_number
+from ..core.base.arguments import is_text, require_member, require_type, require_whole_number
 from ..core.base.collections import Vector
 from ..core.base.messages import type_name
 from ..core.features.descriptors import (
@@ -35,10 +35,12 @@ def tensor_descriptor(name: str, description: str, kind: TensorKind, shape: Any)
     require_name(name, "The name of the feature")
     if not is_text(description):
         raise InvalidArgumentError(f"The description of {name} is {description!r}.", hint="Expected text, or empty.")
-    kind = member(TensorKind, kind, f"The element type of {name}")
+    kind = require_member(TensorKind, kind, f"The element type of {name}")
     sizes = [shape] if isinstance(shape, str) else list(shape)
     names = tuple(size if isinstance(size, str) else "" for size in sizes)
-    numbers = Vector(-1 if isinstance(size, str) else whole_number(size, f"A size of {name}", -1) for size in sizes)
+    numbers = Vector(
+        -1 if isinstance(size, str) else require_whole_number(size, f"A size of {name}", -1) for size in sizes
+    )
     return TensorFeatureDescriptor(name, description, kind, numbers, names)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import click
 
-from ..core.base.messages import REPORT_SCHEMA, Facts, Progress, as_json, shown, shown_in_json
+from ..core.base.messages import REPORT_SCHEMA, Facts, Progress, as_json, escape_controls, escape_controls_in_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,7 +49,7 @@ def to_json(facts: Facts) -> str:
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     is_ascii = codecs.lookup(encoding).name != "utf-8"
     text = json.dumps(as_json(facts), indent=2, ensure_ascii=is_ascii, allow_nan=False)
-    return shown_in_json(text)
+    return escape_controls_in_json(text)
 
 
 def say(line: object, style: str = "", is_error: bool = False) -> None:
@@ -108,10 +108,12 @@ def progress(what: str) -> Iterator[Progress]:
 
     columns = (bars.TextColumn("{task.description}", markup=False), bars.BarColumn(), bars.TimeElapsedColumn())
     with bars.Progress(*columns, console=screen, transient=True) as bar:
-        task = bar.add_task(shown(what), total=None)
+        task = bar.add_task(escape_controls(what), total=None)
 
         def advance(done: float | None, what: str) -> None:
-            bar.update(task, total=None if done is None else 1.0, completed=done, description=shown(what) or None)
+            bar.update(
+                task, total=None if done is None else 1.0, completed=done, description=escape_controls(what) or None
+            )
 
         yield advance
 
@@ -120,7 +122,7 @@ def _text(words: object, style: str = "") -> Text:
     """A text to print. Unlike for a str, Rich does not look for markup in it."""
     from rich.text import Text
 
-    return words if isinstance(words, Text) else Text(shown(str(words)), style=style)
+    return words if isinstance(words, Text) else Text(escape_controls(str(words)), style=style)
 
 
 def _console(is_error: bool = False) -> Console:
@@ -150,7 +152,7 @@ class ShownStream:
 
     def write(self, text: str) -> int:
         """Writes text; returns its length."""
-        self.stream.write(shown(text).encode(self.encoding, "backslashreplace").decode(self.encoding))
+        self.stream.write(escape_controls(text).encode(self.encoding, "backslashreplace").decode(self.encoding))
         return len(text)
 
     def flush(self) -> None:

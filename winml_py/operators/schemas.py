@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from onnx import AttributeProto, defs
 
-from ..core.base.arguments import whole_number
+from ..core.base.arguments import require_whole_number
 from ..core.base.messages import did_you_mean
 from ..core.runtime.ort.schemas import runtime_schemas
 from ..errors import InvalidArgumentError
@@ -85,7 +85,7 @@ def _parameter(formal: Any) -> Parameter:
 def find_schema(name: str, domain: str | None = None, opset: int | None = None) -> tuple[Any, int]:
     """The schema of an operator, and its version; InvalidArgumentError for an unknown one."""
     if opset is not None:
-        opset = whole_number(opset, "opset", 1)
+        opset = require_whole_number(opset, "opset", 1)
     domains = DOMAINS if domain is None else ("" if domain == "ai.onnx" else domain,)
     for candidate in domains:
         if candidate == RUNTIME_DOMAIN and (candidate, name) in runtime_schemas():

@@ -14,7 +14,7 @@ import numpy as np
 from .._inputs.examples import ExampleShape
 from .._inputs.files import generated, jobs, read
 from .._inputs.model import EXAMPLE, Case, input_sizes, to_json
-from ..core.base.arguments import require_type, whole_number
+from ..core.base.arguments import require_type, require_whole_number
 from ..core.base.messages import Facts, Progress
 from ..core.evaluation.binding import LearningModelBinding
 from ..core.runtime.providers.catalogue import provider_of
@@ -171,7 +171,7 @@ def measure(case: Case, *, iterations: int = 100) -> Measurement:
         WinMLError: the model, the device or an input cannot be used, or an evaluation failed.
     """
     require_type(case, Case, 'Write Case("model.onnx").')
-    return Prepared(case).run(whole_number(iterations, "iterations", 1))
+    return Prepared(case).run(require_whole_number(iterations, "iterations", 1))
 
 
 def read_resident_memory() -> int:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..core.base import child_process
-from ..core.base.arguments import require_type, truth, whole_number
+from ..core.base.arguments import require_bool, require_type, require_whole_number
 from ..core.base.machine import usable_cores
 from ..core.base.messages import did_you_mean, type_name
 from ..core.base.winrt_object import Closeable
@@ -92,8 +92,8 @@ class Evaluator(Closeable):
                 f"The model has an output {ERROR!r}, which is the name of the column of errors.",
                 hint="Rename it in the model, or leave it out: outputs=[...].",
             )
-        self._batch = whole_number(batch, "batch", 1)
-        self._fast_decode, self._name = truth(fast_decode, "fast_decode"), uuid.uuid4().hex
+        self._batch = require_whole_number(batch, "batch", 1)
+        self._fast_decode, self._name = require_bool(fast_decode, "fast_decode"), uuid.uuid4().hex
 
     def __call__(self, batch: Any, /) -> Any:
         """Evaluates each row of a batch.

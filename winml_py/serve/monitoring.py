@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from starlette.datastructures import Headers
 
-from ..core.base.messages import Facts, shown
+from ..core.base.messages import Facts, escape_controls
 from ..errors import MissingPackageError
 
 try:
@@ -31,7 +31,7 @@ _IDENTITY = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 
 def one_line(text: str) -> str:
     """The text as it is safe in a log, which others may have made up."""
-    return shown(text).replace("\n", "\\n")
+    return escape_controls(text).replace("\n", "\\n")
 
 
 class Exchange:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from ..core.base.arguments import require_type, whole_number
+from ..core.base.arguments import require_type, require_whole_number
 from ..core.base.arrays import Array
 from ..core.contracts.exporters import ExporterFacts
 from ..core.evaluation.result import LearningModelEvaluationResult
@@ -235,7 +235,7 @@ def detections(
         raise InvalidArgumentError(
             f"A model of layout {layout.name} gives each object once, so overlap has no effect.", hint="Leave it out."
         )
-    best = best.select(np.arange(len(best.boxes))[: whole_number(limit, "limit", 1)])
+    best = best.select(np.arange(len(best.boxes))[: require_whole_number(limit, "limit", 1)])
     points, masks = best.points, None
     if points is not None:
         points = points.astype(np.float64)

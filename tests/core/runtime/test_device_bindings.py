@@ -17,7 +17,7 @@ from winml_py import ClosedError, EvaluationError, NotSupportedError, SizeMismat
 from winml_py.core.base.arrays import DeviceArray, MemoryLocation
 from winml_py.core.runtime.engine import EngineOptions
 from winml_py.core.runtime.ort import device_binding
-from winml_py.core.runtime.ort.device_binding import CapturedGraph, DeviceBinding, require_capturable
+from winml_py.core.runtime.ort.device_binding import CapturedGraph, DeviceIoBinding, require_capturable
 from winml_py.core.runtime.ort.device_engine import OrtDeviceEngine
 from winml_py.core.runtime.ort.device_memory import DeviceMemory
 from winml_py.core.runtime.providers import catalogue
@@ -47,13 +47,13 @@ def made(
     on_host: tuple[str, ...] = (),
     waits_unlocked: bool = False,
     captures: bool = False,
-) -> tuple[DeviceBinding, Bound, Lock]:
+) -> tuple[DeviceIoBinding, Bound, Lock]:
     monkeypatch.setattr(device_binding, "host_inputs", lambda _: frozenset(on_host))
     provider: Any = SimpleNamespace(memory="cpu", has_addresses=True, waits_unlocked=waits_unlocked)
     lock = Lock()
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     with lock:
-        binding = DeviceBinding(session, DeviceMemory(provider, 0), lock, captures)
+        binding = DeviceIoBinding(session, DeviceMemory(provider, 0), lock, captures)
     return binding, Bound(lock=lock), lock
 
 

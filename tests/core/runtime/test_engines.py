@@ -38,7 +38,7 @@ from winml_py.core.onnx_file.source import FileSource
 from winml_py.core.runtime.cpu import choice
 from winml_py.core.runtime.engine import EngineOptions, Tuning
 from winml_py.core.runtime.openvino import compile as openvino_compile
-from winml_py.core.runtime.ort.ort_engine import HostBinding
+from winml_py.core.runtime.ort.ort_engine import HostIoBinding
 from winml_py.core.runtime.providers import plugins
 from winml_py.core.runtime.providers.catalogue import native_options
 from winml_py.core.runtime.providers.provider import ProviderDevice, Target
@@ -410,7 +410,7 @@ def test_the_cpu_captures_no_graph() -> None:
 
 
 def test_a_binding_keeps_what_the_engine_writes_and_reads_and_nothing_else() -> None:
-    binding, bound = HostBinding(ort.InferenceSession(unary("Neg", [2]), providers=["CPUExecutionProvider"])), Bound()
+    binding, bound = HostIoBinding(ort.InferenceSession(unary("Neg", [2]), providers=["CPUExecutionProvider"])), Bound()
     source, target = np.float32([1, 2]), np.zeros(2, np.float32)
     kept = [weakref.ref(source), weakref.ref(target)]
     bound.set_input("x", source)

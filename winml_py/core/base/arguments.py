@@ -17,7 +17,7 @@ from .messages import type_name
 E = TypeVar("E", bound=IntEnum)
 
 
-def whole_number(value: object, what: str, least: int = 0, most: int | None = None) -> int:
+def require_whole_number(value: object, what: str, least: int = 0, most: int | None = None) -> int:
     """Returns the value as an int from `least` to `most`; a bool is not a number here.
 
     Raises:
@@ -30,7 +30,7 @@ def whole_number(value: object, what: str, least: int = 0, most: int | None = No
     raise InvalidArgumentError(f"{what} is {value!r}.", hint=f"It is a whole number {bounds}.")
 
 
-def seconds_above_zero(value: float, what: str) -> float:
+def require_positive_seconds(value: float, what: str) -> float:
     """Returns a number of seconds above 0 that the system can wait for; else raises InvalidArgumentError."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value <= threading.TIMEOUT_MAX:
         raise InvalidArgumentError(f"{what} is {value!r}.", hint="It is a number of seconds above 0.")
@@ -45,14 +45,14 @@ def require_type(value: object, kind: Any, hint: str) -> None:
         raise InvalidArgumentError(f"Expected {article} {expected}, got {type_name(value)}.", hint=hint)
 
 
-def truth(value: object, what: str, error: type[WinMLError] = InvalidArgumentError) -> bool:
+def require_bool(value: object, what: str, error: type[WinMLError] = InvalidArgumentError) -> bool:
     """Returns the value if it is True or False; raises the error otherwise."""
     if isinstance(value, bool):
         return value
     raise error(f"{what} is {value!r}.", hint="It is True or False.")
 
 
-def member(enum: type[E], value: object, what: str, error: type[WinMLError] = InvalidArgumentError) -> E:
+def require_member(enum: type[E], value: object, what: str, error: type[WinMLError] = InvalidArgumentError) -> E:
     """Returns the member of an enumeration for a member or its number; raises the error for other values."""
     if type(value) is enum:  # nearly always so; `enum(value)` takes several times as long
         return value
@@ -109,7 +109,7 @@ def read_bytes(stream: Any, what: str, error: type[WinMLError]) -> bytes:
     raise InvalidArgumentError(f"The stream gave {type_name(data)}, not bytes.", hint=hint)
 
 
-def name_of(source: str | os.PathLike[str] | IO[Any]) -> str:
+def source_name(source: str | os.PathLike[str] | IO[Any]) -> str:
     """The name of a file in messages: its path, or the `name` of an open one.
 
     Raises:
@@ -136,8 +136,10 @@ def open_text(source: str | os.PathLike[str] | IO[Any]) -> Iterator[IO[Any]]:
         yield source
 
 
-def unopened(source: str | os.PathLike[str] | IO[Any], error: OSError) -> WinMLError:
+def make_open_error(source: str | os.PathLike[str] | IO[Any], error: OSError) -> WinMLError:
     """Our error for a file that the system does not open."""
-    if os.path.isdir(name_of(source)):
-        return InvalidArgumentError(f"{name_of(source)}: Expected a file, got a folder.", hint="Name a file in it.")
-    return StorageNotFoundError(f"{name_of(source)}: {error.strerror or error}.", hint="Check the working directory.")
+    if os.path.isdir(source_name(source)):
+        return InvalidArgumentError(f"{source_name(source)}: Expected a file, got a folder.", hint="Name a file in it.")
+    return StorageNotFoundError(
+        f"{source_name(source)}: {error.strerror or error}.", hint="Check the working directory."
+    )

@@ -36,7 +36,7 @@ def warn_caller(warning: Warning) -> None:
 # Untrusted text, such as names in a model, is shown with terminal control characters escaped.
 
 
-COMMANDS = (
+CONTROL_CHARACTERS = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 without tab and line feed, DEL, C1
     "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"  # marks that turn the direction of text; separators of lines
     "\ud800-\udfff]"  # halves of characters, which no terminal can be sent
@@ -44,14 +44,14 @@ COMMANDS = (
 """The characters that control a terminal, or disguise text."""
 
 
-def shown(text: str) -> str:
+def escape_controls(text: str) -> str:
     """The text with those characters escaped as in Python."""
-    return re.sub(COMMANDS, lambda match: ascii(match[0])[1:-1], text)
+    return re.sub(CONTROL_CHARACTERS, lambda match: ascii(match[0])[1:-1], text)
 
 
-def shown_in_json(text: str) -> str:
+def escape_controls_in_json(text: str) -> str:
     """JSON with those characters escaped as in JSON: its meaning is unchanged."""
-    return re.sub(COMMANDS, lambda match: f"\\u{ord(match[0]):04x}", text)
+    return re.sub(CONTROL_CHARACTERS, lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def as_json(value: Any, exact: int | None = None) -> Any:
@@ -108,7 +108,7 @@ _STARTS = (
 )
 
 
-def kind_of(head: bytes) -> tuple[str, str] | None:
+def guess_file_kind(head: bytes) -> tuple[str, str] | None:
     """The kind of a file with these first bytes, to follow "got", and a hint; None if unknown."""
     return next((kind for start, kind in _STARTS if head.startswith(start)), None)
 
@@ -118,7 +118,7 @@ def kind_of(head: bytes) -> tuple[str, str] | None:
 
 def _spell_out(record: logging.LogRecord) -> bool:
     """Escapes terminal control characters in a record, for all handlers."""
-    record.msg, record.args = shown(record.getMessage()), None
+    record.msg, record.args = escape_controls(record.getMessage()), None
     return True
 
 

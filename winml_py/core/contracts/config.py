@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import IO, Any, NamedTuple
 
 from ...errors import InvalidArgumentError, NotSupportedError
-from ..base.arguments import JsonSource, name_of, open_text, unopened
+from ..base.arguments import JsonSource, make_open_error, open_text, source_name
 
 Source = JsonSource
 
@@ -33,13 +33,13 @@ def read_config(source: Source, list_key: str = "") -> Config:
     """
     if isinstance(source, Mapping):
         return Config("The config", source)
-    path = name_of(source)
+    path = source_name(source)
     is_yaml = path.endswith((".yml", ".yaml"))
     try:
         with open_text(source) as file:
             values = _load_yaml(file) if is_yaml else json.load(file)
     except OSError as error:
-        raise unopened(source, error) from error
+        raise make_open_error(source, error) from error
     except (ValueError, RecursionError) as error:
         raise InvalidArgumentError(f"{path}: It is not {'YAML' if is_yaml else 'JSON'}: {error}.") from error
     if list_key and isinstance(values, list):

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 
 from ...errors import InvalidArgumentError
-from ..base.arguments import is_text, unopened
+from ..base.arguments import is_text, make_open_error
 from ..base.messages import logger
 from .config import Source, read_config
 
@@ -68,7 +68,7 @@ def _lines(path: str) -> tuple[str, ...]:
         with open(path, encoding="utf-8-sig", newline="\n") as file:
             return tuple(line.strip() for line in file.read().rstrip("\n").split("\n"))
     except OSError as error:
-        raise unopened(path, error) from error
+        raise make_open_error(path, error) from error
     except UnicodeDecodeError as error:
         raise InvalidArgumentError(
             f"{path}: Expected UTF-8 text with labels.", hint="Write one name per line."

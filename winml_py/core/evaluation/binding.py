@@ -45,7 +45,7 @@ from .outputs import OutputSlot, OutputTarget, require_no_overlap
 from .session_state import SessionState, Target, is_picture_file
 
 if TYPE_CHECKING:
-    from ..features.resolve import BoundValue
+    from ..features.resolve import BindableValue
 
 
 class LearningModelBinding(Object, MapView[Any]):
@@ -88,7 +88,7 @@ class LearningModelBinding(Object, MapView[Any]):
         self._is_silent = session_state.is_silent
         self._private_state = BindingState(session_state)
 
-    def bind(self, name: str, value: BoundValue, properties: Mapping[str, object] | None = None, /) -> None:
+    def bind(self, name: str, value: BindableValue, properties: Mapping[str, object] | None = None, /) -> None:
         """Binds a value to an input or an output, in place of the value bound before.
 
         Args:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import InvalidArgumentError, WinMLError
-from ..base.arguments import whole_number
+from ..base.arguments import require_whole_number
 from ..base.collections import NameMap
 from ..base.winrt_object import Object
 from ..contracts.labels import labels_of
@@ -192,7 +192,7 @@ class LearningModelEvaluationResult(Object):
             >>> best.index, best.label
             (7, 'seven')
         """
-        whole_number(n, "The number of classes", 1)
+        require_whole_number(n, "The number of classes", 1)
         outputs = self.outputs
         names = list(outputs) if output is None else [output]
         if output is not None and output not in outputs:

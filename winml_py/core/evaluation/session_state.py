@@ -28,11 +28,11 @@ from ..base.winrt_object import private_state
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor, TensorFeatureDescriptor
 from ..features.pictures import NO_PROPERTIES, BindProperties, PreprocessPlan
 from ..features.resolve import (
-    Bindable,
     DevicePixels,
     DeviceTensor,
     HostTensor,
     PlannedPictures,
+    ResolvedValue,
     require_location,
     resolve,
 )
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from .device_pictures import PictureModels
 
 
-Target = Array | Bindable | OutputTarget
+Target = Array | ResolvedValue | OutputTarget
 """What a value becomes when it is bound: an array that goes to an input as it is, or the result of a check."""
 
 

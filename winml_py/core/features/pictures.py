@@ -14,7 +14,7 @@ import numpy as np
 
 from ...enums import BitmapPixelFormat, LearningModelFeatureKind, LearningModelPixelRange, TensorKind
 from ...errors import InvalidArgumentError, InvalidBindingError, SizeMismatchError, WinMLError
-from ..base.arguments import member, truth
+from ..base.arguments import require_bool, require_member
 from ..base.arrays import Array, Pixels, Size
 from ..base.messages import did_you_mean, type_name
 from ..base.winrt_object import Object
@@ -267,11 +267,11 @@ def _read_property(key: str, value: Any) -> Any:
     what, hint = f"The property {key}", ""
     match key:
         case "BitmapPixelFormat":
-            return member(BitmapPixelFormat, value, what, InvalidBindingError)
+            return require_member(BitmapPixelFormat, value, what, InvalidBindingError)
         case "PixelRange":
-            return member(LearningModelPixelRange, value, what, InvalidBindingError)
+            return require_member(LearningModelPixelRange, value, what, InvalidBindingError)
         case "DisableTensorCpuSync":
-            return truth(value, what, InvalidBindingError)
+            return require_bool(value, what, InvalidBindingError)
         case "ImageContract":
             if isinstance(value, ImageContract):
                 return value

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         def __cuda_array_interface__(self) -> Any: ...
 
     Picture = ImageFeatureValue | VideoFrame | SoftwareBitmap | Image
-    BoundValue = Tensor | Picture | DLPackArray | CudaArray | Buffer | np.generic | MapOrSequence | float | str
+    BindableValue = Tensor | Picture | DLPackArray | CudaArray | Buffer | np.generic | MapOrSequence | float | str
     """What a caller can bind. Mappings of names to values use `object`: mypy infers that for a dict of mixed values."""
 
 FeatureValue = Tensor | ImageFeatureValue | MapOrSequence
@@ -99,12 +99,12 @@ class Container(NamedTuple):
     converted: dict[Any, Any] | list[Any]
 
 
-Bindable = HostTensor | DeviceTensor | PlannedPictures | DevicePixels | Container
+ResolvedValue = HostTensor | DeviceTensor | PlannedPictures | DevicePixels | Container
 
 
 def resolve(
     value: object, descriptor: FeatureDescriptor, properties: BindProperties, before: PreprocessPlan | None = None
-) -> Bindable:
+) -> ResolvedValue:
     """Determines what a caller's value is, and checks it against the feature it is bound to.
 
     Args:
@@ -139,7 +139,7 @@ def resolve(
     return HostTensor(feature) if device_array is None else DeviceTensor(feature, device_array)
 
 
-def _resolve_cuda(array: DeviceArray, descriptor: FeatureDescriptor, properties: BindProperties) -> Bindable:
+def _resolve_cuda(array: DeviceArray, descriptor: FeatureDescriptor, properties: BindProperties) -> ResolvedValue:
     if array.dtype == np.uint8 and len(array.shape) in (2, 3) and _takes_picture(descriptor):
         pixel_format = _pixel_format_of(array.shape, descriptor, properties)
         sizes = [(array.shape[1], array.shape[0])]

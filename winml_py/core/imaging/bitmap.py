@@ -11,7 +11,7 @@ import numpy as np
 
 from ...enums import BitmapAlphaMode, BitmapBufferAccessMode, BitmapPixelFormat
 from ...errors import IllegalCallError, InvalidArgumentError
-from ..base.arguments import member, whole_number
+from ..base.arguments import require_member, require_whole_number
 from ..base.arrays import Pixels
 from ..base.async_operation import AsyncOperation
 from ..base.buffers import BitmapBuffer, Buffer, byte_view
@@ -60,13 +60,13 @@ class SoftwareBitmap(Object, Closeable):
         /,
     ) -> None:
         layout = layout_of(pixel_format)
-        width, height = whole_number(width, "The width", 1), whole_number(height, "The height", 1)
+        width, height = require_whole_number(width, "The width", 1), require_whole_number(height, "The height", 1)
         require_even(pixel_format, width, height)
         try:
             pixels = np.zeros(layout.shape(width, height), layout.dtype)
         except (MemoryError, ValueError) as error:
             raise InvalidArgumentError(f"A picture of {width} by {height} does not fit into memory.") from error
-        self._hold(pixels, BitmapPixelFormat(pixel_format), member(BitmapAlphaMode, alpha, "The alpha mode"))
+        self._hold(pixels, BitmapPixelFormat(pixel_format), require_member(BitmapAlphaMode, alpha, "The alpha mode"))
 
     def _hold(self, pixels: Pixels, pixel_format: BitmapPixelFormat, alpha: BitmapAlphaMode) -> Self:
         self._pixels: Pixels | None = pixels
@@ -126,8 +126,10 @@ class SoftwareBitmap(Object, Closeable):
         # NV12 and similar formats: below the brightness plane, half as many rows of colour.
         if layout.is_planar and pixels.shape[0] % 3:
             raise InvalidArgumentError(f"{pixels.shape[0]} rows are not one and a half times a height.")
-        pixel_format = member(BitmapPixelFormat, pixel_format, "The pixel format")
-        bitmap = cls._hold(cls.__new__(cls), pixels, pixel_format, member(BitmapAlphaMode, alpha, "The alpha mode"))
+        pixel_format = require_member(BitmapPixelFormat, pixel_format, "The pixel format")
+        bitmap = cls._hold(
+            cls.__new__(cls), pixels, pixel_format, require_member(BitmapAlphaMode, alpha, "The alpha mode")
+        )
         require_even(pixel_format, bitmap.pixel_width, bitmap.pixel_height)
         return bitmap
 
@@ -213,7 +215,9 @@ class SoftwareBitmap(Object, Closeable):
         """
         if not isinstance(source, SoftwareBitmap):
             raise InvalidArgumentError(f"Expected a SoftwareBitmap, got {type_name(source)}.")
-        alpha_mode = source.bitmap_alpha_mode if alpha is None else member(BitmapAlphaMode, alpha, "The alpha mode")
+        alpha_mode = (
+            source.bitmap_alpha_mode if alpha is None else require_member(BitmapAlphaMode, alpha, "The alpha mode")
+        )
         pixels = convert(source.to_numpy(), source.bitmap_pixel_format, pixel_format)
         pixels = convert_alpha(pixels, pixel_format, source.bitmap_alpha_mode, alpha_mode)
         return cls.from_array(pixels.copy() if pixels is source.to_numpy() else pixels, pixel_format, alpha_mode)
@@ -283,7 +287,7 @@ class SoftwareBitmap(Object, Closeable):
         Raises:
             InvalidArgumentError: it is a view of an array with gaps between its rows.
         """
-        return BitmapBuffer(self.to_numpy(), member(BitmapBufferAccessMode, mode, "The access mode"))
+        return BitmapBuffer(self.to_numpy(), require_member(BitmapBufferAccessMode, mode, "The access mode"))
 
     @property
     def is_read_only(self) -> bool:

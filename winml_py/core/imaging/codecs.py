@@ -56,7 +56,7 @@ def decode(source: PictureSource, max_pixels: int = MAX_PIXELS, reduction: int =
         max_pixels: the most pixels that it may claim to hold.
         reduction: 1, 2, 4 or 8: a JPEG's sides are divided by it, rounded up; other formats ignore it.
     """
-    with opened(source, max_pixels) as (image, file):
+    with open_picture(source, max_pixels) as (image, file):
         if image.format == "JPEG" and image.mode in ("L", "RGB") and not has_foreign_colours(image):
             file.seek(0)
             decoded = _decode_jpeg(file.read(), image, reduction)
@@ -101,7 +101,7 @@ class EncodedPicture:
     """
 
     def __init__(self, source: PictureSource, max_pixels: int = MAX_PIXELS) -> None:
-        with opened(source, max_pixels) as (image, file):
+        with open_picture(source, max_pixels) as (image, file):
             self.width, self.height = image.size if orientation_of(image) < 5 else image.size[::-1]
             file.seek(0)
             self._data = file.read()
@@ -118,7 +118,7 @@ class EncodedPicture:
 
 
 @contextmanager
-def opened(source: PictureSource, max_pixels: int = MAX_PIXELS) -> Iterator[tuple[Image, BinaryIO]]:
+def open_picture(source: PictureSource, max_pixels: int = MAX_PIXELS) -> Iterator[tuple[Image, BinaryIO]]:
     """Opens a picture file, its bytes or a stream with Pillow; translates errors in the block to those of `decode`.
 
     Raises:

@@ -22,7 +22,7 @@ from ...enums import (
     TensorLayout,
 )
 from ...errors import InvalidArgumentError
-from ..base.arguments import member, truth
+from ..base.arguments import require_bool, require_member
 from ..base.arrays import Array, DType, Size
 from .geometry import ImageScaling
 
@@ -131,12 +131,12 @@ class ImageContract:
             "pixel_format": _channel_order(self.pixel_format),
             "pad": _levels(self.pad),
             "size": size_of(self.size),
-            "exact": truth(self.exact, "The exact of an image contract"),
+            "exact": require_bool(self.exact, "The exact of an image contract"),
         }
         for field in fields(self):
             if isinstance(field.default, IntEnum) and field.name not in checked:
                 value, what = getattr(self, field.name), f"The {field.name} of an image contract"
-                checked[field.name] = member(type(field.default), value, what)
+                checked[field.name] = require_member(type(field.default), value, what)
         for name, value in checked.items():  # bypasses the frozen dataclass, which nobody has seen yet
             object.__setattr__(self, name, value)
         if self.gray is not ImageGray.WINDOWS and self.channels > 1:

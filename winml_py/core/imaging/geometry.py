@@ -18,7 +18,7 @@ import numpy as np
 
 from ...enums import ImageAnchor, ImageCropMode, ImageRounding
 from ...errors import InvalidArgumentError, InvalidBindingError
-from ..base.arguments import member, truth, whole_number
+from ..base.arguments import require_bool, require_member, require_whole_number
 from ..base.arrays import Size
 
 T = TypeVar("T")
@@ -298,11 +298,11 @@ class ImageScaling:
         for field in fields(self):
             default, value, what = field.default, getattr(self, field.name), f"The {field.name} of a scaling"
             if isinstance(default, bool):
-                value = truth(value, what)
+                value = require_bool(value, what)
             elif isinstance(default, IntEnum):
-                value = member(type(default), value, what)
+                value = require_member(type(default), value, what)
             elif value is not None or default is not None:
-                value = _ratio(value) if field.name == "crop_ratio" else whole_number(value, what, 1, 1 << 20)
+                value = _ratio(value) if field.name == "crop_ratio" else require_whole_number(value, what, 1, 1 << 20)
             object.__setattr__(self, field.name, value)
         has_sides = self.shortest_side is not None or self.longest_side is not None
         ways = (self.height is not None or self.width is not None, has_sides, self.crop_ratio is not None)

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from ...enums import BitmapPixelFormat, FramePolicy
 from ...errors import ClosedError, InvalidArgumentError, PictureError, PictureNotFoundError, WinMLError
-from ..base.arguments import is_stream, member, read_bytes, whole_number
+from ..base.arguments import is_stream, read_bytes, require_member, require_whole_number
 from ..base.winrt_object import Closeable
 from .bitmap import SoftwareBitmap, VideoFrame
 from .video_writer import require_whole_video
@@ -57,8 +57,8 @@ class VideoReader(Closeable):
         policy: FramePolicy = FramePolicy.WAIT,
         kept: int = 8,
     ) -> None:
-        self._policy = member(FramePolicy, policy, "The policy of a reader")
-        self._kept = whole_number(kept, "The number of frames that are kept", 1)
+        self._policy = require_member(FramePolicy, policy, "The policy of a reader")
+        self._kept = require_whole_number(kept, "The number of frames that are kept", 1)
         self._capture = _Capture(source)
         self._live: _LiveFrames | None = None
         self._start = threading.Lock()

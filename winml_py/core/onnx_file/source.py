@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ...errors import CorruptModelError, InvalidArgumentError, ModelNotFoundError, WinMLError
-from ..base.messages import kind_of
+from ..base.messages import guess_file_kind
 from .header import Header, cut_weights, external_locations, has_replaceable_weights, read_header
 from .nodes import ModelGraph, read_graph
 from .protobuf import ModelBytes
@@ -79,7 +79,7 @@ class FileSource(NamedTuple):
                 header = read_header(buffer)
             except CorruptModelError as error:
                 words, hint = error.message, error.hint
-                if kind := kind_of(buffer[:64]):
+                if kind := guess_file_kind(buffer[:64]):
                     words, hint = f"Expected an ONNX model, got {kind[0]}.", kind[1]
                 raise CorruptModelError(f"{shown}: {words}", hint=hint) from error
         return cls(absolute, (stamp, *_present_data_files(os.path.dirname(absolute), header))), header

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from ...enums import LearningModelDeviceKind
 from ...errors import InvalidArgumentError, InvalidDeviceError
 from ..base import machine
-from ..base.arguments import member
+from ..base.arguments import require_member
 from ..base.winrt_object import Object
 from .request import Compiler
 
@@ -47,7 +47,7 @@ class LearningModelDevice(Object):
     def __init__(
         self, kind: LearningModelDeviceKind = LearningModelDeviceKind.DEFAULT, /, *, _device: Any = None
     ) -> None:
-        self._kind = kind = member(LearningModelDeviceKind, kind, "The kind of a device", InvalidDeviceError)
+        self._kind = kind = require_member(LearningModelDeviceKind, kind, "The kind of a device", InvalidDeviceError)
         self._device = device = _device or (None if kind in _CPU_KINDS else _gpu(kind))
         self._private_state: Compiler
         if device is None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ...enums import Precision, Weights
 from ...errors import InvalidArgumentError
-from ..base.arguments import truth, whole_number
+from ..base.arguments import require_bool, require_whole_number
 from ..base.arrays import Array, DeviceArray, MemoryLocation
 from ..base.cancellation import Stop
 from ..onnx_file.source import Skeleton
@@ -59,9 +59,9 @@ class Tuning:
         for name, words in (("execution_mode", EXECUTION_MODES), ("graph_optimization", GRAPH_OPTIMIZATIONS)):
             if getattr(self, name) not in words:
                 raise InvalidArgumentError(f"{name} is {getattr(self, name)!r}.", hint=f"It is {', '.join(words)}.")
-        whole_number(self.inter_op_num_threads, "inter_op_num_threads", most=MAX_THREADS)
-        truth(self.memory_arena, "memory_arena")
-        truth(self.memory_pattern, "memory_pattern")
+        require_whole_number(self.inter_op_num_threads, "inter_op_num_threads", most=MAX_THREADS)
+        require_bool(self.memory_arena, "memory_arena")
+        require_bool(self.memory_pattern, "memory_pattern")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,8 @@ class Isolation:
     max_cpu_seconds: int = 0
 
     def __post_init__(self) -> None:
-        whole_number(self.max_memory, "max_memory", most=1 << 62)
-        whole_number(self.max_cpu_seconds, "max_cpu_seconds", most=1 << 31)
+        require_whole_number(self.max_memory, "max_memory", most=1 << 62)
+        require_whole_number(self.max_cpu_seconds, "max_cpu_seconds", most=1 << 31)
 
 
 ONNXRUNTIME = "onnxruntime"

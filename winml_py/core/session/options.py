@@ -12,7 +12,16 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from ...enums import Precision, Weights
 from ...errors import InvalidArgumentError
-from ..base.arguments import is_text, member, name_of, open_text, require_type, truth, unopened, whole_number
+from ..base.arguments import (
+    is_text,
+    make_open_error,
+    open_text,
+    require_bool,
+    require_member,
+    require_type,
+    require_whole_number,
+    source_name,
+)
 from ..base.atomic_files import require_folder, write_whole
 from ..base.machine import is_confined, usable_cores
 from ..base.messages import did_you_mean
@@ -27,7 +36,7 @@ _DEFAULTS = EngineOptions(intra_op_num_threads=1)
 
 
 def _uint32(value: object, what: str) -> int:
-    return whole_number(value, what, 0, (1 << 32) - 1)
+    return require_whole_number(value, what, 0, (1 << 32) - 1)
 
 
 def _read_only(items: dict[str, K]) -> Mapping[str, K]:
@@ -133,12 +142,12 @@ class LearningModelSessionOptions(Object):
     """
 
     close_model_on_session_creation = Setting[bool, bool](
-        lambda: False, partial(truth, what="close_model_on_session_creation")
+        lambda: False, partial(require_bool, what="close_model_on_session_creation")
     )
     """Whether making the session disposes of the model, so that only the session holds memory."""
 
     allow_cpu_fallback = Setting[bool, bool](
-        lambda: _DEFAULTS.allow_cpu_fallback, partial(truth, what="allow_cpu_fallback"), "allow_cpu_fallback"
+        lambda: _DEFAULTS.allow_cpu_fallback, partial(require_bool, what="allow_cpu_fallback"), "allow_cpu_fallback"
     )
     """Whether nodes that a GPU's provider does not take may run on the CPU.
 
@@ -164,7 +173,7 @@ class LearningModelSessionOptions(Object):
 
     intra_op_num_threads = Setting[int, int](
         usable_cores,
-        partial(whole_number, what="intra_op_num_threads", least=1, most=MAX_THREADS),
+        partial(require_whole_number, what="intra_op_num_threads", least=1, most=MAX_THREADS),
         "intra_op_num_threads",
     )
     """Threads that work together on one operator; by default the cores this process may use.
@@ -173,7 +182,7 @@ class LearningModelSessionOptions(Object):
     """
 
     intra_op_thread_spinning = Setting[bool, bool](
-        lambda: not is_confined(), partial(truth, what="intra_op_thread_spinning"), "intra_op_thread_spinning"
+        lambda: not is_confined(), partial(require_bool, what="intra_op_thread_spinning"), "intra_op_thread_spinning"
     )
     """Whether threads spin while they wait: lower latency, at the cost of a busy core between evaluations.
 
@@ -193,7 +202,7 @@ class LearningModelSessionOptions(Object):
     """
 
     precision = Setting[Precision, Precision](
-        lambda: _DEFAULTS.precision, partial(member, Precision, what="The option precision"), "precision"
+        lambda: _DEFAULTS.precision, partial(require_member, Precision, what="The option precision"), "precision"
     )
     """The arithmetic: `AUTO` (default), `FLOAT32` or `HALF`.
 
@@ -212,7 +221,7 @@ class LearningModelSessionOptions(Object):
     """
 
     graph_capture = Setting[bool, bool](
-        lambda: _DEFAULTS.graph_capture, partial(truth, what="graph_capture"), "graph_capture"
+        lambda: _DEFAULTS.graph_capture, partial(require_bool, what="graph_capture"), "graph_capture"
     )
     """Whether a GPU captures the graph of an evaluation and replays it, which saves the time to submit it.
 
@@ -245,7 +254,7 @@ class LearningModelSessionOptions(Object):
     """
 
     weights = Setting[Weights, Weights](
-        lambda: _DEFAULTS.weights, partial(member, Weights, what="The option weights"), "weights"
+        lambda: _DEFAULTS.weights, partial(require_member, Weights, what="The option weights"), "weights"
     )
     """Where the weights of a large model are: `SHARED` (default) or `PRIVATE`.
 
@@ -259,7 +268,9 @@ class LearningModelSessionOptions(Object):
     compiling, or for a model that is run once.
     """
 
-    profiling = Setting[bool, bool](lambda: _DEFAULTS.is_profiled, partial(truth, what="profiling"), "is_profiled")
+    profiling = Setting[bool, bool](
+        lambda: _DEFAULTS.is_profiled, partial(require_bool, what="profiling"), "is_profiled"
+    )
     """Whether the time of each node is recorded, for `session.end_profiling(path)`. Default False.
 
     Costs some microseconds per node, and memory for each evaluation: for measuring, not for production.
@@ -354,7 +365,7 @@ class LearningModelSessionOptions(Object):
             StorageNotFoundError: there is no such file.
             InvalidArgumentError: the file does not hold session options, or holds an unknown setting.
         """
-        name = name_of(path)
+        name = source_name(path)
         try:
             return cls.from_dict(read_options(path))
         except InvalidArgumentError as error:
@@ -426,7 +437,7 @@ def read_options(source: str | os.PathLike[str] | IO[Any]) -> dict[str, Any]:
         StorageNotFoundError: there is no such file.
         InvalidArgumentError: if the file does not hold session options.
     """
-    name = name_of(source)
+    name = source_name(source)
     try:
         with open_text(source) as file:
             facts = json.load(file)
@@ -434,7 +445,7 @@ def read_options(source: str | os.PathLike[str] | IO[Any]) -> dict[str, Any]:
             raise ValueError(f"its kind is {facts.get('kind')!r}, its schema {facts.get('schema_version')!r}")
         return dict(facts["options"])
     except OSError as error:
-        raise unopened(source, error) from error
+        raise make_open_error(source, error) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _not_options(name, error) from error
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ...enums import LearningModelDeviceKind, Precision
 from ...errors import IllegalCallError, InvalidArgumentError, InvalidBindingError, InvalidDeviceError
-from ..base.arguments import require_type, seconds_above_zero
+from ..base.arguments import require_positive_seconds, require_type
 from ..base.async_operation import AsyncOperation
 from ..base.atomic_files import require_folder, write_whole, written_to
 from ..base.cancellation import Stop
@@ -470,7 +470,7 @@ class LearningModelSession(Closeable, Object):
     ) -> LearningModelEvaluationResult:
         if timeout is None:
             return self._run(binding_state, correlation_id, None)
-        stop = Stop(seconds_above_zero(timeout, "The timeout"))
+        stop = Stop(require_positive_seconds(timeout, "The timeout"))
         with stop.limited():
             return self._run(binding_state, correlation_id, stop)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...enums import FramePolicy
 from ...errors import DeviceLostError, IllegalCallError, InvalidArgumentError
-from ..base.arguments import require_type, truth, whole_number
+from ..base.arguments import require_bool, require_type, require_whole_number
 from ..base.child_process import shared_pool
 from ..base.collections import NameMap
 from ..base.machine import usable_cores
@@ -65,8 +65,8 @@ def open_stream(
     `session` is the one whose `evaluate_many` was called, and `new_session` makes one of the same model and options on
     another device.
     """
-    threads = usable_cores() if concurrency is None else whole_number(concurrency, "concurrency", 1)
-    batch_size = 1 if batch is None else whole_number(batch, "batch", 1)
+    threads = usable_cores() if concurrency is None else require_whole_number(concurrency, "concurrency", 1)
+    batch_size = 1 if batch is None else require_whole_number(batch, "batch", 1)
     if progress is not None and not callable(progress):
         raise InvalidArgumentError(f"progress is {progress!r}.", hint="Write a function of two numbers: done, total.")
     session_state = private_state(session)
@@ -76,8 +76,8 @@ def open_stream(
         fitting = fitting_inputs(list(session_state.inputs.values()), contract)
         properties = {feature.name: BindProperties(contract=contract) for feature in fitting}
     # No code of the program runs between two items of a list: they all exist, each with separate memory.
-    copies = truth(copy, "copy") and type(inputs) not in (list, tuple)
-    is_fast = truth(fast_decode, "fast_decode")
+    copies = require_bool(copy, "copy") and type(inputs) not in (list, tuple)
+    is_fast = require_bool(fast_decode, "fast_decode")
     runner: Runner
     with ExitStack() as cleanup:
         sessions = [session] if devices is None else _sessions(session, devices, new_session, cleanup)

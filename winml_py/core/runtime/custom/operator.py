@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ....errors import InvalidArgumentError, ModelNotFoundError
-from ...base.arguments import is_text, whole_number
+from ...base.arguments import is_text, require_whole_number
 from ...base.arrays import DType
 from ...base.messages import type_name
 
@@ -100,7 +100,7 @@ class CustomOperator:
                 f"An output of the operator {self.name} is {output!r}.", hint="Write (np.float32, 2): type and rank."
             ) from None
         if rank is not None:
-            whole_number(rank, f"The rank of an output of {self.name}", most=MAX_RANK)
+            require_whole_number(rank, f"The rank of an output of {self.name}", most=MAX_RANK)
         return OperatorOutput(numpy_dtype, rank)
 
     @property

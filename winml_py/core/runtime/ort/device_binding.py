@@ -35,7 +35,7 @@ class _Input(NamedTuple):
     copy: Any = None
 
 
-class DeviceBinding:
+class DeviceIoBinding:
     """The native I/O binding of a `Bound` whose values are in the memory of a device, or are copied there.
 
     Each run uploads the host's arrays, because they are bound by reference. Inputs and outputs of fixed shape keep

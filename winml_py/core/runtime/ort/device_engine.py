@@ -16,7 +16,7 @@ from ..providers.catalogue import device_lock, native_options, provider_of
 from ..providers.plugins import runtime_device
 from ..providers.provider import CPU_NAME, ProviderDevice, Target
 from ..runs import Bound, call, require_open
-from .device_binding import DeviceBinding, require_capturable
+from .device_binding import DeviceIoBinding, require_capturable
 from .device_memory import DeviceMemory
 from .errors import translate
 from .ort_engine import OrtEngine, are_numeric
@@ -88,7 +88,7 @@ class OrtDeviceEngine(OrtEngine):
         self._captures = captures
         # The captured graph reads and writes at fixed addresses, so all runs on arrays of the host share one binding.
         # Tensors on the device have their own addresses, and so a graph for each `Bound`.
-        self._shared: DeviceBinding | None = None
+        self._shared: DeviceIoBinding | None = None
 
     def _run(self, bound: Bound, stop: Stop | None) -> Mapping[str, Any]:
         with held(bound.lock, stop):
@@ -97,13 +97,13 @@ class OrtDeviceEngine(OrtEngine):
                 return binding.run(bound, stop)
         return binding.run(bound, stop)
 
-    def _device_binding(self, bound: Bound) -> DeviceBinding:
+    def _device_binding(self, bound: Bound) -> DeviceIoBinding:
         session = require_open(self._session)
         values = (*bound.inputs.values(), *bound.outputs.values())
         is_shared = self._captures and all(isinstance(value, np.ndarray) for value in values)
-        binding: DeviceBinding | None = self._shared if is_shared else bound.natives.get(self)
+        binding: DeviceIoBinding | None = self._shared if is_shared else bound.natives.get(self)
         if binding is None:
-            binding = DeviceBinding(session, self._memory, bound.lock, self._captures, self._config)
+            binding = DeviceIoBinding(session, self._memory, bound.lock, self._captures, self._config)
             if is_shared:
                 self._shared = binding
             else:

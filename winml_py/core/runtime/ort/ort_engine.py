@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     import onnxruntime
 
-    from .device_binding import DeviceBinding
+    from .device_binding import DeviceIoBinding
 
 
-class HostBinding:
+class HostIoBinding:
     """The native I/O binding of a `Bound` whose values are tensors of numbers in the host's memory."""
 
     def __init__(self, session: onnxruntime.InferenceSession) -> None:
@@ -113,7 +113,7 @@ class OrtEngine(LocalEngine):
         self.options, self._config = options, config
         self.explanation = Explanation(*target.spelling, "as asked for")
         self._session: onnxruntime.InferenceSession | None = session
-        self._bindings: weakref.WeakSet[HostBinding | DeviceBinding] = weakref.WeakSet()
+        self._bindings: weakref.WeakSet[HostIoBinding | DeviceIoBinding] = weakref.WeakSet()
         self._lock = threading.Lock()  # guards the set of bindings; runs do not take this lock
         self._profile: bytes | None = None
         self._trace = trace  # the folder of the runtime's profile, removed with it
@@ -142,9 +142,9 @@ class OrtEngine(LocalEngine):
         # Strings, maps and sequences have no address to bind. Feeding numbers costs less than binding them, but outputs
         # in the caller's memory would be copied.
         if bound.outputs and self._are_numeric:
-            binding: HostBinding | None = bound.natives.get(self)
+            binding: HostIoBinding | None = bound.natives.get(self)
             if binding is None:
-                binding = bound.natives[self] = HostBinding(session)
+                binding = bound.natives[self] = HostIoBinding(session)
                 self._close_with_this(binding)
             fresh = binding.run(bound, run_options)
         else:
@@ -161,7 +161,7 @@ class OrtEngine(LocalEngine):
                 fresh[name] = fresh[name].copy()
         return fresh
 
-    def _close_with_this(self, binding: HostBinding | DeviceBinding) -> None:
+    def _close_with_this(self, binding: HostIoBinding | DeviceIoBinding) -> None:
         with self._lock:
             self._bindings.add(binding)
         if self._session is None:  # closed by another thread meanwhile

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from ....core.base.arguments import member, whole_number
+from ....core.base.arguments import require_member, require_whole_number
 from ....core.base.async_operation import AsyncOperation
 from ....core.base.buffers import Buffer, byte_view
 from ....core.base.winrt_object import Closeable
@@ -30,14 +30,14 @@ _CODECS = {
 def encoded(text: str, encoding: UnicodeEncoding) -> bytes:
     """A text as bytes."""
     try:
-        return text.encode(_CODECS[member(UnicodeEncoding, encoding, "The encoding")])
+        return text.encode(_CODECS[require_member(UnicodeEncoding, encoding, "The encoding")])
     except UnicodeEncodeError as error:
         raise InvalidArgumentError(f"The text cannot be written: {error}.") from error
 
 
 def decoded(data: bytes, encoding: UnicodeEncoding) -> str:
     """The text in bytes; InvalidArgumentError if they are not of that encoding."""
-    codec = _CODECS[member(UnicodeEncoding, encoding, "The encoding")]
+    codec = _CODECS[require_member(UnicodeEncoding, encoding, "The encoding")]
     try:
         return data.decode(codec)
     except UnicodeDecodeError as error:
@@ -60,7 +60,7 @@ class _StreamUser(Closeable):
 
     @unicode_encoding.setter
     def unicode_encoding(self, encoding: UnicodeEncoding) -> None:
-        self._unicode_encoding = member(UnicodeEncoding, encoding, "The encoding")
+        self._unicode_encoding = require_member(UnicodeEncoding, encoding, "The encoding")
 
     def _attached(self, message: str, hint: str) -> IRandomAccessStream:
         if self._stream is None:
@@ -113,7 +113,7 @@ class DataReader(_StreamUser):
 
     def _load(self, count: int) -> int:
         stream = self._attached("The reader has no stream.", "Make another.")
-        data = stream.read(whole_number(count, "The number of bytes"))
+        data = stream.read(require_whole_number(count, "The number of bytes"))
         self._loaded += data
         return len(data)
 
@@ -180,16 +180,16 @@ class DataWriter(_StreamUser):
     def write_buffer(self, buffer: object, start: int = 0, count: int | None = None, /) -> None:
         """Collects `count` bytes of a buffer from `start` on; by default all, for a `Buffer` those in use."""
         data = used_bytes(buffer)
-        first = whole_number(start, "The start", most=len(data))
+        first = require_whole_number(start, "The start", most=len(data))
         rest = len(data) - first
-        wanted = rest if count is None else whole_number(count, "The number of bytes", most=rest)
+        wanted = rest if count is None else require_whole_number(count, "The number of bytes", most=rest)
         self._collected += data[first : first + wanted]
 
     write_buffer_range = write_buffer  # pywinrt 3's name
 
     def write_byte(self, value: int, /) -> None:
         """Collects a byte."""
-        self._collected.append(whole_number(value, "The byte", most=255))
+        self._collected.append(require_whole_number(value, "The byte", most=255))
 
     def measure_string(self, value: str, /) -> int:
         """The number of bytes of a text."""

@@ -6,7 +6,7 @@ import mimetypes
 import os
 from pathlib import Path
 
-from ....core.base.arguments import member
+from ....core.base.arguments import require_member
 from ....core.base.async_operation import AsyncOperation
 from ....core.base.winrt_object import Object
 from ....errors import InvalidArgumentError, StorageExistsError
@@ -109,7 +109,7 @@ class StorageFolder(IStorageItem):
         self, name: str, option: CreationCollisionOption = CreationCollisionOption.FAIL_IF_EXISTS, /
     ) -> AsyncOperation[StorageFile]:
         """An empty file in the folder, or the existing one, as `option` states."""
-        return start(lambda: self._create(name, member(CreationCollisionOption, option, "The option")))
+        return start(lambda: self._create(name, require_member(CreationCollisionOption, option, "The option")))
 
     create_file_async_overload_default_options = create_file_async  # pywinrt 3's name
 

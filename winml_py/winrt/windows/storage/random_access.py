@@ -10,7 +10,7 @@ from enum import IntEnum, IntFlag
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeVar
 
-from ....core.base.arguments import member, whole_number
+from ....core.base.arguments import require_member, require_whole_number
 from ....core.base.async_operation import AsyncOperation
 from ....core.base.buffers import Buffer, byte_view
 from ....core.base.winrt_object import Closeable
@@ -67,7 +67,7 @@ def existing(path: Path, kind: str) -> Path:
 
 def start_opening(path: Path, access_mode: FileAccessMode, make: Callable[[BinaryIO], T]) -> AsyncOperation[T]:
     """Opens an existing file, and makes a stream of it."""
-    is_read = member(FileAccessMode, access_mode, "The access mode") == FileAccessMode.READ
+    is_read = require_member(FileAccessMode, access_mode, "The access mode") == FileAccessMode.READ
     return start(lambda: make(existing(path, "file").open("rb" if is_read else "r+b")))
 
 
@@ -152,7 +152,7 @@ class IRandomAccessStream(Closeable):
 
     @size.setter
     def size(self, size: int) -> None:
-        size = whole_number(size, "The size")
+        size = require_whole_number(size, "The size")
         shared = self._open(to_write=True)
         with shared.lock:
             current = shared.file.seek(0, io.SEEK_END)
@@ -162,7 +162,7 @@ class IRandomAccessStream(Closeable):
 
     def seek(self, position: int, /) -> None:
         """Moves to a position."""
-        self._position = whole_number(position, "The position")
+        self._position = require_whole_number(position, "The position")
 
     def read(self, count: int = -1, /) -> bytes:
         """The next bytes, or all that remain."""
@@ -191,7 +191,7 @@ class IRandomAccessStream(Closeable):
 
     def _read_into(self, buffer: object, count: int) -> Any:
         room = byte_view(buffer)
-        data = self.read(whole_number(count, "The number of bytes", most=len(room)))
+        data = self.read(require_whole_number(count, "The number of bytes", most=len(room)))
         room[: len(data)] = data
         if isinstance(buffer, Buffer):
             buffer.length = len(data)
@@ -268,7 +268,7 @@ class RandomAccessStream:
         source: IRandomAccessStream, destination: IRandomAccessStream, bytes_to_copy: int | None = None, /
     ) -> AsyncOperation[int]:
         """Copies the rest of a stream, or this many bytes of it, and returns their number."""
-        count = -1 if bytes_to_copy is None else whole_number(bytes_to_copy, "The number of bytes")
+        count = -1 if bytes_to_copy is None else require_whole_number(bytes_to_copy, "The number of bytes")
         return AsyncOperation(lambda _: destination.write(source.read(count)))
 
     copy_size_async = copy_async  # pywinrt 3's name

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from .....core.base.arguments import member
+from .....core.base.arguments import require_member
 from .....core.base.async_operation import AsyncOperation
 from .....core.base.messages import type_name
 from .....core.imaging import codecs
@@ -71,7 +71,7 @@ class BitmapFrame:
 
     @contextmanager
     def _open(self) -> Iterator[Image]:
-        with codecs.opened(self._data) as (image, _):
+        with codecs.open_picture(self._data) as (image, _):
             try:
                 image.seek(self._index)
             except EOFError:
@@ -274,7 +274,7 @@ def scaled(image: Image, transform: BitmapTransform) -> Image:
     """The image in a transform's size."""
     from PIL.Image import Resampling
 
-    mode = member(BitmapInterpolationMode, transform.interpolation_mode, "The interpolation mode")
+    mode = require_member(BitmapInterpolationMode, transform.interpolation_mode, "The interpolation mode")
     size = (int(transform.scaled_width) or image.width, int(transform.scaled_height) or image.height)
     if min(size) < 1:
         raise InvalidArgumentError(f"A picture cannot be scaled to {size[0]}x{size[1]}.")
@@ -285,10 +285,10 @@ def turned(image: Image, transform: BitmapTransform) -> Image:
     """The image mirrored, then rotated."""
     from PIL import ImageOps
 
-    flip = member(BitmapFlip, transform.flip, "The flip")
+    flip = require_member(BitmapFlip, transform.flip, "The flip")
     if flip != BitmapFlip.NONE:
         image = ImageOps.mirror(image) if flip == BitmapFlip.HORIZONTAL else ImageOps.flip(image)
-    rotation = member(BitmapRotation, transform.rotation, "The rotation")
+    rotation = require_member(BitmapRotation, transform.rotation, "The rotation")
     return image.rotate(-90 * rotation, expand=True)  # Pillow rotates counterclockwise
 
 
