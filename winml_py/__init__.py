@@ -15,7 +15,6 @@ _MODULES = frozenset(
         "experimental",
         "float16",
         "operators",
-        "optimize",
         "perf",
         "results",
         "scale",

@@ -6,7 +6,6 @@ from . import errors as errors
 from . import experimental as experimental
 from . import float16 as float16
 from . import operators as operators
-from . import optimize as optimize
 from . import perf as perf
 from . import results as results
 from . import scale as scale

@@ -95,7 +95,7 @@ def require_harmless(*texts: str) -> None:
 
 EXTRA = {
     "contract": ["--from", "imagenet"],
-    "convert": ["--optimize", "basic"],
+    "convert": ["--float16"],
     "compare": ["--precision", "float32", "--nodes"],
     "perf": ["--iterations", "2"],
     "run": ["--labels", "labels.txt"],

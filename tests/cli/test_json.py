@@ -71,7 +71,6 @@ CALLS: dict[str, str] = {
     "contract built in": "contract digits.onnx --build-in --answers classes --output out.onnx",
     "contract with a sample": "contract digits.onnx --sample seven.png --output out.onnx",
     "convert": "convert digits.onnx --float16 --output out.onnx",
-    "convert to an optimized one": "convert digits.onnx --optimize basic --output out.onnx",
     "devices": "devices",
     "doctor": "doctor",
     "doctor of a model": "doctor digits.onnx",
@@ -123,7 +122,7 @@ def test_every_command_has_a_kind() -> None:
         ("classify digits.onnx", 2, ""),  # NoSuchCommand, from click 8.4 on
         ("convert digits.onnx out.onnx --float16", 2, "MissingParameter"),
         ("perf digits.onnx --device abacus", 6, "InvalidDeviceError"),
-        ("convert digits.onnx --optimize basic --output nowhere/out.onnx", 5, "StorageNotFoundError"),
+        ("convert digits.onnx --float16 --output nowhere/out.onnx", 5, "StorageNotFoundError"),
     ],
 )
 def test_an_error_is_a_document_too(words: str, code: int, kind: str, folder: Path) -> None:

@@ -128,12 +128,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
         "--set means: A contract has no such field. Did you mean 'mean'?",
     ),
     ("contract edges.onnx --set kernel=lanczos --output out.onnx", 2, "--set kernel=lanczos: Known: nearest, linear"),
-    ("convert digits.onnx --output out.onnx", 2, "Give either --float16 or --optimize LEVEL."),
-    (
-        "convert digits.onnx --output out.onnx --float16 --optimize basic",
-        2,
-        "Give either --float16 or --optimize LEVEL.",
-    ),
+    ("convert digits.onnx --output out.onnx", 2, "Say what to convert to: add --float16."),
     ("compare digits.onnx edges.onnx", 4, "digits.onnx, edges.onnx: The models take different inputs"),
     ("compare edges.onnx digits.onnx", 4, "edges.onnx, digits.onnx: The models take different inputs"),
     (

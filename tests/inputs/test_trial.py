@@ -1,4 +1,4 @@
-"""What may end the process is tried in one of its own: float16 conversion, optimising and tuning."""
+"""What may end the process is tried in one of its own: float16 conversion."""
 
 from __future__ import annotations
 
@@ -12,20 +12,15 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 import pytest
-from click.testing import CliRunner
 from onnx import helper
 
 from helpers.models import data, tensor
-from helpers.paths import MODELS
 from helpers.reference import run_raw
-from winml_py import InvalidArgumentError, LearningModelSessionOptions
+from winml_py import InvalidArgumentError
 from winml_py._inputs import model as evaluating
 from winml_py._inputs import trial
-from winml_py.cli.main import main
 from winml_py.errors import ConversionError
 from winml_py.float16 import convert, search
-from winml_py.optimize import optimize
-from winml_py.perf import Case, tune
 
 pytestmark = pytest.mark.one_python
 
@@ -166,41 +161,3 @@ def test_optional_inputs_and_outputs_that_are_left_out_stay_out(
     half = run_raw(target, {"x": x.astype(np.float16)})
     for name, expected in run_raw(source, {"x": x}).items():
         np.testing.assert_allclose(half[name], expected, atol=1e-2)
-
-
-# Optimising and tuning
-
-
-def test_optimising_that_ends_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from winml_py import optimize as optimizing
-
-    target = tmp_path / "small.onnx"
-    monkeypatch.setattr(optimizing, "_optimize_graph", die_as_asked)
-    with pytest.raises(ConversionError, match=r"the process that optimises the model \(SIGSEGV\); nothing was written"):
-        optimize(MODELS / "digits.onnx", target)
-    monkeypatch.undo()
-    monkeypatch.setattr(evaluating, "_evaluated_source", die_as_asked)
-    with pytest.raises(ConversionError, match=r"process that compiles the optimised model \(SIGSEGV\).*lower level"):
-        optimize(MODELS / "digits.onnx", target)
-    assert not target.exists()
-    result = CliRunner().invoke(
-        main, ["convert", str(MODELS / "digits.onnx"), "--optimize", "basic", "--output", str(target)]
-    )
-    assert result.exit_code != 0
-    assert "ends the process that compiles the optimised model" in result.stderr
-
-
-def die_in_parallel(case: object, facts: Any) -> None:
-    options = LearningModelSessionOptions.from_dict(facts)
-    if options.tuning.execution_mode == "parallel":
-        die("SIGSEGV")
-
-
-@pytest.mark.usefixtures("short_tune")
-def test_a_setting_that_ends_the_process_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tune, "evaluate_once", die_in_parallel)
-    tuned = tune.tune(Case(str(MODELS / "digits.onnx")))
-    problems = {each.change: each.problem for each in tuned.trials}
-    assert problems["parallel execution"] == "it ends the process (SIGSEGV)"
-    assert tuned.options.tuning.execution_mode == "sequential"
-    assert "no memory arena" in problems

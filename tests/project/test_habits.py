@@ -70,7 +70,7 @@ import sys
 import winml_py
 from winml_py import *
 assert not any(name.startswith("winml_py.vision") for name in sys.modules), sys.modules
-names = "authoring compare experimental float16 operators optimize perf scale testing view vision".split()
+names = "authoring compare experimental float16 operators perf scale testing view vision".split()
 print([name for name in names if getattr(winml_py, name).__name__ == f"winml_py.{name}"] == names)
 print(set(names) <= set(dir(winml_py)), set(names) & set(winml_py.__all__))
 """
@@ -220,8 +220,8 @@ for feature in session.model.output_features:
     elif isinstance(feature, MapFeatureDescriptor):
         print(feature.key_kind)
 boxes = [found.box.tolist() for found in vision.detections(result)]
-report = winml_py.optimize.optimize("a.onnx", "b.onnx")
-nodes: int = report.nodes[0]
+report = winml_py.float16.convert("a.onnx", "b.onnx")
+nodes: int = report.nodes
 for one in session.evaluate_many("*.png"):
     print(one.source, one.top_k(1), one["probabilities"].to_numpy())
 """

@@ -38,7 +38,6 @@ from _models import RAPIDOCR_SHAPES, light
 from winml_py import LearningModelSessionOptions, Tuning
 from winml_py._inputs.model import Case
 from winml_py.compare.blame import find_departure
-from winml_py.optimize import optimize
 
 Array = np.ndarray[Any, Any]
 Values = dict[str, Array]
@@ -324,7 +323,10 @@ def pair_of(kind: str, path: str, folder: Path) -> tuple[Case, Case]:
     if kind == "openvino":
         return Case(path), Case(path, engine="openvino")
     if kind == "optimized":
-        optimize(path, folder / "optimized.onnx", level="extended")
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+        options.optimized_model_filepath = str(folder / "optimized.onnx")
+        onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         return Case(path), Case(str(folder / "optimized.onnx"))
     settings = [LearningModelSessionOptions() for _ in range(2)]
     for index, each in enumerate(settings):

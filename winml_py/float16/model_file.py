@@ -19,8 +19,8 @@ from .._inputs.model import evaluate_apart
 from ..core.base.atomic_files import write_whole
 from ..core.onnx_file.nodes import messages
 from ..core.onnx_file.source import Skeleton
-from ..core.runtime.custom.operator import ModelOperators
-from ..core.runtime.custom.split import declared_outputs, take_out
+from ..core.runtime.custom.operator import ModelOperators, declared_types
+from ..core.runtime.custom.split import key_of
 from ..core.runtime.ort.schemas import infer_outputs, runtime_schemas
 from ..errors import ConversionError
 
@@ -133,9 +133,13 @@ def evaluate(model: ir.Model, inputs: Mapping[str, object], also: Iterable[str] 
 
 def declare_types(model: onnx.ModelProto, path: str | os.PathLike[str], operators: ModelOperators) -> None:
     """Adds the output types of the program's own operators, which onnx's inference does not know."""
-    types = declared_outputs(model, operators.functions)
+    functions = {operator.key: operator for operator in operators.functions}
+    types: dict[str, onnx.TypeProto] = {}
+    for node in model.graph.node:
+        if key_of(node) in functions:
+            types |= declared_types(functions[key_of(node)], node.output)
     if operators.libraries:
-        types |= _infer_library_types(model, path, operators)
+        types |= _infer_library_types(model, path, operators, types)
     declared = {value.name for value in (*model.graph.value_info, *model.graph.output)}
     model.graph.value_info.extend(
         helper.make_value_info(name, kind) for name, kind in types.items() if name not in declared
@@ -143,17 +147,30 @@ def declare_types(model: onnx.ModelProto, path: str | os.PathLike[str], operator
 
 
 def _infer_library_types(
-    model: onnx.ModelProto, path: str | os.PathLike[str], operators: ModelOperators
+    model: onnx.ModelProto,
+    path: str | os.PathLike[str],
+    operators: ModelOperators,
+    function_types: Mapping[str, onnx.TypeProto],
 ) -> dict[str, onnx.TypeProto]:
+    """The output types of the operators of libraries, which only the runtime knows.
+
+    The runtime infers them in a copy of the model without functions, whose outputs are inputs of the copy.
+    """
     probe = onnx.ModelProto()
     probe.CopyFrom(model)
-    take_out(probe, operators.functions)
-    unknown = [node for node in probe.graph.node if not _is_known(node.domain, node.op_type)]
+    function_keys = {operator.key for operator in operators.functions}
+    remaining = [node for node in model.graph.node if key_of(node) not in function_keys]
+    unknown = [node for node in remaining if not _is_known(node.domain, node.op_type)]
     output_names = [name for node in unknown for name in node.output if name]
-    probe.graph.ClearField("output")
+    if not output_names:
+        return {}
+    for field in ("node", "output"):
+        probe.graph.ClearField(field)
+    probe.graph.node.extend(remaining)
+    probe.graph.input.extend(helper.make_value_info(name, kind) for name, kind in function_types.items())
     probe.graph.output.extend(map(helper.make_empty_tensor_value_info, output_names))
     folder = os.path.dirname(os.path.abspath(path))
-    return infer_outputs(probe, Skeleton(b"", folder), operators.libraries) if output_names else {}
+    return infer_outputs(probe, Skeleton(b"", folder), operators.libraries)
 
 
 def is_custom_operator(domain: str, name: str, operators: ModelOperators) -> bool:

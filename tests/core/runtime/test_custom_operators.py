@@ -47,7 +47,6 @@ from winml_py import (
 )
 from winml_py.errors import MissingInputError
 from winml_py.float16 import convert
-from winml_py.optimize import optimize
 
 FLOATS = (np.float32, 1)
 MY = {"my": 1}
@@ -521,30 +520,7 @@ def test_float16_leaves_such_nodes_alone(tmp_path: Path) -> None:
         np.testing.assert_allclose(found[name], value, atol=1e-2 * np.abs(value).max())
 
 
-@pytest.mark.parametrize("level", ["none", "basic", "extended"])
-def test_optimize_leaves_such_nodes_alone(level: str, tmp_path: Path) -> None:
-    whole, operator, x = layers()
-    (tmp_path / "model.onnx").write_bytes(whole)
-    report = optimize(tmp_path / "model.onnx", tmp_path / "small.onnx", level=level, operators=[operator])
-    assert report.nodes == ((5, 5) if level == "none" else (5, 4))  # without the Identity
-    small, before = onnx.load(tmp_path / "small.onnx"), onnx.load_from_string(whole)
-    assert next(node for node in small.graph.node if node.domain == "my").attribute == before.graph.node[2].attribute
-    assert list(small.graph.input) == list(before.graph.input)
-    assert list(small.graph.output) == list(before.graph.output)
-    expected, found = run(whole, operator, x=x), run(tmp_path / "small.onnx", operator, x=x)
-    for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=1e-6)
-
-
-def test_a_model_of_a_function_alone_stays_as_it_is(tmp_path: Path) -> None:
-    ends = [tensor("x", ["n"]), tensor("y", ["n"])]
-    (tmp_path / "model.onnx").write_bytes(data([own("Own", ["x"], ["y"])], ends[:1], ends[1:], domains=MY))
-    operator = CustomOperator(lambda x: x + 1, "Own", "my", outputs=[FLOATS])
-    assert optimize(tmp_path / "model.onnx", tmp_path / "small.onnx", operators=[operator]).nodes == (1, 1)
-    np.testing.assert_array_equal(run(tmp_path / "small.onnx", operator, x=X)["y"], X + 1)
-
-
-def test_tools_leave_the_operators_of_a_library_alone(tmp_path: Path) -> None:
+def test_float16_leaves_the_operators_of_a_library_alone(tmp_path: Path) -> None:
     """Whose types the runtime tells, beside a function."""
     library = pytest.importorskip("onnxruntime_extensions").get_library_path()
     nodes = [
@@ -563,18 +539,15 @@ def test_tools_leave_the_operators_of_a_library_alone(tmp_path: Path) -> None:
         "node Own",
     ]
     np.testing.assert_array_equal(run(tmp_path / "half.onnx", *given, x=x.astype(np.float16))["y"], -np.abs(x))
-    optimize(tmp_path / "model.onnx", tmp_path / "small.onnx", operators=iter(given))
-    np.testing.assert_array_equal(run(tmp_path / "small.onnx", *given, x=x)["y"], -np.abs(x))
 
 
-def test_tools_that_change_models_refuse_unknown_nodes_by_name(tmp_path: Path) -> None:
+def test_float16_refuses_unknown_nodes_by_name(tmp_path: Path) -> None:
     whole, _ = chain(shape=(3,))
     path = tmp_path / "model.onnx"
     path.write_bytes(whole)
-    for tool in (convert, optimize):
-        with pytest.raises(NotSupportedError, match="operator Own of the operator library my, which is not installed"):
-            tool(path, tmp_path / "out.onnx")
-        assert not (tmp_path / "out.onnx").exists()
+    with pytest.raises(NotSupportedError, match="operator Own of the operator library my, which is not installed"):
+        convert(path, tmp_path / "out.onnx")
+    assert not (tmp_path / "out.onnx").exists()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....errors import CorruptModelError, InvalidArgumentError, NotSupportedError
 from ...onnx_file.nodes import messages, sort_places
-from .operator import CustomOperator, declared_types
+from .operator import CustomOperator
 
 if TYPE_CHECKING:
     import onnx
@@ -204,66 +204,3 @@ def _plain(value: object) -> Any:
     if isinstance(value, (str, int, float)) or not isinstance(value, Sequence):
         return value
     return [_plain(each) for each in value]
-
-
-# Removes the nodes that call functions from a graph, so that the rest can be changed; and puts them back.
-
-
-def declared_outputs(model: onnx.ModelProto, operators: Sequence[CustomOperator]) -> dict[str, onnx.TypeProto]:
-    """The types of the outputs of functions in a graph, by the names of the values."""
-    functions = {operator.key: operator for operator in operators}
-    calls = [node for node in model.graph.node if key_of(node) in functions]
-    return {name: kind for node in calls for name, kind in declared_types(functions[key_of(node)], node.output).items()}
-
-
-def take_out(model: onnx.ModelProto, operators: Sequence[CustomOperator]) -> list[onnx.NodeProto]:
-    """Removes the nodes that call functions from a graph.
-
-    Their inputs become outputs of the graph, without a type, and their outputs become inputs.
-
-    Args:
-        model: changed in place.
-        operators: the functions.
-
-    Returns:
-        The nodes, for `put_back`.
-    """
-    from onnx import helper
-
-    graph = model.graph
-    types = declared_outputs(model, operators)
-    keys = {operator.key for operator in operators}
-    calls = [node for node in graph.node if key_of(node) in keys]
-    if not calls:
-        return []
-    remaining = [node for node in graph.node if key_of(node) not in keys]
-    ends = [end for end in graph.output if end.name not in types]
-    needed = {name for node in calls for name in node.input} & {name for node in remaining for name in node.output}
-    needed -= {"", *(end.name for end in ends)}
-    graph.input.extend(helper.make_value_info(name, kind) for name, kind in types.items())
-    graph.ClearField("node")
-    graph.ClearField("output")
-    graph.node.extend(remaining)
-    graph.output.extend([*ends, *map(helper.make_empty_tensor_value_info, sorted(needed))])
-    return calls
-
-
-def put_back(model: onnx.ModelProto, calls: Sequence[onnx.NodeProto], original: onnx.ModelProto) -> None:
-    """Puts nodes back into a graph, with the weights and operator sets that they need.
-
-    Args:
-        model: changed in place, except for the graph's inputs and outputs.
-        calls: from `take_out`.
-        original: the model before `take_out`.
-    """
-    graph = model.graph
-    nodes = [member.node for member in sorted_nodes([*graph.node, *calls])]
-    graph.ClearField("node")
-    graph.node.extend(nodes)
-    needed = {name for node in calls for name in node.input} | {end.name for end in original.graph.output}
-    missing = needed - constant_names(graph)
-    # The change may have dropped weights that only a function uses.
-    graph.initializer.extend(weight for weight in original.graph.initializer if weight.name in missing)
-    imported = {item.domain for item in model.opset_import}
-    domains = {node.domain for node in calls} - imported
-    model.opset_import.extend(item for item in original.opset_import if item.domain in domains)

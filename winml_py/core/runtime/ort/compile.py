@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -11,7 +10,6 @@ from ....errors import InvalidDeviceError, NotSupportedError
 from ...base.arguments import is_text
 from ...base.cancellation import Stop
 from ...onnx_file.source import Skeleton
-from ..engine import EngineOptions, Tuning
 from ..providers.provider import CPU_NAME, Target
 from ..request import CompileRequest
 from ..runs import UNLOCKED, ended_by, translated_by
@@ -99,18 +97,3 @@ def compile_with_ort(
         if trace is not None:
             trace.cleanup()
         raise
-
-
-def save_optimized(model: bytes, path: str, level: str, libraries: Sequence[str] = ()) -> None:
-    """Writes a model after the graph optimisations of a level.
-
-    Raises:
-        WinMLError: the runtime refuses the model.
-    """
-    import onnxruntime
-
-    native = session_options(EngineOptions(1, tuning=Tuning(graph_optimization=level)))
-    native.optimized_model_filepath = path
-    with translated_by(translate):
-        register_libraries(native, libraries)
-        onnxruntime.InferenceSession(model, native, [CPU_NAME], enable_fallback=0)
