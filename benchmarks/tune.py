@@ -57,15 +57,15 @@ def main() -> None:
             path, target = Path(folder) / f"{name}.onnx", Path(folder) / "options.json"
             onnx.save(model, path)
             command = [sys.executable, "-c", TUNE, str(path), str(target)]
-            found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+            tuned = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
             ways = {"default": "", "tuned": str(target)}
             commands = {name: [sys.executable, "-c", SERVE, str(path), file] for name, file in ways.items()}
             took = paired_processes(commands, options.rounds, 0.3, generations=2)
             gain = ratio(took["default"], took["tuned"])
-            found_gain = found["gain"]["ratio"]
-            kept = ", ".join(trial["change"] for trial in found["trials"] if trial["kept"] and found_gain > 1)
+            searched = tuned["gain"]["ratio"] if tuned["gain"] else 1.0  # without a gain, the default is the result
+            kept = ", ".join(trial["change"] for trial in tuned["trials"] if trial["kept"] and tuned["gain"])
             print(name, kept or "nothing", f"{gain:.3f}", file=sys.stderr)
-            rows.append({"model": name, "found": kept or "nothing", "gain in the search": found_gain, "gain": gain})
+            rows.append({"model": name, "found": kept or "nothing", "gain in the search": searched, "gain": gain})
     report({"tune": rows}, options.json, [at_least("least gain", min(row["gain"] for row in rows), 0.97)])
 
 

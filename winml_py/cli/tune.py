@@ -45,17 +45,15 @@ def tune(
     """Search for session options that make MODEL faster.
 
     On a CPU it tries engines, precision, threads and memory, on a GPU its provider's options, on INPUT or on example
-    inputs. Each change runs in turns with the best so far until they differ clearly. It is dropped if results differ,
-    or if it is less than 3 % faster, or if noise may be the reason. LearningModelSessionOptions.load(FILE) reads the
-    file that --output writes.
+    inputs. A change is kept if it is clearly faster than the best so far, and results stay the same.
+    LearningModelSessionOptions.load(FILE) reads the file that --output writes.
     """
     if output:
         require_folder(output)
     with progress("tuning") as advance, prefix_errors(model, *inputs):
         tuned = search(Case(model, inputs, device, contract=contract, sizes=sizes), advance)
     if output:
-        notes = {"model": os.path.basename(model), "device": tuned.device, "gain": tuned.gain.ratio}
-        tuned.options.save(output, notes=notes)
+        tuned.options.save(output, notes={"model": os.path.basename(model), "device": tuned.device})
     facts: Facts = {"model": model} | tuned.to_json()
     emit(facts, as_json, _print_trials)
     warn_assumed(model, facts["sizes"])
@@ -66,21 +64,17 @@ def tune(
 def _print_trials(facts: Facts) -> None:
     rows = []
     for trial in facts["trials"]:
-        result = "kept" if trial["kept"] else trial["problem"]
-        figures = ["", "", ""]
-        if gain := trial["gain"]:
-            ends = " to ".join(number(end, 2) for end in gain["interval"])
-            figures = [number(gain["milliseconds"][1]), number(gain["ratio"], 2), ends]
-        rows.append([trial["change"], result, *figures])
-    show(rows, ["tried", "", "ms", "speedup", "with 95 %"], "llrrl")
+        gain = trial["gain"]
+        figures = [number(gain["milliseconds"][1]), number(gain["ratio"], 2)] if gain else ["", ""]
+        rows.append([trial["change"], trial["problem"] or "kept", *figures])
+    kept = ", ".join(trial["change"] for trial in facts["trials"] if trial["kept"])
+    show(rows, ["tried", "", "ms", "speedup"], "llrr")
     say("")
     print_sizes(facts["sizes"])
-    gain = facts["gain"]
-    default, tuned = (f"{number(milliseconds)} ms" for milliseconds in gain["milliseconds"])
-    if gain["ratio"] > 1:
-        kept = ", ".join(trial["change"] for trial in facts["trials"] if trial["kept"])
-        low, high = gain["interval"]
-        say(f"{gain['ratio']:.2f} ({low:.2f} to {high:.2f}) times as fast as the default: {kept}", "bold")
-        say(f"{default} by default, {tuned} tuned; 95 % confidence")
+    if gain := facts["gain"]:
+        before, after = (f"{number(milliseconds)} ms" for milliseconds in gain["milliseconds"])
+        say(f"{gain['ratio']:.2f} times as fast as the default, {after} instead of {before}: {kept}", "bold")
+    elif kept:
+        say(f"The default is the result: measured once more, it is about as fast as with {kept}.", "bold")
     else:
-        say(f"No change helped: the default, {default}, is the fastest.", "bold")
+        say("The default is the result: no change is clearly faster.", "bold")

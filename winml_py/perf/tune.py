@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import copy
-import math
-import statistics
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from .._inputs import trial
 from .._inputs.examples import ExampleShape
 from .._inputs.files import generated, jobs, read
-from .._inputs.model import Case, input_sizes, to_json
+from .._inputs.model import Case, evaluate_by, input_sizes, to_json
 from ..core.base import timing
-from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, as_numpy, compare_outputs
+from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outputs
 from ..core.base.machine import usable_cores
 from ..core.base.messages import Facts, Progress
 from ..core.cache import records
@@ -30,21 +27,32 @@ from ..errors import EvaluationError, WinMLError
 MIN_GAIN = 1.03
 """A smaller gain does not count: it is not worth an option that others have to understand."""
 
-ROUNDS = 7
-"""After each such number of rounds, checks whether two candidates differ clearly; a sign test needs at least six."""
-
-CHECKS = 5
-"""The most checks; after them, the candidates count as equal."""
-
-PAIRS = 3
-"""At the end, the best and the default are made again this often: the place of a session's memory makes it a few
-percent faster or slower for its whole life."""
-
-CONFIDENCE = 0.95
-"""The probability that an interval contains the true median."""
+ROUNDS = 11
+"""The rounds of a comparison. If two candidates are equal, the second wins 10 or more of 11 in 0.6 % of the cases."""
 
 
-class Trial(NamedTuple):
+@dataclass(frozen=True)
+class Gain:
+    """How much faster some options are than others.
+
+    Attributes:
+        ratio: how many times as fast, in the median round.
+        milliseconds: the times of an evaluation before and after, in that round.
+        slower_rounds: how many rounds were not faster.
+    """
+
+    ratio: float
+    milliseconds: tuple[float, float]
+    slower_rounds: int
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether it is worth an option, and chance is not a likely reason."""
+        return self.ratio >= MIN_GAIN and self.slower_rounds <= 1
+
+
+@dataclass(frozen=True)
+class Trial:
     """One change, compared with the best until then.
 
     Attributes:
@@ -54,8 +62,8 @@ class Trial(NamedTuple):
     """
 
     change: str
-    gain: Gain | None = None
-    problem: str = ""
+    gain: Gain | None
+    problem: str
 
     @property
     def kept(self) -> bool:
@@ -68,15 +76,15 @@ class Tuned:
     """The result of a search.
 
     Attributes:
-        options: the fastest with right results; the default if nothing helped.
-        gain: over the default, measured against it at the end.
+        options: the fastest with the right results.
+        gain: over the default, measured against it at the end; None if nothing helped, and the options are the default.
         trials: the trials in order.
         device: the name of the device.
         sizes: the shapes of the inputs, by name.
     """
 
     options: LearningModelSessionOptions
-    gain: Gain
+    gain: Gain | None
     trials: tuple[Trial, ...]
     device: str
     sizes: dict[str, ExampleShape]
@@ -85,16 +93,8 @@ class Tuned:
         """The result, ready for JSON."""
         return {
             "options": self.options.to_dict(),
-            "gain": self.gain._asdict(),
-            "trials": [
-                {
-                    "change": one.change,
-                    "gain": one.gain and one.gain._asdict(),
-                    "problem": one.problem,
-                    "kept": one.kept,
-                }
-                for one in self.trials
-            ],
+            "gain": self.gain and asdict(self.gain),
+            "trials": [asdict(trial) | {"kept": trial.kept} for trial in self.trials],
             "device": self.device,
             "sizes": to_json(self.sizes),
         }
@@ -103,9 +103,9 @@ class Tuned:
 def tune(case: Case, progress: Progress = lambda done, what: None) -> Tuned:
     """Changes one setting after the other, and keeps the changes that are faster and right.
 
-    Every candidate runs in turns with the best so far, until they differ clearly or count as equal. It must be faster
-    by 3 % in the median turn, its 95 % interval must be above 1, and its outputs must match the default's to 1e-3, or
-    2e-2 in half precision. At the end, the best and the default are made again, and run in turns.
+    Every candidate runs in turns with the best so far. It is kept if it is faster by 3 % in the median round and faster
+    in all rounds but one, and if its outputs match the default's to 1e-3, or 2e-2 in half precision. At the end, the
+    best runs in turns with the default. If it is not faster by the same rule, the default is the result.
 
     Args:
         case: the model, its device and its inputs, of which the first is used. The options also fix its sizes.
@@ -115,103 +115,60 @@ def tune(case: Case, progress: Progress = lambda done, what: None) -> Tuned:
         WinMLError: the model, the device or an input cannot be used, or it cannot be evaluated by default.
     """
     with records.temporary_cache():  # losing candidates would fill the cache, and push out used entries
-        search = _Search(case)
-        try:
-            changes = list(list_changes(search.device))
-            for index, (words, change) in enumerate(changes):
-                progress(index / (len(changes) + 1), words)
-                search.try_change(words, change)
-            progress(len(changes) / (len(changes) + 1), "the best against the default")
-            return search.confirm()
-        finally:
-            search.close()
-
-
-class _Search:
-    def __init__(self, case: Case) -> None:
-        self._case = case
-        self._default = self._best = Candidate(case, case.options(case.load()).to_dict())
-        self.device = self._default.session.device
-        self._trials: list[Trial] = []
-
-    def close(self) -> None:
-        self._default.close()
-        self._best.close()
-
-    def try_change(self, words: str, change: Facts) -> None:
-        """Times a change against the best so far, and makes it the best if it is faster."""
-        best, options = self._best, _merge(self._best.options, change)
-        is_refused = "tuning" in change and provider_of(best.session.engine).package  # its settings are ONNX Runtime's
-        if options == best.options or is_refused:
-            return
-        candidate = None
-        try:
-            trial.call(evaluate_once, self._case, options)  # its engine may end the process
-            candidate = Candidate(self._case, options)
-            candidate.require_agreement(self._default.outputs)
-            seconds = timing.take_turns(
-                [best.seconds, candidate.seconds], CHECKS * ROUNDS, lambda seconds: measure_gain(*seconds).is_over
-            )
-        except (WinMLError, trial.ProcessEndedError) as error:
-            problem = error.message if isinstance(error, WinMLError) else f"it ends the process ({error})"
-            self._trials.append(Trial(words, problem=problem))
-            if candidate is not None:
-                candidate.close()
-            return
-        gain = measure_gain(*seconds)
-        self._trials.append(Trial(words, gain, gain.problem))
-        if gain.is_clear:
-            candidate, self._best = best, candidate
-        if candidate is not self._default:  # later trials need the default
-            candidate.close()
-
-    def confirm(self) -> Tuned:
-        """The best, compared with the default in new sessions of both; the default if no gain remains."""
-        gain = self._measure_again() if self._best is not self._default else None
-        if gain is not None and gain.is_clear:
-            winner = self._best
-        else:
-            if gain is not None:
-                self._trials.append(Trial("all of it", gain, f"no gain remains: {gain.problem}"))
-            winner = self._default
-            milliseconds = 1e3 * statistics.median(winner.seconds() for _ in range(ROUNDS))
-            gain = Gain(1.0, (1.0, 1.0), (milliseconds, milliseconds), ROUNDS)
-        options = LearningModelSessionOptions.from_dict(winner.options)
-        return Tuned(options, gain, tuple(self._trials), self.device.name, winner.sizes)
-
-    def _measure_again(self) -> Gain:
-        """The gain of the best over the default, in several new sessions of both, which no search has selected."""
-        before: list[float] = []
-        after: list[float] = []
-        for _ in range(PAIRS):
-            self.close()  # both first: equal sessions share an engine, and its memory
-            self._default = Candidate(self._case, self._default.options)
-            self._best = Candidate(self._case, self._best.options)
-            seconds = timing.take_turns([self._default.seconds, self._best.seconds], ROUNDS)
-            before += seconds[0]
-            after += seconds[1]
-        return measure_gain(before, after)
+        default = best = case.options(case.load()).to_dict()
+        with closing(Candidate(case, default)) as candidate:
+            expected, sizes, device = candidate.evaluate(), candidate.sizes, candidate.session.device
+        changes = list_changes(device)
+        trials = []
+        for index, (words, change) in enumerate(changes):
+            progress(index / (len(changes) + 1), words)
+            options = _merge(best, change)
+            if options == best:
+                continue
+            try:
+                gain = compare_options(case, best, options, expected)
+            except WinMLError as error:
+                trials.append(Trial(words, None, error.message))
+                continue
+            trials.append(Trial(words, gain, "" if gain.is_clear else "not clearly faster"))
+            if gain.is_clear:
+                best = options
+        # The search prefers changes that were lucky when they were measured, so the best is measured once more.
+        progress(len(changes) / (len(changes) + 1), "the best against the default")
+        total = compare_options(case, default, best, expected) if best != default else None
+    if total is None or not total.is_clear:
+        best, total = default, None
+    return Tuned(LearningModelSessionOptions.from_dict(best), total, tuple(trials), device.name, sizes)
 
 
 def _merge(options: Facts, change: Facts) -> Facts:
-    merged = copy.deepcopy(options)
-    for key, value in change.items():
-        merged[key] = merged[key] | value if isinstance(value, dict) else value
-    return merged
+    return options | {key: options[key] | value if isinstance(value, dict) else value for key, value in change.items()}
 
 
-def evaluate_once(case: Case, options: Facts) -> None:
-    """Makes a session with these options, and evaluates it once."""
-    Candidate(case, options).close()
+def compare_options(case: Case, before: Facts, after: Facts, expected: dict[str, Any]) -> Gain:
+    """Times two sets of options in turns, in new sessions of both.
+
+    Raises:
+        WinMLError: the case cannot be evaluated with these options.
+        EvaluationError: with the options `after`, the outputs are not the expected ones.
+    """
+    with closing(Candidate(case, before)) as old, closing(Candidate(case, after)) as new:
+        is_half = new.session.precision is Precision.HALF
+        agreement = compare_outputs(expected, new.evaluate(), HALF_TOLERANCE if is_half else FLOAT_TOLERANCE)
+        if not agreement.is_good:
+            raise EvaluationError(str(agreement))
+        return compute_gain(*timing.take_turns([old.measure_seconds, new.measure_seconds], ROUNDS))
+
+
+def compute_gain(before: Sequence[float], after: Sequence[float]) -> Gain:
+    """The gain of one candidate over another, from their seconds in the same rounds."""
+    rounds = sorted(zip(before, after, strict=True), key=lambda pair: pair[0] / pair[1])
+    old, new = rounds[len(rounds) // 2]
+    return Gain(old / new, (1e3 * old, 1e3 * new), sum(old <= new for old, new in rounds))
 
 
 class Candidate:
-    """A session, ready to be timed.
-
-    Args:
-        case: the model, its device and its inputs, of which the first is used.
-        options: the session's, as in a file.
-    """
+    """A session with these options, and with bound inputs."""
 
     def __init__(self, case: Case, options: Facts) -> None:
         model = case.load()
@@ -220,131 +177,46 @@ class Candidate:
         self.options = options
         session_options = LearningModelSessionOptions.from_dict(options)
         self.session = LearningModelSession(model, case.find_device(), session_options)
+        self._values = values_from_files or generated(model, case.sizes)
         self._binding = LearningModelBinding(self.session)
-        for name, value in (values_from_files or generated(model, case.sizes)).items():
+        for name, value in self._values.items():
             self._binding.bind(name, value)
-        outputs = self.session.evaluate(self._binding).outputs
-        # copies: later evaluations may write to the same memory
-        self.outputs = copy.deepcopy({name: as_numpy(value) for name, value in outputs.items()})
 
-    def require_agreement(self, outputs: dict[str, Any]) -> None:
-        """Raises EvaluationError if outputs differ by more than its precision explains."""
-        is_half = self.session.precision is Precision.HALF
-        agreement = compare_outputs(outputs, self.outputs, HALF_TOLERANCE if is_half else FLOAT_TOLERANCE)
-        if not agreement.is_good:
-            raise EvaluationError(str(agreement))
+    def evaluate(self) -> dict[str, Any]:
+        """The outputs, in new arrays."""
+        return evaluate_by(self.session, self._values)
 
-    def close(self) -> None:
-        """Closes the session. Calling it twice is harmless."""
-        self.session.close()
-
-    def seconds(self) -> float:
+    def measure_seconds(self) -> float:
         """The time of an evaluation, from a block of them."""
         return timing.time_block(lambda: self.session.evaluate(self._binding).outputs)
 
-
-# The changes to try on a device, one session option after the other.
-
-
-Change = tuple[str, Facts]
-"""A change of the session options: in words, and as in a file."""
+    def close(self) -> None:
+        """Closes the session."""
+        self.session.close()
 
 
-def list_changes(device: LearningModelDevice) -> Iterator[Change]:
-    """The changes worth trying on a device.
-
-    Omits those without effect there: threads on a GPU, where one of them submits the work.
-    """
-    yield from _changes_on_cpu() if device.hardware == "cpu" else _changes_on_gpu(device.provider)
-
-
-def _changes_on_cpu() -> Iterator[Change]:
-    devices = plugins.devices("cpu")
-    for engine in dict.fromkeys(device.engine for device in devices):
-        yield (f"engine {engine}", {"engine": engine})
-    if any(device.float16 for device in devices):
-        yield ("half precision", {"precision": "half"})
-    cores = usable_cores()
-    for threads in sorted({1, max(1, cores // 2), cores}):
-        yield (f"{threads} intra-op thread{'s' * (threads > 1)}", {"intra_op_num_threads": threads})
-    yield ("no spinning", {"intra_op_thread_spinning": False})
-    tunings = {
-        "parallel execution": {"execution_mode": "parallel", "inter_op_num_threads": min(cores, 4)},
-        "graph optimisation basic": {"graph_optimization": "basic"},
-        "no memory arena": {"memory_arena": False},
-        "no memory pattern": {"memory_pattern": False},
-    }
-    yield from ((words, {"tuning": tuning}) for words, tuning in tunings.items())
-
-
-def _changes_on_gpu(name: str) -> Iterator[Change]:
-    provider = provider_of(name)
-    for key, value in provider.worth_trying:
-        yield (f"{key} {value}", {"provider_options": {key: value}})
-    if provider.capture_option:
-        yield ("graph capture", {"graph_capture": True})
-    if not provider.package:
-        yield ("graph optimisation basic", {"tuning": {"graph_optimization": "basic"}})
-
-
-# How much faster one candidate is than another in the same turns, and how certain that is.
-
-
-class Gain(NamedTuple):
-    """How much faster a candidate is than the one before it.
-
-    Attributes:
-        ratio: how many times as fast, in the median turn.
-        interval: the ratio's 95 % interval.
-        milliseconds: the times of both in the median turn.
-        turns: how many turns each had.
-    """
-
-    ratio: float
-    interval: tuple[float, float]
-    milliseconds: tuple[float, float]
-    turns: int
-
-    @property
-    def is_clear(self) -> bool:
-        """Whether it is faster, and chance is not a likely reason."""
-        return self.ratio >= MIN_GAIN and self.interval[0] > 1
-
-    @property
-    def is_over(self) -> bool:
-        """Whether more turns would hardly change the result."""
-        return self.turns % ROUNDS == 0 and (self.is_clear or self.interval[1] < MIN_GAIN)
-
-    @property
-    def problem(self) -> str:
-        """Why there is no gain; "" if there is one."""
-        if self.is_clear:
-            return ""
-        return "slower" if self.interval[1] < 1 else "not clearly faster"
-
-
-def measure_gain(before: Sequence[float], after: Sequence[float]) -> Gain:
-    """The gain of one candidate over another, from their seconds in the same turns."""
-    # The turn with the median ratio: its times match the ratio, unlike the medians of each.
-    turns = sorted(zip(before, after, strict=True), key=lambda pair: pair[0] / pair[1])
-    seconds_before, seconds_after = turns[(len(turns) - 1) // 2]
-    interval = find_median_range([slow / fast for slow, fast in turns])
-    milliseconds = 1e3 * seconds_before, 1e3 * seconds_after
-    return Gain(seconds_before / seconds_after, interval, milliseconds, len(turns))
-
-
-def find_median_range(values: Sequence[float]) -> tuple[float, float]:
-    """The 95 % interval of the true median, for any distribution: that of the sign test.
-
-    Fewer than six values are never enough for that: for them it is their range.
-
-    Example:
-        >>> find_median_range([3.0, 1.0, 2.0, 5.0, 4.0, 7.0, 6.0])
-        (1.0, 7.0)
-    """
-    ordered, count = sorted(values), len(values)
-    off, throws = 0, 1  # of 2**count sequences of coin tosses, those with at most `off` heads
-    while 2 * (throws + math.comb(count, off + 1)) <= (1 - CONFIDENCE) * 2**count:
-        off += 1
-        throws += math.comb(count, off)
-    return ordered[off], ordered[count - 1 - off]
+def list_changes(device: LearningModelDevice) -> list[tuple[str, Facts]]:
+    """The changes of session options worth trying on a device: in words, and as in a file of options."""
+    if device.hardware == "cpu":
+        engines = plugins.devices("cpu")
+        changes: list[tuple[str, Facts]] = [
+            (f"engine {name}", {"engine": name}) for name in dict.fromkeys(engine.engine for engine in engines)
+        ]
+        if any(engine.float16 for engine in engines):
+            changes.append(("half precision", {"precision": "half"}))
+        cores = usable_cores()
+        for threads in sorted({1, max(1, cores // 2), cores}):
+            changes.append((f"{threads} intra-op thread{'s' * (threads > 1)}", {"intra_op_num_threads": threads}))
+        parallel = {"execution_mode": "parallel", "inter_op_num_threads": min(cores, 4)}
+        changes += [
+            ("no spinning", {"intra_op_thread_spinning": False}),
+            ("parallel execution", {"tuning": parallel}),
+            ("no memory arena", {"tuning": {"memory_arena": False}}),
+            ("no memory pattern", {"tuning": {"memory_pattern": False}}),
+        ]
+    else:
+        provider = provider_of(device.provider)
+        changes = [(f"{key} {value}", {"provider_options": {key: value}}) for key, value in provider.worth_trying]
+        if provider.capture_option:
+            changes.append(("graph capture", {"graph_capture": True}))
+    return [*changes, ("graph optimisation basic", {"tuning": {"graph_optimization": "basic"}})]

@@ -146,3 +146,12 @@ def test_a_missing_output_is_no_agreement() -> None:
     assert agreement.error == float("inf")
     assert not agreement.is_good
     assert str(agreement) == "the results differ by inf, and 0.001 is allowed"
+
+
+def test_maps_sequences_and_integers_are_compared() -> None:
+    values = [{1: 0.5, 2: 0.25}, np.ones(2, np.float32)]
+    assert compare_values(values, [{1: 0.5, 2: 0.25}, np.ones(2, np.float32)], FLOAT_TOLERANCE).error == 0
+    assert compare_values(values, [{1: 0.5, 2: 0.5}, np.ones(2, np.float32)], FLOAT_TOLERANCE).error == 0.5
+    assert compare_values(values, values[:1], FLOAT_TOLERANCE).error == float("inf")
+    assert compare_values(np.array([1, 2]), np.array([1, 2]), FLOAT_TOLERANCE).error == 0
+    assert compare_values(np.array([1, 2]), np.array([1, 3]), FLOAT_TOLERANCE).error == float("inf")
