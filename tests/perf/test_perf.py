@@ -21,7 +21,7 @@ from winml_py.perf.measure import Sample, summarize_phase
 DIGITS = str(MODELS / "digits.onnx")
 
 
-def measured(*arguments: object) -> dict[str, Any]:
+def run_perf(*arguments: object) -> dict[str, Any]:
     result = call("perf", *arguments, "--json")
     assert result.exit_code == 0, result.output
     facts: dict[str, Any] = json.loads(result.stdout)
@@ -29,7 +29,7 @@ def measured(*arguments: object) -> dict[str, Any]:
 
 
 def test_a_picture_goes_through_all_phases(seven: Path) -> None:
-    (case,) = measured(DIGITS, seven, "-n", 7)["cases"]
+    (case,) = run_perf(DIGITS, seven, "-n", 7)["cases"]
     assert tuple(case["phases"]) == PHASES
     assert (case["iterations"], case["inputs"]) == (7, [str(seven)])
     assert set(case["first_ms"]) == set(PHASES)
@@ -39,22 +39,23 @@ def test_a_picture_goes_through_all_phases(seven: Path) -> None:
 
 
 def test_made_up_values_need_no_decoding() -> None:
-    (case,) = measured(DIGITS, "-n", 3)["cases"]
+    (case,) = run_perf(DIGITS, "-n", 3)["cases"]
     assert set(case["phases"]) == {"load", "session", "bind", "evaluate"}
     assert case["inputs"] == ["example inputs"]
 
 
 def test_percentiles_are_of_all_iterations() -> None:
     seconds = list(np.random.default_rng(0).random(101))
-    figures, ordered = summarize_phase([Sample(each, 2 * each) for each in seconds]), sorted(seconds)
-    wanted = {"p50_ms": ordered[50], "p90_ms": ordered[90], "p99_ms": ordered[99], "cpu_p50_ms": 2 * ordered[50]}
-    assert figures == pytest.approx({name: 1e3 * each for name, each in wanted.items()})
+    figures = summarize_phase([Sample(wall, 2 * wall) for wall in seconds])
+    ordered = sorted(seconds)
+    expected = {"p50_ms": ordered[50], "p90_ms": ordered[90], "p99_ms": ordered[99], "cpu_p50_ms": 2 * ordered[50]}
+    assert figures == pytest.approx({name: 1e3 * second for name, second in expected.items()})
 
 
 def test_models_and_folders_of_them(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.onnx").write_bytes(unary("Neg", [2]))
-    facts = measured(tmp_path, DIGITS, "-n", 2)
+    facts = run_perf(tmp_path, DIGITS, "-n", 2)
     assert [Path(case["model"]).name for case in facts["cases"]] == ["a.onnx", "b.onnx", "digits.onnx"]
 
 

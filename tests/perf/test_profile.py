@@ -18,7 +18,7 @@ from winml_py import LearningModelDevice
 from winml_py.core.cache import records
 from winml_py.core.runtime.providers.provider import ProviderDevice
 from winml_py.perf import Case
-from winml_py.perf.profile import Profile, profile, read, read_reasons
+from winml_py.perf.profile import Profile, profile, read_profile, read_reasons
 
 pytestmark = pytest.mark.one_python
 
@@ -32,12 +32,12 @@ def event(name: str, start: float, duration: float, operator: str = "", thread: 
     return {"cat": kind, "name": name, "ts": start, "dur": duration, "tid": thread, "args": arguments}
 
 
-def made(*events: dict[str, Any]) -> Profile:
-    return read(json.dumps(events).encode())
+def make_profile(*events: dict[str, Any]) -> Profile:
+    return read_profile(json.dumps(events).encode())
 
 
 def test_the_first_evaluation_is_left_out() -> None:
-    profiled = made(
+    profiled = make_profile(
         event("model_run", 0, 100),
         event("a", 10, 80, "Conv"),
         event("model_run", 200, 50),
@@ -54,7 +54,7 @@ def test_the_first_evaluation_is_left_out() -> None:
 
 
 def test_nodes_inside_a_loop_are_not_counted_twice() -> None:
-    profiled = made(
+    profiled = make_profile(
         event("model_run", 0, 1),
         event("model_run", 10, 100),
         event("loop", 10, 90, "Loop"),
@@ -70,9 +70,9 @@ def test_nodes_inside_a_loop_are_not_counted_twice() -> None:
 def test_times_of_a_gpu_are_told_to_be_those_of_submitting() -> None:
     node = event("a", 3, 1, "Conv")
     runs = event("model_run", 0, 1), event("model_run", 2, 5)
-    assert made(*runs, node).caution == ""
+    assert make_profile(*runs, node).caution == ""
     node["args"]["provider"] = "CUDAExecutionProvider"
-    assert "The times of CUDAExecutionProvider are those to submit the work" in made(*runs, node).caution
+    assert "The times of CUDAExecutionProvider are those to submit the work" in make_profile(*runs, node).caution
 
 
 LOG = """
@@ -90,13 +90,13 @@ def test_nodes_that_a_gpu_leaves_are_listed_with_the_reason(gpu: LearningModelDe
     nodes = [helper.make_node("Relu", ["x"], ["r"], "relu"), helper.make_node("Det", ["r"], ["y"], "det")]
     (tmp_path / "m.onnx").write_bytes(data(nodes, [tensor("x", [2, 3, 3])], [tensor("y", [2])]))
     facts = json.loads(call("perf", "--profile", tmp_path / "m.onnx", "--device", "gpu", "--json").stdout)
-    (left,) = facts["on_cpu"]
-    assert (left["node"], left["operator"]) == ("det", "Det")
-    assert "kernel not found" in left["reason"]
+    (node,) = facts["on_cpu"]
+    assert (node["node"], node["operator"]) == ("det", "Det")
+    assert "kernel not found" in node["reason"]
     assert {"relu", "det"} <= {node["name"] for node in facts["nodes"]}
-    said = call("perf", "--profile", tmp_path / "m.onnx", "--device", "gpu").stdout
-    assert "1 node on the CPU:\n  Det det: webgpu kernel not found in registries" in said
-    assert "WebGpuExecutionProvider are those to submit the work" in " ".join(said.split())
+    text = call("perf", "--profile", tmp_path / "m.onnx", "--device", "gpu").stdout
+    assert "1 node on the CPU:\n  Det det: webgpu kernel not found in registries" in text
+    assert "WebGpuExecutionProvider are those to submit the work" in " ".join(text.split())
 
 
 def test_the_nodes_of_a_model_on_a_gpu_are_seen(gpu: LearningModelDevice) -> None:
@@ -108,7 +108,7 @@ def test_the_nodes_of_a_model_on_a_gpu_are_seen(gpu: LearningModelDevice) -> Non
 
 def test_sums_add_up_to_the_trace(tmp_path: Path, seven: Path) -> None:
     assert call("perf", DIGITS, seven, "--trace", tmp_path / "trace.json", "-n", 5).exit_code == 0
-    profiled = read((tmp_path / "trace.json").read_bytes())
+    profiled = read_profile((tmp_path / "trace.json").read_bytes())
     events = json.loads(profiled.trace)
     runs = sorted((e for e in events if e["name"] == "model_run"), key=lambda e: e["ts"])[1:]
     kernels = [e for e in events if e["name"].endswith("_kernel_time") and e["ts"] >= runs[0]["ts"]]
@@ -128,7 +128,7 @@ def test_a_recording_of_onnx_runtimes_own_gives_the_same_table(tmp_path: Path) -
         session.run(None, {"image": np.zeros((1, 1, 28, 28), np.float32)})
     trace = Path(session.end_profiling())
     runs = [entry["dur"] for entry in json.loads(trace.read_text()) if entry["name"] == "model_run"]
-    profiled = read(trace.read_bytes())
+    profiled = read_profile(trace.read_bytes())
     assert (profiled.total, profiled.evaluations) == (np.mean(runs[1:]), 2)
     assert "Conv" in {node.operator for node in profiled.nodes}
 

@@ -66,7 +66,8 @@ def test_what_is_clearly_faster(ratios: list[float], ratio: float, is_clear: boo
 
 def test_what_is_faster_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     def measure(candidate: Candidate) -> float:
-        return (4 if spins(candidate) else 3) - (candidate.options["tuning"]["graph_optimization"] == "basic")
+        is_basic: bool = candidate.options["tuning"]["graph_optimization"] == "basic"
+        return (4 if spins(candidate) else 3) - is_basic
 
     set_clock(monkeypatch, measure)
     tuned = tune(Case(DIGITS))

@@ -15,7 +15,7 @@ from ..core.base.atomic_files import require_folder, write_whole
 from ..core.base.machine import usable_cores
 from ..core.base.messages import Facts
 from ..core.runtime.providers.plugins import runtime_version
-from ..perf.measure import ONCE, Prepared
+from ..perf.measure import PHASES_ONCE, PreparedCase
 from ..perf.profile import OUTSIDE, Profile, profile
 from .arguments import case_options, json_option, output_option
 from .failures import prefix_errors
@@ -34,21 +34,23 @@ def perf(
 ) -> None:
     """Measure each MODEL (or folder of them) on INPUT, or on example inputs."""
     # The first word is a model or a folder of models, and so are the words after it that end in .onnx.
-    is_input = (index for index, word in enumerate(models) if index and not word.lower().endswith(".onnx"))
-    first = next(is_input, len(models))
-    cases = [replace(case, model=path, inputs=models[first:]) for model in models[:first] for path in models_of(model)]
+    count = 1
+    while count < len(models) and models[count].lower().endswith(".onnx"):
+        count += 1
+    inputs = models[count:]
+    cases = [replace(case, model=path, inputs=inputs) for model in models[:count] for path in models_of(model)]
     if is_profile or trace:
         if len(cases) > 1:
             raise click.UsageError("--profile takes one model.")
-        _profile(cases[0], iterations or 20, trace, as_json)
+        _profile_case(cases[0], iterations or 20, trace, as_json)
         return
-    measured = []
+    measurements = []
     for case in cases:
         files = case.model, *case.inputs, case.settings
         with progress(f"{os.path.basename(case.model)} on {case.device}") as advance, prefix_errors(*files):
-            ready = Prepared(case)
-            with ready.session:
-                measured.append(ready.run(iterations or 100, advance))
+            prepared = PreparedCase(case)
+            with prepared.session:
+                measurements.append(prepared.measure(iterations or 100, advance))
     host = {
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
@@ -56,10 +58,10 @@ def perf(
         "winml_py": __version__,
         "onnxruntime": runtime_version(),
     }
-    facts: Facts = {"host": host, "cases": [measurement.to_json() for measurement in measured]}
+    facts: Facts = {"host": host, "cases": [measurement.to_json() for measurement in measurements]}
     emit(facts, as_json, _print_measurements)
-    for found in facts["cases"]:
-        warn_assumed(found["model"], found["sizes"])
+    for measured in facts["cases"]:
+        warn_assumed(measured["model"], measured["sizes"])
 
 
 def _print_measurements(facts: Facts) -> None:
@@ -73,7 +75,7 @@ def _print_case(case: Facts) -> None:
     say(f"{case['model']} on {case['device']}: {case['engine']}, {case['precision']}", "bold")
     rows = []
     for phase, figures in case["phases"].items():
-        middle = [None] * 3 if phase in ONCE else [figures[key] for key in ("p50_ms", "p90_ms", "p99_ms")]
+        middle = [None] * 3 if phase in PHASES_ONCE else [figures[key] for key in ("p50_ms", "p90_ms", "p99_ms")]
         rows.append([phase, *map(number, [case["first_ms"].get(phase), *middle, figures["cpu_p50_ms"]])])
     show(rows, ["ms", "first", "p50", "p90", "p99", "cpu"], "lr")
     say(f"{case['iterations']} evaluations, {number(case['evaluations_per_second'], 1)} a second")
@@ -91,7 +93,7 @@ SLOWEST = 15
 """How many nodes the table has, the slowest first."""
 
 
-def _profile(case: Case, iterations: int, trace: str | None, as_json: bool) -> None:
+def _profile_case(case: Case, iterations: int, trace: str | None, as_json: bool) -> None:
     if trace:
         require_folder(trace)
     with progress("profiling"), prefix_errors(case.model, *case.inputs, case.settings):

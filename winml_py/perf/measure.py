@@ -24,7 +24,7 @@ PHASES = ("load", "session", "decode", "bind", "evaluate")
 """In order: reading the file's header; compiling the model; decoding a picture file; binding values, which turns
 pictures into numbers; running the engine, and making pictures of its outputs."""
 
-ONCE = ("load", "session")
+PHASES_ONCE = ("load", "session")
 """The phases that happen once, rather than with each evaluation."""
 
 
@@ -98,63 +98,65 @@ def summarize_phase(samples: Sequence[Sample]) -> dict[str, float]:
 # Measuring.
 
 
-class Prepared:
+class PreparedCase:
     """A case with its model loaded and compiled; with `profiling`, ONNX Runtime records its work."""
 
     def __init__(self, case: Case, profiling: bool = False) -> None:
-        self.case, watch = case, Stopwatch()
+        self.case = case
+        watch = Stopwatch()
         memory = {"before": read_resident_memory()}
-        with watch.phase("load"):
+        with watch.time_phase("load"):
             model = case.load()
         memory["load"] = read_resident_memory()
-        device, options = case.find_device(), case.options(model)
+        device = case.find_device()
+        options = case.options(model)
         options.profiling = profiling
-        with watch.phase("session"):
+        with watch.time_phase("session"):
             self.session = LearningModelSession(model, device, options)
         memory["session"] = read_resident_memory()
-        self.measured = Measurement(case.model, device.name, first=watch.samples, memory=memory)
-        self.measured.samples = {phase: [sample] for phase, sample in self.measured.first.items()}
-        self.items: list[tuple[str, dict[str, str]]] = (
-            list(jobs(model, case.inputs)) if case.inputs else [(EXAMPLE, {})]
-        )
-        self.generated = {} if case.inputs else generated(model, case.sizes)
+        self._measurement = Measurement(case.model, device.name, first=watch.samples, memory=memory)
+        self._measurement.samples = {phase: [sample] for phase, sample in watch.samples.items()}
+        self._items = list(jobs(model, case.inputs)) if case.inputs else [(EXAMPLE, {})]
+        self._example_values = {} if case.inputs else generated(model, case.sizes)
 
-    def run(self, iterations: int, progress: Progress = lambda done, what: None) -> Measurement:
+    def measure(self, iterations: int, progress: Progress = lambda done, what: None) -> Measurement:
         """Evaluates once, and then this many times, with one binding.
 
         Raises:
             WinMLError: an evaluation failed.
         """
-        measured, model = self.measured, self.session.model
+        measurement, model = self._measurement, self.session.model
         binding = LearningModelBinding(self.session)
-        measured.first |= self._evaluate(binding, 0)
-        measured.memory["first evaluation"] = read_resident_memory()
+        measurement.first |= self._time_evaluation(binding, 0)
+        measurement.memory["first evaluation"] = read_resident_memory()
         started = time.perf_counter()
         for turn in range(1, iterations + 1):
             progress((turn - 1) / iterations, "")
-            for phase, sample in self._evaluate(binding, turn).items():
-                measured.samples.setdefault(phase, []).append(sample)
-        measured.elapsed = time.perf_counter() - started
-        measured.memory["end"] = read_resident_memory()
-        measured.device_memory = provider_of(self.session.engine).process_memory()
-        measured.engine, measured.precision = self.session.engine, self.session.precision.name.lower()
-        measured.inputs = [label for label, _ in self.items]
-        first_files = self.items[0][1]
+            for phase, sample in self._time_evaluation(binding, turn).items():
+                measurement.samples.setdefault(phase, []).append(sample)
+        measurement.elapsed = time.perf_counter() - started
+        measurement.memory["end"] = read_resident_memory()
+        measurement.device_memory = provider_of(self.session.engine).process_memory()
+        measurement.engine = self.session.engine
+        measurement.precision = self.session.precision.name.lower()
+        measurement.inputs = [label for label, _ in self._items]
+        _, first_files = self._items[0]
         file_values = read(model, first_files) if first_files else {}
-        measured.sizes = input_sizes(self.case.sizes.applied(model.input_features), file_values)
-        return measured
+        measurement.sizes = input_sizes(self.case.sizes.applied(model.input_features), file_values)
+        return measurement
 
-    def _evaluate(self, binding: LearningModelBinding, turn: int) -> dict[str, Sample]:
-        """The times of an evaluation, by phase."""
-        watch, files = Stopwatch(), self.items[turn % len(self.items)][1]
-        values = self.generated
+    def _time_evaluation(self, binding: LearningModelBinding, turn: int) -> dict[str, Sample]:
+        """The times of an evaluation, by phase. The items take turns."""
+        watch = Stopwatch()
+        _, files = self._items[turn % len(self._items)]
+        values = self._example_values
         if files:
-            with watch.phase("decode"):
+            with watch.time_phase("decode"):
                 values = read(self.session.model, files)
-        with watch.phase("bind"):
+        with watch.time_phase("bind"):
             for name, value in values.items():
                 binding.bind(name, value)
-        with watch.phase("evaluate"):
+        with watch.time_phase("evaluate"):
             self.session.evaluate(binding)
         return watch.samples
 
@@ -171,7 +173,7 @@ def measure(case: Case, *, iterations: int = 100) -> Measurement:
         WinMLError: the model, the device or an input cannot be used, or an evaluation failed.
     """
     require_type(case, Case, 'Write Case("model.onnx").')
-    return Prepared(case).run(require_whole_number(iterations, "iterations", 1))
+    return PreparedCase(case).measure(require_whole_number(iterations, "iterations", 1))
 
 
 def read_resident_memory() -> int:
@@ -188,8 +190,9 @@ class Stopwatch:
         self.samples: dict[str, Sample] = {}
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Times a block: `with watch.phase("load"):`."""
-        wall, cpu = time.perf_counter(), time.process_time()
+    def time_phase(self, name: str) -> Iterator[None]:
+        """Times a block: `with watch.time_phase("load"):`."""
+        wall = time.perf_counter()
+        cpu = time.process_time()
         yield
         self.samples[name] = Sample(time.perf_counter() - wall, time.process_time() - cpu)

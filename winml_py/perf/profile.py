@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from .._inputs import trial
 from .._inputs.examples import ExampleShape
@@ -17,7 +17,7 @@ from .._inputs.model import Case, to_json
 from ..core.base.child_process import read_stderr
 from ..core.base.messages import Facts
 from ..core.session.session import LearningModelSession
-from .measure import Prepared
+from .measure import PreparedCase
 
 OUTSIDE = "outside the nodes"
 _KERNEL = "_kernel_time"
@@ -44,7 +44,7 @@ class Node(NamedTuple):
 
 
 class NodeOnCpu(NamedTuple):
-    """A node that the processor runs, and the runtime's reason; "" if it gives none."""
+    """A node that the CPU runs, and the runtime's reason; "" if it gives none."""
 
     node: str
     operator: str
@@ -64,7 +64,7 @@ class Profile:
         nodes: slowest first.
         trace: the recording, in Chrome's trace format.
         sizes: the shapes of the inputs, by name.
-        on_cpu: the nodes that a GPU leaves to the processor.
+        on_cpu: the nodes that a GPU leaves to the CPU.
     """
 
     model: str
@@ -115,28 +115,30 @@ def profile(case: Case, evaluations: int = 20) -> Profile:
     Raises:
         WinMLError: the model, the device or an input cannot be used, or an evaluation failed.
     """
-    prepared = Prepared(case, profiling=True)
+    prepared = PreparedCase(case, profiling=True)
     with prepared.session as session, tempfile.TemporaryDirectory(prefix="winml-py-") as folder:
-        sizes = prepared.run(evaluations).sizes
+        sizes = prepared.measure(evaluations).sizes
         path = Path(folder, "trace.json")
         session.end_profiling(path)
-        profiled = read(path.read_bytes(), case.model, session.device.name, session.engine)
-        left = [node for node in profiled.nodes if node.provider == _CPU] if session.device.hardware != "cpu" else []
-        reasons = read_reasons(trial.call(_log_of, case)) if left else {}  # made again, in another process
-        on_cpu = tuple(NodeOnCpu(node.name, node.operator, reasons.get(node.name, "")) for node in left)
-        return replace(profiled, sizes=sizes, on_cpu=on_cpu)
+        recorded = read_profile(path.read_bytes(), case.model, session.device.name, session.engine)
+        is_on_gpu = session.device.hardware != "cpu"
+    on_cpu = [node for node in recorded.nodes if is_on_gpu and node.provider == _CPU]
+    reasons = read_reasons(trial.call(_log_session_creation, case)) if on_cpu else {}
+    with_reasons = tuple(NodeOnCpu(node.name, node.operator, reasons.get(node.name, "")) for node in on_cpu)
+    return replace(recorded, sizes=sizes, on_cpu=with_reasons)
 
 
-def read(trace: bytes, model: str = "", device: str = "", engine: str = "") -> Profile:
+def read_profile(trace: bytes, model: str = "", device: str = "", engine: str = "") -> Profile:
     """The profile in a trace of two or more evaluations by ONNX Runtime. The first does not count."""
     events = json.loads(trace)
-    runs = sorted((event for event in events if event["name"] == "model_run"), key=lambda event: event["ts"])[1:]
+    all_runs = [event for event in events if event["name"] == "model_run"]
+    runs = sorted(all_runs, key=lambda event: event["ts"])[1:]
     start = runs[0]["ts"]
     kernels = [
         event for event in events if event["cat"] == "Node" and event["ts"] >= start and event["name"].endswith(_KERNEL)
     ]
     times: dict[tuple[str, str, str], float] = defaultdict(float)
-    for event, own_time in _own_times(kernels):
+    for event, own_time in _compute_own_times(kernels):
         operator, provider = (event["args"].get(key, "") for key in ("op_name", "provider"))
         times[event["name"].removesuffix(_KERNEL), operator, provider] += own_time
     nodes = [Node(*key, time / len(runs)) for key, time in times.items()]
@@ -145,33 +147,29 @@ def read(trace: bytes, model: str = "", device: str = "", engine: str = "") -> P
     return Profile(model, device, engine, len(runs), total, tuple(nodes), trace)
 
 
-def _own_times(events: Iterable[Facts]) -> list[list[Any]]:
-    """Pairs of an event and its own time, without the events inside it: a loop's event contains those of its body.
-
-    On each thread, the unfinished events form a stack: an event is inside the one on top of it.
-    """
-    timed: list[list[Any]] = []
-    stacks: dict[Any, list[list[Any]]] = defaultdict(list)
+def _compute_own_times(events: Iterable[Facts]) -> Iterable[tuple[Facts, float]]:
+    """Each event and its own time, without the events inside it: a loop's event contains those of its body."""
     # Of events that begin at the same time, the longest one contains the others.
-    for event in sorted(events, key=lambda event: (event["ts"], -event["dur"])):
-        outer = stacks[event["tid"]]
-        while outer and event["ts"] >= _end(outer[-1][0]):
-            outer.pop()
-        if outer and _end(event) <= _end(outer[-1][0]):
-            outer[-1][1] -= event["dur"]
-        timed.append([event, event["dur"]])
-        outer.append(timed[-1])
-    return timed
+    ordered = sorted(events, key=lambda event: (event["ts"], -event["dur"]))
+    ends = [event["ts"] + event["dur"] for event in ordered]
+    own_times = [event["dur"] for event in ordered]
+    # The unfinished events of each thread, by their places. An event is inside the last of them.
+    unfinished: dict[int, list[int]] = defaultdict(list)
+    for place, event in enumerate(ordered):
+        around = unfinished[event["tid"]]
+        while around and ends[around[-1]] <= event["ts"]:
+            around.pop()
+        if around and ends[place] <= ends[around[-1]]:
+            own_times[around[-1]] -= event["dur"]
+        around.append(place)
+    return zip(ordered, own_times, strict=True)
 
 
-def _end(event: Facts) -> float:
-    return float(event["ts"] + event["dur"])
+# Why a GPU leaves nodes to the CPU: from ONNX Runtime's verbose log of making a session.
 
 
-# Why a GPU leaves nodes to the processor: from ONNX Runtime's verbose log of making a session.
-
-
-def _log_of(case: Case) -> str:
+def _log_session_creation(case: Case) -> str:
+    """Called in another process, whose standard error no other thread uses."""
     model = case.load()
     options = case.options(model)
     options.log_severity, options.isolation = "verbose", None
@@ -184,8 +182,8 @@ _REASON = re.compile(
 
 
 def read_reasons(log: str) -> dict[str, str]:
-    """Why nodes are on the processor, by their names."""
+    """Why nodes are on the CPU, by their names."""
     reasons: dict[str, str] = {}
-    for found in _REASON.finditer(log):
-        reasons.setdefault(found["node"], found["why"] or found["words"])
+    for match in _REASON.finditer(log):
+        reasons.setdefault(match["node"], match["why"] or match["words"])
     return reasons

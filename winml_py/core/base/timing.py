@@ -1,4 +1,4 @@
-"""Comparative timing."""
+"""Times what takes turns, so that it can be compared."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ REST_SECONDS = 0.02
 
 
 def time_block(run: Callable[[], object]) -> float:
-    """Seconds of a run, in a block of them."""
+    """The seconds of a run: the mean of a block of runs."""
     time.sleep(REST_SECONDS)  # the threads of the previous engine spin for a while after their work
     run()  # wakes the threads of this engine
-    count, started = 0, time.perf_counter()
+    count = 0
+    started = time.perf_counter()
     while count == 0 or time.perf_counter() - started < BLOCK_SECONDS:
         run()
         count += 1
@@ -36,9 +37,9 @@ def take_turns(
         The seconds of each block, by rounds.
     """
     seconds: list[list[float]] = [[] for _ in blocks]
-    for number in range(rounds):
+    for turn in range(rounds):
         order = list(zip(blocks, seconds, strict=True))
-        for block, block_seconds in reversed(order) if number % 2 else order:
+        for block, block_seconds in reversed(order) if turn % 2 else order:
             block_seconds.append(block())
         if is_enough(seconds):
             break
