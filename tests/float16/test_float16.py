@@ -39,7 +39,7 @@ from winml_py._inputs.examples import example_inputs
 from winml_py.cli.main import main
 from winml_py.errors import ConversionError, NotSupportedError, StorageAccessError, StorageNotFoundError
 from winml_py.float16 import ConversionReport, convert, search
-from winml_py.float16.report import report_each
+from winml_py.float16.report import report_outputs
 
 pytestmark = pytest.mark.one_python
 
@@ -199,10 +199,10 @@ def test_operators_without_float16_stay(tmp_path: Path) -> None:
 def test_only_the_node_that_a_refusal_names_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     evaluate, refusals = search.evaluate, ["Could not find an implementation for a node with name 'block/Neg_12'."]
 
-    def refusing(graph: Any, inputs: Any, *inner: Any) -> Any:
-        if graph.graph.inputs[0].dtype == FLOAT16 and refusals:
+    def refusing(model: Any, *arguments: Any) -> Any:
+        if model.graph.inputs[0].dtype == FLOAT16 and refusals:
             raise NotSupportedError(refusals.pop())
-        return evaluate(graph, inputs, *inner)
+        return evaluate(model, *arguments)
 
     monkeypatch.setattr(search, "evaluate", refusing)
     ends, names = "xaby", ["block/Neg_1", "Neg_12", "block/Neg_12"]
@@ -347,8 +347,8 @@ def test_nothing_is_called_good_that_was_not_compared(tmp_path: Path) -> None:
     with pytest.raises(ConversionError, match="not good enough"):
         halved(tmp_path, net(nodes, {}))
     infinite = {"y": np.float32([np.inf, 1])}
-    assert report_each(infinite, infinite, 0.01)[0].is_good
-    assert not report_each(infinite, {"y": np.float32([2, 1])}, 0.01)[0].is_good
+    assert report_outputs(infinite, infinite, 0.01)[0].is_good
+    assert not report_outputs(infinite, {"y": np.float32([2, 1])}, 0.01)[0].is_good
 
 
 def test_misuse_of_convert(tmp_path: Path) -> None:
@@ -380,11 +380,11 @@ def test_comparing() -> None:
         "p": np.zeros((1, 3, 4, 4), np.float32),
     }
     came = {"y": np.float16([[5, 1, 2], [100, 0, np.inf]]), "n": np.array([1, 3]), "p": np.float16(expected["p"] + 0.5)}
-    y, n, p = report_each(expected, came, 1e-2)
+    y, n, p = report_outputs(expected, came, 1e-2)
     assert (y.error, y.not_finite, y.top1, y.is_good) == (float("inf"), 1, 0.0, False)
     assert (n.error, n.top1, n.is_good) == (0.5, None, False)
     assert (p.error, p.top1, p.is_good) == (0.5, None, False)
-    same = report_each(expected, expected, 1e-2)
+    same = report_outputs(expected, expected, 1e-2)
     assert all(output.is_good and output.error == 0 for output in same)
 
 
@@ -403,7 +403,7 @@ def test_the_detector_of_shapes_converts(tmp_path: Path) -> None:
 
 def test_an_undecided_row_does_not_count_and_is_told() -> None:
     expected, came = np.float32([[1, 0.999, 0]]), np.float32([[0.999, 1, 0]])
-    output = report_each({"y": expected}, {"y": came}, 1e-2)[0]
+    output = report_outputs({"y": expected}, {"y": came}, 1e-2)[0]
     assert (output.top1, output.near_ties, output.is_good) == (None, 1, True)
     told = str(ConversionReport(2, 1, 1, {}, [output], [], 1e-2))
     assert "top-1 changed in 1 near tie, whose lead is within the tolerance" in told
@@ -458,7 +458,7 @@ def test_a_winner_that_another_class_takes_over_is_named(place: int) -> None:
     order = [int(index) for index in np.argsort(-expected[0])]
     came = reference.run_raw(classifier(1, 1, [order[0], order[place]])[0], {"x": x})["y"]
     assert came.argmax() == order[place]
-    (output,) = report_each({"y": expected}, {"y": came}, 1e-2)
+    (output,) = report_outputs({"y": expected}, {"y": came}, 1e-2)
     assert "top-1 changed in" in str(ConversionReport(1, 1, 1, {}, [output], [], 1e-2))
     is_clear = expected[0, order[0]] - expected[0, order[1]] > 1e-2 * np.abs(expected).max()
     assert output.is_good is not is_clear

@@ -47,7 +47,7 @@ def run(code: str, *arguments: object) -> tuple[int, str]:
 
 def test_the_converter_alone_imports_it() -> None:
     code, out = run(IMPORTS)
-    missing = [f"winml_py.float16.{name} onnx_ir" for name in ("half_graph", "model_file", "search")]
+    missing = [f"winml_py.float16.{name} onnx_ir" for name in ("graph_conversion", "model_file", "search")]
     assert (code, out.split("\n")) == (0, ["True", *missing, ""])
 
 

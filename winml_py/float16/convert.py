@@ -26,7 +26,7 @@ def convert(
     inputs: Mapping[str, object] | None = None,
     tolerance: float = 1e-2,
     keep_float32: Iterable[str] = (),
-    progress: Progress | None = None,
+    progress: Progress = lambda done, what: None,
     contract: ImageContract | None = None,
     operators: Operators = (),
     sizes: StatedSizes = NOTHING_STATED,
@@ -72,8 +72,11 @@ def convert(
         >>> report.is_good, report.kept["overflow"]  # squares of differences of levels
         (True, ['Mul_3', 'Mul_4', 'Add_5', 'Sqrt_6'])
     """
-    require_converter()
-    from .model_file import read, save  # these two import onnx-ir, which takes a second
+    if find_spec("onnx_ir") is None:
+        raise MissingPackageError(
+            "The float16 converter needs onnx-ir, which is not installed.", hint="pip install 'winml-py[float16]'"
+        )
+    from .model_file import read_model, save_model  # these two import onnx-ir, which takes a second
     from .search import Search
 
     model_operators = ModelOperators.of(operators)
@@ -87,30 +90,22 @@ def convert(
     if not force:
         require_another_file(destination, source)
     names_to_keep = {keep_float32} if isinstance(keep_float32, str) else set(keep_float32)
-    tell = progress or (lambda done, what: None)
-    tell(None, "reading")
-    search = Search(read(source, model_operators), keep_io_types, tolerance, names_to_keep, tell)
+    progress(None, "reading")
+    model = read_model(source, model_operators)
+    search = Search(model, model_operators, names_to_keep, keep_io_types, tolerance, progress)
     features = sizes.applied(loaded.input_features)
     values, seeded = example_inputs(features, inputs or {})
-    search.measure(values)
-    model, report = search.best(seeded)
+    search.evaluate_float32(values)
+    converted, report = search.find_model(seeded)
     report = replace(report, sizes=input_sizes(features, inputs or {}))
-    is_float32 = keep_io_types and len(report.kept_nodes) == report.nodes
-    if not report.is_good or is_float32:
+    is_still_float32 = keep_io_types and len(report.kept_nodes) == report.nodes
+    if not report.is_good or is_still_float32:
         raise ConversionError(
             "The float16 model is not good enough: " + "; ".join(str(report).splitlines()[1:]) + ".",
             hint="Allow a larger --tolerance, or keep more in float32: --keep-io-types, --keep-float32 NODE.",
             report=report,
         )
-    tell(None, "writing")
+    progress(None, "writing")
     with written_to(destination):
-        save(model, os.fspath(destination))
+        save_model(converted, os.fspath(destination))
     return report
-
-
-def require_converter() -> None:
-    """Raises MissingPackageError unless onnx-ir is installed; does not import it."""
-    if find_spec("onnx_ir") is None:
-        raise MissingPackageError(
-            "The float16 converter needs onnx-ir, which is not installed.", hint="pip install 'winml-py[float16]'"
-        )

@@ -18,19 +18,16 @@ from .._inputs.copies import MAX_PROTOBUF_BYTES
 from .._inputs.model import evaluate_apart
 from ..core.base.atomic_files import write_whole
 from ..core.onnx_file.nodes import messages
-from ..core.onnx_file.source import Skeleton
-from ..core.runtime.custom.operator import ModelOperators, declared_types
+from ..core.runtime.custom.operator import CustomOperator, ModelOperators, declared_types
 from ..core.runtime.custom.split import key_of
-from ..core.runtime.ort.schemas import infer_outputs, runtime_schemas
+from ..core.runtime.ort.schemas import runtime_schemas
 from ..errors import ConversionError
 
 _CASTS_FROM = 13
 """The operator set imported for the casts of a model without ONNX's own operators."""
 
-_OPERATORS = "the program's own operators"
 
-
-def read(path: str | os.PathLike[str], operators: ModelOperators) -> ir.Model:
+def read_model(path: str | os.PathLike[str], operators: ModelOperators) -> ir.Model:
     """Reads a float32 model, normalized so that a conversion meets few cases.
 
     Functions are inlined, types are inferred, every node has a unique name, constants are weights, and no weight is an
@@ -43,9 +40,10 @@ def read(path: str | os.PathLike[str], operators: ModelOperators) -> ir.Model:
     proto = onnx.load(path, load_external_data=False)
     if proto.training_info or any(isinstance(part, onnx.SparseTensorProto) for part in messages(proto)):
         raise ConversionError(f"{os.fspath(path)} has sparse weights or training graphs, which cannot be converted.")
-    proto = inliner.inline_local_functions(proto) if proto.functions else proto
+    if proto.functions:
+        proto = inliner.inline_local_functions(proto)
     # Before the inference, which starts from these types.
-    declare_types(proto, path, operators)
+    _declare_types(proto, operators.functions)
     with contextlib.suppress(ValueError, RuntimeError):  # without inference, the file's own types remain
         proto = onnx.shape_inference.infer_shapes(proto)
     try:
@@ -53,12 +51,11 @@ def read(path: str | os.PathLike[str], operators: ModelOperators) -> ir.Model:
     except ir.serde.SerdeError as error:
         raise ConversionError(f"{os.fspath(path)} cannot be converted: {error.__cause__ or error}.") from error
     graph = model.graph
-    graph.meta[_OPERATORS] = operators
     ir.external_data.set_base_dir(graph, os.path.dirname(os.path.abspath(path)))
     model.ir_version = max(model.ir_version, 4)  # up to 3, weights had to be listed as inputs
     # The domain of ONNX's own operators has two names.
     graph.opset_imports[""] = graph.opset_imports.pop("ai.onnx", graph.opset_imports.get("", _CASTS_FROM))
-    _mend_nodes(graph)
+    _normalize_nodes(graph)
     ir.passes.Sequential(
         common.RemoveInitializersFromInputsPass(),
         common.LiftConstantsToInitializersPass(size_limit=0),
@@ -68,7 +65,7 @@ def read(path: str | os.PathLike[str], operators: ModelOperators) -> ir.Model:
     return ir.external_data.load_to_model(model)
 
 
-def _mend_nodes(graph: ir.Graph) -> None:
+def _normalize_nodes(graph: ir.Graph) -> None:
     """Gives each node a unique name, and each float constant the one form that the pass treats as a weight."""
     names: set[str] = set()
     for index, node in enumerate(graph.all_nodes()):
@@ -80,12 +77,6 @@ def _mend_nodes(graph: ir.Graph) -> None:
             node.attributes.add(ir.AttrTensor("value", tensor))
 
 
-def operators_of(model: ir.Model) -> ModelOperators:
-    """The operators that a model was read with."""
-    operators: ModelOperators = model.graph.meta[_OPERATORS]
-    return operators
-
-
 def to_proto(model: ir.Model) -> ModelProto:
     """A model as it is written to a file."""
     proto = ir.to_proto(model)
@@ -93,84 +84,57 @@ def to_proto(model: ir.Model) -> ModelProto:
     return proto
 
 
-def weight_size(model: ir.Model) -> int:
+def compute_weight_size(model: ir.Model) -> int:
     """The bytes of the weights in all graphs of a model."""
     weights = (value.const_value for graph in model.graphs() for value in graph.initializers.values())
     return sum(weight.nbytes for weight in weights if weight is not None)
 
 
-def model_size(model: ir.Model) -> int:
+def compute_model_size(model: ir.Model) -> int:
     """The bytes of a model's weights and graph; above 2 GB, protobuf's limit, of its weights."""
-    return to_proto(model).ByteSize() if (in_weights := weight_size(model)) < MAX_PROTOBUF_BYTES else in_weights
+    weight_size = compute_weight_size(model)
+    return weight_size if weight_size >= MAX_PROTOBUF_BYTES else to_proto(model).ByteSize()
 
 
-def save(model: ir.Model, path: str) -> None:
+def save_model(model: ir.Model, path: str) -> None:
     """Writes a model, with its weights beside it if it exceeds protobuf's limit. No file is left half-written."""
-    if weight_size(model) >= MAX_PROTOBUF_BYTES:
-        folder, location = os.path.dirname(os.path.abspath(path)), os.path.basename(path) + ".data"
+    if compute_weight_size(model) >= MAX_PROTOBUF_BYTES:
+        folder = os.path.dirname(os.path.abspath(path))
+        location = os.path.basename(path) + ".data"
         model = ir.external_data.unload_from_model(model.clone(), folder, location, size_threshold_bytes=256)
     write_whole(path, to_proto(model).SerializeToString())
 
 
-def evaluate(model: ir.Model, inputs: Mapping[str, object], also: Iterable[str] = ()) -> dict[str, Any]:
+def evaluate(
+    model: ir.Model, operators: ModelOperators, inputs: Mapping[str, object], inner_names: Iterable[str] = ()
+) -> dict[str, Any]:
     """A model's outputs and inner values, by name, computed in another process unless operators are in Python."""
     model = model.clone()
     values_by_name = {value.name: value for node in model.graph for value in node.outputs}
-    for name in also:
+    for name in inner_names:
         values_by_name[name].shape = None  # a file may state wrong shapes
         model.graph.outputs.append(values_by_name[name])
-    operators = operators_of(model)
-    if weight_size(model) < MAX_PROTOBUF_BYTES:
+    if compute_weight_size(model) < MAX_PROTOBUF_BYTES:
         return evaluate_apart(to_proto(model).SerializeToString(), operators, inputs)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.onnx")
-        save(model, path)
+        save_model(model, path)
         return evaluate_apart(path, operators, inputs)
 
 
 # What a conversion needs to know of the program's own operators: their nodes and output types.
 
 
-def declare_types(model: onnx.ModelProto, path: str | os.PathLike[str], operators: ModelOperators) -> None:
-    """Adds the output types of the program's own operators, which onnx's inference does not know."""
-    functions = {operator.key: operator for operator in operators.functions}
-    types: dict[str, onnx.TypeProto] = {}
-    for node in model.graph.node:
-        if key_of(node) in functions:
-            types |= declared_types(functions[key_of(node)], node.output)
-    if operators.libraries:
-        types |= _infer_library_types(model, path, operators, types)
+def _declare_types(model: onnx.ModelProto, functions: Iterable[CustomOperator]) -> None:
+    """Adds the output types of functions that are operators, which onnx's inference does not know."""
+    functions_by_key = {operator.key: operator for operator in functions}
     declared = {value.name for value in (*model.graph.value_info, *model.graph.output)}
-    model.graph.value_info.extend(
-        helper.make_value_info(name, kind) for name, kind in types.items() if name not in declared
-    )
-
-
-def _infer_library_types(
-    model: onnx.ModelProto,
-    path: str | os.PathLike[str],
-    operators: ModelOperators,
-    function_types: Mapping[str, onnx.TypeProto],
-) -> dict[str, onnx.TypeProto]:
-    """The output types of the operators of libraries, which only the runtime knows.
-
-    The runtime infers them in a copy of the model without functions, whose outputs are inputs of the copy.
-    """
-    probe = onnx.ModelProto()
-    probe.CopyFrom(model)
-    function_keys = {operator.key for operator in operators.functions}
-    remaining = [node for node in model.graph.node if key_of(node) not in function_keys]
-    unknown = [node for node in remaining if not _is_known(node.domain, node.op_type)]
-    output_names = [name for node in unknown for name in node.output if name]
-    if not output_names:
-        return {}
-    for field in ("node", "output"):
-        probe.graph.ClearField(field)
-    probe.graph.node.extend(remaining)
-    probe.graph.input.extend(helper.make_value_info(name, kind) for name, kind in function_types.items())
-    probe.graph.output.extend(map(helper.make_empty_tensor_value_info, output_names))
-    folder = os.path.dirname(os.path.abspath(path))
-    return infer_outputs(probe, Skeleton(b"", folder), operators.libraries)
+    for node in model.graph.node:
+        if operator := functions_by_key.get(key_of(node)):
+            types = declared_types(operator, node.output)
+            model.graph.value_info.extend(
+                helper.make_value_info(name, kind) for name, kind in types.items() if name not in declared
+            )
 
 
 def is_custom_operator(domain: str, name: str, operators: ModelOperators) -> bool:

@@ -113,7 +113,9 @@ class ConversionReport:
 # Comparing the results of two models.
 
 
-def report_each(expected: Mapping[str, object], actual: Mapping[str, object], tolerance: float) -> list[OutputReport]:
+def report_outputs(
+    expected: Mapping[str, object], actual: Mapping[str, object], tolerance: float
+) -> list[OutputReport]:
     """Reports on each output of the float32 model, in its order."""
     return [
         _report_output(name, _flatten(value), _flatten(actual[name]), tolerance) for name, value in expected.items()
@@ -122,10 +124,10 @@ def report_each(expected: Mapping[str, object], actual: Mapping[str, object], to
 
 def _report_output(name: str, expected: Array, actual: Array, tolerance: float) -> OutputReport:
     if expected.dtype.kind != "f":
-        differs = (
-            1.0 if expected.shape != actual.shape else float(np.mean(expected != actual)) if expected.size else 0.0
-        )
-        return OutputReport(name, differs, 0, None, differs == 0)
+        share = 1.0
+        if expected.shape == actual.shape:
+            share = float(np.mean(expected != actual)) if expected.size else 0.0
+        return OutputReport(name, share, 0, None, share == 0)
     agreement = compare_values(expected, actual, tolerance)
     lost = count_lost(expected, actual)
     return OutputReport(name, agreement.error, lost, agreement.top1, agreement.is_good, agreement.near_ties)
