@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from helpers.models import FLOAT, INT64, data, tensor, unary
+from helpers.paths import MODELS
 from winml_py import InvalidArgumentError, LearningModel
 from winml_py._inputs.examples import MAX_NUMBERS, example_inputs, example_value, require_size
 
@@ -53,6 +54,15 @@ def test_a_picture_in_another_layout_is_the_same_picture() -> None:
     assert (one.shape, other.shape) == ((1, 3, 16, 12), (2, 16, 12, 3))
     for picture in other:
         np.testing.assert_array_equal(picture, one[0].transpose(1, 2, 0))
+
+
+def test_pictures_are_the_numbers_of_the_contract() -> None:
+    features = LearningModel.load(MODELS / "digits.onnx").input_features
+    values, seeded = example_inputs(features, {})
+    assert seeded == ["image"]
+    numbers = features[0].contract.numbers(np.dtype(np.float32))[0]
+    assert set(np.unique(values["image"])) <= set(numbers)
+    assert {numbers[0], numbers[255]} <= set(np.unique(values["image"]))  # black and white
 
 
 def test_free_sizes() -> None:
