@@ -60,8 +60,8 @@ def main() -> None:
             tuned = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
             ways = {"default": "", "tuned": str(target)}
             commands = {name: [sys.executable, "-c", SERVE, str(path), file] for name, file in ways.items()}
-            took = paired_processes(commands, options.rounds, 0.3, generations=2)
-            gain = ratio(took["default"], took["tuned"])
+            times = paired_processes(commands, options.rounds, 0.3, generations=2)
+            gain = ratio(times["default"], times["tuned"])
             searched = tuned["gain"]["ratio"] if tuned["gain"] else 1.0  # without a gain, the default is the result
             kept = ", ".join(trial["change"] for trial in tuned["trials"] if trial["kept"] and tuned["gain"])
             print(name, kept or "nothing", f"{gain:.3f}", file=sys.stderr)

@@ -179,16 +179,16 @@ def _round_weight(weight: Any) -> Array:
     return np.asarray(float16_converter.convert_np_to_float16(array.reshape(-1))).reshape(array.shape)
 
 
-_TYPES_TO_STATE = {
+_FLOAT16_ATTRIBUTES = {
     **dict.fromkeys(("RandomNormal", "RandomUniform", "SequenceEmpty"), ir.AttrInt64("dtype", FLOAT16.value)),
     **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), ir.AttrInt64("output_datatype", FLOAT16.value)),
     "ConstantOfShape": ir.AttrTensor("value", ir.tensor([0.0], FLOAT16)),
 }
-"""The attributes of operators whose output is float32 without them."""
+"""The attributes of operators whose output would be float32 without them."""
 
 
 def _convert_attributes(node: ir.Node) -> None:
-    if attribute := _TYPES_TO_STATE.get(node.op_type):
+    if attribute := _FLOAT16_ATTRIBUTES.get(node.op_type):
         node.attributes.setdefault(attribute.name, attribute)
     for name, attribute in list(node.attributes.items()):
         if name in TYPE_ATTRIBUTES and attribute.value == FLOAT:
