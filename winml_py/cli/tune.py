@@ -75,6 +75,6 @@ def _print_trials(facts: Facts) -> None:
         before, after = (f"{number(milliseconds)} ms" for milliseconds in gain["milliseconds"])
         say(f"{gain['ratio']:.2f} times as fast as the default, {after} instead of {before}: {kept}", "bold")
     elif kept:
-        say(f"The default is the result: measured once more, it is about as fast as with {kept}.", "bold")
+        say(f"The default is the result: measured once more, it is not clearly slower than with {kept}.", "bold")
     else:
         say("The default is the result: no change is clearly faster.", "bold")
