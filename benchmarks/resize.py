@@ -16,7 +16,7 @@ from _measure import arguments, at_least, interleaved, medians, report
 from PIL import Image
 
 from winml_py import ImageKernel
-from winml_py.core.imaging.resize import KERNELS, fast_resizer, resize
+from winml_py.core.imaging.resize import KERNELS, import_fast_resizer, resize
 
 CAT = Path(__file__).parent.parent / "samples" / "pictures" / "cat.jpg"
 DIFFERENCE = "mean difference in levels, at most"
@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=25)
     options = parser.parse_args()
     cv2.setNumThreads(1)
-    assert fast_resizer() is not None, "cykooz-resizer is not installed: Pillow scales"
+    assert import_fast_resizer() is not None, "cykooz-resizer is not installed: Pillow scales"
     rows = []
     for size, target in SIZES:
         pixels = photograph(*size)

@@ -109,7 +109,7 @@ def short_tune(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def pillow_scales(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures are scaled by Pillow itself, as where cykooz-resizer is not installed: to the last level."""
-    monkeypatch.setattr(resize, "fast_resizer", lambda: None)
+    monkeypatch.setattr(resize, "import_fast_resizer", lambda: None)
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ def _empty_cache() -> None:
 
 def cached() -> int:
     """The number of compiled operators that functions keep."""
-    return operator._compiled.cache_info().currsize
+    return operator._compile_cached.cache_info().currsize
 
 
 def reference(operator: str, inputs: dict[str, np.ndarray], outputs: int = 1, **attributes: Any) -> list[np.ndarray]:
@@ -322,7 +322,7 @@ def test_the_cache_keeps_the_newest_and_frees_what_it_drops(monkeypatch: pytest.
 
 
 def test_eight_threads_with_a_cache_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operator, "_compiled", lru_cache(2)(operator._compiled.__wrapped__))
+    monkeypatch.setattr(operator, "_compile_cached", lru_cache(2)(operator._compile_cached.__wrapped__))
     start = threading.Barrier(8)
 
     def work(seed: int) -> None:

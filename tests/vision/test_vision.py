@@ -26,8 +26,8 @@ from winml_py import (
 from winml_py.errors import EvaluationError, InvalidArgumentError, NotSupportedError
 from winml_py.results import PicturePlacement
 from winml_py.vision import DetectionLayout
-from winml_py.vision.outputs import floats
-from winml_py.vision.segmentation import only_map
+from winml_py.vision.outputs import read_floats
+from winml_py.vision.segmentation import require_one_map
 
 
 def evaluated(model: bytes, name: str, contract: ImageContract | None = None) -> LearningModelEvaluationResult:
@@ -417,8 +417,8 @@ def test_classes_are_the_results_own_ranking() -> None:
 def test_an_unknown_output_is_named() -> None:
     output = TensorFloat.from_numpy(np.array([[3, 0, 4]], np.float32))
     two = LearningModelEvaluationResult("", {"E": output, "n": TensorInt64Bit.from_numpy(np.int64([[1, 2]]))})
-    assert list(floats(two, "e")) == ["e"]  # in any case
-    for choose in (floats, only_map):  # of `masks`
+    assert list(read_floats(two, "e")) == ["e"]  # in any case
+    for choose in (read_floats, require_one_map):  # of `masks`
         with pytest.raises(InvalidArgumentError, match=r"There is no output 'f'\. Outputs: E, n\."):
             choose(two, "f")
 

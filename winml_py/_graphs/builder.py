@@ -20,7 +20,7 @@ from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 from .model_file import to_bytes
 from .node import LearningModelOperator, build_node
-from .values import as_constant, require_name, tensor_descriptor, value_info
+from .values import as_constant, make_tensor_descriptor, make_value_info, require_name
 
 Shape = Iterable[int | str]
 
@@ -98,7 +98,7 @@ class LearningModelBuilder(Object):
                 hint="Write (name, kind, shape) or (name, description, kind, shape).",
             )
         description, kind, shape = rest if len(rest) == 3 else ("", *rest)
-        return tensor_descriptor(name, description, kind, shape)
+        return make_tensor_descriptor(name, description, kind, shape)
 
     @property
     def inputs(self) -> LearningModelInputs:
@@ -148,7 +148,7 @@ class _Draft:
 
     def describe(self, feature: FeatureDescriptor | str) -> ValueInfoProto:
         """An input or output; raises if its contract differs from the others', because a model states only one."""
-        info = value_info(feature)
+        info = make_value_info(feature)
         if isinstance(feature, ImageFeatureDescriptor):
             metadata = feature.contract.to_metadata()
             if self.metadata and self.metadata != metadata:
@@ -177,7 +177,7 @@ class _Draft:
                 f"Operators wait for each other: {circle}.", hint="Connect them in one direction."
             ) from error
         domains = sorted({"", *(node.domain for node in nodes)})
-        imports = [helper.make_opsetid(domain, _version_of(domain, self.opset)) for domain in domains]
+        imports = [helper.make_opsetid(domain, _find_version(domain, self.opset)) for domain in domains]
         model = helper.make_model(
             graph,
             opset_imports=imports,
@@ -230,7 +230,7 @@ class LearningModelInputs(_Part):
         if default_value is not None:
             default = as_constant(default_value, require_name(feature, "The name of the input"))
             kind = TensorKind(default.data_type)
-            descriptor = tensor_descriptor(default.name, input_description, kind, default.dims)
+            descriptor = make_tensor_descriptor(default.name, input_description, kind, default.dims)
         info = draft.describe(descriptor)
         require_free(info.name, (*draft.graph.input, *draft.graph.initializer))
         draft.graph.input.append(info)
@@ -283,14 +283,14 @@ class LearningModelOperatorSet(_Part):
             number += 1
         name = operator.name or f"{operator.type}_{number}"
         require_free(name, draft.nodes.values())
-        node, constants = build_node(operator, name, _version_of(operator.domain, draft.opset))
+        node, constants = build_node(operator, name, _find_version(operator.domain, draft.opset))
         draft.add_constants(*constants)
         operator.set_name(name)
         draft.nodes[name] = node
         return self._builder
 
 
-def _version_of(domain: str, opset: int) -> int:
+def _find_version(domain: str, opset: int) -> int:
     """The version of a domain's operator set that belongs to a version of ONNX's own; 1 for unknown domains."""
     if domain == "":
         return opset

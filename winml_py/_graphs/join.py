@@ -35,12 +35,12 @@ def join_models(first: LearningModel, second: LearningModel, options: LearningMo
     if first_proto.functions and second_proto.functions:  # they may have the same names
         second_proto = inliner.inline_local_functions(second_proto)
     names = names_in(second_proto) - set(options.links)
-    prefix = options.joined_node_prefix or _free_prefix(names, names_in(first_proto))
+    prefix = options.joined_node_prefix or _find_free_prefix(names, names_in(first_proto))
     # One name of two free sizes would mean that they are equal.
     used_sizes, free_sizes = (
         [size for size in sizes_in(model) if size.dim_param] for model in (first_proto, second_proto)
     )
-    size_prefix = _free_prefix({size.dim_param for size in free_sizes}, {size.dim_param for size in used_sizes})
+    size_prefix = _find_free_prefix({size.dim_param for size in free_sizes}, {size.dim_param for size in used_sizes})
     for size in free_sizes:
         size.dim_param = size_prefix + size.dim_param
     if prefix:
@@ -73,7 +73,7 @@ def _require_links(first: LearningModel, second: LearningModel, links: Mapping[s
         ):
             if name not in known:
                 raise InvalidArgumentError(f"{what} {name!r} to link.", hint=did_you_mean(name, known))
-        if not _fits(outputs[source], inputs[target]):
+        if not _can_link(outputs[source], inputs[target]):
             raise InvalidArgumentError(
                 f"The output {source!r} is {outputs[source].describe()}, but the input {target!r} takes "
                 f"{inputs[target].describe()}.",
@@ -81,7 +81,7 @@ def _require_links(first: LearningModel, second: LearningModel, links: Mapping[s
             )
 
 
-def _fits(output: FeatureDescriptor, taken: FeatureDescriptor) -> bool:
+def _can_link(output: FeatureDescriptor, taken: FeatureDescriptor) -> bool:
     shaped = (TensorFeatureDescriptor, ImageFeatureDescriptor)
     if not (isinstance(output, shaped) and isinstance(taken, shaped)):
         return type(output) is type(taken)
@@ -124,7 +124,7 @@ def _align_opsets(first: ModelProto, second: ModelProto) -> tuple[ModelProto, Mo
 # Names: a prefix for the second model's.
 
 
-def _free_prefix(names: set[str], used_names: set[str]) -> str:
+def _find_free_prefix(names: set[str], used_names: set[str]) -> str:
     """A prefix that keeps names apart from others; "" if they differ anyway."""
     number, prefix = 0, ""
     while any(prefix + name in used_names for name in names):
@@ -146,8 +146,8 @@ def _join_metadata(first: LearningModel, second: LearningModel, options: Learnin
     outputs = [feature for feature in first.output_features if promotes and feature.name not in linked]
     inputs = [feature for feature in second.input_features if feature.name not in options.links]
     texts = [
-        _metadata_of(first, [*first.input_features, *outputs]),
-        _metadata_of(second, [*inputs, *second.output_features]),
+        _select_metadata(first, [*first.input_features, *outputs]),
+        _select_metadata(second, [*inputs, *second.output_features]),
     ]
     stated = [{key: text[key] for key in _CONTRACT_KEYS & text.keys()} for text in texts]
     exported = [exporters_contract(text) for text in texts]
@@ -159,7 +159,7 @@ def _join_metadata(first: LearningModel, second: LearningModel, options: Learnin
     return texts[1] | texts[0]
 
 
-def _metadata_of(model: LearningModel, remaining: Iterable[FeatureDescriptor]) -> dict[str, str]:
+def _select_metadata(model: LearningModel, remaining: Iterable[FeatureDescriptor]) -> dict[str, str]:
     """Without a contract that concerns no remaining feature, and would be taken for the other model's."""
     has_images = any(isinstance(feature, ImageFeatureDescriptor) for feature in remaining)
     return {key: text for key, text in model.metadata.items() if has_images or key not in _CONTRACT_KEYS}

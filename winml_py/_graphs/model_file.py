@@ -42,13 +42,13 @@ def read_model(model: LearningModel) -> ModelProto:
     return proto
 
 
-def _weight_size(model: ModelProto) -> int:
+def _count_weight_bytes(model: ModelProto) -> int:
     return sum(len(part.raw_data) or part.ByteSize() for part in messages(model) if isinstance(part, TensorProto))
 
 
 def to_bytes(model: ModelProto) -> bytes:
     """A model as the bytes of a file; `NotSupportedError` if it is too large for protobuf."""
-    if _weight_size(model) >= MAX_PROTOBUF_BYTES:
+    if _count_weight_bytes(model) >= MAX_PROTOBUF_BYTES:
         raise NotSupportedError(
             "The model would be larger than 2 GB, ONNX's limit for models in memory.",
             hint="Use onnx.compose, and write the model with onnx.save_model(..., save_as_external_data=True).",
@@ -60,7 +60,7 @@ def to_bytes(model: ModelProto) -> bytes:
 def save_model(model: ModelProto, path: str | os.PathLike[str]) -> None:
     """Writes a model. If it is larger than 2 GB, its weights go to a `.data` file beside it."""
     require_folder(path)
-    if _weight_size(model) < MAX_PROTOBUF_BYTES:
+    if _count_weight_bytes(model) < MAX_PROTOBUF_BYTES:
         write_whole(path, model.SerializeToString())
         return
     folder, name = os.path.split(os.path.realpath(path))

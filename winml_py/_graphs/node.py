@@ -13,8 +13,8 @@ from ..core.base.messages import did_you_mean
 from ..core.base.winrt_object import Object, private_state
 from ..core.features.tensor import Tensor
 from ..errors import InvalidArgumentError
-from ..operators.node import attribute
-from ..operators.schemas import Parameter, signature_of
+from ..operators.node import make_attribute
+from ..operators.schemas import Parameter, find_signature
 from .values import as_constant, require_name
 
 T = TypeVar("T")
@@ -30,28 +30,28 @@ def build_node(operator: LearningModelOperator, name: str, opset: int) -> tuple[
     words = f"operator {name} ({operator.type})"
     given = private_state(operator)
     if operator.domain in ("", "ai.onnx.ml"):
-        signature = signature_of(operator.type, operator.domain, opset)
-        sources = _in_schema_spelling(given.inputs, [each.name for each in signature.inputs], f"{words} has no input")
-        made = _in_schema_spelling(given.outputs, [each.name for each in signature.outputs], f"{words} has no output")
-        values = _in_schema_spelling(given.attributes, list(signature.attributes), f"{words} has no attribute")
-        attributes = [attribute(signature, part, value) for part, value in values.items()]
+        signature = find_signature(operator.type, operator.domain, opset)
+        sources = _spell_as_schema(given.inputs, [each.name for each in signature.inputs], f"{words} has no input")
+        made = _spell_as_schema(given.outputs, [each.name for each in signature.outputs], f"{words} has no output")
+        values = _spell_as_schema(given.attributes, list(signature.attributes), f"{words} has no attribute")
+        attributes = [make_attribute(signature, part, value) for part, value in values.items()]
         # The node has all its required outputs, even those that nothing reads.
         always = [each.name for each in signature.outputs[: signature.least_outputs] if not each.is_optional]
         made = {part: (f"{name}.{part}",) for part in always} | made
     else:  # an operator without a schema: inputs and outputs are in the order of the calls
         signature, sources, made = None, given.inputs, given.outputs
-        attributes = [_attribute_like(part, value) for part, value in given.attributes.items()]
+        attributes = [_make_untyped_attribute(part, value) for part, value in given.attributes.items()]
     constants = [
         as_constant(source.value, f"{name}.{part}") for part, source in sources.items() if isinstance(source, Constant)
     ]
     names = {part: (f"{name}.{part}",) if isinstance(source, Constant) else source for part, source in sources.items()}
     node = NodeProto(op_type=operator.type, domain=operator.domain, name=name, attribute=attributes)
-    node.input.extend(_in_order(names, None if signature is None else signature.inputs, words))
-    node.output.extend(_in_order(made, None if signature is None else signature.outputs, words))
+    node.input.extend(_order_names(names, None if signature is None else signature.inputs, words))
+    node.output.extend(_order_names(made, None if signature is None else signature.outputs, words))
     return node, constants
 
 
-def _in_schema_spelling(values: Mapping[str, T], names: Iterable[str], what: str) -> dict[str, T]:
+def _spell_as_schema(values: Mapping[str, T], names: Iterable[str], what: str) -> dict[str, T]:
     """Values by the schema's names; case is ignored."""
     spellings = {name.casefold(): name for name in names}
     for name in values:
@@ -60,7 +60,7 @@ def _in_schema_spelling(values: Mapping[str, T], names: Iterable[str], what: str
     return {spellings[name.casefold()]: value for name, value in values.items()}
 
 
-def _in_order(
+def _order_names(
     connected: Mapping[str, tuple[str, ...]], parameters: Sequence[Parameter] | None, words: str
 ) -> list[str]:
     """The names of inputs or outputs by position, "" for omitted ones; the checker refuses missing ones."""
@@ -80,7 +80,7 @@ def _in_order(
     return ordered
 
 
-def _attribute_like(name: str, value: Any) -> AttributeProto:
+def _make_untyped_attribute(name: str, value: Any) -> AttributeProto:
     """An attribute with the type of its value."""
     if isinstance(value, Tensor):
         value = value.to_numpy()
@@ -145,7 +145,7 @@ class LearningModelOperator(Object):
             input_name: an input or constant of the model, or an output of another operator; a list of them if the
                 schema takes any number.
         """
-        self._private_state.inputs[self._part(operator_input_name)] = self._names(input_name)
+        self._private_state.inputs[self._require_part_name(operator_input_name)] = self._require_names(input_name)
         return self
 
     def set_constant(self, operator_input_name: str, default_value: object, /) -> Self:
@@ -153,23 +153,23 @@ class LearningModelOperator(Object):
 
         Tensors and arrays are read when the operator is added.
         """
-        self._private_state.inputs[self._part(operator_input_name)] = Constant(default_value)
+        self._private_state.inputs[self._require_part_name(operator_input_name)] = Constant(default_value)
         return self
 
     def set_output(self, operator_output_name: str, output_name: str | Iterable[str], /) -> Self:
         """Names an output, for other operators and the outputs of the model; takes a list like `set_input`."""
-        self._private_state.outputs[self._part(operator_output_name)] = self._names(output_name)
+        self._private_state.outputs[self._require_part_name(operator_output_name)] = self._require_names(output_name)
         return self
 
     def set_attribute(self, name: str, value: object, /) -> Self:
         """Sets an attribute: to a tensor, as in Windows ML, or to a number, text, an array or a list."""
-        self._private_state.attributes[self._part(name)] = value
+        self._private_state.attributes[self._require_part_name(name)] = value
         return self
 
-    def _part(self, name: str) -> str:
+    def _require_part_name(self, name: str) -> str:
         return require_name(name, f"The name of an input, output or attribute of {self._type}")
 
-    def _names(self, names: str | Iterable[str]) -> tuple[str, ...]:
+    def _require_names(self, names: str | Iterable[str]) -> tuple[str, ...]:
         several = [names] if isinstance(names, str) or not isinstance(names, Iterable) else names
         return tuple(require_name(name, f"A name that {self._type} is connected to") for name in several)
 

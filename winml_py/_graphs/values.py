@@ -30,7 +30,7 @@ def require_name(name: object, what: str) -> str:
     return str(name)
 
 
-def tensor_descriptor(name: str, description: str, kind: TensorKind, shape: Any) -> TensorFeatureDescriptor:
+def make_tensor_descriptor(name: str, description: str, kind: TensorKind, shape: Any) -> TensorFeatureDescriptor:
     """A tensor descriptor; a size of -1 is free, and a text is a free size with a name."""
     require_name(name, "The name of the feature")
     if not is_text(description):
@@ -44,27 +44,27 @@ def tensor_descriptor(name: str, description: str, kind: TensorKind, shape: Any)
     return TensorFeatureDescriptor(name, description, kind, numbers, names)
 
 
-def value_info(feature: Any) -> ValueInfoProto:
+def make_value_info(feature: Any) -> ValueInfoProto:
     """A feature as an input or output of a graph."""
     hint = "Make one: LearningModelBuilder.create_tensor_feature_descriptor(name, kind, shape)."
     require_type(feature, FeatureDescriptor, hint)
     info = ValueInfoProto(name=require_name(feature.name, "The name of a feature"), doc_string=feature.description)
-    info.type.CopyFrom(_type(feature))
+    info.type.CopyFrom(_make_type(feature))
     return info
 
 
-def _type(feature: FeatureDescriptor) -> TypeProto:
+def _make_type(feature: FeatureDescriptor) -> TypeProto:
     match feature:
         case TensorFeatureDescriptor() | ImageFeatureDescriptor():
-            return _tensor_type(feature)
+            return _make_tensor_type(feature)
         case SequenceFeatureDescriptor(element_descriptor=element):
-            return helper.make_sequence_type_proto(_type(element))
+            return helper.make_sequence_type_proto(_make_type(element))
         case MapFeatureDescriptor(key_kind=key, value_descriptor=value):
-            return helper.make_map_type_proto(key.value, _type(value))
+            return helper.make_map_type_proto(key.value, _make_type(value))
     raise InvalidArgumentError(f"The builder does not support {type_name(feature)}.")
 
 
-def _tensor_type(feature: ShapedDescriptor) -> TypeProto:
+def _make_tensor_type(feature: ShapedDescriptor) -> TypeProto:
     names = feature.dimension_names or ("",) * len(feature.shape)
     has_rank = not isinstance(feature, TensorFeatureDescriptor) or feature.has_rank
     sizes = [size if size >= 0 else (name or None) for size, name in zip(feature.shape, names, strict=True)]

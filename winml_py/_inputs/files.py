@@ -20,7 +20,7 @@ from ..core.features.descriptors import (
 )
 from ..core.features.pictures import ImageFeatureValue, PreprocessPlan
 from ..core.features.tensor_classes import FLOAT_KINDS, TENSOR_CLASSES
-from ..core.imaging.formats import INTERLEAVED_FORMATS, layout_of
+from ..core.imaging.formats import INTERLEAVED_FORMATS, find_layout
 from ..core.model.contracts import MissingContracts
 from ..core.model.model import LearningModel
 from ..core.streams.sources import as_feature, files_in, files_of, read_value
@@ -253,7 +253,7 @@ def with_bytes(model: LearningModel, values: Mapping[str, Any]) -> dict[str, Any
         value, pictures = values.get(feature.name), bytes_format(model, feature)
         if pictures is None or not isinstance(value, ImageFeatureValue) or not isinstance(feature, ShapedDescriptor):
             continue
-        layout = layout_of(pictures)
+        layout = find_layout(pictures)
         image = value.video_frame.software_bitmap.to_pil()  # Pillow's gray, as in other programs that decode pictures
         pixels = np.asarray(image.convert({1: "L", 3: "RGB", 4: "RGBA"}[layout.channels]))
         pixels = np.atleast_3d(pixels)[..., [*layout.rgb, 3][: layout.channels]]

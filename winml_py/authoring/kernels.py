@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.base.arrays import ScalarType
-from ..core.imaging.contract import SCALE_AND_SHIFT, ImageContract, pad_levels
-from ..core.imaging.formats import GRAY_WEIGHTS, LUMA_WEIGHTS, layout_of
+from ..core.imaging.contract import SCALE_AND_SHIFT, ImageContract, order_pad_levels
+from ..core.imaging.formats import GRAY_WEIGHTS, LUMA_WEIGHTS, find_layout
 from ..core.imaging.geometry import BitmapBounds, Placement, place
 from ..core.imaging.resize import KERNELS, scales_height_first
-from ..core.imaging.tensorize import channel_order, gray_table
+from ..core.imaging.tensorize import find_channel_order, make_gray_table
 from ..core.onnx_file.expressions import Expression, GraphWriter
 from ..enums import BitmapPixelFormat, ImageGray, ImageKernel, TensorLayout
 
@@ -431,7 +431,7 @@ class Preprocessing(NamedTuple):
 
     def _tensor(self, pixels: Expression) -> tuple[Expression, Placement]:
         """The tensor of one picture, of rank 3, and where the picture goes in it."""
-        source, layout = self.source, layout_of(self.source)
+        source, layout = self.source, find_layout(self.source)
         if self.contract.gray is ImageGray.LUMA and not layout.is_gray:  # before scaling: see `tensorize`
             weights = [weight for _, weight in sorted(zip(layout.rgb, LUMA_WEIGHTS, strict=True))]
             pixels = (pixels.cast(np.float32).weighted_sum(weights, 2) + 0.5).apply("Floor").cast(np.uint8)
@@ -451,8 +451,8 @@ class Preprocessing(NamedTuple):
             x, y, width, height = placement.cut
             planes = scaled_planes(pixels, placement, self.contract).slice((y, x), (height, width), (1, 2))
         if not stays_gray:  # three planes, in the contract's order
-            order = channel_order(source, self.contract)
-            if order != tuple(range(layout_of(source).channels)):
+            order = find_channel_order(source, self.contract)
+            if order != tuple(range(find_layout(source).channels)):
                 planes = planes.take(pixels.graph.constant(order, np.int64), 0)
         planes = self._pad(planes, placement) if placement.has_padding else planes
         numbers = self._numbers(planes, stays_gray)
@@ -464,7 +464,7 @@ class Preprocessing(NamedTuple):
         """Adds the padding around the planes."""
         (x, y, width, height), (high, wide) = placement.target, placement.tensor
         pads = planes.graph.vector(0, y, x, 0, high - height - y, wide - width - x)
-        levels = pad_levels(self.contract)
+        levels = order_pad_levels(self.contract)
         # Pad has one number for all planes, so the levels are subtracted before it and added after it.
         used = levels[:1] if (len(set(self.contract.pad)) == 1) else levels
         colour = planes.graph.constant(np.reshape(used, (-1, 1, 1)), np.float32)
@@ -476,7 +476,7 @@ class Preprocessing(NamedTuple):
         contract, graph = self.contract, planes.graph
         is_luma = contract.gray is ImageGray.LUMA
         if stays_gray and not is_luma:
-            planes = graph.constant(gray_table(), np.uint8).take(planes.cast(np.int32), 0)
+            planes = graph.constant(make_gray_table(), np.uint8).take(planes.cast(np.int32), 0)
         elif contract.pixel_format is _GRAY and not stays_gray:
             # Windows ML's gray is mixed in float32, then truncated to an integer.
             weights, summand = (LUMA_WEIGHTS, 0.5) if is_luma else (GRAY_WEIGHTS, 0.0)

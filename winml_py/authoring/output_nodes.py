@@ -14,16 +14,16 @@ import numpy as np
 from .._inputs.files import generated
 from ..core.base.messages import did_you_mean
 from ..core.evaluation.result import LearningModelEvaluationResult
-from ..core.imaging.formats import layout_of
+from ..core.imaging.formats import find_layout
 from ..core.model.model import LearningModel
 from ..core.onnx_file.expressions import Expression, GraphWriter
 from ..core.onnx_file.nodes import messages
 from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError, NotSupportedError
-from ..vision.detections import LIMIT, OVERLAPS, THRESHOLDS, detections, facts_of, may_be_detections
-from ..vision.layouts import PROTOTYPES, DetectionLayout, DetectorFacts, extra_numbers, recognise_layout
-from ..vision.outputs import classes, floats, placement_of
-from ..vision.segmentation import OUTSIDE, is_segmentation, only_map
+from ..vision.detections import LIMIT, OVERLAPS, THRESHOLDS, detections, may_be_detections, read_facts
+from ..vision.layouts import PROTOTYPES, DetectionLayout, DetectorFacts, count_extra_numbers, recognise_layout
+from ..vision.outputs import classes, find_placement, read_floats
+from ..vision.segmentation import OUTSIDE, is_segmentation, require_one_map
 from .kernels import Preprocessing
 from .known_answers import KnownInput
 
@@ -78,7 +78,7 @@ def add_answers(
     sample = KnownInput(shape=(256, 320), dtype="picture")
     with LearningModelSession(loaded) as session:
         result = session.evaluate_features(generated(loaded) | {picture: sample.value()})
-    facts = facts_of(result, placement_of(result, 0, None), labels)
+    facts = read_facts(result, find_placement(result, 0, None), labels)
     kind = _recognise(result, facts) if kind == AUTO else kind
     sides: Shape = [f"{picture}_height", f"{picture}_width"]
     elements = {output.name: output.type.tensor_type.elem_type for output in model.graph.output}
@@ -91,7 +91,7 @@ def add_answers(
     if kind in (CLASSES, SOFTMAX):
         outputs = _write_top_classes(value, result, labels, kind)
     elif kind == MASKS:
-        name, array = only_map(result, None)
+        name, array = require_one_map(result, None)
         if array.dtype.kind == "f" and array.shape[1] == 1:
             raise NotSupportedError(f"The output {name} is one map of numbers, whose threshold is not known.")
         outputs = {"class_map": (_write_class_map(value(name), place), sides)}
@@ -113,7 +113,7 @@ def _recognise(result: LearningModelEvaluationResult, facts: DetectorFacts) -> s
         return MASKS
     if may_be_detections(result, facts.labels):
         return recognise_layout(facts).value
-    if any(1 < row.size == max(row.shape, default=0) for row in floats(result).values()):
+    if any(1 < row.size == max(row.shape, default=0) for row in read_floats(result).values()):
         return CLASSES
     raise NotSupportedError(
         "The model's answers are not recognised.", hint=f"Name them: {', '.join(ANSWERS[1:])}; or omit answers."
@@ -125,7 +125,7 @@ def _write_top_classes(
 ) -> Outputs:
     """The likeliest classes, the best first, as `vision.classes` gives them."""
     ranked = classes(result, 1 << 30, labels=labels)  # all; it refuses, in its own words, what does not fit
-    rows = floats(result).items()
+    rows = read_floats(result).items()
     (name,) = (name for name, row in rows if row.size == len(ranked) == max(row.shape, default=0))
     scores, count = value(name).reshape(1, -1), min(MOST_LABELS, len(ranked))
     best, indices = _sort_best(
@@ -197,7 +197,7 @@ def _suppress(rows: Expression, facts: DetectorFacts, layout: DetectionLayout) -
     graph, has_objectness = rows.graph, layout is DetectionLayout.YOLO_V5
     before = 5 if has_objectness else 4
     width = facts.table.shape[2 if has_objectness else 1] - before
-    count = width - extra_numbers(facts, width)
+    count = width - count_extra_numbers(facts, width)
     best, classes = _sort_best(rows.slice((before,), (count,), (2,)), graph.vector(1))
     best = best * rows.slice((4,), (1,), (2,)) if has_objectness else best
     # A place has one box, of its likeliest class.
@@ -358,7 +358,7 @@ def put_before(model: onnx.ModelProto, name: str, steps: Preprocessing) -> Writt
     sides = (f"{name}_height", f"{name}_width")
     size = value.type.tensor_type.shape.dim[0]
     batch: Shape = [size.dim_value or size.dim_param or None] if steps.is_batch else []
-    shape: Shape = [*batch, *sides, layout_of(steps.source).channels]
+    shape: Shape = [*batch, *sides, find_layout(steps.source).channels]
     value.type.CopyFrom(helper.make_tensor_type_proto(TensorProto.UINT8, shape))
     what = "Pictures of one size: pictures x" if batch else "One picture of any size:"
     value.doc_string = f"{what} height x width x channels, {steps.source.name}."

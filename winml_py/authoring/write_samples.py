@@ -23,7 +23,7 @@ from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescripto
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.ranking import best_of
 from ..core.features.tensor_classes import TENSOR_CLASSES
-from ..core.imaging.formats import layout_of
+from ..core.imaging.formats import find_layout
 from ..core.model.model import LearningModel
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
@@ -178,7 +178,7 @@ def _store_value(model: LearningModel, feature: FeatureDescriptor, value: Any, b
             raise InvalidArgumentError(f"Expected one picture for {feature.name}, got a batch.")
         image = value.video_frame.software_bitmap.to_pil()
         if pictures := bytes_format(model, feature):
-            small = ImageFeatureValue.from_pil(_shrink(image, budget // layout_of(pictures).channels))
+            small = ImageFeatureValue.from_pil(_shrink(image, budget // find_layout(pictures).channels))
             return KnownInput(array=with_bytes(model, {feature.name: small})[feature.name])
         return KnownInput(png=small_png(image, budget))
     to_numpy = getattr(value, "to_numpy", None)

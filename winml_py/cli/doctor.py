@@ -27,7 +27,7 @@ from ..core.base.machine import affinity, cgroup_quota, usable_cores
 from ..core.base.messages import Facts
 from ..core.cache.folders import clear_all, contents
 from ..core.evaluation.binding import LearningModelBinding
-from ..core.imaging.resize import fast_resizer
+from ..core.imaging.resize import import_fast_resizer
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.runtime.providers import nvidia
@@ -251,7 +251,7 @@ def diagnose() -> Facts:
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "packages": packages,
-        "scaling": "pillow" if fast_resizer() is None else RESIZER,
+        "scaling": "pillow" if import_fast_resizer() is None else RESIZER,
         "problems": [_clash(found) for group in CLASHES if len(found := list(_versions(group))) > 1],
         "cores": {
             "machine": os.cpu_count(),

@@ -25,8 +25,8 @@ from ..core.session.session import LearningModelSession
 from ..enums import Precision
 from ..errors import InvalidArgumentError, InvalidBindingError, MissingInputError, SizeMismatchError, WinMLError
 from ..vision.detections import Detections, detections, may_be_detections
-from ..vision.outputs import placement_of
-from ..vision.segmentation import is_segmentation, only_map
+from ..vision.outputs import find_placement
+from ..vision.segmentation import is_segmentation, require_one_map
 
 OVERLAP = 0.5
 """Two boxes are the same if their intersection is at least this share of their union."""
@@ -359,8 +359,8 @@ def match_objects(first: Detections, second: Detections) -> list[tuple[int, int]
 
 def _find_seen_pixels(result: LearningModelEvaluationResult) -> tuple[str, Array]:
     """The name of a map of classes, and its scores where the model saw the picture: pixels x classes."""
-    name, stack = only_map(result, None)
-    place = placement_of(result, 0, None)
+    name, stack = require_one_map(result, None)
+    place = find_placement(result, 0, None)
     pixels = stack[0].reshape(stack.shape[1], -1).T
     numbers = place.mask_to_picture(np.arange(len(pixels)).reshape(stack.shape[2:]), outside=-1)
     return name, pixels[np.unique(numbers[numbers >= 0])]

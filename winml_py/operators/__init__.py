@@ -51,6 +51,6 @@ def __getattr__(name: str) -> Operator:
 
 
 def __dir__() -> list[str]:
-    from .schemas import operator_names
+    from .schemas import list_operator_names
 
-    return [*__all__, *operator_names()]
+    return [*__all__, *list_operator_names()]

@@ -63,25 +63,27 @@ _TYPED = (np.ndarray, Tensor, TensorDesc, TensorSequence, Mapping, type(None))
 # A call's values: by position and by name, as inputs and attributes.
 
 
-def arrange(signature: Signature, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+def sort_arguments(
+    signature: Signature, inputs: Sequence[Any], named: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
     """Sorts arguments into inputs, None for an omitted one, and attributes.
 
     One list, alone or by name, is all values of a variadic input. Python's numbers become arrays.
     """
     values, attributes = list(inputs), dict(named)
     if len(inputs) == 1 and signature.inputs:
-        values = _values_of(signature, 0, inputs[0])
+        values = _list_values(signature, 0, inputs[0])
     for index, parameter in enumerate(signature.inputs):
         if parameter.name not in attributes:
             continue
         if index < len(values):
             raise InvalidArgumentError(f"{signature.name} got its input {parameter.name} twice.", hint="Pass it once.")
         values += [None] * (index - len(values))
-        values += _values_of(signature, index, attributes.pop(parameter.name))
+        values += _list_values(signature, index, attributes.pop(parameter.name))
     while values and values[-1] is None:
         values.pop()
     names = [parameter.name for parameter in signature.inputs]
-    if len(values) > len(first_names(signature.inputs, len(values))):
+    if len(values) > len(list_names(signature.inputs, len(values))):
         raise InvalidArgumentError(
             f"{signature.name} takes {len(names)} input{'s' * (len(names) != 1)}, got {len(values)}.",
             hint=f"Its inputs: {', '.join(names) or 'none'}.",
@@ -95,7 +97,7 @@ def arrange(signature: Signature, inputs: Sequence[Any], named: Mapping[str, Any
     return _convert_values(signature, values), attributes
 
 
-def _values_of(signature: Signature, index: int, value: Any) -> list[Any]:
+def _list_values(signature: Signature, index: int, value: Any) -> list[Any]:
     return list(value) if signature.inputs[index].is_variadic and _is_list(value) else [value]
 
 
@@ -142,7 +144,7 @@ def _as_array(value: Any, dtype: DType | None) -> Array:
     return converted
 
 
-def first_names(parameters: Sequence[Parameter], count: int) -> list[str]:
+def list_names(parameters: Sequence[Parameter], count: int) -> list[str]:
     """The names of the first inputs or outputs: the schema's, with a number if a name covers several values."""
     names = [parameter.name for parameter in parameters]
     if parameters and parameters[-1].is_variadic:
@@ -156,26 +158,26 @@ ValueType = TensorDesc | bytes | None
 """The type of an input: of a tensor; of a sequence or a map, as an ONNX message; None for an omitted input."""
 
 
-def type_of(value: Any) -> ValueType:
+def infer_type(value: Any) -> ValueType:
     """The type of an array, a tensor, a description, a list of tensors or maps, or a map."""
     if isinstance(value, (np.ndarray, Tensor, TensorDesc)):
         return TensorDesc(np.dtype(value.dtype), tuple(value.shape))
     if value is None:
         return None
-    return bytes(_container_type(value).SerializeToString())
+    return bytes(_make_container_type(value).SerializeToString())
 
 
-def _container_type(value: Any) -> TypeProto:
+def _make_container_type(value: Any) -> TypeProto:
     if isinstance(value, Mapping):
         key, item = next(iter(value.items()), ("", 0.0))
         keys = TensorProto.STRING if isinstance(key, str) else TensorProto.INT64
-        return helper.make_map_type_proto(keys, _tensor_type(_as_array(item, None).dtype, ()))
+        return helper.make_map_type_proto(keys, _make_tensor_type(_as_array(item, None).dtype, ()))
     first = value if isinstance(value, TensorSequence) else value[0]
-    element = _container_type(first) if isinstance(first, Mapping) else _tensor_type(first.dtype, None)
+    element = _make_container_type(first) if isinstance(first, Mapping) else _make_tensor_type(first.dtype, None)
     return helper.make_sequence_type_proto(element)
 
 
-def _tensor_type(dtype: DType, shape: tuple[int | str | None, ...] | None) -> TypeProto:
+def _make_tensor_type(dtype: DType, shape: tuple[int | str | None, ...] | None) -> TypeProto:
     try:
         element = TensorProto.STRING if dtype.kind in "OU" else helper.np_dtype_to_tensor_dtype(dtype)
     except (KeyError, ValueError):
@@ -195,7 +197,7 @@ def describe_type(kind: ValueType) -> str:
 _LISTS = (AttributeProto.INTS, AttributeProto.FLOATS, AttributeProto.STRINGS)
 
 
-def attribute(signature: Signature, name: str, value: Any) -> AttributeProto:
+def make_attribute(signature: Signature, name: str, value: Any) -> AttributeProto:
     """An attribute of an operator, from a number, text, list, array or tensor."""
     kind = signature.attributes[name]
     if isinstance(value, Tensor):
@@ -219,23 +221,23 @@ def make_node(
     signature: Signature, values: Sequence[object], attributes: Mapping[str, Any], outputs: int | None
 ) -> NodeProto:
     """The node that takes these values, with names from the schema; by default, with the outputs that it always has."""
-    names = first_names(signature.inputs, len(values))
+    names = list_names(signature.inputs, len(values))
     return NodeProto(
         op_type=signature.name,
         domain=signature.domain,
         name=signature.name,
         input=[name if value is not None else "" for name, value in zip(names, values, strict=True)],
-        output=_output_names(signature, outputs),
-        attribute=[attribute(signature, name, value) for name, value in attributes.items()],
+        output=_list_output_names(signature, outputs),
+        attribute=[make_attribute(signature, name, value) for name, value in attributes.items()],
     )
 
 
-def _output_names(signature: Signature, count: int | None) -> list[str]:
+def _list_output_names(signature: Signature, count: int | None) -> list[str]:
     parameters = signature.outputs
     is_variadic = bool(parameters) and parameters[-1].is_variadic
     if count is None and not is_variadic:
         count = max(1, signature.least_outputs)
-    names = first_names(parameters, count) if type(count) is int else []
+    names = list_names(parameters, count) if type(count) is int else []
     if not names or len(names) != count:
         raise InvalidArgumentError(
             f"Expected the number of outputs of {signature.name}, got {count!r}.",
@@ -246,7 +248,7 @@ def _output_names(signature: Signature, count: int | None) -> list[str]:
     return names
 
 
-def node_model(node: NodeProto, opset: int, types: Sequence[ValueType]) -> bytes:
+def make_node_model(node: NodeProto, opset: int, types: Sequence[ValueType]) -> bytes:
     """A model whose graph is one node with inputs of these types.
 
     Raises:
@@ -254,7 +256,7 @@ def node_model(node: NodeProto, opset: int, types: Sequence[ValueType]) -> bytes
         WinMLError: ONNX Runtime refuses the node.
     """
     protos = {
-        name: _tensor_type(kind.dtype, kind.shape) if isinstance(kind, TensorDesc) else TypeProto.FromString(kind)
+        name: _make_tensor_type(kind.dtype, kind.shape) if isinstance(kind, TensorDesc) else TypeProto.FromString(kind)
         for name, kind in zip(node.input, types, strict=True)
         if kind is not None
     }

@@ -20,8 +20,17 @@ from ..core.runtime.device import LearningModelDevice
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..errors import CorruptModelError, DeviceLostError, InvalidArgumentError, WinMLError
-from .node import TensorDesc, ValueType, arrange, describe_type, first_names, make_node, node_model, type_of
-from .schemas import Signature, doc_of, find_schema, signature_of
+from .node import (
+    TensorDesc,
+    ValueType,
+    describe_type,
+    infer_type,
+    list_names,
+    make_node,
+    make_node_model,
+    sort_arguments,
+)
+from .schemas import Signature, find_schema, find_signature, make_doc
 
 CACHE_SIZE = 128
 """The number of compiled operators that functions keep."""
@@ -62,9 +71,9 @@ class CompiledOperator(Closeable):
     ) -> None:
         """Use `operators.compile`."""
         self.name = signature.name
-        self._signature, self._names = signature, first_names(signature.inputs, len(types))
+        self._signature, self._names = signature, list_names(signature.inputs, len(types))
         try:
-            self.model = LearningModel.load(node_model(node, signature.opset, types))
+            self.model = LearningModel.load(make_node_model(node, signature.opset, types))
             self.session = LearningModelSession(self.model, device, options or _default_options(types))
         except WinMLError as error:
             described = ", ".join(map(describe_type, types)) or "no input"
@@ -89,7 +98,7 @@ class CompiledOperator(Closeable):
             SizeMismatchError: a value of the wrong shape.
             ClosedError: the operator has been disposed of.
         """
-        for name, value in {**self._features(inputs), **named}.items():
+        for name, value in {**self._name_values(inputs), **named}.items():
             self._binding.bind(name, value)
 
     def execute(self, *, timeout: float | None = None) -> Any:
@@ -107,11 +116,11 @@ class CompiledOperator(Closeable):
             WinMLError: as in `LearningModelSession.evaluate`.
         """
         outputs = self.session.evaluate(self._binding, timeout=timeout).outputs
-        return _only([value if name in self._binding else _as_array(value) for name, value in outputs.items()])
+        return _unwrap_single([value if name in self._binding else _as_array(value) for name, value in outputs.items()])
 
     def __call__(self, *inputs: object, **named: object) -> Any:
         """Runs the operator on these inputs, of the types and shapes that it was compiled for."""
-        values, _ = arrange(self._signature._replace(attributes={}), inputs, named)
+        values, _ = sort_arguments(self._signature._replace(attributes={}), inputs, named)
         return self.run(values)
 
     def run(self, values: Sequence[Any]) -> Any:
@@ -120,7 +129,7 @@ class CompiledOperator(Closeable):
         Returns:
             Arrays; or tensors, if an input is one, which stay on the device if an input is there.
         """
-        features = self._features(values)
+        features = self._name_values(values)
         tensors = [value for value in values if isinstance(value, Tensor)]
         if any(tensor.is_on_device for tensor in tensors):
             binding = LearningModelBinding(self.session)
@@ -133,9 +142,9 @@ class CompiledOperator(Closeable):
             outputs = self.session.evaluate(binding).outputs
         else:
             outputs = self.session.evaluate_features(features).outputs
-        return _only([value if tensors else _as_array(value) for value in outputs.values()])
+        return _unwrap_single([value if tensors else _as_array(value) for value in outputs.values()])
 
-    def _features(self, values: Sequence[Any]) -> dict[str, Any]:
+    def _name_values(self, values: Sequence[Any]) -> dict[str, Any]:
         if len(values) > (count := len(self._names)):
             raise InvalidArgumentError(
                 f"{self.name} was compiled for {count} input{'s' * (count != 1)}, got {len(values)}.",
@@ -165,7 +174,7 @@ def _default_options(types: Sequence[ValueType]) -> LearningModelSessionOptions:
     return options
 
 
-def _only(outputs: list[Any]) -> Any:
+def _unwrap_single(outputs: list[Any]) -> Any:
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
@@ -185,7 +194,7 @@ class Operator:
     @property
     def __doc__(self) -> str:  # type: ignore[override]
         """The schema's documentation."""
-        return doc_of(self.__name__)
+        return make_doc(self.__name__)
 
     def __call__(
         self,
@@ -197,20 +206,20 @@ class Operator:
         **named: Any,
     ) -> Any:
         """Runs the operator; see `winml_py.operators`."""
-        signature = signature_of(self.__name__, domain, opset)
-        values, attributes = arrange(signature, inputs, named)
+        signature = find_signature(self.__name__, domain, opset)
+        values, attributes = sort_arguments(signature, inputs, named)
         node = make_node(signature, values, attributes, outputs)
         # Sessions do not survive a fork, so each process compiles its own.
-        key = node.SerializeToString(), domain, opset, tuple(map(type_of, values)), device, os.getpid()
+        key = node.SerializeToString(), domain, opset, tuple(map(infer_type, values)), device, os.getpid()
         try:
-            return _compiled(*key).run(values)
+            return _compile_cached(*key).run(values)
         except DeviceLostError:  # a new device equals the lost one, whose operators are useless
             clear_cache()
             raise
 
 
 @lru_cache(CACHE_SIZE)
-def _compiled(
+def _compile_cached(
     data: bytes,
     domain: str | None,
     opset: int | None,
@@ -220,7 +229,7 @@ def _compiled(
 ) -> CompiledOperator:
     """The compiled operator of a node for these types; those that were used last are kept."""
     node = NodeProto.FromString(data)
-    return CompiledOperator(signature_of(node.op_type, domain, opset), node, types, device, None)
+    return CompiledOperator(find_signature(node.op_type, domain, opset), node, types, device, None)
 
 
 def compile(  # noqa: A001 - read as operators.compile, like re.compile
@@ -260,12 +269,12 @@ def compile(  # noqa: A001 - read as operators.compile, like re.compile
         [[[[5.0, 7.0], [13.0, 15.0]]]]
         >>> pool.dispose()
     """
-    signature = signature_of(name, domain, opset)
-    values, attributes = arrange(signature, inputs, named)
+    signature = find_signature(name, domain, opset)
+    values, attributes = sort_arguments(signature, inputs, named)
     node = make_node(signature, values, attributes, outputs)
-    return CompiledOperator(signature, node, [type_of(value) for value in values], device, options)
+    return CompiledOperator(signature, node, [infer_type(value) for value in values], device, options)
 
 
 def clear_cache() -> None:
     """Disposes of all cached operators; the next calls compile them again."""
-    _compiled.cache_clear()
+    _compile_cached.cache_clear()

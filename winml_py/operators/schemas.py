@@ -53,7 +53,7 @@ class Signature(NamedTuple):
 
 
 @lru_cache(1024)
-def signature_of(name: str, domain: str | None = None, opset: int | None = None) -> Signature:
+def find_signature(name: str, domain: str | None = None, opset: int | None = None) -> Signature:
     """The signature of an operator.
 
     Without a domain, the operator is looked for in ONNX's own, `ai.onnx.ml` and ONNX Runtime's; without an operator
@@ -68,14 +68,14 @@ def signature_of(name: str, domain: str | None = None, opset: int | None = None)
         name,
         schema.domain,
         opset,
-        tuple(map(_parameter, schema.inputs)),
-        tuple(map(_parameter, schema.outputs)),
+        tuple(map(_read_parameter, schema.inputs)),
+        tuple(map(_read_parameter, schema.outputs)),
         {key: types.Value(attribute.type.name) for key, attribute in schema.attributes.items()},
         schema.min_output,
     )
 
 
-def _parameter(formal: Any) -> Parameter:
+def _read_parameter(formal: Any) -> Parameter:
     option = formal.option.name
     # The schemas of onnx use the first name, those of ONNX Runtime the second.
     type_name = formal.type_str if hasattr(formal, "type_str") else formal.typeStr
@@ -101,20 +101,20 @@ def find_schema(name: str, domain: str | None = None, opset: int | None = None) 
                 )
             return defs.get_schema(name, version, candidate), version
     where = f" in the domain {domain!r}" if domain is not None else ""
-    known = operator_names()
+    known = list_operator_names()
     hint = "" if name in known else did_you_mean(name, known)
     raise InvalidArgumentError(f"There is no operator {name!r}{where}.", hint=hint)
 
 
 @lru_cache(1)
-def operator_names() -> tuple[str, ...]:
+def list_operator_names() -> tuple[str, ...]:
     """All operators that are not deprecated, sorted."""
     schemas = [schema for schema in defs.get_all_schemas() if not schema.deprecated and schema.domain in DOMAINS]
     schemas += [schema for (domain, _), schema in runtime_schemas().items() if domain == RUNTIME_DOMAIN]
     return tuple(sorted({schema.name for schema in schemas}))
 
 
-def doc_of(name: str) -> str:
+def make_doc(name: str) -> str:
     """The docstring of an operator: its schema's documentation, and its inputs, attributes and outputs."""
     schema, _ = find_schema(name)
     parts = [*schema.inputs, *schema.attributes.values(), *schema.outputs]

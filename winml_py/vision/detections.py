@@ -16,9 +16,9 @@ from ..core.contracts.exporters import ExporterFacts
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import InvalidArgumentError
-from .layouts import DecodedBoxes, DetectionLayout, DetectorFacts, candidates, decode, recognise_layout
-from .outputs import Labels, arrays, floats, names_of, placement_of
-from .segmentation import instance_mask
+from .layouts import DecodedBoxes, DetectionLayout, DetectorFacts, decode, find_layouts, recognise_layout
+from .outputs import Labels, choose_labels, find_placement, read_arrays, read_floats
+from .segmentation import compute_instance_mask
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -116,7 +116,7 @@ class Detections:
         if isinstance(index, slice):
             kinds = (np.ndarray, tuple)
             parts: dict[str, Any] = {name: part[index] for name, part in vars(self).items() if isinstance(part, kinds)}
-            mask_of = self._mask_of and partial(_mask_of_part, self._mask_of, range(len(self))[index])
+            mask_of = self._mask_of and partial(_compute_mask_of_part, self._mask_of, range(len(self))[index])
             return replace(self, **parts, _mask_of=mask_of)
         points = None if self.points is None else self.points[index]
         return Detection(
@@ -173,7 +173,7 @@ class Detections:
         for _, detection in upwards:
             drawing.outline(detection.box, detection.index)
             if detection.points is not None:
-                drawing.dots(detection.points, detection.index)
+                drawing.draw_points(detection.points, detection.index)
         for _, detection in upwards:
             drawing.write(f"{detection.label or detection.index} {detection.score:.2f}", detection.box, detection.index)
         return drawing.image
@@ -184,7 +184,7 @@ class Detections:
         return f"<Detections {len(self)} in {self.picture_width}x{self.picture_height}: {names}{more}>"
 
 
-def _mask_of_part(mask_of: Callable[[int, Array], Array], part: range, index: int, box: Array) -> Array:
+def _compute_mask_of_part(mask_of: Callable[[int, Array], Array], part: range, index: int, box: Array) -> Array:
     return mask_of(part[index], box)
 
 
@@ -221,8 +221,8 @@ def detections(
         EvaluationError: invalid scores or boxes, such as NaN, or corners the other way round.
         NotSupportedError: the model finds oriented boxes.
     """
-    place = placement_of(result, picture, placement)
-    facts = facts_of(result, place, labels)
+    place = find_placement(result, picture, placement)
+    facts = read_facts(result, place, labels)
     layout = recognise_layout(facts) if layout is None else layout
     require_type(layout, DetectionLayout, "Write DetectionLayout.DETR, say.")
     lowest = _require_share(threshold, "threshold", THRESHOLDS[layout])
@@ -244,7 +244,7 @@ def detections(
         coefficients = np.asarray(best.mask_coefficients, np.float32)
         prototypes = np.asarray(facts.prototypes[picture], np.float32)
         # Each on request: all of them would take a byte per pixel and object.
-        masks = partial(instance_mask, coefficients, prototypes, place)
+        masks = partial(compute_instance_mask, coefficients, prototypes, place)
     return Detections(
         place.boxes_to_picture(best.boxes, clip=True),
         best.scores.astype(np.float32),
@@ -261,14 +261,14 @@ def detections(
 
 def may_be_detections(result: LearningModelEvaluationResult, labels: Labels = ()) -> bool:
     """Whether the outputs are in a layout of detections, or in one of several, as far as their shapes tell."""
-    place = placement_of(result, 0, None)
-    return bool(candidates(facts_of(result, place, labels)))
+    place = find_placement(result, 0, None)
+    return bool(find_layouts(read_facts(result, place, labels)))
 
 
-def facts_of(result: LearningModelEvaluationResult, place: PicturePlacement, labels: Labels) -> DetectorFacts:
+def read_facts(result: LearningModelEvaluationResult, place: PicturePlacement, labels: Labels) -> DetectorFacts:
     """What is known of a detector. Floats are float32: in float16, half a box's size would be pixels off."""
     exporter = ExporterFacts.from_metadata(result.metadata)
-    return DetectorFacts(arrays(result) | floats(result), place, names_of(result, labels), exporter)
+    return DetectorFacts(read_arrays(result) | read_floats(result), place, choose_labels(result, labels), exporter)
 
 
 def _suppress(candidates: DecodedBoxes, overlap: float) -> Array:

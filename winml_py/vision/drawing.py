@@ -36,22 +36,22 @@ class Drawing:
 
     def tint(self, mask: Array, index: int) -> None:
         """Colours the pixels where the mask is true."""
-        self.image.paste(_class_colour(index), mask=Image.fromarray(mask * np.uint8(115)))
+        self.image.paste(_choose_class_colour(index), mask=Image.fromarray(mask * np.uint8(115)))
 
     def outline(self, box: Array, index: int) -> None:
         """Draws a box."""
-        self._draw.rectangle(tuple(box), outline=_class_colour(index), width=self._line)
+        self._draw.rectangle(tuple(box), outline=_choose_class_colour(index), width=self._line)
 
-    def dots(self, points: Array, index: int) -> None:
+    def draw_points(self, points: Array, index: int) -> None:
         """Draws points of two or three numbers, if their confidence is high enough."""
         for x, y, *sure in points:
             if not sure or sure[0] >= _SURE:
-                self._draw.circle((x, y), 2 * self._line, fill=_class_colour(index), outline="white")
+                self._draw.circle((x, y), 2 * self._line, fill=_choose_class_colour(index), outline="white")
 
     def write(self, text: str, box: Array, index: int) -> None:
         """Writes a name above its box, or inside where there is no room; never outside the picture."""
         *_, right, bottom = self._draw.textbbox((0, 0), text, font=self._font)
-        width, height, colour = right + 6, bottom + 6, _class_colour(index)
+        width, height, colour = right + 6, bottom + 6, _choose_class_colour(index)
         x = min(max(0, box[0]), max(0, self.image.width - width))
         y = box[1] - height if box[1] >= height else box[1]
         self._draw.rectangle((x, y, x + width, y + height), fill=colour)
@@ -75,7 +75,7 @@ def _copy_picture(picture: object, width: int, height: int) -> Image.Image:
     return image
 
 
-def _class_colour(index: int) -> Colour:
+def _choose_class_colour(index: int) -> Colour:
     """The colour of a class: always the same, and different from its neighbours'."""
     red, green, blue = colorsys.hsv_to_rgb(0.58 + index * _GOLDEN, 0.85, 0.9)
     return round(red * 255), round(green * 255), round(blue * 255)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.base.arrays import Array
 from ..core.imaging.picture_placement import PicturePlacement
-from .outputs import of_picture
+from .outputs import select_picture
 
 STRIDES = ((8, 16, 32), (8, 16, 32, 64))
 """The strides of the usual grids, and of grids for large pictures."""
@@ -36,16 +36,16 @@ class Grid(NamedTuple):
     places: Array
 
 
-def grid_of(placement: PicturePlacement, stride: int) -> Grid:
+def make_grid(placement: PicturePlacement, stride: int) -> Grid:
     """The places of a stride in a tensor; the last ones may reach beyond its sides."""
     rows, columns = -(-placement.tensor_height // stride), -(-placement.tensor_width // stride)
     column, row = np.meshgrid(np.arange(columns, dtype=np.float32), np.arange(rows, dtype=np.float32))
     return Grid(stride, np.stack([column.reshape(-1), row.reshape(-1)], axis=1))
 
 
-def place_counts(placement: PicturePlacement) -> dict[int, tuple[int, ...]]:
+def count_places(placement: PicturePlacement) -> dict[int, tuple[int, ...]]:
     """The strides of the usual grids, by their total number of places."""
-    return {sum(len(grid_of(placement, s).places) for s in strides): strides for strides in STRIDES}
+    return {sum(len(make_grid(placement, s).places) for s in strides): strides for strides in STRIDES}
 
 
 def is_decoded(table: Array) -> bool:
@@ -53,16 +53,16 @@ def is_decoded(table: Array) -> bool:
     return bool(table.size) and float(np.abs(table[..., :2]).max()) > _MAX_OFFSET
 
 
-def yolox_boxes(table: Array, placement: PicturePlacement) -> Array:
+def decode_yolox_boxes(table: Array, placement: PicturePlacement) -> Array:
     """Centre and size in pixels, places x 4: as YOLOX's `demo_postprocess` (`yolox/utils/demo_utils.py`) does."""
-    places, strides = _all_places(table, placement)
+    places, strides = _list_places(table, placement)
     with np.errstate(over="ignore"):  # infinite numbers are refused when boxes are checked
         return np.concatenate([(table[:, :2] + places) * strides, np.exp(table[:, 2:4]) * strides], axis=1)
 
 
-def nanodet_boxes(table: Array, placement: PicturePlacement) -> Array:
+def decode_nanodet_boxes(table: Array, placement: PicturePlacement) -> Array:
     """Corners in pixels, places x 4: as NanoDet-Plus's head does (`nanodet_plus_head.py`, `Integral`)."""
-    places, strides = _all_places(table, placement)
+    places, strides = _list_places(table, placement)
     shares = table[:, -4 * NANODET_BINS :].reshape(-1, 4, NANODET_BINS).astype(np.float32)
     shares = np.exp(shares - shares.max(axis=2, keepdims=True))
     distances = shares @ np.arange(NANODET_BINS, dtype=np.float32) / shares.sum(axis=2) * strides
@@ -70,9 +70,9 @@ def nanodet_boxes(table: Array, placement: PicturePlacement) -> Array:
     return np.concatenate([middles - distances[:, :2], middles + distances[:, 2:]], axis=1)
 
 
-def _all_places(table: Array, placement: PicturePlacement) -> tuple[Array, Array]:
+def _list_places(table: Array, placement: PicturePlacement) -> tuple[Array, Array]:
     """The place and the stride of each row of a table."""
-    grids = [grid_of(placement, stride) for stride in place_counts(placement)[len(table)]]
+    grids = [make_grid(placement, stride) for stride in count_places(placement)[len(table)]]
     strides = np.concatenate([np.full((len(grid.places), 1), grid.stride, np.float32) for grid in grids])
     return np.concatenate([grid.places for grid in grids]), strides
 
@@ -83,7 +83,9 @@ def _all_places(table: Array, placement: PicturePlacement) -> tuple[Array, Array
 Faces = tuple[Array, Array, Array | None]
 
 
-def scrfd_parts(outputs: Mapping[str, Array], placement: PicturePlacement) -> list[tuple[Grid, dict[int, Array]]]:
+def group_scrfd_outputs(
+    outputs: Mapping[str, Array], placement: PicturePlacement
+) -> list[tuple[Grid, dict[int, Array]]]:
     """SCRFD's outputs by stride: scores, boxes, and points if there are any, by how many numbers each row has.
 
     Exports do not name them; each stride has two boxes per place, and their number identifies it.
@@ -91,7 +93,7 @@ def scrfd_parts(outputs: Mapping[str, Array], placement: PicturePlacement) -> li
     parts = []
     arrays = [array.reshape(-1, array.shape[-1]) for array in outputs.values() if array.ndim in (2, 3)]
     for stride in STRIDES[0]:
-        grid = grid_of(placement, stride)
+        grid = make_grid(placement, stride)
         own = {array.shape[1]: array for array in arrays if len(array) == 2 * len(grid.places)}
         if own.keys() not in ({1, 4}, {1, 4, 2 * FACE_POINTS}):
             return []
@@ -99,10 +101,10 @@ def scrfd_parts(outputs: Mapping[str, Array], placement: PicturePlacement) -> li
     return parts if len(outputs) == sum(len(own) for _, own in parts) else []
 
 
-def scrfd_faces(outputs: Mapping[str, Array], placement: PicturePlacement) -> Faces:
+def decode_scrfd_faces(outputs: Mapping[str, Array], placement: PicturePlacement) -> Faces:
     """As insightface's `SCRFD.forward` does: distances from the place's corner to the sides, and to each point."""
     boxes, scores, points = [], [], []
-    for grid, own in scrfd_parts(outputs, placement):
+    for grid, own in group_scrfd_outputs(outputs, placement):
         corners = np.repeat(grid.places * grid.stride, 2, axis=0)
         distances = own[4] * grid.stride
         boxes.append(np.concatenate([corners - distances[:, :2], corners + distances[:, 2:]], axis=1))
@@ -115,18 +117,18 @@ def scrfd_faces(outputs: Mapping[str, Array], placement: PicturePlacement) -> Fa
 _YUNET = r"(cls|obj|bbox|kps)_(8|16|32)"
 
 
-def has_yunets_names(names: Sequence[str]) -> bool:
+def has_yunet_names(names: Sequence[str]) -> bool:
     """Whether the outputs are named like YuNet's: `cls_8`, `obj_8`, `bbox_8`, `kps_8`, and for 16 and 32."""
     return len(names) == 12 and all(re.fullmatch(_YUNET, name) for name in names)
 
 
-def yunet_faces(outputs: Mapping[str, Array], placement: PicturePlacement, picture: int) -> Faces:
+def decode_yunet_faces(outputs: Mapping[str, Array], placement: PicturePlacement, picture: int) -> Faces:
     """As OpenCV's `FaceDetectorYNImpl::postProcess` (`face_detect.cpp`) does."""
     boxes, scores, points = [], [], []
     for stride in STRIDES[0]:
-        grid = grid_of(placement, stride)
+        grid = make_grid(placement, stride)
         kind, thing, box, marks = (
-            of_picture(outputs[f"{name}_{stride}"], picture) for name in ("cls", "obj", "bbox", "kps")
+            select_picture(outputs[f"{name}_{stride}"], picture) for name in ("cls", "obj", "bbox", "kps")
         )
         middles = (grid.places + box[:, :2]) * stride
         with np.errstate(over="ignore"):  # infinite numbers are refused when boxes are checked

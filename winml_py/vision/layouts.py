@@ -14,7 +14,7 @@ from ..core.contracts.exporters import ExporterFacts
 from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import EvaluationError, InvalidArgumentError, NotSupportedError
 from . import grids
-from .outputs import of_picture
+from .outputs import select_picture
 
 PROTOTYPES = 32
 """How many prototypes YOLO sums to the mask of an object."""
@@ -61,20 +61,20 @@ class DetectorFacts(NamedTuple):
     labels: Sequence[str]
     exporter: ExporterFacts
 
-    def of_rank(self, rank: int) -> list[Array]:
+    def find_float_outputs(self, rank: int) -> list[Array]:
         """The outputs of floats with this many dimensions."""
         return [array for array in self.outputs.values() if array.ndim == rank and array.dtype.kind == "f"]
 
     @property
     def table(self) -> Array | None:
         """The only output of three dimensions, which holds YOLO's boxes."""
-        tables = self.of_rank(3)
+        tables = self.find_float_outputs(3)
         return tables[0] if len(tables) == 1 else None
 
     @property
     def prototypes(self) -> Array | None:
         """The masks that YOLO sums, by coefficients, to the mask of an object."""
-        stacks = [array for array in self.of_rank(4) if array.shape[1] == PROTOTYPES]
+        stacks = [array for array in self.find_float_outputs(4) if array.shape[1] == PROTOTYPES]
         return stacks[0] if len(stacks) == 1 else None
 
     @property
@@ -89,11 +89,11 @@ class DetectorFacts(NamedTuple):
         same = logits.shape[:2] == tensors[boxes[0]].shape[:2]
         return (tensors[boxes[0]], logits) if same else None
 
-    def triple(self, rank: int) -> tuple[Array, Array, Array] | None:
+    def find_triple(self, rank: int) -> tuple[Array, Array, Array] | None:
         """Boxes of this many dimensions, labels and scores: torchvision's have 2, and SSD's 3, with the batch."""
-        boxes = [array for array in self.of_rank(rank) if array.shape[-1] == 4]
+        boxes = [array for array in self.find_float_outputs(rank) if array.shape[-1] == 4]
         labels = [array for array in self.outputs.values() if array.ndim == rank - 1 and array.dtype.kind in "iu"]
-        scores = self.of_rank(rank - 1)
+        scores = self.find_float_outputs(rank - 1)
         if not len(boxes) == len(labels) == len(scores) == 1 or (rank == 3 and len(self.outputs) != 3):
             return None
         shapes = {boxes[0].shape[:-1], labels[0].shape, scores[0].shape}
@@ -102,7 +102,7 @@ class DetectorFacts(NamedTuple):
 
 def recognise_layout(facts: DetectorFacts) -> DetectionLayout:
     """The only layout that fits the shapes, the labels and the metadata; InvalidArgumentError unless one fits."""
-    layouts = candidates(facts)
+    layouts = find_layouts(facts)
     if len(layouts) == 1:
         return layouts[0]
     shapes = ", ".join(f"{name} ({' x '.join(map(str, array.shape))})" for name, array in facts.outputs.items())
@@ -118,32 +118,32 @@ def recognise_layout(facts: DetectorFacts) -> DetectionLayout:
     )
 
 
-def candidates(facts: DetectorFacts) -> list[DetectionLayout]:
+def find_layouts(facts: DetectorFacts) -> list[DetectionLayout]:
     """The layouts that fit the shapes, the labels and the metadata."""
-    if facts.triple(2) is not None:
+    if facts.find_triple(2) is not None:
         return [DetectionLayout.TORCHVISION]
-    if facts.triple(3) is not None:
+    if facts.find_triple(3) is not None:
         return [DetectionLayout.SSD]
-    if grids.has_yunets_names(list(facts.outputs)):
+    if grids.has_yunet_names(list(facts.outputs)):
         return [DetectionLayout.YUNET]
-    if grids.scrfd_parts(facts.outputs, facts.placement):
+    if grids.group_scrfd_outputs(facts.outputs, facts.placement):
         return [DetectionLayout.SCRFD]
     if facts.queries is not None:
         columns = facts.queries[1].shape[2]
         counted = {columns - 1: [DetectionLayout.DETR], columns: [DetectionLayout.RT_DETR]}
         return counted.get(len(facts.labels), [DetectionLayout.DETR, DetectionLayout.RT_DETR])
-    return [] if facts.table is None else _fitting_table(facts, facts.table)
+    return [] if facts.table is None else _find_table_layouts(facts, facts.table)
 
 
-def _fitting_table(facts: DetectorFacts, table: Array) -> list[DetectionLayout]:
+def _find_table_layouts(facts: DetectorFacts, table: Array) -> list[DetectionLayout]:
     _, rows, columns = table.shape
-    places = grids.place_counts(facts.placement)
+    places = grids.count_places(facts.placement)
     if columns in places:
         return [DetectionLayout.YOLO]
     if rows in {3 * place for place in places}:
         return [DetectionLayout.YOLO_V5]
     if rows in places:
-        return _fitting_grid(facts, table)
+        return _find_grid_layouts(facts, table)
     if rows > 1000:
         return []
     if facts.exporter.task:
@@ -155,7 +155,7 @@ def _fitting_table(facts: DetectorFacts, table: Array) -> list[DetectionLayout]:
     return layouts
 
 
-def _fitting_grid(facts: DetectorFacts, table: Array) -> list[DetectionLayout]:
+def _find_grid_layouts(facts: DetectorFacts, table: Array) -> list[DetectionLayout]:
     """YOLOX or NanoDet, which have one row per place: by the number of labels, or both if both are possible."""
     yolox = DetectionLayout.YOLO_V5 if grids.is_decoded(table) else DetectionLayout.YOLOX
     classes = {yolox: table.shape[2] - 5, DetectionLayout.NANODET: table.shape[2] - 4 * grids.NANODET_BINS}
@@ -202,11 +202,11 @@ def decode(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshol
     corners = decoded.boxes.astype(np.float64)
     prototypes = None if decoded.mask_coefficients is None or not len(corners) else facts.prototypes
     if not all(part is None or np.isfinite(part).all() for part in (*decoded, prototypes)):
-        raise _no_boxes("numbers that are NaN or infinite")
+        raise _make_boxes_error("numbers that are NaN or infinite")
     if (corners[:, 2:] < corners[:, :2]).any():
-        raise _no_boxes("a box whose left edge is right of its right one, or whose top is below its bottom")
+        raise _make_boxes_error("a box whose left edge is right of its right one, or whose top is below its bottom")
     if (decoded.classes < 0).any():
-        raise _no_boxes(f"the class {decoded.classes.min():.0f}")
+        raise _make_boxes_error(f"the class {decoded.classes.min():.0f}")
     return decoded._replace(classes=np.rint(decoded.classes).astype(np.int64))
 
 
@@ -220,15 +220,15 @@ def _decode_layout(layout: DetectionLayout, facts: DetectorFacts, picture: int, 
     if layout in (DetectionLayout.DETR, DetectionLayout.RT_DETR):
         return _decode_queries(layout, facts, picture, threshold)
     if facts.table is None:
-        raise _misfit(layout)
-    table = of_picture(facts.table, picture)
+        raise _make_layout_error(layout)
+    table = select_picture(facts.table, picture)
     if layout in (DetectionLayout.YOLOX, DetectionLayout.NANODET):
         return _decode_grids(layout, facts, table, threshold)
     if layout is DetectionLayout.YOLO_END_TO_END:
         return _decode_end_to_end(facts, table, threshold)
     if layout is DetectionLayout.RT_DETR_ULTRALYTICS:
-        sides = _tensor_sides(facts)
-        return _best_classes(table[:, :4] * np.tile(sides, 2), table[:, 4:], threshold)[0]
+        sides = _read_tensor_sides(facts)
+        return _find_best_classes(table[:, :4] * np.tile(sides, 2), table[:, 4:], threshold)[0]
     if layout is DetectionLayout.YOLO_V5:
         return _decode_yolo(facts, table[:, :4], table[:, 4:5], table[:, 5:], threshold)
     return _decode_yolo(facts, table[:4].T, None, table[4:].T, threshold)
@@ -239,13 +239,13 @@ def _decode_yolo(
 ) -> DecodedBoxes:
     """Rows of centre and size, scores, and then mask coefficients or points."""
     width = columns.shape[1]
-    numbers = extra_numbers(facts, width)
+    numbers = count_extra_numbers(facts, width)
     scores, extra = columns[:, : width - numbers], columns[:, width - numbers :]
-    best, rows = _best_classes(boxes, scores, threshold, objectness)
-    return _with_extra(facts, best, extra[rows])
+    best, rows = _find_best_classes(boxes, scores, threshold, objectness)
+    return _attach_extra_numbers(facts, best, extra[rows])
 
 
-def extra_numbers(facts: DetectorFacts, width: int) -> int:
+def count_extra_numbers(facts: DetectorFacts, width: int) -> int:
     """How many numbers of a row, after box and objectness, are not scores."""
     if facts.prototypes is not None:
         numbers = PROTOTYPES
@@ -266,12 +266,13 @@ def extra_numbers(facts: DetectorFacts, width: int) -> int:
 def _decode_end_to_end(facts: DetectorFacts, table: Array, threshold: float) -> DecodedBoxes:
     """Rows of corners, score, class, and then mask coefficients or points."""
     if table.shape[1] < 6:
-        raise _misfit(DetectionLayout.YOLO_END_TO_END)
+        raise _make_layout_error(DetectionLayout.YOLO_END_TO_END)
     confident = table[_require_scores(table[:, 4]) > threshold]
-    return _with_extra(facts, DecodedBoxes(confident[:, :4], confident[:, 4], confident[:, 5]), confident[:, 6:])
+    boxes = DecodedBoxes(confident[:, :4], confident[:, 4], confident[:, 5])
+    return _attach_extra_numbers(facts, boxes, confident[:, 6:])
 
 
-def _with_extra(facts: DetectorFacts, boxes: DecodedBoxes, extra: Array) -> DecodedBoxes:
+def _attach_extra_numbers(facts: DetectorFacts, boxes: DecodedBoxes, extra: Array) -> DecodedBoxes:
     """The boxes with the numbers that follow their scores: mask coefficients or points."""
     numbers = extra.shape[1]
     if not numbers:
@@ -289,16 +290,16 @@ def _with_extra(facts: DetectorFacts, boxes: DecodedBoxes, extra: Array) -> Deco
 
 def _decode_queries(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
     if facts.queries is None:
-        raise _misfit(layout)
-    boxes, logits = (of_picture(array, picture) for array in facts.queries)
-    corners = _corners(boxes * np.tile(_tensor_sides(facts), 2))
+        raise _make_layout_error(layout)
+    boxes, logits = (select_picture(array, picture) for array in facts.queries)
+    corners = _compute_corners(boxes * np.tile(_read_tensor_sides(facts), 2))
     if not np.isfinite(logits).all():
-        raise _not_scores("logits that are not finite")
+        raise _make_scores_error("logits that are not finite")
     if layout is DetectionLayout.DETR:
         # Without subtracting the largest one, large logits would overflow.
         scores = np.exp(logits - logits.max(axis=1, keepdims=True))
         scores = scores[:, :-1] / scores.sum(axis=1, keepdims=True)
-        return _best_of_rows(corners, scores, threshold)[0]
+        return _find_best_of_rows(corners, scores, threshold)[0]
     else:  # one query may be two classes: the best of all pairs, as many as there are queries
         # In float32, the exponential of more than 88 is infinite.
         scores = 1 / (1 + np.exp(-np.clip(logits, -80, 80)))
@@ -309,41 +310,41 @@ def _decode_queries(layout: DetectionLayout, facts: DetectorFacts, picture: int,
 
 def _decode_triples(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
     is_batch = layout is DetectionLayout.SSD
-    triple = facts.triple(3 if is_batch else 2)
+    triple = facts.find_triple(3 if is_batch else 2)
     if triple is None or (picture and not is_batch):  # torchvision's detectors answer for one picture
-        raise _misfit(layout)
-    boxes, classes, scores = (of_picture(array, picture) for array in triple) if is_batch else triple
-    boxes = boxes * np.tile(_tensor_sides(facts), 2) if is_batch else boxes
+        raise _make_layout_error(layout)
+    boxes, classes, scores = (select_picture(array, picture) for array in triple) if is_batch else triple
+    boxes = boxes * np.tile(_read_tensor_sides(facts), 2) if is_batch else boxes
     return DecodedBoxes(boxes, _require_scores(scores), classes).select(scores > threshold)
 
 
 def _decode_grids(layout: DetectionLayout, facts: DetectorFacts, table: Array, threshold: float) -> DecodedBoxes:
     is_yolox = layout is DetectionLayout.YOLOX
     others = 5 if is_yolox else 4 * grids.NANODET_BINS
-    if len(table) not in grids.place_counts(facts.placement) or table.shape[1] <= others:
-        raise _misfit(layout)
+    if len(table) not in grids.count_places(facts.placement) or table.shape[1] <= others:
+        raise _make_layout_error(layout)
     if is_yolox:
-        boxes = grids.yolox_boxes(table, facts.placement)
-        return _best_classes(boxes, table[:, 5:], threshold, table[:, 4:5])[0]
-    corners = grids.nanodet_boxes(table, facts.placement)
+        boxes = grids.decode_yolox_boxes(table, facts.placement)
+        return _find_best_classes(boxes, table[:, 5:], threshold, table[:, 4:5])[0]
+    corners = grids.decode_nanodet_boxes(table, facts.placement)
     scores = _require_scores(table[:, :-others])
-    return _best_of_rows(corners, scores, threshold)[0]
+    return _find_best_of_rows(corners, scores, threshold)[0]
 
 
 def _decode_faces(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
     if layout is DetectionLayout.YUNET:
-        if not grids.has_yunets_names(list(facts.outputs)):
-            raise _misfit(layout)
-        boxes, scores, points = grids.yunet_faces(facts.outputs, facts.placement, picture)
+        if not grids.has_yunet_names(list(facts.outputs)):
+            raise _make_layout_error(layout)
+        boxes, scores, points = grids.decode_yunet_faces(facts.outputs, facts.placement, picture)
     else:
-        if picture or not grids.scrfd_parts(facts.outputs, facts.placement):
-            raise _misfit(layout)
-        boxes, scores, points = grids.scrfd_faces(facts.outputs, facts.placement)
+        if picture or not grids.group_scrfd_outputs(facts.outputs, facts.placement):
+            raise _make_layout_error(layout)
+        boxes, scores, points = grids.decode_scrfd_faces(facts.outputs, facts.placement)
     objects = DecodedBoxes(boxes, _require_scores(scores), np.zeros(len(scores), np.int64), points=points)
     return objects.select(scores > threshold)
 
 
-def _best_classes(
+def _find_best_classes(
     boxes: Array, scores: Array, threshold: float, objectness: Array | None = None
 ) -> tuple[DecodedBoxes, Array]:
     """Each row's best class, if its score is above the threshold, and which rows these are; boxes are of centre and
@@ -352,11 +353,11 @@ def _best_classes(
     if not scores.shape[1]:
         raise InvalidArgumentError("A row has no score.", hint="Name another layout.")
     factors = None if objectness is None else _require_scores(objectness)[:, 0]
-    decoded, is_confident = _best_of_rows(boxes, _require_scores(scores), threshold, factors)
-    return decoded._replace(boxes=_corners(decoded.boxes)), is_confident
+    decoded, is_confident = _find_best_of_rows(boxes, _require_scores(scores), threshold, factors)
+    return decoded._replace(boxes=_compute_corners(decoded.boxes)), is_confident
 
 
-def _best_of_rows(
+def _find_best_of_rows(
     boxes: Array, scores: Array, threshold: float, factors: Array | None = None
 ) -> tuple[DecodedBoxes, Array]:
     """As `_best_classes`, for boxes of any kind."""
@@ -373,33 +374,33 @@ def _best_of_rows(
 def _require_scores(scores: Array) -> Array:
     """Raises unless all are from 0 to 1, within the precision of float16: other numbers are not scores."""
     if scores.size and not (scores.min() >= -0.001 and scores.max() <= 1.001):
-        raise _not_scores(f"numbers from {scores.min():.4g} to {scores.max():.4g}")
+        raise _make_scores_error(f"numbers from {scores.min():.4g} to {scores.max():.4g}")
     return scores
 
 
-def _not_scores(actual: str) -> EvaluationError:
+def _make_scores_error(actual: str) -> EvaluationError:
     return EvaluationError(
         f"Expected scores from 0 to 1, but the model gave {actual}.",
         hint="Check the layout, the labels and the picture's contract.",
     )
 
 
-def _no_boxes(actual: str) -> EvaluationError:
+def _make_boxes_error(actual: str) -> EvaluationError:
     return EvaluationError(
         f"Expected boxes, but the model gave {actual}.", hint="Check the layout and the picture's contract."
     )
 
 
-def _corners(boxes: Array) -> Array:
+def _compute_corners(boxes: Array) -> Array:
     middle, half = boxes[:, :2], boxes[:, 2:] / 2
     return np.concatenate([middle - half, middle + half], axis=1)
 
 
-def _tensor_sides(facts: DetectorFacts) -> Array:
+def _read_tensor_sides(facts: DetectorFacts) -> Array:
     return np.array([facts.placement.tensor_width, facts.placement.tensor_height], np.float32)
 
 
-def _misfit(layout: DetectionLayout) -> InvalidArgumentError:
+def _make_layout_error(layout: DetectionLayout) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"The outputs are not in the layout {layout.name}.",
         hint="Leave layout out to have it recognised; DetectionLayout describes each.",

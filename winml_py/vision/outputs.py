@@ -22,14 +22,14 @@ Labels = Sequence[str] | os.PathLike[str]
 _HINT = "Pass what session.evaluate(binding) returns."
 
 
-def names_of(result: LearningModelEvaluationResult, labels: Labels) -> tuple[str, ...]:
+def choose_labels(result: LearningModelEvaluationResult, labels: Labels) -> tuple[str, ...]:
     """The caller's labels, or else the model's."""
     if isinstance(labels, (str, os.PathLike)):
         return labels_of(labels)
     return tuple(labels) or result.labels
 
 
-def arrays(result: LearningModelEvaluationResult, output: str | None = None) -> dict[str, Array]:
+def read_arrays(result: LearningModelEvaluationResult, output: str | None = None) -> dict[str, Array]:
     """The outputs that are tensors of numbers, or the one with a name, by name: views. Refuses an unknown name."""
     outputs = result.outputs
     if output is not None and output not in outputs:
@@ -39,12 +39,13 @@ def arrays(result: LearningModelEvaluationResult, output: str | None = None) -> 
     return {name: array for name, array in tensors.items() if array.dtype.kind in "fiub"}
 
 
-def floats(result: LearningModelEvaluationResult, output: str | None = None) -> dict[str, Array]:
-    """Those of `arrays` that are tensors of floats, as float32: views where they are float32 already."""
-    return {name: np.asarray(one, np.float32) for name, one in arrays(result, output).items() if one.dtype.kind == "f"}
+def read_floats(result: LearningModelEvaluationResult, output: str | None = None) -> dict[str, Array]:
+    """Those of `read_arrays` that are tensors of floats, as float32: views where they are float32 already."""
+    arrays = read_arrays(result, output)
+    return {name: np.asarray(array, np.float32) for name, array in arrays.items() if array.dtype.kind == "f"}
 
 
-def placement_of(
+def find_placement(
     result: LearningModelEvaluationResult, picture: int, placement: PicturePlacement | None
 ) -> PicturePlacement:
     """Where a picture of the batch lay in the tensor."""
@@ -64,7 +65,7 @@ def placement_of(
     return batch[picture]
 
 
-def of_picture(array: Array, picture: int) -> Array:
+def select_picture(array: Array, picture: int) -> Array:
     """An output's values for one picture of a batch: a view."""
     if not 0 <= picture < len(array):
         raise InvalidArgumentError(f"There is no picture {picture} in a batch of {len(array)}.")

@@ -11,7 +11,7 @@ from ..core.base.arrays import Array
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import EvaluationError, InvalidArgumentError
-from .outputs import Labels, arrays, names_of, of_picture, placement_of
+from .outputs import Labels, choose_labels, find_placement, read_arrays, select_picture
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -100,9 +100,9 @@ def masks(
             given for others, or the placement of the picture in the tensor is not known.
         EvaluationError: numbers that are not finite.
     """
-    place = placement_of(result, picture, placement)
-    stack = of_picture(only_map(result, output)[1], picture)
-    names = names_of(result, labels)
+    place = find_placement(result, picture, placement)
+    stack = select_picture(require_one_map(result, output)[1], picture)
+    names = choose_labels(result, labels)
     if threshold is not None and (len(stack) > 1 or stack.dtype.kind != "f"):
         raise InvalidArgumentError(
             "The model gives classes, or a map for each, which take no threshold.", hint="Leave threshold out."
@@ -128,14 +128,14 @@ def masks(
 
 def is_segmentation(result: LearningModelEvaluationResult, labels: Labels = ()) -> bool:
     """Whether an output has a map for each of the labels; without labels, it could as well be a picture."""
-    count = len(names_of(result, labels))
-    maps = [array for array in arrays(result).values() if array.dtype.kind == "f" and _is_map(array)]
+    count = len(choose_labels(result, labels))
+    maps = [array for array in read_arrays(result).values() if array.dtype.kind == "f" and _is_map(array)]
     return len(maps) == 1 and count > 1 and maps[0].shape[1] == count
 
 
-def only_map(result: LearningModelEvaluationResult, output: str | None) -> tuple[str, Array]:
+def require_one_map(result: LearningModelEvaluationResult, output: str | None) -> tuple[str, Array]:
     """The name and the numbers of the only output that is a map: n x classes x height x width, floats as float32."""
-    tensors = arrays(result, output)
+    tensors = read_arrays(result, output)
     maps = {name: array for name, array in tensors.items() if _is_map(array)}
     if len(maps) != 1:
         raise InvalidArgumentError(
@@ -158,7 +158,7 @@ def _find_best(stack: Array, place: PicturePlacement) -> Array:
     """The highest class at each pixel; of equal ones the first."""
     highest = np.full((place.picture_height, place.picture_width), -np.inf, np.float32)
     best = np.zeros(highest.shape, np.int32)
-    for index in np.flatnonzero(_may_win(stack)):
+    for index in np.flatnonzero(_find_possible_winners(stack)):
         numbers = sample_map(stack[index], place)
         is_higher = numbers > highest
         np.copyto(highest, numbers, where=is_higher)
@@ -166,7 +166,7 @@ def _find_best(stack: Array, place: PicturePlacement) -> Array:
     return best
 
 
-def _may_win(stack: Array) -> Array:
+def _find_possible_winners(stack: Array) -> Array:
     """Which classes can be the highest somewhere. A number interpolated between four places is never above the highest
     of them, nor below the lowest: most of 150 classes need not be interpolated.
     """
@@ -223,7 +223,9 @@ def _resample_span(start: float, end: float, size: int, pixels: int) -> tuple[tu
 # The masks of objects, which YOLO sums from prototypes.
 
 
-def instance_mask(coefficients: Array, prototypes: Array, place: PicturePlacement, index: int, box: Array) -> Array:
+def compute_instance_mask(
+    coefficients: Array, prototypes: Array, place: PicturePlacement, index: int, box: Array
+) -> Array:
     """The mask of an object: bool, picture height x picture width, false outside of its box.
 
     Coefficients are objects x 32, prototypes 32 x height x width, over the whole tensor.

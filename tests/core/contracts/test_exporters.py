@@ -114,7 +114,10 @@ def test_a_classifier_sees_the_middle_square() -> None:
     assert contract is not None
     assert (contract.size, contract.kernel, contract.mean) == ((224, 224), ImageKernel.ANTIALIASED_LINEAR, ())
     assert contract.scaling is not None
-    assert contract.scaling.scaled(451, 300, (224, 224)) == (224, 336)  # int(224 * 451 / 300), as torchvision's Resize
+    assert contract.scaling.compute_size(451, 300, (224, 224)) == (
+        224,
+        336,
+    )  # int(224 * 451 / 300), as torchvision's Resize
     wide = stated(EXPORTED | {"task": "classify", "imgsz": "[224, 448]"})
     assert wide is not None
     assert (wide.crop_mode, wide.scaling) == (ImageCropMode.STRETCH, None)

@@ -185,7 +185,7 @@ def test_sizes(name: str, height: int, width: int) -> None:
     assert scaling is not None
     expected = tuple(map(int, THEIR_SIZES[name](height, width)))
     assume(min(expected) > 0)  # of which the processors make an error
-    assert scaling.scaled(width, height) == expected
+    assert scaling.compute_size(width, height) == expected
 
 
 TIMM = {

@@ -42,7 +42,7 @@ from winml_py import (
 )
 from winml_py.core.imaging.detensorize import detensorize
 from winml_py.core.imaging.formats import BufferCache
-from winml_py.core.imaging.geometry import compute_placement, letterbox
+from winml_py.core.imaging.geometry import compute_letterbox, compute_placement
 from winml_py.core.imaging.resize import resize
 
 pytestmark = pytest.mark.usefixtures("pillow_scales")  # to the last level
@@ -312,7 +312,7 @@ def test_shrinking_much_is_near_pillow(cat: Any) -> None:
 def test_the_letterbox_keeps_the_shape_and_lies_in_the_middle(
     width: int, height: int, model_width: int, model_height: int
 ) -> None:
-    x, y, inner_width, inner_height = letterbox(width, height, model_width, model_height)
+    x, y, inner_width, inner_height = compute_letterbox(width, height, model_width, model_height)
     assert inner_width == model_width or inner_height == model_height
     assert 0 <= model_width - inner_width - 2 * x <= 1
     assert 0 <= model_height - inner_height - 2 * y <= 1

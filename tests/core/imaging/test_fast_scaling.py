@@ -31,7 +31,7 @@ Pixels = np.ndarray[Any, Any]
 FAST = [kernel for kernel, entry in KERNELS.items() if entry.fast]
 MODES = {1: "L", 3: "RGB", 4: "RGBX"}
 
-needs_resizer = pytest.mark.skipif(scaling.fast_resizer() is None, reason="cykooz-resizer is not installed")
+needs_resizer = pytest.mark.skipif(scaling.import_fast_resizer() is None, reason="cykooz-resizer is not installed")
 
 
 def by_pillow(pixels: Pixels, width: int, height: int, kernel: ImageKernel) -> Pixels:
@@ -161,8 +161,8 @@ def test_a_contract_says_exact() -> None:
 
 def test_without_the_package_pillow_scales(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     pixels = drawing(np.random.default_rng(0), 200, 300, (3,), 5)
-    scaling.fast_resizer.cache_clear()
-    request.addfinalizer(scaling.fast_resizer.cache_clear)
+    scaling.import_fast_resizer.cache_clear()
+    request.addfinalizer(scaling.import_fast_resizer.cache_clear)
     monkeypatch.setitem(sys.modules, "cykooz_resizer", None)
     for kernel in FAST:
         np.testing.assert_array_equal(resize(pixels, 64, 90, kernel), by_pillow(pixels, 64, 90, kernel))

@@ -29,8 +29,8 @@ from winml_py import (
 )
 from winml_py.core.imaging.contract import ImageContract
 from winml_py.core.imaging.detensorize import detensorize
-from winml_py.core.imaging.formats import BufferCache, gray_of
-from winml_py.core.imaging.geometry import center_crop
+from winml_py.core.imaging.formats import BufferCache, write_gray
+from winml_py.core.imaging.geometry import compute_center_crop
 from winml_py.errors import IllegalCallError, PictureNotFoundError
 
 pytestmark = pytest.mark.usefixtures("pillow_scales")  # to the last level
@@ -49,7 +49,7 @@ def bitmap(pixel_format: str, width: int, height: int) -> SoftwareBitmap:
 
 def gray(*colours: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     out = np.empty(colours[0].shape, np.uint8)
-    gray_of(colours, out, BufferCache())
+    write_gray(colours, out, BufferCache())
     return out
 
 
@@ -63,7 +63,7 @@ def image(target: str, pixel_range: str = "ZERO_TO255") -> ImageContract:
 @settings(max_examples=2000)
 @given(*[st.integers(1, 5000)] * 4)
 def test_the_centre_crop_is_windows_mls(width: int, height: int, model_width: int, model_height: int) -> None:
-    crop = center_crop(width, height, model_width, model_height)
+    crop = compute_center_crop(width, height, model_width, model_height)
     assert tuple(crop) == reference.center_crop(width, height, model_width, model_height)
     assert crop.width >= 1
     assert crop.height >= 1

@@ -273,7 +273,7 @@ def dpt(settings: ProcessorSettings) -> Geometry:
         return {"scaling": ImageScaling(shortest_side=height, longest_side=width, changes_least=True, **nearest)}
     height, width = (round(side / multiple) * multiple for side in (height, width))
     scaling = ImageScaling(height, width, pad_multiple=pads)
-    return {"scaling": scaling, "size": (scaling.padded(height), scaling.padded(width))}
+    return {"scaling": scaling, "size": (scaling.pad_side(height), scaling.pad_side(width))}
 
 
 def _pad(settings: ProcessorSettings, least: Size) -> Size:

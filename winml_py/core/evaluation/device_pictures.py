@@ -15,11 +15,11 @@ from ..base.arrays import Array, DeviceArray, ScalarType
 from ..features.pictures import PreprocessPlan
 from ..features.resolve import DevicePixels
 from ..imaging.bitmap import SoftwareBitmap
-from ..imaging.contract import ImageContract, has_gray_padding, pad_levels
-from ..imaging.formats import GRAY_WEIGHTS, INTERLEAVED_FORMATS, LUMA_WEIGHTS, layout_of
+from ..imaging.contract import ImageContract, has_gray_padding, order_pad_levels
+from ..imaging.formats import GRAY_WEIGHTS, INTERLEAVED_FORMATS, LUMA_WEIGHTS, find_layout
 from ..imaging.geometry import Placement
 from ..imaging.resize import KERNELS, crop, resize, scales_height_first
-from ..imaging.tensorize import channel_order, gray_table
+from ..imaging.tensorize import find_channel_order, make_gray_table
 from ..onnx_file.expressions import Expression, GraphWriter, onnx_type
 from ..runtime.engine import Engine, EngineOptions
 from ..runtime.request import CompileRequest
@@ -182,14 +182,14 @@ def tensorize_graph(key: GraphKey) -> bytes:
     `tensor`, in the contract's layout, float32 or float16.
     """
     graph = _PictureGraph()
-    contract, layout = key.contract, layout_of(key.source)
+    contract, layout = key.contract, find_layout(key.source)
     is_gray = contract.pixel_format is BitmapPixelFormat.GRAY8
     pixels = graph.input("pixels", np.uint8, "n", "height", "width", layout.channels)
     value = pixels.cast(np.float32).transpose(0, 3, 1, 2)
     # A gray picture with coloured padding is computed in colour: the same weights must turn the padding gray.
     has_colour = not layout.is_gray or (key.has_padding and not has_gray_padding(contract))
     if has_colour:
-        value = value.take(graph.constant(channel_order(key.source, contract), np.int64), 1)
+        value = value.take(graph.constant(find_channel_order(key.source, contract), np.int64), 1)
     if contract.gray is ImageGray.LUMA and not layout.is_gray:  # before scaling: see `tensorize`
         value, has_colour = _luma(value), key.has_padding and not has_gray_padding(contract)
     if key.is_scaled:
@@ -233,7 +233,7 @@ class _Axis(NamedTuple):
 
 def padding(placement: Placement, contract: ImageContract) -> Array:
     """The colour around the picture, and 0 inside it: 3 x height x width; 1 x height x width if gray."""
-    image = np.full((*placement.tensor, 3), pad_levels(contract), np.float32)
+    image = np.full((*placement.tensor, 3), order_pad_levels(contract), np.float32)
     crop(image, placement.target)[:] = 0
     planes = np.ascontiguousarray(image.transpose(2, 0, 1))
     return planes[:1] if has_gray_padding(contract) else planes
@@ -269,7 +269,7 @@ def _gray(graph: _PictureGraph, value: Expression, has_colour: bool, gray: Image
         return _luma(value) if has_colour else value
     if not has_colour:
         levels = value.cast(np.int32)
-        return graph.constant(gray_table(), np.float32).take(levels, 0)
+        return graph.constant(make_gray_table(), np.float32).take(levels, 0)
     return value.weighted_sum(GRAY_WEIGHTS, 1).apply("Floor")
 
 

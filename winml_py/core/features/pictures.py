@@ -18,9 +18,9 @@ from ..base.arguments import require_bool, require_member
 from ..base.arrays import Array, Pixels, Size
 from ..base.messages import did_you_mean, type_name
 from ..base.winrt_object import Object
-from ..imaging.bitmap import SCREEN, SoftwareBitmap, VideoFrame, png
+from ..imaging.bitmap import SCREEN, SoftwareBitmap, VideoFrame, encode_png
 from ..imaging.codecs import MAX_PIXELS, EncodedPicture, PictureSource
-from ..imaging.contract import ImageContract, size_of
+from ..imaging.contract import ImageContract, require_size
 from ..imaging.geometry import BitmapBounds, Placement, compute_placement
 from ..imaging.tensorize import tensorize_batch
 from .descriptors import (
@@ -186,7 +186,7 @@ def pictures_html(value: ImageFeatureValue, longest: int = SCREEN) -> str:
     bitmaps = bitmaps_of(value, shrink=max(map(max, value.sizes)) / longest)
     figures = []
     for bitmap in bitmaps[:SHOWN]:
-        data = base64.b64encode(png(bitmap.to_pil(), longest)).decode()
+        data = base64.b64encode(encode_png(bitmap.to_pil(), longest)).decode()
         shown = f'<img src="data:image/png;base64,{data}" alt="a picture" style="max-width:100%">'
         words = escape(repr(value).strip("<>"))
         figures.append(f'<div style="display:inline-block;margin-right:1em">{shown}<br>{words}</div>')
@@ -279,7 +279,7 @@ def _read_property(key: str, value: Any) -> Any:
         case "ImageSize":
             hint = "Expected height and width: (224, 224)."
             with suppress(InvalidArgumentError):
-                return size_of(value)
+                return require_size(value)
         case "BitmapBounds":
             hint = "Expected four whole numbers: x, y, width, height."
             with suppress(TypeError):
@@ -368,7 +368,7 @@ class PreprocessPlan:
         bitmaps, placements = bitmaps_of(value, self.shrink), self.placements
         size = bitmaps[0].pixel_width, bitmaps[0].pixel_height
         if size != self.sizes[0]:
-            placements = [placements[0].reduced_to(*size)]
+            placements = [placements[0].reduce_to(*size)]
         for bitmap in bitmaps:  # raises before the first one overwrites what was bound
             bitmap.to_numpy()
         return bitmaps, placements

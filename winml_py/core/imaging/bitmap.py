@@ -18,8 +18,8 @@ from ..base.buffers import BitmapBuffer, Buffer, byte_view
 from ..base.messages import type_name
 from ..base.winrt_object import Closeable, Object
 from . import codecs
-from .formats import VIDEO_FORMATS, convert, convert_alpha, layout_of, require_even, to_interleaved
-from .geometry import BitmapBounds, center_crop, require_inside
+from .formats import VIDEO_FORMATS, convert, convert_alpha, find_layout, require_even, to_interleaved
+from .geometry import BitmapBounds, compute_center_crop, require_inside
 from .resize import crop, resize
 
 if TYPE_CHECKING:
@@ -59,11 +59,11 @@ class SoftwareBitmap(Object, Closeable):
         alpha: BitmapAlphaMode = BitmapAlphaMode.PREMULTIPLIED,
         /,
     ) -> None:
-        layout = layout_of(pixel_format)
+        layout = find_layout(pixel_format)
         width, height = require_whole_number(width, "The width", 1), require_whole_number(height, "The height", 1)
         require_even(pixel_format, width, height)
         try:
-            pixels = np.zeros(layout.shape(width, height), layout.dtype)
+            pixels = np.zeros(layout.make_shape(width, height), layout.dtype)
         except (MemoryError, ValueError) as error:
             raise InvalidArgumentError(f"A picture of {width} by {height} does not fit into memory.") from error
         self._hold(pixels, BitmapPixelFormat(pixel_format), require_member(BitmapAlphaMode, alpha, "The alpha mode"))
@@ -71,7 +71,7 @@ class SoftwareBitmap(Object, Closeable):
     def _hold(self, pixels: Pixels, pixel_format: BitmapPixelFormat, alpha: BitmapAlphaMode) -> Self:
         self._pixels: Pixels | None = pixels
         self._format, self._alpha = pixel_format, alpha
-        self._width, self._height = layout_of(pixel_format).size(pixels)
+        self._width, self._height = find_layout(pixel_format).measure_picture(pixels)
         self.dpi_x = self.dpi_y = 96.0
         self.is_valid = True
         return self
@@ -106,12 +106,12 @@ class SoftwareBitmap(Object, Closeable):
                 hint="State it: BitmapPixelFormat.RGB8 for arrays of Pillow, imageio and matplotlib, BGR8 for "
                 "OpenCV's, GRAY8 for one channel.",
             )
-        layout = layout_of(pixel_format)
+        layout = find_layout(pixel_format)
         pixels = np.asarray(array)
         # Many libraries make gray pictures of height x width x 1.
         if pixels.ndim == 3 and pixels.shape[2] == 1 and layout.is_gray:
             pixels = pixels[..., 0]
-        unit_shape = layout.shape(1, 1)
+        unit_shape = layout.make_shape(1, 1)
         rank = len(unit_shape)
         if pixels.ndim != rank or pixels.dtype != layout.dtype or pixels.shape[2:] != unit_shape[2:]:
             expected = ("3/2 height" if layout.is_planar else "height") + " x width"
@@ -119,7 +119,7 @@ class SoftwareBitmap(Object, Closeable):
             raise InvalidArgumentError(
                 f"Expected an array of {expected} of {np.dtype(layout.dtype).name} for a "
                 f"{BitmapPixelFormat(pixel_format).name} picture, got {_describe(pixels)}.",
-                hint=_hint(pixels),
+                hint=_suggest_fix(pixels),
             )
         if pixels.size == 0:
             raise InvalidArgumentError(f"The array {_describe(pixels)} has no pixels.")
@@ -319,13 +319,13 @@ class SoftwareBitmap(Object, Closeable):
     dispose = close
 
     def _repr_png_(self) -> bytes | None:
-        return None if self._pixels is None else png(self.to_pil(), SCREEN)
+        return None if self._pixels is None else encode_png(self.to_pil(), SCREEN)
 
     def __repr__(self) -> str:
         return f"<SoftwareBitmap {self._format.name} {self._width}x{self._height}>"
 
 
-def png(image: Image, longest: int) -> bytes:
+def encode_png(image: Image, longest: int) -> bytes:
     """A picture as a PNG file, shrunk in place if its longer side exceeds `longest`; never enlarged."""
     image.thumbnail((longest, longest))
     memory = io.BytesIO()
@@ -337,7 +337,7 @@ def _describe(array: Pixels) -> str:
     return f"{'x'.join(map(str, array.shape)) or 'a scalar'} of {array.dtype.name}"
 
 
-def _hint(array: Pixels) -> str:
+def _suggest_fix(array: Pixels) -> str:
     if array.dtype.kind == "f":
         return "Bind numbers as they are: binding.bind(name, array)."
     if array.ndim == 3 and array.shape[0] in (1, 3, 4) and array.shape[-1] not in (3, 4):
@@ -429,7 +429,7 @@ class VideoFrame(Closeable, Object):
             raise InvalidArgumentError("The destination frame is read-only.")
         where = destination_bounds or BitmapBounds(0, 0, target.pixel_width, target.pixel_height)
         require_inside(where, target.pixel_width, target.pixel_height)
-        part = source_bounds or center_crop(source.pixel_width, source.pixel_height, where.width, where.height)
+        part = source_bounds or compute_center_crop(source.pixel_width, source.pixel_height, where.width, where.height)
         require_inside(part, source.pixel_width, source.pixel_height)
         pixels, pixel_format = source.to_numpy(), source.bitmap_pixel_format
         if part[2:] != where[2:] or {pixel_format, target.bitmap_pixel_format} & set(VIDEO_FORMATS):

@@ -20,7 +20,7 @@ from ..base.arguments import is_stream, read_bytes
 from ..base.arrays import Pixels
 from ..base.atomic_files import written_whole
 from ..base.messages import logger, type_name
-from .formats import convert, layout_of, to_eight_bits
+from .formats import convert, find_layout, to_eight_bits
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -63,7 +63,7 @@ def decode(source: PictureSource, max_pixels: int = MAX_PIXELS, reduction: int =
             if decoded is not None:
                 return decoded
             file.seek(0)
-        return _as_shown(image)
+        return _read_as_shown(image)
 
 
 def _decode_jpeg(data: bytes, image: Image, reduction: int) -> tuple[Pixels, BitmapPixelFormat] | None:
@@ -77,15 +77,15 @@ def _decode_jpeg(data: bytes, image: Image, reduction: int) -> tuple[Pixels, Bit
     except ValueError:
         return None
     pixels = pixels[..., 0] if image.mode == "L" else pixels
-    return np.ascontiguousarray(turned(pixels, orientation_of(image))), pixel_format
+    return np.ascontiguousarray(turn(pixels, read_orientation(image))), pixel_format
 
 
-def _as_shown(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
-    pixels, pixel_format = stored_pixels(in_srgb(image))
-    return np.ascontiguousarray(turned(pixels, orientation_of(image))), pixel_format
+def _read_as_shown(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
+    pixels, pixel_format = read_stored_pixels(convert_to_srgb(image))
+    return np.ascontiguousarray(turn(pixels, read_orientation(image))), pixel_format
 
 
-def orientation_of(image: Image) -> int:
+def read_orientation(image: Image) -> int:
     """EXIF's orientation that remains to be applied: Pillow turns TIFF itself, and reports turned sizes for it."""
     try:
         stated = 1 if image.format == "TIFF" else image.getexif().get(ORIENTATION, 1)
@@ -102,7 +102,7 @@ class EncodedPicture:
 
     def __init__(self, source: PictureSource, max_pixels: int = MAX_PIXELS) -> None:
         with open_picture(source, max_pixels) as (image, file):
-            self.width, self.height = image.size if orientation_of(image) < 5 else image.size[::-1]
+            self.width, self.height = image.size if read_orientation(image) < 5 else image.size[::-1]
             file.seek(0)
             self._data = file.read()
         self._max_pixels = max_pixels
@@ -129,7 +129,7 @@ def open_picture(source: PictureSource, max_pixels: int = MAX_PIXELS) -> Iterato
 
     if not isinstance(max_pixels, Integral):
         raise InvalidArgumentError(f"max_pixels is {max_pixels!r}.", hint="It is a whole number.")
-    source = _path_or_bytes(source)
+    source = _require_path_or_bytes(source)
     if source == b"":
         hint = "Pass the contents of a picture file; over HTTP, send them as the body."
         raise PictureError("Expected a picture, got 0 bytes.", hint=hint)
@@ -138,7 +138,7 @@ def open_picture(source: PictureSource, max_pixels: int = MAX_PIXELS) -> Iterato
     with (
         _translate_errors(failure, f"Formats that are read: {', '.join(sorted(FORMATS))}."),
         io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file,
-        raised_pillow_limit(max_pixels),
+        raise_pillow_limit(max_pixels),
     ):
         try:
             image = _identify(file, name)
@@ -158,7 +158,7 @@ _limits: list[int] = []
 
 
 @contextmanager
-def raised_pillow_limit(pixels: int) -> Iterator[None]:
+def raise_pillow_limit(pixels: int) -> Iterator[None]:
     """Within the block, Pillow decodes this many pixels: some of its readers check its limit regardless of ours.
 
     That limit is global to the process, so it is raised only while a picture is read.
@@ -182,7 +182,7 @@ def raised_pillow_limit(pixels: int) -> Iterator[None]:
                     _limits.clear()
 
 
-def _path_or_bytes(source: object) -> str | os.PathLike[str] | bytes:
+def _require_path_or_bytes(source: object) -> str | os.PathLike[str] | bytes:
     if isinstance(source, (bytes, str, os.PathLike)):
         return source
     if isinstance(source, (bytearray, memoryview)):
@@ -243,7 +243,7 @@ def _identify(file: BinaryIO, name: str) -> Image:
     return image
 
 
-def turned(pixels: Pixels, orientation: int) -> Pixels:
+def turn(pixels: Pixels, orientation: int) -> Pixels:
     """The pixels turned by one of EXIF's eight orientations: a view."""
     if orientation >= 5:
         pixels = np.swapaxes(pixels, 0, 1)
@@ -269,10 +269,10 @@ def from_pil(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
                 "The Pillow image is an EPS file that has not been loaded, and loading it starts Ghostscript.",
                 hint="Call image.load() yourself if you trust the file.",
             )
-        return _as_shown(image)
+        return _read_as_shown(image)
 
 
-def stored_pixels(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
+def read_stored_pixels(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
     """The pixels of a Pillow image as they are stored: neither turned nor converted to sRGB.
 
     Raises:
@@ -312,7 +312,7 @@ def _is_srgb(profile: bytes) -> bool:
         return True
 
 
-def in_srgb(image: Image) -> Image:
+def convert_to_srgb(image: Image) -> Image:
     """The image with its colours converted to sRGB, where its profile names another colour space.
 
     Gray pictures of any depth become 8-bit gray pictures.
@@ -328,7 +328,7 @@ def in_srgb(image: Image) -> Image:
         if image.mode in ("1", "L", "LA", *WIDE_GRAY):
             wide = image.mode in WIDE_GRAY
             levels = np.asarray(image, np.uint16) if wide else np.asarray(image.convert("L"), np.uint16) * 257
-            converted = fromarray(_gray_table(profile)[levels])
+            converted = fromarray(_make_gray_table(profile)[levels])
         else:
             source = image if image.mode in ("RGB", "CMYK") else image.convert("RGB")
             read, srgb = ImageCms.ImageCmsProfile(io.BytesIO(profile)), ImageCms.createProfile("sRGB")
@@ -344,7 +344,7 @@ def in_srgb(image: Image) -> Image:
 
 
 @lru_cache(32)
-def _gray_table(profile: bytes) -> Pixels:
+def _make_gray_table(profile: bytes) -> Pixels:
     """The sRGB byte of each of the 65536 levels of a gray profile.
 
     LittleCMS is called once per level, without its optimisation, which uses only 33 points and is up to ten levels
@@ -366,7 +366,7 @@ def to_pil(pixels: Pixels, pixel_format: BitmapPixelFormat) -> Image:
     from PIL import Image
 
     formats = {1: BitmapPixelFormat.GRAY8, 4: BitmapPixelFormat.RGBA8}
-    target = formats.get(layout_of(pixel_format).channels, BitmapPixelFormat.RGB8)
+    target = formats.get(find_layout(pixel_format).channels, BitmapPixelFormat.RGB8)
     return Image.fromarray(np.array(convert(pixels, pixel_format, target)))  # Pillow shares the memory of some arrays
 
 
@@ -388,10 +388,10 @@ def save(
     if image.mode == "RGBA" and image.getchannel("A").getextrema() == (255, 255):
         image = image.convert("RGB")
     if not isinstance(target, (str, os.PathLike)):
-        encode(image, target, _kind_of(str(getattr(target, "name", "The file")), kind))
+        encode(image, target, _find_format(str(getattr(target, "name", "The file")), kind))
         return
     path = os.fspath(target)
-    kind = _kind_of(path, kind)
+    kind = _find_format(path, kind)
     try:
         with written_whole(path) as file:
             encode(image, file, kind)
@@ -401,7 +401,7 @@ def save(
         raise PictureError(f"{path} cannot be written: {error.strerror or error}.") from error
 
 
-def _kind_of(name: str, kind: str) -> str:
+def _find_format(name: str, kind: str) -> str:
     """The requested format, or that of a name's ending, if Pillow writes it."""
     from PIL import Image
 

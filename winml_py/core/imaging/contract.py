@@ -128,9 +128,9 @@ class ImageContract:
     def __post_init__(self) -> None:
         """Normalises each field, so that equal contracts compare equal."""
         checked = {
-            "pixel_format": _channel_order(self.pixel_format),
-            "pad": _levels(self.pad),
-            "size": size_of(self.size),
+            "pixel_format": _require_channel_order(self.pixel_format),
+            "pad": _require_levels(self.pad),
+            "size": require_size(self.size),
             "exact": require_bool(self.exact, "The exact of an image contract"),
         }
         for field in fields(self):
@@ -145,7 +145,7 @@ class ImageContract:
                 hint="Leave gray out, or state GRAY8.",
             )
         for name in ("mean", "std"):
-            object.__setattr__(self, name, self._per_channel(name))
+            object.__setattr__(self, name, self._require_per_channel(name))
         # In float32, as tensors are computed: it rounds 1e-50 to 0.
         if 0 in np.array(self.std).astype(np.float32):
             raise InvalidArgumentError("Expected a std other than 0.", hint="Leave the std out, or write 1.")
@@ -161,7 +161,7 @@ class ImageContract:
                 hint="Leave one out: scaling=None, or no crop_mode.",
             )
 
-    def _per_channel(self, name: str) -> Floats:
+    def _require_per_channel(self, name: str) -> Floats:
         value = getattr(self, name)
         try:
             if isinstance(value, (str, bytes, Set, Mapping)):  # they have no order, or no numbers
@@ -230,7 +230,7 @@ class ImageContract:
             InvalidArgumentError: an unknown word under one of Windows ML's keys or ours.
         """
         return cls(
-            **{name: _value(key, metadata[key]) for key, (name, _) in METADATA_FIELDS.items() if key in metadata}
+            **{name: _read_value(key, metadata[key]) for key, (name, _) in METADATA_FIELDS.items() if key in metadata}
         )
 
     def to_metadata(self) -> dict[str, str]:
@@ -270,7 +270,7 @@ class ImageContract:
             >>> ImageContract.imagenet().with_pixel_format(BitmapPixelFormat.BGR8).mean
             (0.406, 0.456, 0.485)
         """
-        order, mean, std = _channel_order(pixel_format), self.mean, self.std
+        order, mean, std = _require_channel_order(pixel_format), self.mean, self.std
         if BitmapPixelFormat.GRAY8 in (order, self.pixel_format):
             if len(set(mean)) > 1 or len(set(std)) > 1:
                 raise InvalidArgumentError(
@@ -317,7 +317,7 @@ class ImageContract:
 
     def numbers(self, dtype: DType) -> Array:
         """The number for each byte of each channel: channels x 256, read-only. For uint8, rounded half to even."""
-        return _numbers_of(self.pixel_range, *self._mean_and_std, dtype)
+        return _compute_numbers(self.pixel_range, *self._mean_and_std, dtype)
 
     @property
     def _mean_and_std(self) -> tuple[Floats, Floats]:
@@ -325,7 +325,7 @@ class ImageContract:
 
 
 @cache
-def _numbers_of(pixel_range: LearningModelPixelRange, mean: Floats, std: Floats, dtype: DType) -> Array:
+def _compute_numbers(pixel_range: LearningModelPixelRange, mean: Floats, std: Floats, dtype: DType) -> Array:
     scale, shift = SCALE_AND_SHIFT[pixel_range]
     numbers = np.arange(256, dtype=np.float32) / np.float32(scale) - np.float32(shift)
     numbers = (numbers - np.array(mean, np.float32)[:, None]) / np.array(std, np.float32)[:, None]
@@ -336,7 +336,7 @@ def _numbers_of(pixel_range: LearningModelPixelRange, mean: Floats, std: Floats,
     return numbers
 
 
-def pad_levels(contract: ImageContract) -> tuple[int, ...]:
+def order_pad_levels(contract: ImageContract) -> tuple[int, ...]:
     """The padding colour in the order of the tensor's channels; a contract states it red first."""
     return contract.pad[::-1] if contract.pixel_format is BitmapPixelFormat.BGR8 else contract.pad
 
@@ -346,7 +346,7 @@ def has_gray_padding(contract: ImageContract) -> bool:
     return len(set(contract.pad)) == 1
 
 
-def _channel_order(pixel_format: BitmapPixelFormat) -> BitmapPixelFormat:
+def _require_channel_order(pixel_format: BitmapPixelFormat) -> BitmapPixelFormat:
     for with_alpha, order in _WITHOUT_ALPHA.items():
         if pixel_format in (with_alpha, order):
             return order
@@ -356,7 +356,7 @@ def _channel_order(pixel_format: BitmapPixelFormat) -> BitmapPixelFormat:
     )
 
 
-def _levels(pad: Any) -> tuple[int, ...]:
+def _require_levels(pad: Any) -> tuple[int, ...]:
     try:
         levels = tuple(operator.index(level) for level in (pad if isinstance(pad, Iterable) else (pad,) * 3))
     except TypeError:
@@ -366,7 +366,7 @@ def _levels(pad: Any) -> tuple[int, ...]:
     return levels
 
 
-def size_of(size: Any) -> Size | None:
+def require_size(size: Any) -> Size | None:
     """Height and width, checked; None stays None."""
     if size is None:
         return None
@@ -379,7 +379,7 @@ def size_of(size: Any) -> Size | None:
     return sides[0], sides[1]
 
 
-def _value(key: str, text: str) -> Any:
+def _read_value(key: str, text: str) -> Any:
     words = METADATA_FIELDS[key][1]
     if key == "Image.Scaling":
         return ImageScaling.from_text(text)

@@ -8,7 +8,7 @@ from ...enums import BitmapPixelFormat, TensorLayout
 from ..base.arrays import Array, Pixels
 from .bitmap import SoftwareBitmap
 from .contract import SCALE_AND_SHIFT, ImageContract
-from .formats import INTERLEAVED_FORMATS, BufferCache, convert, gray_of, layout_of
+from .formats import INTERLEAVED_FORMATS, BufferCache, convert, find_layout, write_gray
 from .resize import resize
 
 
@@ -57,7 +57,7 @@ def detensorize(
     buffers = buffers or BufferCache()
     channels = tensor if contract.layout is TensorLayout.NCHW else np.moveaxis(tensor, -1, 0)
     height, width = channels.shape[1:]
-    planes = buffers.planes(len(channels), (height, width))
+    planes = buffers.get_planes(len(channels), (height, width))
     for index, plane in enumerate(planes):
         to_bytes(channels[index], contract, index, plane, buffers)
     pixels, pixel_format = bitmap.to_numpy(), bitmap.bitmap_pixel_format
@@ -65,12 +65,13 @@ def detensorize(
         _fill(pixels, planes, contract, pixel_format, buffers)
         return
     colour = BitmapPixelFormat.GRAY8 if len(planes) == 1 else BitmapPixelFormat.BGRA8
-    picture = buffers.get("whole", layout_of(colour).shape(width, height))
+    picture = buffers.get("whole", find_layout(colour).make_shape(width, height))
     _fill(picture, planes, contract, colour, buffers)
     scaled = resize(picture, bitmap.pixel_width, bitmap.pixel_height)
-    if layout_of(pixel_format).is_gray and len(planes) > 1:  # rounded down, as the gray of pictures that are not scaled
+    if find_layout(pixel_format).is_gray and len(planes) > 1:
+        # Rounded down, like the gray of pictures that are not scaled.
         gray = buffers.get("gray", scaled.shape[:2])
-        gray_of([scaled[..., index] for index in layout_of(colour).rgb], gray, buffers)
+        write_gray([scaled[..., index] for index in find_layout(colour).rgb], gray, buffers)
         scaled, colour = gray, BitmapPixelFormat.GRAY8
     pixels[:] = convert(scaled, colour, pixel_format)
 
@@ -78,14 +79,14 @@ def detensorize(
 def _fill(
     pixels: Pixels, planes: list[Pixels], contract: ImageContract, pixel_format: BitmapPixelFormat, buffers: BufferCache
 ) -> None:
-    target = layout_of(pixel_format)
+    target = find_layout(pixel_format)
     if target.is_gray and len(planes) == 1:
         pixels[:] = planes[0]
         return
     is_reversed = contract.pixel_format is BitmapPixelFormat.BGR8
     colours = planes * 3 if len(planes) == 1 else planes[::-1] if is_reversed else planes
     if target.is_gray:
-        gray_of(colours, pixels, buffers)
+        write_gray(colours, pixels, buffers)
         return
     ordered = [colours[target.rgb.index(channel)] for channel in range(3)]
     if target.channels == 4:

@@ -35,13 +35,13 @@ class Layout(NamedTuple):
         """Whether brightness and colour are separate: a plane of brightness above half a plane of colour."""
         return self.channels == 0
 
-    def shape(self, width: int, height: int) -> tuple[int, ...]:
+    def make_shape(self, width: int, height: int) -> tuple[int, ...]:
         """The shape of a picture's array."""
         if self.is_planar:
             return (height * 3 // 2, width)
         return (height, width) if self.is_gray else (height, width, self.channels)
 
-    def size(self, pixels: Pixels) -> tuple[int, int]:
+    def measure_picture(self, pixels: Pixels) -> tuple[int, int]:
         """Width and height of the picture in an array."""
         height, width = pixels.shape[:2]
         return (width, height * 2 // 3) if self.is_planar else (width, height)
@@ -72,7 +72,7 @@ INTERLEAVED_FORMATS = (
 """The 8-bit formats with all channels of a pixel side by side."""
 
 
-def layout_of(pixel_format: BitmapPixelFormat) -> Layout:
+def find_layout(pixel_format: BitmapPixelFormat) -> Layout:
     """The layout of a format; InvalidArgumentError for UNKNOWN, and for anything that is not a format."""
     layout = _LAYOUTS.get(pixel_format)
     if layout is None:
@@ -86,7 +86,7 @@ def layout_of(pixel_format: BitmapPixelFormat) -> Layout:
 
 def require_even(pixel_format: BitmapPixelFormat, width: int, height: int) -> None:
     """Refuses odd sizes where two pixels share their colour."""
-    layout = layout_of(pixel_format)
+    layout = find_layout(pixel_format)
     if pixel_format in VIDEO_FORMATS and (width % 2 or (layout.is_planar and height % 2)):
         raise InvalidArgumentError(
             f"A {BitmapPixelFormat(pixel_format).name} picture of {width}x{height} is impossible.",
@@ -106,12 +106,12 @@ def to_interleaved(pixels: Pixels, pixel_format: BitmapPixelFormat) -> tuple[Pix
     if pixel_format in INTERLEAVED_FORMATS:
         return pixels, pixel_format
     if pixel_format in VIDEO_FORMATS:
-        return video_to_bgr(pixels, pixel_format), BitmapPixelFormat.BGR8
-    interleaved = BitmapPixelFormat.GRAY8 if layout_of(pixel_format).is_gray else BitmapPixelFormat.RGBA8
+        return convert_video_to_bgr(pixels, pixel_format), BitmapPixelFormat.BGR8
+    interleaved = BitmapPixelFormat.GRAY8 if find_layout(pixel_format).is_gray else BitmapPixelFormat.RGBA8
     return to_eight_bits(pixels), interleaved
 
 
-def video_to_bgr(pixels: Pixels, pixel_format: BitmapPixelFormat, out: Pixels | None = None) -> Pixels:
+def convert_video_to_bgr(pixels: Pixels, pixel_format: BitmapPixelFormat, out: Pixels | None = None) -> Pixels:
     """A picture of a video format as BGR8: a new array, or `out`."""
     import cv2
 
@@ -122,7 +122,7 @@ def video_to_bgr(pixels: Pixels, pixel_format: BitmapPixelFormat, out: Pixels | 
     return cv2.cvtColor(pixels, cv2.COLOR_YUV2BGR_NV12, out)
 
 
-def _to_video_format(bgr: Pixels, pixel_format: BitmapPixelFormat) -> Pixels:
+def _convert_to_video_format(bgr: Pixels, pixel_format: BitmapPixelFormat) -> Pixels:
     import cv2
 
     height, width = bgr.shape[:2]
@@ -136,7 +136,7 @@ def _to_video_format(bgr: Pixels, pixel_format: BitmapPixelFormat) -> Pixels:
     return video if pixel_format == BitmapPixelFormat.NV12 else video.astype(np.uint16) << 8
 
 
-def gray_of(colours: Sequence[Pixels], out: Pixels, buffers: BufferCache) -> None:
+def write_gray(colours: Sequence[Pixels], out: Pixels, buffers: BufferCache) -> None:
     """Writes Windows ML's gray into `out`: the weighted sum of red, green and blue in float32, truncated to a byte.
 
     As in `CpuTensorizer.h`. All arrays are uint8 of one shape.
@@ -158,20 +158,20 @@ def convert(pixels: Pixels, source: BitmapPixelFormat, target: BitmapPixelFormat
     if source == target:
         return pixels
     if source in VIDEO_FORMATS:
-        return convert(video_to_bgr(pixels, source), BitmapPixelFormat.BGR8, target)
+        return convert(convert_video_to_bgr(pixels, source), BitmapPixelFormat.BGR8, target)
     if target in VIDEO_FORMATS:
-        return _to_video_format(np.ascontiguousarray(convert(pixels, source, BitmapPixelFormat.BGR8)), target)
-    source_layout, target_layout = layout_of(source), layout_of(target)
+        return _convert_to_video_format(np.ascontiguousarray(convert(pixels, source, BitmapPixelFormat.BGR8)), target)
+    source_layout, target_layout = find_layout(source), find_layout(target)
     if source_layout.dtype != target_layout.dtype:
         pixels = to_eight_bits(pixels) if target_layout.dtype == np.uint8 else pixels.astype(np.uint16) * 257
     if source_layout.is_gray and target_layout.is_gray:
         return pixels
     planes = [pixels] * 3 if source_layout.is_gray else [pixels[..., index] for index in source_layout.rgb]
     if target_layout.is_gray:
-        gray = linear_gray([to_eight_bits(plane) for plane in planes])
+        gray = compute_linear_gray([to_eight_bits(plane) for plane in planes])
         return gray if target_layout.dtype == np.uint8 else gray.astype(np.uint16) * 257
     height, width = pixels.shape[:2]
-    result = np.full(target_layout.shape(width, height), np.iinfo(target_layout.dtype).max, target_layout.dtype)
+    result = np.full(target_layout.make_shape(width, height), np.iinfo(target_layout.dtype).max, target_layout.dtype)
     for index, plane in zip(target_layout.rgb, planes, strict=True):
         result[..., index] = plane
     if target_layout.channels == 4 and source_layout.channels == 4:
@@ -184,7 +184,7 @@ def convert_alpha(
 ) -> Pixels:
     """The picture with its colours multiplied by alpha or divided by it: a new array, or `pixels` itself."""
     both = {source, target}
-    if layout_of(pixel_format).channels != 4 or both != {BitmapAlphaMode.STRAIGHT, BitmapAlphaMode.PREMULTIPLIED}:
+    if find_layout(pixel_format).channels != 4 or both != {BitmapAlphaMode.STRAIGHT, BitmapAlphaMode.PREMULTIPLIED}:
         return pixels
     opaque = np.iinfo(pixels.dtype).max
     alpha = pixels[..., 3:].astype(np.float64)
@@ -207,20 +207,20 @@ LUMA_WEIGHTS = (9798 / 32768, 19235 / 32768, 3735 / 32768)
 that rounds them. Pillow's have one bit more."""
 
 
-def linear_gray(colours: Sequence[Array]) -> Array:
+def compute_linear_gray(colours: Sequence[Array]) -> Array:
     """The gray that Windows makes of red, green and blue, uint8: mixed in linear light, to the nearest level.
 
     It removes the curve of sRGB (IEC 61966-2-1), mixes the colours, and applies the curve again. Windows ML's
-    tensorizer mixes the bytes themselves: see `gray_of`.
+    tensorizer mixes the bytes themselves: see `write_gray`.
     """
     light: Array = np.zeros(colours[0].shape)
     for plane, weight in zip(colours, GRAY_WEIGHTS, strict=True):
-        light += (_light_of(np.arange(256)) * weight)[plane]
-    limits = _light_of(np.arange(255) + 0.5)  # above each, the next level is nearer
+        light += (_compute_light(np.arange(256)) * weight)[plane]
+    limits = _compute_light(np.arange(255) + 0.5)  # above each, the next level is nearer
     return np.searchsorted(limits, light, side="right").astype(np.uint8)
 
 
-def _light_of(levels: Array) -> Array:
+def _compute_light(levels: Array) -> Array:
     shares = levels / 255
     return np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
 
@@ -241,7 +241,7 @@ class BufferCache:
             array = self._arrays[name] = np.empty(shape, dtype)
         return array
 
-    def planes(self, count: int, shape: tuple[int, int]) -> list[Array]:
+    def get_planes(self, count: int, shape: tuple[int, int]) -> list[Array]:
         """`count` arrays of uint8, each contiguous."""
         size = shape[0] * shape[1]
         # OpenCV's split writes planes that are aligned alike past the cache, and reading them would wait for memory:

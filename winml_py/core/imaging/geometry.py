@@ -1,7 +1,7 @@
 """The placement of a picture in a tensor: which part of it is scaled to which size, and where it goes.
 
-These rules use only operators, rounding, `choose`, `smaller` and `larger`, so the sides of a picture can also be values
-of a graph (`Expression`): the same rules then write nodes, for contracts that are built in.
+These rules use only operators, rounding, `choose`, `minimum` and `maximum`. So the sides of a picture can also be
+values of a graph (`Expression`): the same rules then write the nodes of a built-in contract.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Placement(NamedTuple):
         top = self.part.y + down * (self.cut.y - self.target.y)
         return (across, left), (down, top)
 
-    def reduced_to(self, width: int, height: int) -> Placement:
+    def reduce_to(self, width: int, height: int) -> Placement:
         """The same for a smaller copy of the picture: the part covers the same share of it."""
         across, down = width / self.picture[1], height / self.picture[0]
         left, top = round(self.part.x * across), round(self.part.y * down)
@@ -145,75 +145,75 @@ def place(
     if tensor_width is not None and tensor_height is not None:
         tensor = (tensor_height, tensor_width)
         if scaling is None:
-            part, target = _CROP_RULES[mode](region, _full_bounds(tensor))
+            part, target = _CROP_RULES[mode](region, _make_full_bounds(tensor))
             scaled = (target.height, target.width)
-            return Placement(part, scaled, _full_bounds(scaled), target, picture, tensor)
+            return Placement(part, scaled, _make_full_bounds(scaled), target, picture, tensor)
         if scaling.crops_first:
-            side = larger(1, math.floor(smaller(region.width, region.height) * float(scaling.crop_ratio or 1)))
+            side = maximum(1, math.floor(minimum(region.width, region.height) * float(scaling.crop_ratio or 1)))
             x, y = region.x + (region.width - side) // 2, region.y + (region.height - side) // 2
-            full = _full_bounds(tensor)
+            full = _make_full_bounds(tensor)
             return Placement(BitmapBounds(x, y, side, side), tensor, full, full, picture, tensor)
-        scaled = scaling.scaled(region.width, region.height, tensor)
+        scaled = scaling.compute_size(region.width, region.height, tensor)
     else:
         scaling = scaling or ImageScaling()
         if scaling.states_size or (tensor_width is None and tensor_height is None):
-            scaled = scaling.scaled(region.width, region.height)
+            scaled = scaling.compute_size(region.width, region.height)
         elif tensor_height is not None:
-            scaled = tensor_height, scaling.followed(region.width * tensor_height / region.height)
+            scaled = tensor_height, scaling.round_side(region.width * tensor_height / region.height)
         else:
             wide = tensor_width or 1
-            scaled = scaling.followed(region.height * wide / region.width), wide
-        tensor = (tensor_height or scaling.padded(scaled[0]), tensor_width or scaling.padded(scaled[1]))
+            scaled = scaling.round_side(region.height * wide / region.width), wide
+        tensor = (tensor_height or scaling.pad_side(scaled[0]), tensor_width or scaling.pad_side(scaled[1]))
     # Along each axis, what extends beyond the tensor is cropped, and the rest is padded.
-    top, left = (scaling.offset(side, room) for side, room in zip(scaled, tensor, strict=True))
-    height, width = (smaller(side, room) for side, room in zip(scaled, tensor, strict=True))
-    cut = BitmapBounds(larger(0, left), larger(0, top), width, height)  # an offset below 0 is room before the picture
-    target = BitmapBounds(larger(0, -left), larger(0, -top), width, height)
+    top, left = (scaling.compute_offset(side, room) for side, room in zip(scaled, tensor, strict=True))
+    height, width = (minimum(side, room) for side, room in zip(scaled, tensor, strict=True))
+    cut = BitmapBounds(maximum(0, left), maximum(0, top), width, height)  # an offset below 0 is room before the picture
+    target = BitmapBounds(maximum(0, -left), maximum(0, -top), width, height)
     return Placement(region, scaled, cut, target, picture, tensor)
 
 
-def _full_bounds(size: Size) -> BitmapBounds:
+def _make_full_bounds(size: Size) -> BitmapBounds:
     return BitmapBounds(0, 0, size[1], size[0])
 
 
-def center_crop(width: int, height: int, model_width: int, model_height: int) -> BitmapBounds:
+def compute_center_crop(width: int, height: int, model_width: int, model_height: int) -> BitmapBounds:
     """The largest centred part of a picture that has the model's aspect ratio.
 
     Windows ML's rule (`CenterAndCropBounds` in `ImageFeatureValue.cpp`), in its float32 arithmetic: the size is rounded
     half up, the offset down, so an odd pixel remains on the right or below. The size is at least 1.
 
     Example:
-        >>> center_crop(1920, 1080, 224, 224)
+        >>> compute_center_crop(1920, 1080, 224, 224)
         BitmapBounds(x=420, y=0, width=1080, height=1080)
     """
     ratio, half = np.float32(model_width) / np.float32(model_height), np.float32(0.5)
-    from_height = single(height) * ratio
-    narrow = larger(1, smaller(math.floor(from_height + half), width))
-    low = larger(1, smaller(math.floor(single(width) / ratio + half), height))
-    is_wide = from_height < single(width)
+    from_height = to_float32(height) * ratio
+    narrow = maximum(1, minimum(math.floor(from_height + half), width))
+    low = maximum(1, minimum(math.floor(to_float32(width) / ratio + half), height))
+    is_wide = from_height < to_float32(width)
     part_width, part_height = choose(is_wide, narrow, width), choose(is_wide, height, low)
     return BitmapBounds((width - part_width) // 2, (height - part_height) // 2, part_width, part_height)
 
 
-def letterbox(width: int, height: int, model_width: int, model_height: int) -> BitmapBounds:
+def compute_letterbox(width: int, height: int, model_width: int, model_height: int) -> BitmapBounds:
     """The centred rectangle of a tensor that a whole picture fills with its aspect ratio kept.
 
     Sizes are rounded half to even, as in Ultralytics' preprocessing; an odd remainder goes right and below.
 
     Example:
-        >>> letterbox(1920, 1080, 640, 640)
+        >>> compute_letterbox(1920, 1080, 640, 640)
         BitmapBounds(x=0, y=140, width=640, height=360)
     """
-    scale = smaller(model_width / width, model_height / height)
-    inner_width = smaller(larger(1, round(width * scale)), model_width)
-    inner_height = smaller(larger(1, round(height * scale)), model_height)
+    scale = minimum(model_width / width, model_height / height)
+    inner_width = minimum(maximum(1, round(width * scale)), model_width)
+    inner_height = minimum(maximum(1, round(height * scale)), model_height)
     return BitmapBounds((model_width - inner_width) // 2, (model_height - inner_height) // 2, inner_width, inner_height)
 
 
 _CROP_RULES: dict[ImageCropMode, Callable[[BitmapBounds, BitmapBounds], tuple[BitmapBounds, BitmapBounds]]] = {
-    ImageCropMode.CENTER: lambda given, tensor: (center_crop(*given[2:], *tensor[2:]), tensor),
+    ImageCropMode.CENTER: lambda given, tensor: (compute_center_crop(*given[2:], *tensor[2:]), tensor),
     ImageCropMode.STRETCH: lambda given, tensor: (given, tensor),
-    ImageCropMode.LETTERBOX: lambda given, tensor: (given, letterbox(*given[2:], *tensor[2:])),
+    ImageCropMode.LETTERBOX: lambda given, tensor: (given, compute_letterbox(*given[2:], *tensor[2:])),
 }
 """Each mode's rule, from the given rectangle and that of the tensor to the part and the target. A new mode needs a
 member of the enumeration, and a rule here. Its word in a model's metadata is the member's name."""
@@ -270,9 +270,9 @@ class ImageScaling:
 
     Example:
         >>> from winml_py import ImageScaling
-        >>> ImageScaling(shortest_side=256).scaled(451, 300)
+        >>> ImageScaling(shortest_side=256).compute_size(451, 300)
         (256, 384)
-        >>> ImageScaling(shortest_side=800, longest_side=1333).scaled(300, 900)
+        >>> ImageScaling(shortest_side=800, longest_side=1333).compute_size(300, 900)
         (1333, 444)
     """
 
@@ -296,13 +296,18 @@ class ImageScaling:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            default, value, what = field.default, getattr(self, field.name), f"The {field.name} of a scaling"
+            default, value = field.default, getattr(self, field.name)
+            what = f"The {field.name} of a scaling"
             if isinstance(default, bool):
                 value = require_bool(value, what)
             elif isinstance(default, IntEnum):
                 value = require_member(type(default), value, what)
-            elif value is not None or default is not None:
-                value = _ratio(value) if field.name == "crop_ratio" else require_whole_number(value, what, 1, 1 << 20)
+            elif value is None and default is None:
+                continue
+            elif field.name == "crop_ratio":
+                value = _require_crop_ratio(value)
+            else:
+                value = require_whole_number(value, what, 1, 1 << 20)
             object.__setattr__(self, field.name, value)
         has_sides = self.shortest_side is not None or self.longest_side is not None
         ways = (self.height is not None or self.width is not None, has_sides, self.crop_ratio is not None)
@@ -355,7 +360,7 @@ class ImageScaling:
                 f"The model's metadata say Image.Scaling is {text!r}.", hint=f"Fields: {', '.join(defaults)}."
             ) from None
 
-    def scaled(self, width: int, height: int, tensor: Size | None = None) -> Size:
+    def compute_size(self, width: int, height: int, tensor: Size | None = None) -> Size:
         """The size that a picture, or its used part, is scaled to.
 
         Args:
@@ -369,16 +374,16 @@ class ImageScaling:
         if self.height is not None and self.width is not None:
             if not self.keeps_aspect:
                 return self.height, self.width
-            scale = smaller(self.height / height, self.width / width)
+            scale = minimum(self.height / height, self.width / width)
             scale = choose(self._may_scale(scale), scale, 1.0)
-            fitted_height = self._multiple(_round(height * scale, self.rounding))
-            fitted_width = self._multiple(_round(width * scale, self.rounding))
-            return larger(self.multiple, fitted_height), larger(self.multiple, fitted_width)
-        sides = smaller(width, height), larger(width, height)
-        scaled = self._sides(*sides, tensor)
-        may_scale = self._may_scale(larger(scaled[0] / sides[0], scaled[1] / sides[1]))
-        chosen = (self._multiple(choose(may_scale, *pair)) for pair in zip(scaled, sides, strict=True))
-        short, long = (larger(self.multiple, side) for side in chosen)
+            fitted_height = self._round_to_multiple(_round(height * scale, self.rounding))
+            fitted_width = self._round_to_multiple(_round(width * scale, self.rounding))
+            return maximum(self.multiple, fitted_height), maximum(self.multiple, fitted_width)
+        sides = minimum(width, height), maximum(width, height)
+        scaled = self._compute_sides(*sides, tensor)
+        may_scale = self._may_scale(maximum(scaled[0] / sides[0], scaled[1] / sides[1]))
+        chosen = (self._round_to_multiple(choose(may_scale, *pair)) for pair in zip(scaled, sides, strict=True))
+        short, long = (maximum(self.multiple, side) for side in chosen)
         is_flat = height <= width
         return choose(is_flat, short, long), choose(is_flat, long, short)
 
@@ -388,7 +393,7 @@ class ImageScaling:
             return factor <= 1
         return self.shrinks or factor >= 1
 
-    def _sides(self, short: int, long: int, tensor: Size | None) -> tuple[float, float]:
+    def _compute_sides(self, short: int, long: int, tensor: Size | None) -> tuple[float, float]:
         """The shorter and the longer side, before they become multiples."""
         shortest, longest = self.shortest_side, self.longest_side
         if self.crop_ratio is not None:
@@ -402,9 +407,9 @@ class ImageScaling:
             return (shortest or short), _round((shortest or short) * long / short, self.rounding)
         if shortest is None:
             return _round(longest * short / long, self.rounding), longest
-        return self._limit(short, long, shortest, longest)
+        return self._compute_limited_sides(short, long, shortest, longest)
 
-    def _limit(self, short: int, long: int, shortest: int, longest: int) -> tuple[float, float]:
+    def _compute_limited_sides(self, short: int, long: int, shortest: int, longest: int) -> tuple[float, float]:
         """The shorter and the longer side where both are stated."""
         if self.changes_least:
             by_short, by_long = shortest / short, longest / long
@@ -426,7 +431,7 @@ class ImageScaling:
         fits = long * shortest <= longest * short
         return choose(fits, shortest, nearest), choose(fits, followed, from_exact)
 
-    def _multiple(self, side: float) -> int:
+    def _round_to_multiple(self, side: float) -> int:
         """The multiple that a side becomes; 0 for a short side."""
         return _round(side / self.multiple if self.multiple > 1 else side, self.multiple_rounding) * self.multiple
 
@@ -435,23 +440,23 @@ class ImageScaling:
         """Whether it determines the scaled size; a `longest_side` alone only limits a side that follows."""
         return any(value is not None for value in (self.height, self.shortest_side, self.crop_ratio))
 
-    def followed(self, side: float) -> int:
+    def round_side(self, side: float) -> int:
         """A side that follows the other one: in whole pixels, a multiple, and at most `longest_side`."""
         limit = self.longest_side or (1 << 20)
-        followed: int = larger(1, smaller(limit, self._multiple(_round(side, self.rounding))))
+        followed: int = maximum(1, minimum(limit, self._round_to_multiple(_round(side, self.rounding))))
         return followed
 
-    def padded(self, side: int) -> int:
+    def pad_side(self, side: int) -> int:
         """The next multiple of `pad_multiple`."""
         return (side + (self.pad_multiple - 1)) // self.pad_multiple * self.pad_multiple
 
-    def offset(self, scaled: int, tensor: int) -> int:
+    def compute_offset(self, scaled: int, tensor: int) -> int:
         """Where the tensor begins in the scaled picture, along one axis; below 0 where the picture begins inside it."""
         before = 0 if self.anchor is ImageAnchor.TOP_LEFT else -((tensor - scaled) // 2)
         return choose(scaled >= tensor, _round((scaled - tensor) / 2, self.crop_rounding), before)
 
 
-def _ratio(value: Any) -> float:
+def _require_crop_ratio(value: Any) -> float:
     try:
         ratio = float(value)
     except (TypeError, ValueError):
@@ -488,20 +493,20 @@ def choose(condition: Any, if_true: T, if_false: T) -> T:
     return chosen
 
 
-def smaller(one: Any, other: Any) -> Any:
+def minimum(one: Any, other: Any) -> Any:
     """The smaller of two numbers."""
     if isinstance(one, _NUMBERS):
         return min(one, other) if isinstance(other, _NUMBERS) else other.at_most(one)
     return one.at_most(other)
 
 
-def larger(one: Any, other: Any) -> Any:
+def maximum(one: Any, other: Any) -> Any:
     """The larger of two numbers."""
     if isinstance(one, _NUMBERS):
         return max(one, other) if isinstance(other, _NUMBERS) else other.at_least(one)
     return one.at_least(other)
 
 
-def single(number: Any) -> Any:
+def to_float32(number: Any) -> Any:
     """A number as float32."""
     return np.float32(number) if isinstance(number, _NUMBERS) else number.cast(np.float32)

@@ -67,12 +67,12 @@ class PicturePlacement(Object):
             float64 of the same shape; outside the picture for points in the padding.
         """
         scale, shift = self._scale_and_shift
-        return np.asarray(_numbers(points, 2) * scale + shift)
+        return np.asarray(_require_coordinates(points, 2) * scale + shift)
 
     def points_to_tensor(self, points: object) -> Array:
         """Points of the picture as points of the tensor; outside the tensor where they were cropped."""
         scale, shift = self._scale_and_shift
-        return np.asarray((_numbers(points, 2) - shift) / scale)
+        return np.asarray((_require_coordinates(points, 2) - shift) / scale)
 
     def boxes_to_picture(self, boxes: object, *, clip: bool = False) -> Array:
         """Boxes of the tensor as boxes of the picture.
@@ -85,13 +85,13 @@ class PicturePlacement(Object):
             float64 of the same shape.
         """
         scale, shift = self._scale_and_shift
-        mapped = _numbers(boxes, 4) * np.tile(scale, 2) + np.tile(shift, 2)
+        mapped = _require_coordinates(boxes, 4) * np.tile(scale, 2) + np.tile(shift, 2)
         return np.asarray(np.clip(mapped, 0, [self.picture_width, self.picture_height] * 2) if clip else mapped)
 
     def boxes_to_tensor(self, boxes: object) -> Array:
         """Boxes of the picture as boxes of the tensor."""
         scale, shift = self._scale_and_shift
-        return np.asarray((_numbers(boxes, 4) - np.tile(shift, 2)) / np.tile(scale, 2))
+        return np.asarray((_require_coordinates(boxes, 4) - np.tile(shift, 2)) / np.tile(scale, 2))
 
     def mask_to_picture(self, mask: object, outside: object = 0) -> Array:
         """A mask over the tensor as a mask over the picture: each pixel gets the number at its middle.
@@ -126,7 +126,7 @@ class PicturePlacement(Object):
         return f"<PicturePlacement of {picture} in {tensor}>"
 
 
-def _numbers(values: object, count: int) -> Array:
+def _require_coordinates(values: object, count: int) -> Array:
     numbers = np.asarray(values, np.float64)
     if numbers.ndim == 0 or numbers.shape[-1] != count:
         words = "x, y" if count == 2 else "left, top, right, bottom"

@@ -17,7 +17,7 @@ import numpy as np
 from ...enums import ImageKernel
 from ..base.arrays import Pixels
 from .formats import to_eight_bits
-from .geometry import BitmapBounds, larger
+from .geometry import BitmapBounds, maximum
 
 
 class Kernel(NamedTuple):
@@ -90,7 +90,7 @@ def resize(
         return pixels
     pixels = to_eight_bits(pixels)
     entry = KERNELS[kernel]
-    if entry.fast and not is_exact and pixels.dtype == np.uint8 and fast_resizer() is not None:
+    if entry.fast and not is_exact and pixels.dtype == np.uint8 and import_fast_resizer() is not None:
         return _scale_fast(pixels, width, height, entry)
     if entry.pillow:
         return _scale_with_pillow(pixels, width, height, entry.pillow)
@@ -118,7 +118,7 @@ def scales_height_first(width: int, height: int, to_width: int, to_height: int) 
     Pillow 13 does so where the height loses more than twice as many pixels as the width. The sides can be values of a
     graph.
     """
-    return _pillow_chooses_the_order() and height - to_height > larger(0, 2 * (width - to_width))
+    return _pillow_chooses_the_order() and height - to_height > maximum(0, 2 * (width - to_width))
 
 
 @cache
@@ -146,7 +146,7 @@ _THREAD = threading.local()
 
 
 @cache
-def fast_resizer() -> Any:
+def import_fast_resizer() -> Any:
     """The package cykooz_resizer, or None where it is not installed, or cannot be imported."""
     try:
         import cykooz_resizer
@@ -184,7 +184,7 @@ def _scale_side(pixels: Pixels, side: int, size: int, name: str) -> Pixels:
 
 
 def _scale_at_once(pixels: Pixels, width: int, height: int, name: str) -> Pixels:
-    package = fast_resizer()
+    package = import_fast_resizer()
     if not hasattr(_THREAD, "resizer"):
         _THREAD.resizer = package.Resizer()
     algorithm = package.ResizeAlg.convolution(package.FilterType[name])

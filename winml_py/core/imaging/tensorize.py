@@ -14,7 +14,7 @@ from ..base.child_process import shared_pool
 from ..base.machine import usable_cores
 from .bitmap import SoftwareBitmap
 from .contract import ImageContract, has_gray_padding
-from .formats import VIDEO_FORMATS, BufferCache, gray_of, layout_of, to_interleaved, video_to_bgr
+from .formats import VIDEO_FORMATS, BufferCache, convert_video_to_bgr, find_layout, to_interleaved, write_gray
 from .geometry import Placement
 from .resize import crop, resize
 
@@ -49,18 +49,20 @@ def tensorize(
     pixels, pixel_format = bitmap.to_numpy(), bitmap.bitmap_pixel_format
     if pixel_format in VIDEO_FORMATS:  # the whole picture, because neighbouring pixels share colours
         bgr = buffers.get("bgr", (bitmap.pixel_height, bitmap.pixel_width, 3))
-        pixels, pixel_format = video_to_bgr(pixels, pixel_format, bgr), BitmapPixelFormat.BGR8
+        pixels, pixel_format = convert_video_to_bgr(pixels, pixel_format, bgr), BitmapPixelFormat.BGR8
     pixels, pixel_format = to_interleaved(crop(pixels, placement.part), pixel_format)
     is_luma = contract.gray is ImageGray.LUMA
     if is_luma:  # gray before it is scaled, as in programs with Pillow and OpenCV
-        pixels, pixel_format = _luma(pixels, pixel_format, buffers), BitmapPixelFormat.GRAY8
+        pixels, pixel_format = _convert_to_luma(pixels, pixel_format, buffers), BitmapPixelFormat.GRAY8
     height, width = placement.scaled
     pixels = resize(pixels, width, height, contract.kernel, contract.exact)
     pixels = crop(pixels, placement.cut)
     if placement.has_padding:
         pixels, pixel_format = _pad(pixels, pixel_format, contract, placement, buffers)
     if contract.pixel_format is BitmapPixelFormat.GRAY8:
-        pixels = (_luma if is_luma else _gray)(pixels, pixel_format, buffers)  # again, as padding may have added colour
+        # Also after the luma above: padding may have added colour.
+        convert_to_gray = _convert_to_luma if is_luma else _convert_to_gray
+        pixels = convert_to_gray(pixels, pixel_format, buffers)
         pixel_format = BitmapPixelFormat.GRAY8
     if contract.layout is TensorLayout.NHWC:
         _fill_pixels(pixels, pixel_format, contract, out, buffers)
@@ -97,9 +99,9 @@ def tensorize_batch(
 def _pad(
     pixels: Pixels, pixel_format: BitmapPixelFormat, contract: ImageContract, placement: Placement, buffers: BufferCache
 ) -> tuple[Pixels, BitmapPixelFormat]:
-    if layout_of(pixel_format).is_gray and not has_gray_padding(contract):
+    if find_layout(pixel_format).is_gray and not has_gray_padding(contract):
         pixels, pixel_format = np.repeat(pixels[..., None], 3, axis=2), BitmapPixelFormat.RGB8
-    layout = layout_of(pixel_format)
+    layout = find_layout(pixel_format)
     padded = buffers.get("padded", (*placement.tensor, *pixels.shape[2:]))
     if layout.is_gray:
         padded[:] = contract.pad[0]
@@ -110,48 +112,48 @@ def _pad(
     return padded, pixel_format
 
 
-def _gray(pixels: Pixels, pixel_format: BitmapPixelFormat, buffers: BufferCache) -> Pixels:
-    """The gray that Windows ML makes of a picture, in colour or in gray: see `gray_table`."""
-    layout = layout_of(pixel_format)
+def _convert_to_gray(pixels: Pixels, pixel_format: BitmapPixelFormat, buffers: BufferCache) -> Pixels:
+    """The gray that Windows ML makes of a picture, in colour or in gray: see `make_gray_table`."""
+    layout = find_layout(pixel_format)
     if layout.is_gray:
         # With numpy's default mode, the result would first go to a buffer, and be copied. No byte is outside the table.
-        return np.take(gray_table(), pixels, out=buffers.get("gray", pixels.shape), mode="clip")
+        return np.take(make_gray_table(), pixels, out=buffers.get("gray", pixels.shape), mode="clip")
     gray = buffers.get("gray", pixels.shape[:2])
-    gray_of([pixels[..., index] for index in layout.rgb], gray, buffers)
+    write_gray([pixels[..., index] for index in layout.rgb], gray, buffers)
     return gray
 
 
-def _luma(pixels: Pixels, pixel_format: BitmapPixelFormat, buffers: BufferCache) -> Pixels:
+def _convert_to_luma(pixels: Pixels, pixel_format: BitmapPixelFormat, buffers: BufferCache) -> Pixels:
     """The gray that Pillow and OpenCV make of a picture."""
-    if layout_of(pixel_format).is_gray:
+    if find_layout(pixel_format).is_gray:
         return pixels
     import cv2
 
     code = getattr(cv2, f"COLOR_{pixel_format.name.removesuffix('8')}2GRAY")
-    gray: Pixels = cv2.cvtColor(_contiguous_rows(pixels), code, dst=buffers.get("gray", pixels.shape[:2]))
+    gray: Pixels = cv2.cvtColor(_make_rows_contiguous(pixels), code, dst=buffers.get("gray", pixels.shape[:2]))
     return gray
 
 
 @cache
-def gray_table() -> Pixels:
+def make_gray_table() -> Pixels:
     """What Windows ML makes of a gray picture for a gray model: it converts it to colour, and that to gray."""
     gray = np.arange(256, dtype=np.uint8)
-    gray_of([gray] * 3, gray, BufferCache())
+    write_gray([gray] * 3, gray, BufferCache())
     return gray
 
 
 def _fill_planes(
     pixels: Pixels, pixel_format: BitmapPixelFormat, contract: ImageContract, out: Array, buffers: BufferCache
 ) -> None:
-    layout = layout_of(pixel_format)
+    layout = find_layout(pixel_format)
     if layout.is_gray:
         planes, order = [np.ascontiguousarray(pixels)] * 3, (0, 1, 2)
     else:
         import cv2
 
-        planes = buffers.planes(layout.channels, pixels.shape[:2])
-        cv2.split(_contiguous_rows(pixels), planes)
-        order = channel_order(pixel_format, contract)
+        planes = buffers.get_planes(layout.channels, pixels.shape[:2])
+        cv2.split(_make_rows_contiguous(pixels), planes)
+        order = find_channel_order(pixel_format, contract)
     if out.dtype == np.float32 and (contract.mean or contract.std):
         import cv2
 
@@ -175,15 +177,16 @@ def _fill_pixels(
         return
     ordered = buffers.get("ordered", (*pixels.shape[:2], 3))
     source = pixels[..., None] if pixels.ndim == 2 else pixels
-    pairs = [number for target, index in enumerate(channel_order(pixel_format, contract)) for number in (index, target)]
-    cv2.mixChannels([_contiguous_rows(source)], [ordered], pairs)
-    entries = np.ascontiguousarray(table.T).view(_lut_dtype(out.dtype)).reshape(1, 256, 3)
+    order = find_channel_order(pixel_format, contract)
+    pairs = [channel for target, index in enumerate(order) for channel in (index, target)]
+    cv2.mixChannels([_make_rows_contiguous(source)], [ordered], pairs)
+    entries = np.ascontiguousarray(table.T).view(_choose_lut_dtype(out.dtype)).reshape(1, 256, 3)
     cv2.LUT(ordered, entries, out.view(entries.dtype))
 
 
-def channel_order(source: BitmapPixelFormat, contract: ImageContract) -> tuple[int, int, int]:
+def find_channel_order(source: BitmapPixelFormat, contract: ImageContract) -> tuple[int, int, int]:
     """Which channel of a picture in this format goes to each channel of a colour tensor."""
-    rgb = layout_of(source).rgb
+    rgb = find_layout(source).rgb
     return rgb[::-1] if contract.pixel_format is BitmapPixelFormat.BGR8 else rgb
 
 
@@ -194,24 +197,24 @@ def _look_up(plane: Pixels, numbers: Array, slot: Array) -> None:
         return
     import cv2
 
-    words = _lut_dtype(numbers.dtype)
+    words = _choose_lut_dtype(numbers.dtype)
     # OpenCV 5 looks up 16 bits at once: for float16, two bytes that lie side by side.
     if numbers.dtype == np.float16 and cv2.getVersionMajor() >= 5 and plane.size >= 1 << 16:
         count = plane.size // 2 * 2
         pairs = plane.reshape(1, -1)[:, :count].view(np.uint16)
-        cv2.LUT(pairs, _pair_table(numbers.tobytes()), slot.reshape(1, -1)[:, :count].view(np.int32))
+        cv2.LUT(pairs, _make_pair_table(numbers.tobytes()), slot.reshape(1, -1)[:, :count].view(np.int32))
         slot.reshape(-1)[count:] = numbers[plane.reshape(-1)[count:]]
         return
     cv2.LUT(plane, numbers.view(words), slot.view(words))
 
 
-def _lut_dtype(dtype: DType) -> DType:
+def _choose_lut_dtype(dtype: DType) -> DType:
     """The type that OpenCV sees: it has no look-up for float16, so it moves the 16 bits as an integer."""
     return np.dtype(np.int16) if dtype == np.float16 else dtype
 
 
 @lru_cache(16)
-def _pair_table(numbers: bytes) -> Array:
+def _make_pair_table(numbers: bytes) -> Array:
     """The float16 numbers for each pair of bytes that lie side by side: half as many look-ups."""
     halves = np.frombuffer(numbers, np.uint16)
     low, high = np.meshgrid(halves, halves)
@@ -219,7 +222,7 @@ def _pair_table(numbers: bytes) -> Array:
     return np.stack([first, second], axis=-1).reshape(-1).view(np.int32)
 
 
-def _contiguous_rows(pixels: Pixels) -> Pixels:
+def _make_rows_contiguous(pixels: Pixels) -> Pixels:
     """The pixels as OpenCV can read them: rows may have gaps, pixels may not."""
     item, channels = pixels.itemsize, pixels.shape[2]
     if pixels.strides[1:] == (item * channels, item) and pixels.strides[0] >= item * channels * pixels.shape[1]:

@@ -98,7 +98,7 @@ class VideoReader(Closeable):
         """False while waiting for a camera's next frame; always True where the policy is `WAIT`."""
         if self._policy is FramePolicy.WAIT:
             return True
-        live = self._live_frames()
+        live = self._start_live_frames()
         return bool(live.frames) or live.is_ended
 
     def read(self) -> VideoFrame | None:
@@ -106,9 +106,9 @@ class VideoReader(Closeable):
         self._capture.require_open()
         if self._policy is FramePolicy.WAIT:
             return self._capture.read()
-        return self._live_frames().take()
+        return self._start_live_frames().take()
 
-    def _live_frames(self) -> _LiveFrames:
+    def _start_live_frames(self) -> _LiveFrames:
         # Two threads that request the first frame at once must not start two readers of one camera.
         with self._start:
             if self._live is None:

@@ -101,13 +101,13 @@ class VideoWriter(Closeable):
             InvalidArgumentError: not a picture, or a side of the video is odd: video codecs store blocks of pixels.
             PictureError: OpenCV cannot write such a video.
         """
-        pixels = _bgr(picture)
+        pixels = _read_bgr(picture)
         height, width = pixels.shape[:2]
         with self._lock:
             if self._is_closed:
                 raise ClosedError("The video writer has been closed.", hint="Make another for another file.")
             if self._file.native is None:
-                self._begin(width, height)
+                self._open_native(width, height)
             if (width, height) != self._size:
                 raise SizeMismatchError(
                     f"Frame {self._count} is {width}x{height}, but the video {self._path} is "
@@ -117,7 +117,7 @@ class VideoWriter(Closeable):
             self._file.native.write(pixels)
             self._count += 1
 
-    def _begin(self, width: int, height: int) -> None:
+    def _open_native(self, width: int, height: int) -> None:
         import cv2
 
         if width % 2 or height % 2:
@@ -151,7 +151,7 @@ class VideoWriter(Closeable):
                 if self._file.native is None:
                     raise IllegalCallError(f"No frame was written to {self._path}.", hint="A video has at least one.")
                 self._file.native.release()
-                if not _holds_frames(self._file.path, self._count):  # OpenCV does not report failed writes
+                if not _has_frames(self._file.path, self._count):  # OpenCV does not report failed writes
                     raise StorageAccessError(
                         f"{self._path} could not be written whole.",
                         hint="Is there room for it, and does the codec fit?",
@@ -206,7 +206,7 @@ class _HiddenFile:
             os.unlink(self.path)
 
 
-def _holds_frames(path: str, frames: int) -> bool:
+def _has_frames(path: str, frames: int) -> bool:
     """Whether a file is a video of so many frames: by its header, or by counting where that says less."""
     import cv2
 
@@ -218,7 +218,7 @@ def _holds_frames(path: str, frames: int) -> bool:
         capture.release()
 
 
-def _bgr(picture: object) -> Pixels:
+def _read_bgr(picture: object) -> Pixels:
     frame = picture.video_frame if isinstance(picture, Framed) else picture
     bitmap = frame.software_bitmap if isinstance(frame, VideoFrame) else frame
     if not isinstance(bitmap, SoftwareBitmap):
@@ -300,12 +300,12 @@ def require_whole_video(path: str, name: str) -> None:
         with open(path, "rb") as file:
             head = file.read(_TWO_PACKETS)
             size = file.seek(0, os.SEEK_END)
-            stated = _stated_size(file, size)
+            stated = _read_stated_size(file, size)
     except OSError as error:
         raise PictureError(f"{name} cannot be opened as a video: {error.strerror or error}.") from error
     # Instead of a file named f%03d.png, OpenCV reads f000.png and those that follow, regardless of its contents.
     is_pattern = re.search(r"[*?{]|%(\d*d|\[)", os.path.basename(path)) and not path.lower().endswith(ENDINGS)
-    if is_pattern or not _begins_like_video(head):
+    if is_pattern or not _is_video_start(head):
         reason = "its name is a pattern" if is_pattern else "it does not begin like one"
         raise PictureError(
             f"{name} cannot be opened as a video: {reason}.",
@@ -318,23 +318,23 @@ def require_whole_video(path: str, name: str) -> None:
         )
 
 
-def _begins_like_video(head: bytes) -> bool:
+def _is_video_start(head: bytes) -> bool:
     is_stream = b"G" in (head[:1], head[4:5]) and b"G" in (head[188:189], head[196:197])  # packets of MPEG-TS
     return is_stream or is_video_content(head) or head[4:8] in _BOXES or head.startswith(_RARE_STARTS)
 
 
-def _stated_size(file: BinaryIO, size: int) -> int:
+def _read_stated_size(file: BinaryIO, size: int) -> int:
     """The end of the last of a file's outermost parts that states its length, possibly beyond the end of the file."""
     end = 0
     while end < size:
         file.seek(end)
-        if not (length := _part_length(file.read(HEAD))):
+        if not (length := _read_part_length(file.read(HEAD))):
             break
         end += length
     return end
 
 
-def _part_length(head: bytes) -> int:
+def _read_part_length(head: bytes) -> int:
     """Bytes of the chunk of RIFF, the box of MP4 or the element of Matroska that begins so; 0 where unknown."""
     if head.startswith(b"RIFF"):
         length = int.from_bytes(head[4:8], "little")

@@ -53,7 +53,7 @@ class ILearningModelOperatorProvider(_Object):
     operators: _Operators = ()
 
 
-def _operators_of(provider: ILearningModelOperatorProvider | None) -> ModelOperators:
+def _read_operators(provider: ILearningModelOperatorProvider | None) -> ModelOperators:
     if provider is None:
         return ModelOperators()
     operators = getattr(provider, "operators", None)
@@ -79,14 +79,14 @@ class LearningModel(_LearningModel):
         cls, file_path: str | os.PathLike[str], operator_provider: ILearningModelOperatorProvider | None = None, /
     ) -> Self:
         """Loads a model from the path of an .onnx file."""
-        return cls._from_file(file_path, _operators_of(operator_provider))
+        return cls._from_file(file_path, _read_operators(operator_provider))
 
     @classmethod
     def load_from_stream(
         cls, stream: BinaryIO, operator_provider: ILearningModelOperatorProvider | None = None, /
     ) -> Self:
         """Loads a model from a stream, read to its end."""
-        return cls._from_stream(stream, _operators_of(operator_provider))
+        return cls._from_stream(stream, _read_operators(operator_provider))
 
     @classmethod
     def load_from_storage_file_async(

@@ -9,7 +9,13 @@ from ....core.base.async_operation import AsyncOperation
 from ....core.base.buffers import Buffer, byte_view
 from ....core.base.winrt_object import Closeable
 from ....errors import E_BOUNDS, ClosedError, InvalidArgumentError
-from .random_access import InMemoryRandomAccessStream, InputStreamOptions, IRandomAccessStream, given_bytes, used_bytes
+from .random_access import (
+    InMemoryRandomAccessStream,
+    InputStreamOptions,
+    IRandomAccessStream,
+    view_bytes,
+    view_used_bytes,
+)
 
 
 class UnicodeEncoding(IntEnum):
@@ -27,7 +33,7 @@ _CODECS = {
 }
 
 
-def encoded(text: str, encoding: UnicodeEncoding) -> bytes:
+def encode_text(text: str, encoding: UnicodeEncoding) -> bytes:
     """A text as bytes."""
     try:
         return text.encode(_CODECS[require_member(UnicodeEncoding, encoding, "The encoding")])
@@ -35,7 +41,7 @@ def encoded(text: str, encoding: UnicodeEncoding) -> bytes:
         raise InvalidArgumentError(f"The text cannot be written: {error}.") from error
 
 
-def decoded(data: bytes, encoding: UnicodeEncoding) -> str:
+def decode_text(data: bytes, encoding: UnicodeEncoding) -> str:
     """The text in bytes; InvalidArgumentError if they are not of that encoding."""
     codec = _CODECS[require_member(UnicodeEncoding, encoding, "The encoding")]
     try:
@@ -62,7 +68,7 @@ class _StreamUser(Closeable):
     def unicode_encoding(self, encoding: UnicodeEncoding) -> None:
         self._unicode_encoding = require_member(UnicodeEncoding, encoding, "The encoding")
 
-    def _attached(self, message: str, hint: str) -> IRandomAccessStream:
+    def _require_stream(self, message: str, hint: str) -> IRandomAccessStream:
         if self._stream is None:
             raise ClosedError(message, hint=hint)
         return self._stream
@@ -99,7 +105,7 @@ class DataReader(_StreamUser):
     def from_buffer(cls, buffer: object, /) -> DataReader:
         """A reader of a buffer, loaded with all of it."""
         reader = cls(InMemoryRandomAccessStream())
-        reader._loaded = bytes(used_bytes(buffer))
+        reader._loaded = bytes(view_used_bytes(buffer))
         return reader
 
     @property
@@ -112,7 +118,7 @@ class DataReader(_StreamUser):
         return AsyncOperation(lambda _: self._load(count))
 
     def _load(self, count: int) -> int:
-        stream = self._attached("The reader has no stream.", "Make another.")
+        stream = self._require_stream("The reader has no stream.", "Make another.")
         data = stream.read(require_whole_number(count, "The number of bytes"))
         self._loaded += data
         return len(data)
@@ -147,7 +153,7 @@ class DataReader(_StreamUser):
     def read_string(self, code_unit_count: int, /) -> str:
         """The next bytes as text: this many bytes in UTF-8, or pairs of bytes in UTF-16."""
         width = 1 if self._unicode_encoding == UnicodeEncoding.UTF8 else 2
-        return decoded(self._take(code_unit_count * width), self._unicode_encoding)
+        return decode_text(self._take(code_unit_count * width), self._unicode_encoding)
 
 
 class DataWriter(_StreamUser):
@@ -175,11 +181,11 @@ class DataWriter(_StreamUser):
 
     def write_bytes(self, value: object, /) -> None:
         """Collects the bytes of a buffer, or a list of them."""
-        self._collected += given_bytes(value)
+        self._collected += view_bytes(value)
 
     def write_buffer(self, buffer: object, start: int = 0, count: int | None = None, /) -> None:
         """Collects `count` bytes of a buffer from `start` on; by default all, for a `Buffer` those in use."""
-        data = used_bytes(buffer)
+        data = view_used_bytes(buffer)
         first = require_whole_number(start, "The start", most=len(data))
         rest = len(data) - first
         wanted = rest if count is None else require_whole_number(count, "The number of bytes", most=rest)
@@ -193,18 +199,21 @@ class DataWriter(_StreamUser):
 
     def measure_string(self, value: str, /) -> int:
         """The number of bytes of a text."""
-        return len(encoded(value, self._unicode_encoding))
+        return len(encode_text(value, self._unicode_encoding))
 
     def write_string(self, value: str, /) -> int:
         """Collects a text, and returns the number of bytes."""
-        data = encoded(value, self._unicode_encoding)
+        data = encode_text(value, self._unicode_encoding)
         self._collected += data
         return len(data)
 
     def store_async(self) -> AsyncOperation[int]:
         """Writes the collected bytes, and returns their number."""
-        hint = "Make one with a stream, or use detach_buffer()."
-        return AsyncOperation(lambda _: self._attached("The writer has no stream.", hint).write(self.detach_buffer()))
+        return AsyncOperation(lambda _: self._store())
+
+    def _store(self) -> int:
+        stream = self._require_stream("The writer has no stream.", "Make one with a stream, or use detach_buffer().")
+        return stream.write(self.detach_buffer())
 
     def flush_async(self) -> AsyncOperation[bool]:
         """Always True: nothing waits once it is stored."""

@@ -16,7 +16,7 @@ from .random_access import (
     IRandomAccessStream,
     IRandomAccessStreamWithContentType,
     StorageOpenOptions,
-    existing,
+    require_existing,
     start,
     start_opening,
 )
@@ -55,7 +55,7 @@ class StorageFile(IStorageItem):
     @classmethod
     def get_file_from_path_async(cls, path: str | os.PathLike[str], /) -> AsyncOperation[StorageFile]:
         """Looks up a file. Unlike on Windows, the path may be relative."""
-        return start(lambda: cls(existing(Path(path).absolute(), "file")))
+        return start(lambda: cls(require_existing(Path(path).absolute(), "file")))
 
     @property
     def display_name(self) -> str:
@@ -90,7 +90,7 @@ class StorageFile(IStorageItem):
 
     def read(self) -> bytes:
         """All bytes: a file can be passed wherever a binary stream can."""
-        return existing(self._path, "file").read_bytes()
+        return require_existing(self._path, "file").read_bytes()
 
 
 class StorageFolder(IStorageItem):
@@ -99,11 +99,11 @@ class StorageFolder(IStorageItem):
     @classmethod
     def get_folder_from_path_async(cls, path: str | os.PathLike[str], /) -> AsyncOperation[StorageFolder]:
         """Looks up a folder. Unlike on Windows, the path may be relative."""
-        return start(lambda: cls(existing(Path(path).absolute(), "folder")))
+        return start(lambda: cls(require_existing(Path(path).absolute(), "folder")))
 
     def get_file_async(self, name: str, /) -> AsyncOperation[StorageFile]:
         """A file in the folder, by its name."""
-        return start(lambda: StorageFile(existing(self._path_of(name), "file")))
+        return start(lambda: StorageFile(require_existing(self._require_inner_path(name), "file")))
 
     def create_file_async(
         self, name: str, option: CreationCollisionOption = CreationCollisionOption.FAIL_IF_EXISTS, /
@@ -114,7 +114,7 @@ class StorageFolder(IStorageItem):
     create_file_async_overload_default_options = create_file_async  # pywinrt 3's name
 
     def _create(self, name: str, option: CreationCollisionOption) -> StorageFile:
-        path = self._path_of(name)
+        path = self._require_inner_path(name)
         modes = {CreationCollisionOption.REPLACE_EXISTING: "wb", CreationCollisionOption.OPEN_IF_EXISTS: "ab"}
         try:
             path.open(modes.get(option, "xb")).close()
@@ -123,7 +123,7 @@ class StorageFolder(IStorageItem):
             raise StorageExistsError(f"The file {path} already exists.", hint=hint) from error
         return StorageFile(path)
 
-    def _path_of(self, name: str) -> Path:
+    def _require_inner_path(self, name: str) -> Path:
         path = self._path / name
         if name in ("", "..") or path.parent != self._path:
             hint = "Leave folders out."

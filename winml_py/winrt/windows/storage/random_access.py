@@ -58,7 +58,7 @@ def start(work: Callable[[], T]) -> AsyncOperation[T]:
     return AsyncOperation(lambda _: run())
 
 
-def existing(path: Path, kind: str) -> Path:
+def require_existing(path: Path, kind: str) -> Path:
     """The path itself, if the file or folder exists; StorageNotFoundError otherwise."""
     if not (path.is_file() if kind == "file" else path.is_dir()):
         raise StorageNotFoundError(f"There is no {kind} {path}.", hint="Check the path.")
@@ -68,22 +68,22 @@ def existing(path: Path, kind: str) -> Path:
 def start_opening(path: Path, access_mode: FileAccessMode, make: Callable[[BinaryIO], T]) -> AsyncOperation[T]:
     """Opens an existing file, and makes a stream of it."""
     is_read = require_member(FileAccessMode, access_mode, "The access mode") == FileAccessMode.READ
-    return start(lambda: make(existing(path, "file").open("rb" if is_read else "r+b")))
+    return start(lambda: make(require_existing(path, "file").open("rb" if is_read else "r+b")))
 
 
 # The bytes passed to a stream.
 
 
-def used_bytes(buffer: object) -> memoryview:
+def view_used_bytes(buffer: object) -> memoryview:
     """The bytes of a buffer; for a `Buffer`, those in use."""
     memory = byte_view(buffer)
     return memory[: buffer.length] if isinstance(buffer, Buffer) else memory
 
 
-def given_bytes(value: object) -> memoryview:
+def view_bytes(value: object) -> memoryview:
     """The bytes of a buffer, for a `Buffer` those in use; or of a list of numbers, as older programs pass them."""
     if not isinstance(value, (list, tuple)):
-        return used_bytes(value)
+        return view_used_bytes(value)
     try:
         return memoryview(bytes(value))
     except (TypeError, ValueError) as error:
@@ -199,7 +199,7 @@ class IRandomAccessStream(Closeable):
 
     def write_async(self, buffer: object, /) -> AsyncOperation[int]:
         """Writes a buffer at the position; for a `Buffer`, the bytes in use."""
-        return AsyncOperation(lambda _: self.write(used_bytes(buffer)))
+        return AsyncOperation(lambda _: self.write(view_used_bytes(buffer)))
 
     def flush_async(self) -> AsyncOperation[bool]:
         """Always True: nothing waits to be written."""

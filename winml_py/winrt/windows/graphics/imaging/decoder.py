@@ -66,7 +66,7 @@ class BitmapFrame:
             self._dpi = tuple(float(number) for number in image.info.get("dpi", (96.0, 96.0)))
             self._has_alpha = image.has_transparency_data
             self._is_gray = image.mode != "P" and len(image.getbands()) == 1
-            self._orientation = codecs.orientation_of(image)
+            self._orientation = codecs.read_orientation(image)
             self._frames = int(getattr(image, "n_frames", 1))
 
     @contextmanager
@@ -173,13 +173,13 @@ class BitmapFrame:
 
         transform = transform or BitmapTransform()
         with self._open() as file:
-            managed = codecs.in_srgb(file) if colours == ColorManagementMode.COLOR_MANAGE_TO_S_RGB else file
+            managed = codecs.convert_to_srgb(file) if colours == ColorManagementMode.COLOR_MANAGE_TO_S_RGB else file
             # Not turned by EXIF yet: a transform scales before that, and rotates and crops afterwards.
-            image = scaled(SoftwareBitmap.from_array(*codecs.stored_pixels(managed)).to_pil(), transform)
+            image = scale(SoftwareBitmap.from_array(*codecs.read_stored_pixels(managed)).to_pil(), transform)
         if orientation == ExifOrientationMode.RESPECT_EXIF_ORIENTATION:
             image.getexif()[ExifTags.Base.Orientation] = self._orientation
             image = ImageOps.exif_transpose(image)
-        decoded = codecs.stored_pixels(cropped(turned(image, transform), transform))
+        decoded = codecs.read_stored_pixels(crop(flip_and_rotate(image, transform), transform))
         bitmap = SoftwareBitmap.from_array(*decoded, self.bitmap_alpha_mode)
         return SoftwareBitmap.convert(bitmap, pixel_format or self.bitmap_pixel_format, alpha_mode)
 
@@ -270,7 +270,7 @@ class BitmapTransform:
         self.bounds = BitmapBounds(0, 0, 0, 0)
 
 
-def scaled(image: Image, transform: BitmapTransform) -> Image:
+def scale(image: Image, transform: BitmapTransform) -> Image:
     """The image in a transform's size."""
     from PIL.Image import Resampling
 
@@ -281,7 +281,7 @@ def scaled(image: Image, transform: BitmapTransform) -> Image:
     return image.resize(size, (Resampling.NEAREST, Resampling.BILINEAR, Resampling.BICUBIC, Resampling.BOX)[mode])
 
 
-def turned(image: Image, transform: BitmapTransform) -> Image:
+def flip_and_rotate(image: Image, transform: BitmapTransform) -> Image:
     """The image mirrored, then rotated."""
     from PIL import ImageOps
 
@@ -292,7 +292,7 @@ def turned(image: Image, transform: BitmapTransform) -> Image:
     return image.rotate(-90 * rotation, expand=True)  # Pillow rotates counterclockwise
 
 
-def cropped(image: Image, transform: BitmapTransform) -> Image:
+def crop(image: Image, transform: BitmapTransform) -> Image:
     """The part of the image inside a transform's bounds."""
     x, y, width, height = transform.bounds
     if (x, y, width, height) == (0, 0, 0, 0):

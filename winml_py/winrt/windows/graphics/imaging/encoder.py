@@ -15,7 +15,7 @@ from .....enums import BitmapAlphaMode, BitmapPixelFormat
 from .....errors import IllegalCallError, InvalidArgumentError, NotSupportedError
 from ...foundation import PropertyType
 from ...storage.streams import IRandomAccessStream
-from .decoder import BitmapTransform, cropped, scaled, turned
+from .decoder import BitmapTransform, crop, flip_and_rotate, scale
 
 BitmapPropertySet = PropertySet
 
@@ -72,7 +72,12 @@ class BitmapEncoder:
             stream: where to write to.
             encoding_options: `ImageQuality` of JPEG, from 0.0 to 1.0.
         """
-        return AsyncOperation(lambda _: cls(_codec(encoder_id), stream, _options(_codec(encoder_id), encoding_options)))
+
+        def create() -> BitmapEncoder:
+            codec = _find_codec(encoder_id)
+            return cls(codec, stream, _read_options(codec, encoding_options))
+
+        return AsyncOperation(lambda _: create())
 
     create_with_encoding_options_async = create_async  # pywinrt 3's name
 
@@ -107,7 +112,7 @@ class BitmapEncoder:
         if bitmap.bitmap_alpha_mode == BitmapAlphaMode.PREMULTIPLIED:  # files do not hold premultiplied colours
             bitmap = SoftwareBitmap.convert(bitmap, bitmap.bitmap_pixel_format, BitmapAlphaMode.STRAIGHT)
         transform = self.bitmap_transform
-        image = cropped(turned(scaled(bitmap.to_pil(), transform), transform), transform)
+        image = crop(flip_and_rotate(scale(bitmap.to_pil(), transform), transform), transform)
         if bitmap.bitmap_alpha_mode == BitmapAlphaMode.IGNORE:
             image = image.convert("L" if image.mode == "L" else "RGB")
         # In memory first: if the encoder fails, the stream keeps its contents.
@@ -128,7 +133,7 @@ _CODECS = {
 """The encoders by Pillow's names."""
 
 
-def _codec(encoder_id: UUID) -> str:
+def _find_codec(encoder_id: UUID) -> str:
     if encoder_id not in _CODECS:
         raise NotSupportedError(
             f"There is no encoder {encoder_id}.", hint="Use one such as BitmapEncoder.png_encoder_id."
@@ -136,7 +141,7 @@ def _codec(encoder_id: UUID) -> str:
     return _CODECS[encoder_id]
 
 
-def _options(codec: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
+def _read_options(codec: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
     options = {}
     for key, typed in (given or {}).items():
         if key != "ImageQuality" or codec != "JPEG":
