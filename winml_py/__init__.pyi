@@ -43,7 +43,8 @@ from .core.features.tensor_classes import (
 )
 from .core.imaging.bitmap import SoftwareBitmap, VideoFrame
 from .core.imaging.contract import ImageContract
-from .core.imaging.geometry import BitmapBounds, ImageScaling
+from .core.imaging.geometry import BitmapBounds
+from .core.imaging.scaling import ImageScaling
 from .core.imaging.video import VideoReader
 from .core.imaging.video_writer import VideoWriter
 from .core.model.model import LearningModel

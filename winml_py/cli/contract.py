@@ -32,7 +32,7 @@ from ..core.contracts.labels import labels_of
 from ..core.features.pictures import ImageFeatureValue
 from ..core.imaging.contract import METADATA_FIELDS, ImageContract
 from ..core.imaging.formats import INTERLEAVED_FORMATS
-from ..core.imaging.geometry import ImageScaling
+from ..core.imaging.scaling import ImageScaling
 from ..core.model.model import LearningModel
 from ..core.session.session import LearningModelSession
 from ..enums import BitmapPixelFormat, ImageCropMode

@@ -28,6 +28,7 @@ from winml_py import (
 )
 from winml_py.cli.main import main
 from winml_py.core.contracts.exporters import exporters_labels
+from winml_py.core.imaging.geometry import compute_scaled_size
 from winml_py.winrt.windows.ai.machinelearning import LearningModel as WinRTModel
 
 EXPORTED = {
@@ -114,7 +115,7 @@ def test_a_classifier_sees_the_middle_square() -> None:
     assert contract is not None
     assert (contract.size, contract.kernel, contract.mean) == ((224, 224), ImageKernel.ANTIALIASED_LINEAR, ())
     assert contract.scaling is not None
-    assert contract.scaling.compute_size(451, 300, (224, 224)) == (
+    assert compute_scaled_size(contract.scaling, 451, 300, (224, 224)) == (
         224,
         336,
     )  # int(224 * 451 / 300), as torchvision's Resize

@@ -9,7 +9,8 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from ...core.base.arrays import Size
-from ...core.imaging.geometry import ImageScaling, Placement, compute_placement
+from ...core.imaging.geometry import Placement, compute_placement
+from ...core.imaging.scaling import ImageScaling
 from ...enums import ImageAnchor, ImageCropMode, ImageRounding
 from ...errors import WinMLError
 from .measure import Area

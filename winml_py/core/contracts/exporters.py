@@ -16,7 +16,7 @@ from ...enums import BitmapPixelFormat, ImageCropMode, ImageKernel, ImageRoundin
 from ..base.arguments import is_text
 from ..base.messages import logger
 from ..imaging.contract import ImageContract
-from ..imaging.geometry import ImageScaling
+from ..imaging.scaling import ImageScaling
 
 # Ultralytics: `task`, `imgsz`, `channels`, `names`, `stride`, `kpt_shape`. The values are Python literals.
 

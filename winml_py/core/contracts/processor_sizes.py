@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from ...enums import ImageAnchor, ImageRounding
 from ...errors import WinMLError
 from ..base.arrays import Size
-from ..imaging.geometry import ImageScaling
+from ..imaging.geometry import pad_side
+from ..imaging.scaling import ImageScaling
 from .config import unsupported
 
 Geometry = dict[str, Any]
@@ -273,7 +274,7 @@ def dpt(settings: ProcessorSettings) -> Geometry:
         return {"scaling": ImageScaling(shortest_side=height, longest_side=width, changes_least=True, **nearest)}
     height, width = (round(side / multiple) * multiple for side in (height, width))
     scaling = ImageScaling(height, width, pad_multiple=pads)
-    return {"scaling": scaling, "size": (scaling.pad_side(height), scaling.pad_side(width))}
+    return {"scaling": scaling, "size": (pad_side(scaling, height), pad_side(scaling, width))}
 
 
 def _pad(settings: ProcessorSettings, least: Size) -> Size:

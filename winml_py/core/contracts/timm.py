@@ -9,8 +9,8 @@ from typing import Any
 from ...enums import BitmapPixelFormat, ImageRounding, LearningModelPixelRange
 from ..base.arrays import Size
 from ..imaging.contract import ImageContract
-from ..imaging.geometry import ImageScaling
 from ..imaging.resize import BY_PILLOW_NAME
+from ..imaging.scaling import ImageScaling
 from .config import Config, error_prefix, require_numbers, unsupported
 
 NAME = "config.json"

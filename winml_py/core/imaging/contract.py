@@ -24,7 +24,7 @@ from ...enums import (
 from ...errors import InvalidArgumentError
 from ..base.arguments import require_bool, require_member
 from ..base.arrays import Array, DType, Size
-from .geometry import ImageScaling
+from .scaling import ImageScaling
 
 Floats = tuple[float, ...]
 
