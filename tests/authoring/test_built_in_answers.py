@@ -96,7 +96,7 @@ def test_the_likeliest_classes_are_named(count: int, kind: str, element: int, tm
     assert added["top_classes"].tolist() == [order.tolist()]
     assert added["top_labels"].tolist() == [[labels[index] for index in order]]
     np.testing.assert_allclose(added["top_scores"], [wanted[order]], rtol=1e-6)
-    assert [one.index for one in vision.classes(result)] == order.tolist()
+    assert [one.index for one in result.top_k()] == order.tolist()
     built = LearningModel.load(tmp_path / "built.onnx")
     names = ["top_scores", "seen", "top_classes", "top_scores_2", "top_labels"]  # the first is the model's own
     assert ([one.name for one in built.output_features], built.labels) == (names, tuple(labels))

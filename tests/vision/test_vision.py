@@ -352,18 +352,6 @@ def test_masks_and_points_are_numbers(place: PicturePlacement) -> None:
             vision.detections(answered(spoilt), placement=place)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_no_class_is_made_of_what_is_no_number(bad: float) -> None:
-    scores = np.float32([[0.1, 0.7, -np.inf, 0.2]])
-    assert [one.index for one in vision.classes(answered({"y": scores}))] == [1, 3, 0, 2]
-    scores[0, 3] = bad
-    result = answered({"y": scores})
-    for rank in (vision.classes, LearningModelEvaluationResult.top_k):
-        with pytest.raises(EvaluationError, match="NaN or infinite"):
-            rank(result)
-    assert "score" not in result._repr_html_()
-
-
 # What is refused
 
 
@@ -402,16 +390,6 @@ def test_arguments_out_of_range_are_refused(arguments: dict[str, Any]) -> None:
     result = evaluated(seeing.made(nodes, outputs, seeing.ULTRALYTICS | metadata), "square")
     with pytest.raises(InvalidArgumentError):
         vision.detections(result, **arguments)
-
-
-# Classes
-
-
-def test_classes_are_the_results_own_ranking() -> None:
-    session = LearningModelSession(LearningModel.load("models/digits.onnx"))
-    result = session.evaluate_features({"image": ImageFeatureValue.load("samples/pictures/seven.png")})
-    assert vision.classes(result, 2) == result.top_k(2)
-    assert vision.classes(result, 1, labels=np.array([f"digit {n}" for n in range(10)]))[0].label == "digit 7"
 
 
 def test_an_unknown_output_is_named() -> None:

@@ -22,7 +22,7 @@ from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError, NotSupportedError
 from ..vision.detections import LIMIT, OVERLAPS, THRESHOLDS, detections, may_be_detections, read_facts
 from ..vision.layouts import PROTOTYPES, DetectionLayout, DetectorFacts, count_extra_numbers, recognise_layout
-from ..vision.outputs import classes, find_placement, read_floats
+from ..vision.outputs import find_placement, read_floats
 from ..vision.segmentation import OUTSIDE, is_segmentation, require_one_map
 from .kernels import Preprocessing
 from .known_answers import KnownInput
@@ -123,8 +123,8 @@ def _recognise(result: LearningModelEvaluationResult, facts: DetectorFacts) -> s
 def _write_top_classes(
     value: Callable[[str], Expression], result: LearningModelEvaluationResult, labels: Sequence[str], kind: str
 ) -> Outputs:
-    """The likeliest classes, the best first, as `vision.classes` gives them."""
-    ranked = classes(result, 1 << 30, labels=labels)  # all; it refuses, in its own words, what does not fit
+    """The likeliest classes, the best first, as `result.top_k` gives them."""
+    ranked = result.top_k(1 << 30, labels)  # all; it refuses, in its own words, what does not fit
     rows = read_floats(result).items()
     (name,) = (name for name, row in rows if row.size == len(ranked) == max(row.shape, default=0))
     scores, count = value(name).reshape(1, -1), min(MOST_LABELS, len(ranked))

@@ -1,16 +1,17 @@
-"""The answers of picture models: classes, boxes, masks and points, in the coordinates of the picture.
+"""The answers of picture models: boxes, masks and points, in the coordinates of the picture.
+
+The classes of a classifier need no module: `result.top_k` ranks them.
 
 Example:
     >>> from winml_py import LearningModel, LearningModelSession, vision
-    >>> session = LearningModelSession(LearningModel.load("models/digits.onnx"))
-    >>> result = next(session.evaluate_many(["samples/pictures/seven.png"]))
-    >>> vision.classes(result, 1)[0].index
-    7
+    >>> session = LearningModelSession(LearningModel.load("models/shapes.onnx"))
+    >>> result = next(session.evaluate_many(["samples/pictures/cat.jpg"]))
+    >>> vision.detections(result, threshold=0.99)
+    <Detections 0 in 451x300: >
 """
 
 from .detections import Detection, Detections, detections
 from .layouts import DetectionLayout
-from .outputs import classes
 from .segmentation import Segmentation, masks
 
 __all__ = [
@@ -18,7 +19,6 @@ __all__ = [
     "DetectionLayout",
     "Detections",
     "Segmentation",
-    "classes",
     "detections",
     "masks",
 ]

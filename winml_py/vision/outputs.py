@@ -1,4 +1,4 @@
-"""The arrays of a result, and the placement of its picture; classes."""
+"""What the readers of answers share: the arrays of a result, its labels, and the placement of its picture."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import numpy as np
 
 from ..core.base.arguments import require_type
 from ..core.base.arrays import Array
-from ..core.contracts.labels import labels_of
+from ..core.contracts.labels import require_labels
 from ..core.evaluation.result import LearningModelEvaluationResult
-from ..core.features.ranking import Prediction
 from ..core.features.tensor import Tensor
 from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import InvalidArgumentError
@@ -19,14 +18,10 @@ from ..errors import InvalidArgumentError
 Labels = Sequence[str] | os.PathLike[str]
 """The names of classes, by their index; or a file that holds them: see `labels_of`."""
 
-_HINT = "Pass what session.evaluate(binding) returns."
-
 
 def choose_labels(result: LearningModelEvaluationResult, labels: Labels) -> tuple[str, ...]:
     """The caller's labels, or else the model's."""
-    if isinstance(labels, (str, os.PathLike)):
-        return labels_of(labels)
-    return tuple(labels) or result.labels
+    return require_labels(labels) or result.labels
 
 
 def read_arrays(result: LearningModelEvaluationResult, output: str | None = None) -> dict[str, Array]:
@@ -49,7 +44,7 @@ def find_placement(
     result: LearningModelEvaluationResult, picture: int, placement: PicturePlacement | None
 ) -> PicturePlacement:
     """Where a picture of the batch lay in the tensor."""
-    require_type(result, LearningModelEvaluationResult, _HINT)
+    require_type(result, LearningModelEvaluationResult, "Pass what session.evaluate(binding) returns.")
     if placement is not None:
         return placement
     placements = result.placements
@@ -70,21 +65,3 @@ def select_picture(array: Array, picture: int) -> Array:
     if not 0 <= picture < len(array):
         raise InvalidArgumentError(f"There is no picture {picture} in a batch of {len(array)}.")
     return np.asarray(array[picture])
-
-
-# The classes that a classifier gives.
-
-
-def classes(
-    result: LearningModelEvaluationResult, n: int = 5, *, labels: Labels = (), output: str | None = None
-) -> list[Prediction]:
-    """The classes with the highest scores, the highest first; see `result.top_k`.
-
-    Args:
-        result: of a model that gives a row of scores.
-        n: the most classes.
-        labels: the names of the classes, by their index, or a file with them; by default the model's.
-        output: the name of the output; by default the only one that is a row of floats.
-    """
-    require_type(result, LearningModelEvaluationResult, _HINT)
-    return result.top_k(n, labels, output=output)

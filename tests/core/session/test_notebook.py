@@ -17,6 +17,7 @@ from helpers.models import data, tensor
 from helpers.paths import MODELS
 from winml_py import (
     BitmapPixelFormat,
+    EvaluationError,
     ImageFeatureValue,
     InvalidArgumentError,
     LearningModel,
@@ -158,6 +159,11 @@ def test_equal_scores_come_in_order() -> None:
     session = LearningModelSession(LearningModel.load(data([node], [tensor("x", [4])], [tensor("y", [4])])))
     result = session.evaluate_features({"x": np.array([1, 3, 3, 2], np.float32)})
     assert [place.index for place in result.top_k(4)] == [1, 2, 3, 0]
+    for bad in (np.nan, np.inf):
+        result = session.evaluate_features({"x": np.array([1, bad, -np.inf, 2], np.float32)})
+        with pytest.raises(EvaluationError, match="NaN or infinite"):
+            result.top_k()
+        assert "score" not in result._repr_html_()
 
 
 def test_what_has_no_best_class(digits: LearningModelSession, cat: Path) -> None:
@@ -165,6 +171,9 @@ def test_what_has_no_best_class(digits: LearningModelSession, cat: Path) -> None
     for n in (0, -1, True, 1.5):
         with pytest.raises(InvalidArgumentError, match="whole number of 1 or more"):
             result.top_k(n)  # type: ignore[arg-type]
+    for labels in (5, {0: "zero"}):
+        with pytest.raises(InvalidArgumentError, match=r"Expected the names of the classes, got \w+\. Pass a list"):
+            result.top_k(labels=labels)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="no output 'scores'"):
         result.top_k(output="scores")
     edges = LearningModelSession(LearningModel.load(MODELS / "edges.onnx"))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ...errors import InvalidArgumentError
 from ..base.arguments import is_text, make_open_error
-from ..base.messages import logger
+from ..base.messages import logger, type_name
 from .config import Source, read_config
 
 LABELS_KEY = "Labels"
@@ -24,6 +24,18 @@ def read_written_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
     if not isinstance(labels, list) or not all(map(is_text, labels)):
         logger.info("the metadata %s are not a JSON list of texts, and are not used", LABELS_KEY)
         return ()
+    return tuple(labels)
+
+
+def require_labels(labels: object) -> tuple[str, ...]:
+    """The names of classes that a caller passes: a sequence of names, or a file with them; see `labels_of`."""
+    if isinstance(labels, (str, os.PathLike)):  # a str is a sequence, too
+        return labels_of(labels)
+    if isinstance(labels, Mapping) or not isinstance(labels, Iterable):
+        raise InvalidArgumentError(
+            f"Expected the names of the classes, got {type_name(labels)}.",
+            hint="Pass a list with one name for each class, or the path of a file with one name per line.",
+        )
     return tuple(labels)
 
 

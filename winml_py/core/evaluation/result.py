@@ -10,7 +10,7 @@ from ...errors import InvalidArgumentError, WinMLError
 from ..base.arguments import require_whole_number
 from ..base.collections import NameMap
 from ..base.winrt_object import Object
-from ..contracts.labels import labels_of
+from ..contracts.labels import require_labels
 from ..features.ranking import Prediction, fitting, is_row, rank_classes
 from ..features.tensor import Tensor
 from ..imaging.picture_placement import PicturePlacement
@@ -207,9 +207,7 @@ class LearningModelEvaluationResult(Object):
                 if rows
                 else "For a detector, call winml_py.vision.detections(result); for a batch, take rows of to_numpy().",
             )
-        if isinstance(labels, (str, os.PathLike)):  # a str is a sequence, too
-            labels = labels_of(labels)
-        return rank_classes(rows[0], n, labels if len(labels) else fitting(self._facts.labels, rows[0]))
+        return rank_classes(rows[0], n, require_labels(labels) or fitting(self._facts.labels, rows[0]))
 
     def _repr_html_(self) -> str | None:
         if self._error is not None:

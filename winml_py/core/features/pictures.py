@@ -14,7 +14,7 @@ import numpy as np
 
 from ...enums import BitmapPixelFormat, LearningModelFeatureKind, LearningModelPixelRange, TensorKind
 from ...errors import InvalidArgumentError, InvalidBindingError, SizeMismatchError, WinMLError
-from ..base.arguments import require_bool, require_member
+from ..base.arguments import require_bool, require_member, require_type
 from ..base.arrays import Array, Pixels, Size
 from ..base.messages import did_you_mean, type_name
 from ..base.winrt_object import Object
@@ -41,6 +41,12 @@ SHOWN = 8
 """The most pictures of a batch that a notebook shows."""
 
 
+_HOW_TO_MAKE = (
+    "For a file, call ImageFeatureValue.load(path); for an array, from_array(array, pixel_format); for a Pillow image, "
+    "from_pil(image)."
+)
+
+
 class ImageFeatureValue(Object):
     """One picture, or a batch of them, to bind to a feature. It shares its frames with the caller.
 
@@ -64,8 +70,7 @@ class ImageFeatureValue(Object):
     @classmethod
     def create_from_video_frame(cls, frame: VideoFrame, /) -> ImageFeatureValue:
         """A value that shares a frame."""
-        if not isinstance(frame, VideoFrame):
-            raise InvalidArgumentError(f"Expected a VideoFrame, got {type_name(frame)}.")
+        require_type(frame, VideoFrame, _HOW_TO_MAKE)
         return cls([frame])
 
     @classmethod
@@ -161,11 +166,7 @@ class ImageFeatureValue(Object):
 def _require_frames(frames: Iterable[VideoFrame]) -> tuple[VideoFrame, ...]:
     elements = tuple(frames) if isinstance(frames, Iterable) else ()
     if not isinstance(frames, Iterable) or not all(isinstance(element, VideoFrame) for element in elements):
-        raise InvalidArgumentError(
-            f"Expected VideoFrame objects, got {type_name(frames)}.",
-            hint="For a file, call ImageFeatureValue.load(path); for an array, from_array(array, pixel_format); for a "
-            "Pillow image, from_pil(image).",
-        )
+        raise InvalidArgumentError(f"Expected VideoFrame objects, got {type_name(frames)}.", hint=_HOW_TO_MAKE)
     return elements
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...enums import BitmapAlphaMode, BitmapBufferAccessMode, BitmapPixelFormat
 from ...errors import IllegalCallError, InvalidArgumentError
-from ..base.arguments import require_member, require_whole_number
+from ..base.arguments import require_member, require_type, require_whole_number
 from ..base.arrays import Pixels
 from ..base.async_operation import AsyncOperation
 from ..base.buffers import BitmapBuffer, Buffer, byte_view
@@ -25,6 +25,8 @@ from .resize import crop, resize
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+
+_HOW_TO_MAKE = "Make one with SoftwareBitmap.load(path), from_array(array, pixel_format) or from_pil(image)."
 
 SCREEN = 640
 """The longer side of a picture in a notebook, in pixels."""
@@ -213,8 +215,7 @@ class SoftwareBitmap(Object, Closeable):
             pixel_format: the layout of the copy's pixels.
             alpha: how its alpha channel relates to the colours, by default as in the source.
         """
-        if not isinstance(source, SoftwareBitmap):
-            raise InvalidArgumentError(f"Expected a SoftwareBitmap, got {type_name(source)}.")
+        require_type(source, SoftwareBitmap, _HOW_TO_MAKE)
         alpha_mode = (
             source.bitmap_alpha_mode if alpha is None else require_member(BitmapAlphaMode, alpha, "The alpha mode")
         )
@@ -388,6 +389,8 @@ class VideoFrame(Closeable, Object):
     @classmethod
     def create_with_software_bitmap(cls, bitmap: SoftwareBitmap, /) -> VideoFrame:
         """A frame over a bitmap, which it shares."""
+        if not isinstance(bitmap, SoftwareBitmap):
+            raise InvalidArgumentError(f"Expected a SoftwareBitmap, got {type_name(bitmap)}.", hint=_HOW_TO_MAKE)
         return cls._hold(cls.__new__(cls), bitmap)
 
     @property

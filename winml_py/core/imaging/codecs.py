@@ -263,6 +263,11 @@ def from_pil(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
         InvalidArgumentError: no pixels, or numbers without a defined range.
         PictureError: the image has been closed, or its file is damaged.
     """
+    if not hasattr(image, "getbands"):
+        raise InvalidArgumentError(
+            f"Expected a Pillow image, got {type_name(image)}.",
+            hint="For a file, use load; for an array, from_array.",
+        )
     with _translate_errors("The Pillow image cannot be read", "Keep it open until it is bound."):
         if image.format == "EPS" and getattr(image, "tile", None):
             raise PictureError(
