@@ -1,16 +1,11 @@
-"""Joining two models: outputs of the first become inputs of the second. Uses `onnx.compose`, and adds what it lacks."""
+"""Joining two models with `onnx.compose`: outputs of the first become inputs of the second."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from onnx import (
-    ModelProto,
-    compose,
-    helper,
-    inliner,
-)
+from onnx import ModelProto, compose, helper, inliner
 
 from .._inputs.copies import convert_opset, names_in, sizes_in
 from ..core.base.arguments import is_text, require_bool
@@ -31,48 +26,43 @@ def join_models(first: LearningModel, second: LearningModel, options: LearningMo
     Its name, version and description are the first's.
     """
     _require_links(first, second, options.links)
-    first_proto, second_proto = _align_opsets(read_model(first), read_model(second))
-    if first_proto.functions and second_proto.functions:  # they may have the same names
-        second_proto = inliner.inline_local_functions(second_proto)
-    names = names_in(second_proto) - set(options.links)
-    prefix = options.joined_node_prefix or _find_free_prefix(names, names_in(first_proto))
-    # One name of two free sizes would mean that they are equal.
-    used_sizes, free_sizes = (
-        [size for size in sizes_in(model) if size.dim_param] for model in (first_proto, second_proto)
-    )
-    size_prefix = _find_free_prefix({size.dim_param for size in free_sizes}, {size.dim_param for size in used_sizes})
-    for size in free_sizes:
-        size.dim_param = size_prefix + size.dim_param
+    joined, added = _align_opsets(read_model(first), read_model(second))
+    if joined.functions and added.functions:  # they may have the same names
+        added = inliner.inline_local_functions(added)
+    joined.functions.extend(added.functions)
+
+    prefix = options.joined_node_prefix or _find_free_prefix(names_in(added) - set(options.links), names_in(joined))
     if prefix:
         # The weights come first: otherwise `onnx` does not rename their uses in subgraphs.
-        weights = {weight.name: prefix + weight.name for weight in second_proto.graph.initializer}
-        compose.add_prefix_graph(second_proto.graph, prefix, inplace=True, name_map=weights)
+        weights = {weight.name: prefix + weight.name for weight in added.graph.initializer}
+        compose.add_prefix_graph(added.graph, prefix, inplace=True, name_map=weights)
+    _rename_free_sizes(added, joined)
+
     graph = compose.merge_graphs(
-        first_proto.graph,
-        second_proto.graph,
+        joined.graph,
+        added.graph,
         [(source, prefix + target) for target, source in options.links.items()],
-        name=first_proto.graph.name,
-        doc_string=first_proto.graph.doc_string,
+        name=joined.graph.name,
+        doc_string=joined.graph.doc_string,
     )
     if not options.promote_unlinked_outputs_to_fused_outputs:
         del graph.output[:]
-        graph.output.extend(second_proto.graph.output)
-    first_proto.graph.CopyFrom(graph)
-    first_proto.functions.extend(second_proto.functions)
-    helper.set_model_props(first_proto, _join_metadata(first, second, options))
-    return first_proto
+        graph.output.extend(added.graph.output)
+    joined.graph.CopyFrom(graph)
+    helper.set_model_props(joined, _join_metadata(first, second, options))
+    return joined
 
 
 def _require_links(first: LearningModel, second: LearningModel, links: Mapping[str, str]) -> None:
     outputs = {feature.name: feature for feature in first.output_features}
     inputs = {feature.name: feature for feature in second.input_features}
     for target, source in links.items():
-        for name, known, what in (
-            (source, outputs, "The first model has no output"),
-            (target, inputs, "The second model has no input"),
-        ):
-            if name not in known:
-                raise InvalidArgumentError(f"{what} {name!r} to link.", hint=did_you_mean(name, known))
+        if source not in outputs:
+            hint = did_you_mean(source, outputs)
+            raise InvalidArgumentError(f"The first model has no output {source!r} to link.", hint=hint)
+        if target not in inputs:
+            hint = did_you_mean(target, inputs)
+            raise InvalidArgumentError(f"The second model has no input {target!r} to link.", hint=hint)
         if not _can_link(outputs[source], inputs[target]):
             raise InvalidArgumentError(
                 f"The output {source!r} is {outputs[source].describe()}, but the input {target!r} takes "
@@ -81,47 +71,60 @@ def _require_links(first: LearningModel, second: LearningModel, links: Mapping[s
             )
 
 
-def _can_link(output: FeatureDescriptor, taken: FeatureDescriptor) -> bool:
+def _can_link(output: FeatureDescriptor, linked_input: FeatureDescriptor) -> bool:
+    """Whether the type of an output, and its sizes as far as they are fixed, are those of an input."""
     shaped = (TensorFeatureDescriptor, ImageFeatureDescriptor)
-    if not (isinstance(output, shaped) and isinstance(taken, shaped)):
-        return type(output) is type(taken)
-    if output.tensor_kind is not taken.tensor_kind:
+    if not (isinstance(output, shaped) and isinstance(linked_input, shaped)):
+        return type(output) is type(linked_input)
+    if output.tensor_kind is not linked_input.tensor_kind:
         return False
-    if not all(getattr(feature, "has_rank", True) for feature in (output, taken)):
+    if not all(getattr(feature, "has_rank", True) for feature in (output, linked_input)):
         return True
-    sizes = list(zip(output.shape, taken.shape, strict=False))
-    return len(output.shape) == len(taken.shape) and all(-1 in pair or pair[0] == pair[1] for pair in sizes)
+    if len(output.shape) != len(linked_input.shape):
+        return False
+    return all(-1 in sizes or sizes[0] == sizes[1] for sizes in zip(output.shape, linked_input.shape, strict=True))
+
+
+def _read_opsets(model: ModelProto) -> dict[str, int]:
+    return {"" if item.domain == "ai.onnx" else item.domain: item.version for item in model.opset_import}
 
 
 def _align_opsets(first: ModelProto, second: ModelProto) -> tuple[ModelProto, ModelProto]:
-    """Both models with the newer operator sets and format of the two; raises if `onnx` cannot convert one."""
-    models = [first, second]
-    versions = [
-        {"" if item.domain == "ai.onnx" else item.domain: item.version for item in model.opset_import}
-        for model in models
-    ]
-    newest = {domain: max(old.get(domain, 0) for old in versions) for domain in versions[0] | versions[1]}
-    for place, old in enumerate(versions):
-        differing = {domain for domain in old if old[domain] != newest[domain]}
-        try:
-            if differing - {""}:
-                raise ValueError(f"onnx converts only its own operators, not those of {', '.join(differing - {''})}")
-            if differing:
-                models[place] = convert_opset(models[place], newest[""])
-        except ValueError as error:
-            raise NotSupportedError(
-                f"The {'first' if place == 0 else 'second'} model cannot be converted to the newer operator set of the "
-                f"two: {error}",
-                hint="Export both models with one operator set.",
-            ) from error
+    """Both models with the newer operator sets and format of the two."""
+    newest = _read_opsets(first)
+    for domain, version in _read_opsets(second).items():
+        newest[domain] = max(version, newest.get(domain, 0))
+    models = _convert_opsets("first", first, newest), _convert_opsets("second", second, newest)
     for model in models:
         del model.opset_import[:]
         model.opset_import.extend(helper.make_opsetid(*item) for item in newest.items())
         model.ir_version = max(4, first.ir_version, second.ir_version)  # up to 3, weights had to be listed as inputs
-    return models[0], models[1]
+    return models
 
 
-# Names: a prefix for the second model's.
+def _convert_opsets(which: str, model: ModelProto, newest: Mapping[str, int]) -> ModelProto:
+    """A model in newer operator sets; NotSupportedError where `onnx` cannot convert it."""
+    older = {domain for domain, version in _read_opsets(model).items() if version < newest[domain]}
+    if not older:
+        return model
+    try:
+        if older != {""}:
+            raise ValueError(f"onnx converts only its own operators, not those of {', '.join(older - {''})}")
+        return convert_opset(model, newest[""])
+    except ValueError as error:
+        raise NotSupportedError(
+            f"The {which} model cannot be converted to the newer operator set of the two: {error}",
+            hint="Export both models with one operator set.",
+        ) from error
+
+
+def _rename_free_sizes(added: ModelProto, joined: ModelProto) -> None:
+    """Keeps the names of the second model's free sizes apart: one name in both would mean that they are equal."""
+    used_names = {size.dim_param for size in sizes_in(joined)} - {""}
+    free_sizes = [size for size in sizes_in(added) if size.dim_param]
+    prefix = _find_free_prefix({size.dim_param for size in free_sizes}, used_names)
+    for size in free_sizes:
+        size.dim_param = prefix + size.dim_param
 
 
 def _find_free_prefix(names: set[str], used_names: set[str]) -> str:
@@ -141,26 +144,29 @@ _CONTRACT_KEYS = frozenset((*METADATA_KEYS, *CONTRACT_KEYS))
 
 
 def _join_metadata(first: LearningModel, second: LearningModel, options: LearningModelJoinOptions) -> dict[str, str]:
-    """The metadata of both models; where they conflict, those of the first."""
-    promotes, linked = options.promote_unlinked_outputs_to_fused_outputs, set(options.links.values())
-    outputs = [feature for feature in first.output_features if promotes and feature.name not in linked]
-    inputs = [feature for feature in second.input_features if feature.name not in options.links]
-    texts = [
-        _select_metadata(first, [*first.input_features, *outputs]),
-        _select_metadata(second, [*inputs, *second.output_features]),
-    ]
-    stated = [{key: text[key] for key in _CONTRACT_KEYS & text.keys()} for text in texts]
-    exported = [exporters_contract(text) for text in texts]
-    if all(stated) and (stated[0] != stated[1] or exported[0] != exported[1]):
+    """The metadata of both models; where they differ, those of the first."""
+    remaining_first = list(first.input_features)
+    if options.promote_unlinked_outputs_to_fused_outputs:
+        linked = set(options.links.values())
+        remaining_first += [feature for feature in first.output_features if feature.name not in linked]
+    remaining_second = [feature for feature in second.input_features if feature.name not in options.links]
+    remaining_second += second.output_features
+    metadata = _select_metadata(first, remaining_first)
+    added = _select_metadata(second, remaining_second)
+
+    contract = {key: metadata[key] for key in _CONTRACT_KEYS & metadata.keys()}
+    added_contract = {key: added[key] for key in _CONTRACT_KEYS & added.keys()}
+    is_one = contract == added_contract and exporters_contract(metadata) == exporters_contract(added)
+    if contract and added_contract and not is_one:
         raise NotSupportedError(
             "The models state different image contracts, but a model states only one.",
             hint="Remove the denotation IMAGE from the inputs and outputs of one of them.",
         )
-    return texts[1] | texts[0]
+    return added | metadata
 
 
 def _select_metadata(model: LearningModel, remaining: Iterable[FeatureDescriptor]) -> dict[str, str]:
-    """Without a contract that concerns no remaining feature, and would be taken for the other model's."""
+    """A model's metadata. Without a remaining picture, its contract is left out: it would be taken for the other's."""
     has_images = any(isinstance(feature, ImageFeatureDescriptor) for feature in remaining)
     return {key: text for key, text in model.metadata.items() if has_images or key not in _CONTRACT_KEYS}
 
