@@ -12,8 +12,6 @@ from ....enums import AsyncStatus
 __all__ = [
     "AsyncStatus",
     "IAsyncAction",
-    "IAsyncActionWithProgress",
-    "IAsyncInfo",
     "IAsyncOperation",
     "IAsyncOperationWithProgress",
     "IClosable",
@@ -21,9 +19,8 @@ __all__ = [
     "PropertyType",
 ]
 
-IAsyncInfo = AsyncOperation
 IAsyncOperation = IAsyncOperationWithProgress = AsyncOperation
-IAsyncAction = IAsyncActionWithProgress = AsyncOperation
+IAsyncAction = AsyncOperation
 IClosable = Closeable
 
 

@@ -15,7 +15,6 @@ from .random_access import (
     FileAccessMode,
     IRandomAccessStream,
     IRandomAccessStreamWithContentType,
-    StorageOpenOptions,
     require_existing,
     start,
     start_opening,
@@ -72,13 +71,9 @@ class StorageFile(IStorageItem):
         """The MIME type for the ending, or ""."""
         return mimetypes.guess_type(self.name)[0] or ""
 
-    def open_async(
-        self, access_mode: FileAccessMode, options: StorageOpenOptions = StorageOpenOptions.NONE, /
-    ) -> AsyncOperation[IRandomAccessStream]:
+    def open_async(self, access_mode: FileAccessMode, /) -> AsyncOperation[IRandomAccessStream]:
         """Opens the file; with `READ_WRITE`, its contents stay until overwritten. Others may open it, too."""
         return start_opening(self._path, access_mode, IRandomAccessStream)
-
-    open_with_options_async = open_async  # pywinrt 3's name
 
     def open_read_async(self) -> AsyncOperation[IRandomAccessStreamWithContentType]:
         """Opens the file for reading."""

@@ -26,14 +26,6 @@ class FileAccessMode(IntEnum):
     READ_WRITE = 1
 
 
-class StorageOpenOptions(IntFlag):
-    """Who else may open a file meanwhile: here, always everyone."""
-
-    NONE = 0
-    ALLOW_ONLY_READERS = 1
-    ALLOW_READERS_AND_WRITERS = 2
-
-
 class CreationCollisionOption(IntEnum):
     """What to do if a file of that name exists."""
 
@@ -244,20 +236,14 @@ class IRandomAccessStreamWithContentType(IRandomAccessStream):
 
 
 class FileRandomAccessStream(IRandomAccessStream):
-    r"""A stream over a file, opened by its path."""
+    """A stream over a file, opened by its path."""
 
     @classmethod
     def open_async(
-        cls,
-        file_path: str | os.PathLike[str],
-        access_mode: FileAccessMode,
-        sharing_options: StorageOpenOptions = StorageOpenOptions.NONE,
-        /,
+        cls, file_path: str | os.PathLike[str], access_mode: FileAccessMode, /
     ) -> AsyncOperation[FileRandomAccessStream]:
         """Opens an existing file, which others may open, too. Unlike on Windows, the path may be relative."""
         return start_opening(Path(file_path).absolute(), access_mode, cls)
-
-    open_with_options_async = open_async  # pywinrt 3's name
 
 
 class RandomAccessStream:

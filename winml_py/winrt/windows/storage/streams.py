@@ -1,6 +1,5 @@
 """Windows.Storage.Streams: bytes with a position, in memory or in a file, and what reads and writes them."""
 
-from ....core.base.async_operation import AsyncOperation
 from ....core.base.buffers import Buffer as Buffer
 from .data_streams import DataReader as DataReader
 from .data_streams import DataWriter as DataWriter
@@ -16,7 +15,3 @@ from .random_access import RandomAccessStreamReference as RandomAccessStreamRefe
 IBuffer = Buffer
 IInputStream = IOutputStream = IRandomAccessStream
 IRandomAccessStreamReference = RandomAccessStreamReference
-IContentTypeProvider = IRandomAccessStreamWithContentType
-IDataReader = DataReader
-IDataWriter = DataWriter
-DataReaderLoadOperation = DataWriterStoreOperation = AsyncOperation

@@ -21,4 +21,4 @@ from .encoder import BitmapEncoder as BitmapEncoder
 from .encoder import BitmapPropertySet as BitmapPropertySet
 from .encoder import BitmapTypedValue as BitmapTypedValue
 
-IBitmapFrame = IBitmapFrameWithSoftwareBitmap = BitmapFrame
+IBitmapFrame = BitmapFrame
