@@ -146,7 +146,7 @@ class _Draft:
         self.nodes: dict[str, NodeProto] = {}
         self.metadata: dict[str, str] = {}
 
-    def describe(self, feature: FeatureDescriptor | str) -> ValueInfoProto:
+    def make_value_info(self, feature: FeatureDescriptor | str) -> ValueInfoProto:
         """An input or output; raises if its contract differs from the others', because a model states only one."""
         info = make_value_info(feature)
         if isinstance(feature, ImageFeatureDescriptor):
@@ -167,8 +167,9 @@ class _Draft:
 
     def to_bytes(self) -> bytes:
         """The model as built so far, after ONNX's checker has accepted it."""
-        graph, nodes = GraphProto(), list(self.nodes.values())
+        graph = GraphProto()
         graph.CopyFrom(self.graph)
+        nodes = list(self.nodes.values())
         try:
             graph.node.extend(nodes[place] for place in sort_places(nodes, [node.input for node in nodes]))
         except CycleError as error:
@@ -198,13 +199,13 @@ class _Draft:
         return data
 
 
-def require_free(name: str, others: Iterable[Any]) -> None:
+def require_free(name: str, named: Iterable[Any]) -> None:
     """Refuses a name that another feature, constant or node has."""
-    if name in {other.name for other in others}:
+    if any(message.name == name for message in named):
         raise InvalidArgumentError(f"The name {name!r} is already taken.")
 
 
-class _Part(Object):
+class _BuilderPart(Object):
     """A part of a builder, whose methods return the builder."""
 
     def __init__(self, builder: LearningModelBuilder, draft: _Draft) -> None:
@@ -212,7 +213,7 @@ class _Part(Object):
         self._builder, self._draft = builder, draft
 
 
-class LearningModelInputs(_Part):
+class LearningModelInputs(_BuilderPart):
     """A model's inputs, inputs with a default, and constants."""
 
     def add(
@@ -226,16 +227,17 @@ class LearningModelInputs(_Part):
         Raises:
             InvalidArgumentError: wrong type of arguments, or the name is taken.
         """
-        draft, descriptor, default = self._draft, feature, None
+        graph = self._draft.graph
+        default = None
         if default_value is not None:
             default = as_constant(default_value, require_name(feature, "The name of the input"))
             kind = TensorKind(default.data_type)
-            descriptor = make_tensor_descriptor(default.name, input_description, kind, default.dims)
-        info = draft.describe(descriptor)
-        require_free(info.name, (*draft.graph.input, *draft.graph.initializer))
-        draft.graph.input.append(info)
+            feature = make_tensor_descriptor(default.name, input_description, kind, default.dims)
+        info = self._draft.make_value_info(feature)
+        require_free(info.name, (*graph.input, *graph.initializer))
+        graph.input.append(info)
         if default is not None:
-            draft.graph.initializer.append(default)
+            graph.initializer.append(default)
         return self._builder
 
     def add_constant(self, input_name: str, value: object, /) -> LearningModelBuilder:
@@ -250,7 +252,7 @@ class LearningModelInputs(_Part):
         return self._builder
 
 
-class LearningModelOutputs(_Part):
+class LearningModelOutputs(_BuilderPart):
     """A model's outputs."""
 
     def add(self, output: FeatureDescriptor, /) -> LearningModelBuilder:
@@ -259,13 +261,13 @@ class LearningModelOutputs(_Part):
         Raises:
             InvalidArgumentError: it is not a descriptor, or its name is taken.
         """
-        info = self._draft.describe(output)
+        info = self._draft.make_value_info(output)
         require_free(info.name, self._draft.graph.output)
         self._draft.graph.output.append(info)
         return self._builder
 
 
-class LearningModelOperatorSet(_Part):
+class LearningModelOperatorSet(_BuilderPart):
     """A model's operators."""
 
     def add(self, operator: LearningModelOperator, /) -> LearningModelBuilder:
@@ -277,7 +279,8 @@ class LearningModelOperatorSet(_Part):
         """
         hint = 'Write LearningModelOperator("Add").set_input("A", name) and so on.'
         require_type(operator, LearningModelOperator, hint)
-        draft, number = self._draft, len(self._draft.nodes)
+        draft = self._draft
+        number = len(draft.nodes)
         # A number within this model, so that the same program always builds the same bytes.
         while f"{operator.type}_{number}" in draft.nodes:
             number += 1
@@ -294,4 +297,7 @@ def _find_version(domain: str, opset: int) -> int:
     """The version of a domain's operator set that belongs to a version of ONNX's own; 1 for unknown domains."""
     if domain == "":
         return opset
-    return max((row[3] for row in helper.VERSION_TABLE if row[2] <= opset), default=1) if domain == "ai.onnx.ml" else 1
+    if domain != "ai.onnx.ml":
+        return 1
+    # A row of the table is a release of onnx, its IR version, and its versions of ai.onnx and ai.onnx.ml.
+    return max((row[3] for row in helper.VERSION_TABLE if row[2] <= opset), default=1)

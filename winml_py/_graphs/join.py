@@ -185,7 +185,9 @@ class LearningModelJoinOptions(Object):
 
     def __init__(self) -> None:
         self._links: dict[str, str] = {}
-        self._promotes, self._prefix, self._closes = True, "", False
+        self._promotes = True
+        self._prefix = ""
+        self._closes = False
 
     def link(self, first_model_output: str, second_model_input: str, /) -> None:
         """Connects an output of the first model to an input of the second; one output may go to several inputs.

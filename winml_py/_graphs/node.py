@@ -27,41 +27,47 @@ def build_node(operator: LearningModelOperator, name: str, opset: int) -> tuple[
         InvalidArgumentError: an unknown operator, input, output or attribute, a missing required one, or a
             value of the wrong type.
     """
-    words = f"operator {name} ({operator.type})"
-    given = private_state(operator)
+    title = f"operator {name} ({operator.type})"
+    inputs, outputs, attributes = private_state(operator)
+    node = NodeProto(op_type=operator.type, domain=operator.domain, name=name)
+    input_parameters: Sequence[Parameter] | None = None
+    output_parameters: Sequence[Parameter] | None = None
     if operator.domain in ("", "ai.onnx.ml"):
         signature = find_signature(operator.type, operator.domain, opset)
-        sources = _spell_as_schema(given.inputs, [each.name for each in signature.inputs], f"{words} has no input")
-        made = _spell_as_schema(given.outputs, [each.name for each in signature.outputs], f"{words} has no output")
-        values = _spell_as_schema(given.attributes, list(signature.attributes), f"{words} has no attribute")
-        attributes = [make_attribute(signature, part, value) for part, value in values.items()]
+        input_parameters, output_parameters = signature.inputs, signature.outputs
+        inputs = _spell_as_schema(inputs, [part.name for part in signature.inputs], f"{title} has no input")
+        outputs = _spell_as_schema(outputs, [part.name for part in signature.outputs], f"{title} has no output")
+        attributes = _spell_as_schema(attributes, list(signature.attributes), f"{title} has no attribute")
+        node.attribute.extend(make_attribute(signature, part, value) for part, value in attributes.items())
         # The node has all its required outputs, even those that nothing reads.
-        always = [each.name for each in signature.outputs[: signature.least_outputs] if not each.is_optional]
-        made = {part: (f"{name}.{part}",) for part in always} | made
+        required = [part.name for part in signature.outputs[: signature.least_outputs] if not part.is_optional]
+        outputs = {part: (f"{name}.{part}",) for part in required} | outputs
     else:  # an operator without a schema: inputs and outputs are in the order of the calls
-        signature, sources, made = None, given.inputs, given.outputs
-        attributes = [_make_untyped_attribute(part, value) for part, value in given.attributes.items()]
-    constants = [
-        as_constant(source.value, f"{name}.{part}") for part, source in sources.items() if isinstance(source, Constant)
-    ]
-    names = {part: (f"{name}.{part}",) if isinstance(source, Constant) else source for part, source in sources.items()}
-    node = NodeProto(op_type=operator.type, domain=operator.domain, name=name, attribute=attributes)
-    node.input.extend(_order_names(names, None if signature is None else signature.inputs, words))
-    node.output.extend(_order_names(made, None if signature is None else signature.outputs, words))
+        node.attribute.extend(_make_untyped_attribute(part, value) for part, value in attributes.items())
+
+    constants = []
+    input_names: dict[str, tuple[str, ...]] = {}
+    for part, source in inputs.items():
+        if isinstance(source, Constant):
+            constants.append(as_constant(source.value, f"{name}.{part}"))
+            source = (f"{name}.{part}",)
+        input_names[part] = source
+    node.input.extend(_order_names(input_names, input_parameters, title))
+    node.output.extend(_order_names(outputs, output_parameters, title))
     return node, constants
 
 
-def _spell_as_schema(values: Mapping[str, T], names: Iterable[str], what: str) -> dict[str, T]:
-    """Values by the schema's names; case is ignored."""
+def _spell_as_schema(values: Mapping[str, T], names: Iterable[str], absence: str) -> dict[str, T]:
+    """Values by the schema's names; case is ignored. `absence` begins the message for an unknown name."""
     spellings = {name.casefold(): name for name in names}
     for name in values:
         if name.casefold() not in spellings:
-            raise InvalidArgumentError(f"The {what} {name!r}.", hint=did_you_mean(name, spellings.values()))
+            raise InvalidArgumentError(f"The {absence} {name!r}.", hint=did_you_mean(name, spellings.values()))
     return {spellings[name.casefold()]: value for name, value in values.items()}
 
 
 def _order_names(
-    connected: Mapping[str, tuple[str, ...]], parameters: Sequence[Parameter] | None, words: str
+    connected: Mapping[str, tuple[str, ...]], parameters: Sequence[Parameter] | None, title: str
 ) -> list[str]:
     """The names of inputs or outputs by position, "" for omitted ones; the checker refuses missing ones."""
     if parameters is None:
@@ -71,7 +77,7 @@ def _order_names(
         names = connected.get(parameter.name, () if parameter.is_variadic else ("",))
         if len(names) > 1 and not parameter.is_variadic:
             raise InvalidArgumentError(
-                f"The {words} expects one name for {parameter.name!r}, got {len(names)}.",
+                f"The {title} expects one name for {parameter.name!r}, got {len(names)}.",
                 hint="Only an operator that takes any number, such as Concat, takes a list of names.",
             )
         ordered += names

@@ -70,9 +70,12 @@ def sort_arguments(
 
     One list, alone or by name, is all values of a variadic input. Python's numbers become arrays.
     """
-    values, attributes = list(inputs), dict(named)
+    attributes = dict(named)
+    values = list(inputs)
     if len(inputs) == 1 and signature.inputs:
         values = _list_values(signature, 0, inputs[0])
+
+    # Inputs by name go to their places, and what is left are attributes.
     for index, parameter in enumerate(signature.inputs):
         if parameter.name not in attributes:
             continue
@@ -82,6 +85,7 @@ def sort_arguments(
         values += _list_values(signature, index, attributes.pop(parameter.name))
     while values and values[-1] is None:
         values.pop()
+
     names = [parameter.name for parameter in signature.inputs]
     if len(values) > len(list_names(signature.inputs, len(values))):
         raise InvalidArgumentError(
@@ -115,11 +119,13 @@ def _convert_values(signature: Signature, values: list[Any]) -> list[Any]:
         for type_name, value in zip(type_names, values, strict=True)
         if isinstance(value, (np.ndarray, np.generic, Tensor))
     }
-    pairs = zip(type_names, values, strict=True)
-    return [_as_array(value, dtypes.get(type_name)) if _is_python(value) else value for type_name, value in pairs]
+    return [
+        _as_array(value, dtypes.get(type_name)) if _is_untyped(value) else value
+        for type_name, value in zip(type_names, values, strict=True)
+    ]
 
 
-def _is_python(value: object) -> bool:
+def _is_untyped(value: object) -> bool:
     """Whether a value is a number, text, or a list of these, rather than a sequence of tensors or a map."""
     elements: Any = value if _is_list(value) else [value]
     return not any(isinstance(element, _TYPED) for element in elements)
@@ -134,9 +140,10 @@ def _as_array(value: Any, dtype: DType | None) -> Array:
         return array.astype(np.float32) if array.dtype.kind == "f" else array
     with np.errstate(invalid="ignore", over="ignore"):
         converted = array.astype(dtype)
-    # Floats are rounded, but must stay finite; other types hold a number exactly or not at all.
-    is_kept = np.isfinite(converted) | ~np.isfinite(array) if converted.dtype.kind == "f" else converted == array
-    if not np.all(is_kept):
+    fits = converted == array  # a number is held exactly or not at all
+    if converted.dtype.kind == "f":  # or rounded, if it stays finite
+        fits = np.isfinite(converted) | ~np.isfinite(array)
+    if not np.all(fits):
         raise InvalidArgumentError(
             f"An input of {dtype} cannot hold {value!r}.",
             hint="Pass numbers within the range of that type, or arrays of another type.",
@@ -239,11 +246,10 @@ def _list_output_names(signature: Signature, count: int | None) -> list[str]:
         count = max(1, signature.least_outputs)
     names = list_names(parameters, count) if type(count) is int else []
     if not names or len(names) != count:
+        known = ", ".join(parameter.name for parameter in parameters)
         raise InvalidArgumentError(
             f"Expected the number of outputs of {signature.name}, got {count!r}.",
-            hint="Write outputs=2, say."
-            if is_variadic
-            else f"It has {', '.join(parameter.name for parameter in parameters)}.",
+            hint="Write outputs=2, say." if is_variadic else f"It has {known}.",
         )
     return names
 

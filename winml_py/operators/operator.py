@@ -71,15 +71,17 @@ class CompiledOperator(Closeable):
     ) -> None:
         """Use `operators.compile`."""
         self.name = signature.name
-        self._signature, self._names = signature, list_names(signature.inputs, len(types))
+        self._signature = signature
+        self._names = list_names(signature.inputs, len(types))
         try:
             self.model = LearningModel.load(make_node_model(node, signature.opset, types))
             self.session = LearningModelSession(self.model, device, options or _default_options(types))
         except WinMLError as error:
             described = ", ".join(map(describe_type, types)) or "no input"
-            # The model is made of the arguments, so it is these that are wrong.
+            # The model is made of the arguments: where it is corrupt, they are wrong.
             is_invalid = isinstance(error, CorruptModelError)
-            raise (InvalidArgumentError if is_invalid else type(error))(
+            kind = InvalidArgumentError if is_invalid else type(error)
+            raise kind(
                 f"The operator {self.name} of {signature.domain or 'ai.onnx'} {signature.opset} cannot be compiled for "
                 f"{described}: {error.message.rstrip('.')}.",
                 hint=error.hint or f"help(operators.{self.name}) shows its inputs and attributes.",

@@ -114,8 +114,11 @@ class Detections:
     def __getitem__(self, index: slice) -> Detections: ...
     def __getitem__(self, index: int | slice) -> Detection | Detections:
         if isinstance(index, slice):
-            kinds = (np.ndarray, tuple)
-            parts: dict[str, Any] = {name: part[index] for name, part in vars(self).items() if isinstance(part, kinds)}
+            # Every array and the labels have one element for each object.
+            per_object = (np.ndarray, tuple)
+            parts: dict[str, Any] = {
+                name: value[index] for name, value in vars(self).items() if isinstance(value, per_object)
+            }
             mask_of = self._mask_of and partial(_compute_mask_of_part, self._mask_of, range(len(self))[index])
             return replace(self, **parts, _mask_of=mask_of)
         points = None if self.points is None else self.points[index]
@@ -179,7 +182,7 @@ class Detections:
         return drawing.image
 
     def __repr__(self) -> str:
-        names = ", ".join(f"{one.label or one.index} {one.score:.2f}" for one in list(self)[:8])
+        names = ", ".join(f"{found.label or found.index} {found.score:.2f}" for found in self[:8])
         more = ", ..." if len(self) > 8 else ""
         return f"<Detections {len(self)} in {self.picture_width}x{self.picture_height}: {names}{more}>"
 
@@ -235,11 +238,14 @@ def detections(
         raise InvalidArgumentError(
             f"A model of layout {layout.name} gives each object once, so overlap has no effect.", hint="Leave it out."
         )
-    best = best.select(np.arange(len(best.boxes))[: require_whole_number(limit, "limit", 1)])
-    points, masks = best.points, None
+    count = min(len(best.boxes), require_whole_number(limit, "limit", 1))
+    best = best.select(np.arange(count))
+
+    points = best.points
     if points is not None:
         points = points.astype(np.float64)
         points[..., :2] = place.points_to_picture(points[..., :2])
+    masks = None
     if best.mask_coefficients is not None and facts.prototypes is not None:
         coefficients = np.asarray(best.mask_coefficients, np.float32)
         prototypes = np.asarray(facts.prototypes[picture], np.float32)

@@ -6,6 +6,7 @@ formulas are those of the makers' own decoders, each named at its function.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -38,14 +39,15 @@ class Grid(NamedTuple):
 
 def make_grid(placement: PicturePlacement, stride: int) -> Grid:
     """The places of a stride in a tensor; the last ones may reach beyond its sides."""
-    rows, columns = -(-placement.tensor_height // stride), -(-placement.tensor_width // stride)
+    rows = math.ceil(placement.tensor_height / stride)
+    columns = math.ceil(placement.tensor_width / stride)
     column, row = np.meshgrid(np.arange(columns, dtype=np.float32), np.arange(rows, dtype=np.float32))
     return Grid(stride, np.stack([column.reshape(-1), row.reshape(-1)], axis=1))
 
 
 def count_places(placement: PicturePlacement) -> dict[int, tuple[int, ...]]:
     """The strides of the usual grids, by their total number of places."""
-    return {sum(len(make_grid(placement, s).places) for s in strides): strides for strides in STRIDES}
+    return {sum(len(make_grid(placement, stride).places) for stride in strides): strides for strides in STRIDES}
 
 
 def is_decoded(table: Array) -> bool:
@@ -127,13 +129,14 @@ def decode_yunet_faces(outputs: Mapping[str, Array], placement: PicturePlacement
     boxes, scores, points = [], [], []
     for stride in STRIDES[0]:
         grid = make_grid(placement, stride)
-        kind, thing, box, marks = (
-            select_picture(outputs[f"{name}_{stride}"], picture) for name in ("cls", "obj", "bbox", "kps")
-        )
+        class_scores = select_picture(outputs[f"cls_{stride}"], picture)[:, 0]
+        objectness = select_picture(outputs[f"obj_{stride}"], picture)[:, 0]
+        box = select_picture(outputs[f"bbox_{stride}"], picture)
+        offsets = select_picture(outputs[f"kps_{stride}"], picture)
         middles = (grid.places + box[:, :2]) * stride
         with np.errstate(over="ignore"):  # infinite numbers are refused when boxes are checked
             halves = np.exp(box[:, 2:]) * stride / 2
         boxes.append(np.concatenate([middles - halves, middles + halves], axis=1))
-        scores.append(np.sqrt(np.clip(kind[:, 0], 0, 1) * np.clip(thing[:, 0], 0, 1)))
-        points.append((marks.reshape(-1, FACE_POINTS, 2) + grid.places[:, None]) * stride)
+        scores.append(np.sqrt(np.clip(class_scores, 0, 1) * np.clip(objectness, 0, 1)))
+        points.append((offsets.reshape(-1, FACE_POINTS, 2) + grid.places[:, None]) * stride)
     return np.concatenate(boxes), np.concatenate(scores), np.concatenate(points)

@@ -81,23 +81,26 @@ class DetectorFacts(NamedTuple):
     def queries(self) -> tuple[Array, Array] | None:
         """DETR's boxes and logits."""
         tensors = {name: array for name, array in self.outputs.items() if array.ndim == 3 and array.dtype.kind == "f"}
-        boxes = [name for name, array in tensors.items() if array.shape[2] == 4]
-        boxes = [name for name in boxes if "box" in name.lower()] or boxes
-        if len(tensors) != 2 or len(boxes) != 1:
+        box_names = [name for name, array in tensors.items() if array.shape[2] == 4]
+        if len(box_names) == 2:  # the logits of three classes and "no object" have four columns, too
+            box_names = [name for name in box_names if "box" in name.lower()]
+        if len(tensors) != 2 or len(box_names) != 1:
             return None
-        (logits,) = (array for name, array in tensors.items() if name != boxes[0])
-        same = logits.shape[:2] == tensors[boxes[0]].shape[:2]
-        return (tensors[boxes[0]], logits) if same else None
+        boxes = tensors.pop(box_names[0])
+        (logits,) = tensors.values()
+        return (boxes, logits) if boxes.shape[:2] == logits.shape[:2] else None
 
     def find_triple(self, rank: int) -> tuple[Array, Array, Array] | None:
         """Boxes of this many dimensions, labels and scores: torchvision's have 2, and SSD's 3, with the batch."""
         boxes = [array for array in self.find_float_outputs(rank) if array.shape[-1] == 4]
         labels = [array for array in self.outputs.values() if array.ndim == rank - 1 and array.dtype.kind in "iu"]
         scores = self.find_float_outputs(rank - 1)
-        if not len(boxes) == len(labels) == len(scores) == 1 or (rank == 3 and len(self.outputs) != 3):
+        if not len(boxes) == len(labels) == len(scores) == 1:
             return None
-        shapes = {boxes[0].shape[:-1], labels[0].shape, scores[0].shape}
-        return (boxes[0], labels[0], scores[0]) if len(shapes) == 1 else None
+        if rank == 3 and len(self.outputs) != 3:  # such shapes are common, so SSD must have nothing else
+            return None
+        is_fitting = boxes[0].shape[:-1] == labels[0].shape == scores[0].shape
+        return (boxes[0], labels[0], scores[0]) if is_fitting else None
 
 
 def recognise_layout(facts: DetectorFacts) -> DetectionLayout:
@@ -129,28 +132,37 @@ def find_layouts(facts: DetectorFacts) -> list[DetectionLayout]:
     if grids.group_scrfd_outputs(facts.outputs, facts.placement):
         return [DetectionLayout.SCRFD]
     if facts.queries is not None:
-        columns = facts.queries[1].shape[2]
-        counted = {columns - 1: [DetectionLayout.DETR], columns: [DetectionLayout.RT_DETR]}
-        return counted.get(len(facts.labels), [DetectionLayout.DETR, DetectionLayout.RT_DETR])
+        _, logits = facts.queries
+        if len(facts.labels) == logits.shape[2] - 1:  # the last column is for "no object"
+            return [DetectionLayout.DETR]
+        if len(facts.labels) == logits.shape[2]:
+            return [DetectionLayout.RT_DETR]
+        return [DetectionLayout.DETR, DetectionLayout.RT_DETR]
     return [] if facts.table is None else _find_table_layouts(facts, facts.table)
 
 
 def _find_table_layouts(facts: DetectorFacts, table: Array) -> list[DetectionLayout]:
+    """The layouts of a single table, by its number of rows and columns."""
     _, rows, columns = table.shape
-    places = grids.count_places(facts.placement)
-    if columns in places:
+    place_counts = grids.count_places(facts.placement)
+    if columns in place_counts:
         return [DetectionLayout.YOLO]
-    if rows in {3 * place for place in places}:
+    if rows in {3 * count for count in place_counts}:
         return [DetectionLayout.YOLO_V5]
-    if rows in places:
+    if rows in place_counts:
         return _find_grid_layouts(facts, table)
+    # What remains has a row for each object, and its makers give a few hundred.
     if rows > 1000:
         return []
     if facts.exporter.task:
         is_rtdetr = columns == 4 + len(facts.labels) and not facts.exporter.has_suppression
         return [DetectionLayout.RT_DETR_ULTRALYTICS if is_rtdetr else DetectionLayout.YOLO_END_TO_END]
-    layouts = [DetectionLayout.YOLO_END_TO_END] if columns == 6 or facts.prototypes is not None else []
-    if columns == 4 + (len(facts.labels) or 2):  # without labels, any table could be one: only 6 columns count
+    layouts = []
+    if columns == 6 or facts.prototypes is not None:
+        layouts.append(DetectionLayout.YOLO_END_TO_END)
+    # Without labels, a table of any width could be RT-DETR's: only one that may be YOLO's, too, is taken for it.
+    label_count = len(facts.labels) or 2
+    if columns == 4 + label_count:
         layouts.append(DetectionLayout.RT_DETR_ULTRALYTICS)
     return layouts
 
@@ -239,23 +251,24 @@ def _decode_yolo(
 ) -> DecodedBoxes:
     """Rows of centre and size, scores, and then mask coefficients or points."""
     width = columns.shape[1]
-    numbers = count_extra_numbers(facts, width)
-    scores, extra = columns[:, : width - numbers], columns[:, width - numbers :]
-    best, rows = _find_best_classes(boxes, scores, threshold, objectness)
-    return _attach_extra_numbers(facts, best, extra[rows])
+    class_count = width - count_extra_numbers(facts, width)
+    best, is_confident = _find_best_classes(boxes, columns[:, :class_count], threshold, objectness)
+    return _attach_extra_numbers(facts, best, columns[is_confident, class_count:])
 
 
 def count_extra_numbers(facts: DetectorFacts, width: int) -> int:
     """How many numbers of a row, after box and objectness, are not scores."""
+    label_count = len(facts.labels)
     if facts.prototypes is not None:
         numbers = PROTOTYPES
     elif facts.exporter.task == "pose" and facts.exporter.points is not None:
         numbers = math.prod(facts.exporter.points)
+    elif facts.exporter.task == "pose" and label_count:
+        numbers = width - label_count
     else:
-        numbers = width - len(facts.labels) if facts.labels else 0
-    label_count = len(facts.labels)
-    is_known = numbers in (0, PROTOTYPES * (facts.prototypes is not None)) or facts.exporter.task == "pose"
-    if not is_known or numbers >= width or (label_count and width - numbers != label_count):
+        numbers = 0
+    scores = width - numbers
+    if scores < 1 or label_count not in (0, scores):
         raise InvalidArgumentError(
             f"A row has {width} numbers after its box, but the number of labels is {label_count}.",
             hint="Pass labels=..., one for each class, in the order that the model was trained with.",
@@ -300,34 +313,37 @@ def _decode_queries(layout: DetectionLayout, facts: DetectorFacts, picture: int,
         scores = np.exp(logits - logits.max(axis=1, keepdims=True))
         scores = scores[:, :-1] / scores.sum(axis=1, keepdims=True)
         return _find_best_of_rows(corners, scores, threshold)[0]
-    else:  # one query may be two classes: the best of all pairs, as many as there are queries
-        # In float32, the exponential of more than 88 is infinite.
-        scores = 1 / (1 + np.exp(-np.clip(logits, -80, 80)))
-        pairs = np.argsort(-scores, axis=None, kind="stable")[: len(scores)]
-        objects = DecodedBoxes(corners[pairs // scores.shape[1]], scores.reshape(-1)[pairs], pairs % scores.shape[1])
+    # In float32, the exponential of more than 88 is infinite.
+    scores = 1 / (1 + np.exp(-np.clip(logits, -80, 80)))
+    # One query may be two classes: of all pairs of query and class, the best are taken, as many as there are queries.
+    pairs = np.argsort(-scores, axis=None, kind="stable")[: len(scores)]
+    queries, classes = np.divmod(pairs, scores.shape[1])
+    objects = DecodedBoxes(corners[queries], scores[queries, classes], classes)
     return objects.select(objects.scores > threshold)
 
 
 def _decode_triples(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
-    is_batch = layout is DetectionLayout.SSD
-    triple = facts.find_triple(3 if is_batch else 2)
-    if triple is None or (picture and not is_batch):  # torchvision's detectors answer for one picture
+    is_ssd = layout is DetectionLayout.SSD
+    triple = facts.find_triple(3 if is_ssd else 2)
+    if triple is None or (picture and not is_ssd):  # torchvision's detectors answer for one picture
         raise _make_layout_error(layout)
-    boxes, classes, scores = (select_picture(array, picture) for array in triple) if is_batch else triple
-    boxes = boxes * np.tile(_read_tensor_sides(facts), 2) if is_batch else boxes
+    boxes, classes, scores = triple
+    if is_ssd:
+        boxes, classes, scores = (select_picture(array, picture) for array in triple)
+        boxes = boxes * np.tile(_read_tensor_sides(facts), 2)
     return DecodedBoxes(boxes, _require_scores(scores), classes).select(scores > threshold)
 
 
 def _decode_grids(layout: DetectionLayout, facts: DetectorFacts, table: Array, threshold: float) -> DecodedBoxes:
     is_yolox = layout is DetectionLayout.YOLOX
-    others = 5 if is_yolox else 4 * grids.NANODET_BINS
-    if len(table) not in grids.count_places(facts.placement) or table.shape[1] <= others:
+    box_columns = 5 if is_yolox else 4 * grids.NANODET_BINS
+    if len(table) not in grids.count_places(facts.placement) or table.shape[1] <= box_columns:
         raise _make_layout_error(layout)
     if is_yolox:
         boxes = grids.decode_yolox_boxes(table, facts.placement)
         return _find_best_classes(boxes, table[:, 5:], threshold, table[:, 4:5])[0]
     corners = grids.decode_nanodet_boxes(table, facts.placement)
-    scores = _require_scores(table[:, :-others])
+    scores = _require_scores(table[:, :-box_columns])
     return _find_best_of_rows(corners, scores, threshold)[0]
 
 
@@ -347,8 +363,9 @@ def _decode_faces(layout: DetectionLayout, facts: DetectorFacts, picture: int, t
 def _find_best_classes(
     boxes: Array, scores: Array, threshold: float, objectness: Array | None = None
 ) -> tuple[DecodedBoxes, Array]:
-    """Each row's best class, if its score is above the threshold, and which rows these are; boxes are of centre and
-    size.
+    """The best class of each row whose score is above the threshold, and which rows these are.
+
+    Boxes are centre and size.
     """
     if not scores.shape[1]:
         raise InvalidArgumentError("A row has no score.", hint="Name another layout.")
@@ -365,9 +382,10 @@ def _find_best_of_rows(
     highest = scores[np.arange(len(best)), best]
     highest = highest if factors is None else highest * factors
     is_confident = highest > threshold
-    best, others = best[is_confident], scores[is_confident]  # a copy of few rows
-    np.put_along_axis(others, best[:, None], 0, axis=1)
-    runners_up = others.max(axis=1) * (1 if factors is None else factors[is_confident])
+    best = best[is_confident]
+    other_scores = scores[is_confident]  # a copy of few rows
+    np.put_along_axis(other_scores, best[:, None], 0, axis=1)
+    runners_up = other_scores.max(axis=1) * (1 if factors is None else factors[is_confident])
     return DecodedBoxes(boxes[is_confident], highest[is_confident], best, runners_up=runners_up), is_confident
 
 

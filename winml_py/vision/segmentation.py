@@ -167,8 +167,9 @@ def _find_best(stack: Array, place: PicturePlacement) -> Array:
 
 
 def _find_possible_winners(stack: Array) -> Array:
-    """Which classes can be the highest somewhere. A number interpolated between four places is never above the highest
-    of them, nor below the lowest: most of 150 classes need not be interpolated.
+    """Which classes can be the highest somewhere: most of 150 classes need not be interpolated.
+
+    A number that is interpolated between four places is never above the highest of them, nor below the lowest.
     """
     padded = np.pad(stack, ((0, 0), (1, 1), (1, 1)), mode="edge")
     corners = [padded[:, y : y + stack.shape[1] + 1, x : x + stack.shape[2] + 1] for y in (0, 1) for x in (0, 1)]
@@ -197,15 +198,16 @@ def sample_map(numbers: Array, placement: PicturePlacement, part: Box | None = N
     height, width = numbers.shape
     scale = np.array([width / placement.tensor_width, height / placement.tensor_height])
     box = (placement.points_to_tensor([[left, top], [right, bottom]]) * scale).reshape(-1)
-    (across, first, last), (down, upper, lower) = (
-        _resample_span(*ends)
-        for ends in ((box[0], box[2], width, right - left), (box[1], box[3], height, bottom - top))
-    )
+    (map_left, map_right), first_column, last_column = _resample_span(box[0], box[2], width, right - left)
+    (map_top, map_bottom), first_row, last_row = _resample_span(box[1], box[3], height, bottom - top)
     inner = PIL.Image.fromarray(numbers).resize(
-        (last - first, lower - upper), PIL.Image.Resampling.BILINEAR, (across[0], down[0], across[1], down[1])
+        (last_column - first_column, last_row - first_row),
+        PIL.Image.Resampling.BILINEAR,
+        (map_left, map_top, map_right, map_bottom),
     )
-    pad = ((upper, bottom - top - lower), (first, right - left - last))
-    return np.pad(np.asarray(inner), pad, mode="edge")
+    rows_around = (first_row, bottom - top - last_row)
+    columns_around = (first_column, right - left - last_column)
+    return np.pad(np.asarray(inner), (rows_around, columns_around), mode="edge")
 
 
 def _resample_span(start: float, end: float, size: int, pixels: int) -> tuple[tuple[float, float], int, int]:

@@ -156,28 +156,34 @@ def import_fast_resizer() -> Any:
 
 
 def _scale_fast(pixels: Pixels, width: int, height: int, entry: Kernel) -> Pixels:
-    (source_height, source_width), name = pixels.shape[:2], entry.fast
-    # It scales the height first, which is faster. Overshoots are clipped after each side: in another order than
-    # Pillow's, drawings and text would differ by thirty levels, and photographs by two.
     if not entry.overshoots and pixels.nbytes <= _WHOLE:
-        return _scale_at_once(pixels, width, height, name)
+        return _scale_at_once(pixels, width, height, entry.fast)
+    # The resizer itself scales the height first, which is faster. But overshoots are clipped after each side: in
+    # another order than Pillow's, drawings and text would differ by thirty levels, and photographs by two.
+    source_height, source_width = pixels.shape[:2]
     if not entry.overshoots or scales_height_first(source_width, source_height, width, height):
-        return _scale_side(_scale_side(pixels, 0, height, name), 1, width, name)
-    return _scale_side(_scale_side(pixels, 1, width, name), 0, height, name)
+        sides = ((0, height), (1, width))
+    else:
+        sides = ((1, width), (0, height))
+    for side, size in sides:
+        pixels = _scale_side(pixels, side, size, entry.fast)
+    return pixels
 
 
 def _scale_side(pixels: Pixels, side: int, size: int, name: str) -> Pixels:
     """Scales the height (0) or the width (1), in strips along it."""
     if pixels.shape[side] == size:
         return pixels
-    scaled_shape = [*pixels.shape]
-    scaled_shape[side], length = size, pixels.shape[1 - side]
+    scaled_shape = list(pixels.shape)
+    scaled_shape[side] = size
+    length = pixels.shape[1 - side]
     thickness = max(1, _STRIP * length // pixels.nbytes)
     if thickness >= length:
         return _scale_at_once(pixels, scaled_shape[1], scaled_shape[0], name)
     scaled = np.empty(scaled_shape, np.uint8)
     for start in range(0, length, thickness):
-        part = (slice(None), slice(start, start + thickness))[:: 1 if side == 0 else -1]
+        strip = slice(start, start + thickness)
+        part = (slice(None), strip) if side == 0 else (strip, slice(None))
         target = scaled[part]
         target[:] = _scale_at_once(pixels[part], target.shape[1], target.shape[0], name)
     return scaled

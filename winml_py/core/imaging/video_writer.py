@@ -134,7 +134,8 @@ class VideoWriter(Closeable):
                 f"the codec {self._codec}.",
                 hint="Leave the codec out, or name one that OpenCV has; some codecs take few rates, .avi takes most.",
             )
-        self._file.native, self._size = native, (width, height)
+        self._file.native = native
+        self._size = (width, height)
 
     def close(self) -> None:
         """Completes the file, which replaces an existing one. A second call does nothing.
@@ -182,7 +183,8 @@ class _HiddenFile:
 
     def __init__(self, path: str) -> None:
         self.native: Any = None
-        self._target, self._shown = os.path.realpath(path), path
+        self._shown = path
+        self._target = os.path.realpath(path)
         if os.path.exists(self._target) and not os.path.isfile(self._target):
             raise StorageAccessError(f"{path} is not an ordinary file.", hint="Name a file.")
         folder, name = os.path.split(self._target)
@@ -319,8 +321,9 @@ def require_whole_video(path: str, name: str) -> None:
 
 
 def _is_video_start(head: bytes) -> bool:
-    is_stream = b"G" in (head[:1], head[4:5]) and b"G" in (head[188:189], head[196:197])  # packets of MPEG-TS
-    return is_stream or is_video_content(head) or head[4:8] in _BOXES or head.startswith(_RARE_STARTS)
+    # Each packet of MPEG-TS begins with G, and has 188 bytes; in some files, a time of 4 bytes comes before it.
+    is_transport_stream = b"G" in (head[:1], head[4:5]) and b"G" in (head[188:189], head[196:197])
+    return is_transport_stream or is_video_content(head) or head[4:8] in _BOXES or head.startswith(_RARE_STARTS)
 
 
 def _read_stated_size(file: BinaryIO, size: int) -> int:
@@ -343,7 +346,10 @@ def _read_part_length(head: bytes) -> int:
         length = int.from_bytes(head[:4], "big")
         return int.from_bytes(head[8:16], "big") if length == 1 else length
     if head.startswith((_EBML, _SEGMENT)) and len(head) == HEAD:
-        width = 9 - head[4].bit_length()  # of the length, which follows the four bytes of the name
-        length = int.from_bytes(head[4 : 4 + width], "big") & ~(-1 << 7 * width)
-        return 4 + width + length if length != ~(-1 << 7 * width) else 0
+        # The length follows the four bytes of the name. Its leading zero bits say how many bytes it has; seven bits of
+        # each are the number, and all ones mean that it is unknown.
+        width = 9 - head[4].bit_length()
+        largest = (1 << 7 * width) - 1
+        length = int.from_bytes(head[4 : 4 + width], "big") & largest
+        return 4 + width + length if length != largest else 0
     return 0
