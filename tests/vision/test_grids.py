@@ -86,13 +86,7 @@ def yolox(rng: np.random.Generator) -> tuple[dict[str, np.ndarray], Boxes]:
             for column in range(GRIDS[stride][1]):
                 x, y, w, h, thing, *scores = map(float, next(rows))
                 middle, size = ((x + column) * stride, (y + row) * stride), (math.exp(w) * stride, math.exp(h) * stride)
-                box = [
-                    middle[0] - size[0] / 2,
-                    middle[1] - size[1] / 2,
-                    middle[0] + size[0] / 2,
-                    middle[1] + size[1] / 2,
-                ]
-                expected.append((thing * max(scores), box, scores.index(max(scores)), None))
+                expected.append((thing * max(scores), around(middle, size), scores.index(max(scores)), None))
     return {"output": table}, expected
 
 

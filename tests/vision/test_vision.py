@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -124,21 +125,6 @@ def test_masks_of_objects_cover_them(name: str) -> None:
     assert np.array_equal(found.mask(0), mask)
 
 
-@pytest.mark.parametrize("part", [slice(2), slice(1, None), slice(None, None, -1), slice(5, 9)])
-def test_a_slice_of_the_objects_is_objects(part: slice) -> None:
-    def mask_of(index: int, box: Any) -> Any:
-        return np.full((2, 4), index == box[0] == 1)
-
-    points, scores = np.arange(12.0).reshape(3, 2, 2), np.float32([0.9, 0.8, 0.7])
-    boxes = np.arange(3.0)[:, None].repeat(4, axis=1)
-    found = vision.Detections(boxes, scores, np.arange(3), ("a", "b", "c"), 4, 2, points, 0.5, _mask_of=mask_of)
-    some = found[part]
-    assert [(one.label, one.score, one.index) for one in some] == [(a.label, a.score, a.index) for a in [*found][part]]
-    assert np.array_equal(some.boxes, boxes[part])
-    assert np.array_equal(some.points, points[part])  # type: ignore[arg-type]
-    assert np.array_equal(some.masks, found.masks[part])
-
-
 @pytest.mark.parametrize("name", PICTURES)
 def test_points_are_where_the_corners_are(name: str) -> None:
     metadata = seeing.ULTRALYTICS | {"task": "pose", "kpt_shape": "[2, 3]"}
@@ -177,7 +163,7 @@ def test_what_the_model_did_not_see_has_no_class() -> None:
     assert sum(found.shares.values()) == pytest.approx(300 / 480)
 
 
-def test_one_map_of_numbers_is_asked_for_its_threshold() -> None:
+def test_maps_of_numbers_need_a_threshold_and_maps_of_classes_none() -> None:
     result = evaluated(seeing.made("", {"mask": "float[1, 1, 320, 320]"}), "square", LETTERBOX)
     with pytest.raises(InvalidArgumentError, match="logits or scores"):
         vision.masks(result)
@@ -185,12 +171,9 @@ def test_one_map_of_numbers_is_asked_for_its_threshold() -> None:
     several = evaluated(seeing.made(seeing.SEGMENTER, {"logits": "float[1, 3, 160, 160]"}), "square", LETTERBOX)
     with pytest.raises(InvalidArgumentError, match="take no threshold"):
         vision.masks(several, threshold=0.5)
-
-
-def test_a_map_of_classes_is_taken_as_it_is() -> None:
     nodes = "whole = Cast<to = 7>(mask)\n"
-    result = evaluated(seeing.made(nodes, {"whole": "int64[1, 1, 320, 320]"}), "square", LETTERBOX)
-    assert vision.masks(result).mask(1).sum() == 318 * 316
+    classes = evaluated(seeing.made(nodes, {"whole": "int64[1, 1, 320, 320]"}), "square", LETTERBOX)
+    assert vision.masks(classes).mask(1).sum() == 318 * 316
 
 
 # Suppression
@@ -317,10 +300,9 @@ def test_no_box_is_made_of_what_is_no_number(layout: DetectionLayout, bad: float
                 vision.detections(answered(spoilt), layout=layout, placement=place, overlap=1)
 
 
-@pytest.mark.parametrize("layout", GOOD)
-def test_no_box_is_inside_out(layout: DetectionLayout, place: PicturePlacement) -> None:
+def test_no_box_is_inside_out(place: PicturePlacement) -> None:
     """As corners are whose order is another than the layout's, and sizes below 0."""
-    for column in (2, 3):
+    for layout, column in itertools.product(GOOD, (2, 3)):
         arrays = {name: array.copy() for name, array in GOOD[layout].items()}
         boxes = arrays.get("pred_boxes", arrays.get("boxes", arrays.get("output0")))
         if layout is DetectionLayout.YOLO:
@@ -355,13 +337,6 @@ def test_masks_and_points_are_numbers(place: PicturePlacement) -> None:
 # What is refused
 
 
-def test_turned_boxes_are_refused() -> None:
-    nodes, outputs = seeing.yolo(), {"output0": f"float[1, 7, {seeing.PLACES}]"}
-    model = seeing.made(nodes, outputs, seeing.ULTRALYTICS | {"task": "obb", "names": "{0: 'a', 1: 'b'}"})
-    with pytest.raises(NotSupportedError, match="oriented boxes"):
-        vision.detections(evaluated(model, "square"))
-
-
 def test_arrays_have_no_place_in_a_picture() -> None:
     nodes, outputs, metadata, _ = ULTRALYTICS["v8"]
     session = LearningModelSession(LearningModel.load(seeing.made(nodes, outputs, seeing.ULTRALYTICS | metadata)))
@@ -374,22 +349,24 @@ def test_arrays_have_no_place_in_a_picture() -> None:
     assert vision.detections(result, placement=placement).boxes.tolist() == [[20, 10, 60, 90]]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
+def test_what_is_out_of_range_is_refused() -> None:
+    nodes, outputs, metadata, _ = ULTRALYTICS["v8"]
+    result = evaluated(seeing.made(nodes, outputs, seeing.ULTRALYTICS | metadata), "square")
+    arguments: tuple[dict[str, Any], ...] = (
         {"threshold": 2},
         {"overlap": -0.1},
         {"limit": 0},
         {"picture": 1},
+        {"labels": 5},
         {"layout": DetectionLayout.TORCHVISION},
         {"layout": "detr"},
-    ],
-)
-def test_arguments_out_of_range_are_refused(arguments: dict[str, Any]) -> None:
-    nodes, outputs, metadata, _ = ULTRALYTICS["v8"]
-    result = evaluated(seeing.made(nodes, outputs, seeing.ULTRALYTICS | metadata), "square")
-    with pytest.raises(InvalidArgumentError):
-        vision.detections(result, **arguments)
+    )
+    for wrong in arguments:
+        with pytest.raises(InvalidArgumentError):
+            vision.detections(result, **wrong)
+    turned = seeing.made(nodes, outputs, seeing.ULTRALYTICS | {"task": "obb", "names": "{0: 'a', 1: 'b'}"})
+    with pytest.raises(NotSupportedError, match="oriented boxes"):
+        vision.detections(evaluated(turned, "square"))
 
 
 def test_an_unknown_output_is_named() -> None:
@@ -404,7 +381,7 @@ def test_an_unknown_output_is_named() -> None:
 # Drawing
 
 
-def test_a_box_is_drawn_on_its_rim() -> None:
+def test_boxes_are_drawn_on_their_rims_and_classes_in_their_colours() -> None:
     nodes, outputs, metadata, _ = ULTRALYTICS["v8"]
     found = vision.detections(evaluated(seeing.made(nodes, outputs, seeing.ULTRALYTICS | metadata), "turned right"))
     drawn = np.asarray(found.draw(file_of("turned right"))).astype(int)
@@ -420,11 +397,8 @@ def test_a_box_is_drawn_on_its_rim() -> None:
         found.draw(file_of("portrait"))
     with pytest.raises(InvalidArgumentError, match="Expected a picture to draw on"):
         found.draw(3)
-
-
-def test_a_class_is_drawn_in_its_colour() -> None:
-    result = evaluated(seeing.made(seeing.SEGMENTER, {"logits": "float[1, 3, 160, 160]"}), "square", LETTERBOX)
-    drawn = np.asarray(vision.masks(result).draw(Image.new("RGB", (320, 320), (60, 60, 60))))
+    classes = evaluated(seeing.made(seeing.SEGMENTER, {"logits": "float[1, 3, 160, 160]"}), "square", LETTERBOX)
+    drawn = np.asarray(vision.masks(classes).draw(Image.new("RGB", (320, 320), (60, 60, 60))))
     assert drawn[0, 0].tolist() == [60, 60, 60]
     assert drawn[160, 160].tolist() != [60, 60, 60]
 
@@ -433,6 +407,7 @@ def test_what_was_found_in_a_line() -> None:
     boxes = np.array([[1, 2, 30.4, 40], [5, 6, 7, 8]], float)
     found = vision.Detections(boxes, np.float32([0.9, 0.4]), np.array([3, 0]), ("c<at", ""), 60, 50)
     assert repr(found) == "<Detections 2 in 60x50: c<at 0.90, 0 0.40>"
+    assert [(one.index, one.box.tolist()) for one in found[1:]] == [(0, [5, 6, 7, 8])]
     many = vision.Detections(np.zeros((9, 4)), np.zeros(9, np.float32), np.zeros(9, int), ("x",) * 9, 60, 50)
     assert repr(many).endswith(", x 0.00, ...>")
     classes = np.array([[0, 0, 1, -1]], np.int32)

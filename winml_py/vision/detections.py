@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -111,16 +111,10 @@ class Detections:
     @overload
     def __getitem__(self, index: int) -> Detection: ...
     @overload
-    def __getitem__(self, index: slice) -> Detections: ...
-    def __getitem__(self, index: int | slice) -> Detection | Detections:
+    def __getitem__(self, index: slice) -> list[Detection]: ...
+    def __getitem__(self, index: int | slice) -> Detection | list[Detection]:
         if isinstance(index, slice):
-            # Every array and the labels have one element for each object.
-            per_object = (np.ndarray, tuple)
-            parts: dict[str, Any] = {
-                name: value[index] for name, value in vars(self).items() if isinstance(value, per_object)
-            }
-            mask_of = self._mask_of and partial(_compute_mask_of_part, self._mask_of, range(len(self))[index])
-            return replace(self, **parts, _mask_of=mask_of)
+            return list(self)[index]
         points = None if self.points is None else self.points[index]
         return Detection(
             self.labels[index], float(self.scores[index]), int(self.indices[index]), self.boxes[index], points
@@ -185,10 +179,6 @@ class Detections:
         names = ", ".join(f"{found.label or found.index} {found.score:.2f}" for found in self[:8])
         more = ", ..." if len(self) > 8 else ""
         return f"<Detections {len(self)} in {self.picture_width}x{self.picture_height}: {names}{more}>"
-
-
-def _compute_mask_of_part(mask_of: Callable[[int, Array], Array], part: range, index: int, box: Array) -> Array:
-    return mask_of(part[index], box)
 
 
 def detections(

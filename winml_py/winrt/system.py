@@ -62,16 +62,5 @@ def _as_it_is(value: object, /) -> Any:
     return value
 
 
-box_boolean = unbox_boolean = _as_it_is
-box_char16 = unbox_char16 = _as_it_is
-box_int8 = unbox_int8 = _as_it_is
-box_int16 = unbox_int16 = _as_it_is
-box_int32 = unbox_int32 = _as_it_is
-box_int64 = unbox_int64 = _as_it_is
-box_uint8 = unbox_uint8 = _as_it_is
-box_uint16 = unbox_uint16 = _as_it_is
-box_uint32 = unbox_uint32 = _as_it_is
-box_uint64 = unbox_uint64 = _as_it_is
-box_single = unbox_single = _as_it_is
-box_double = unbox_double = _as_it_is
-box_string = unbox_string = _as_it_is
+box_boolean = box_int32 = box_single = box_string = _as_it_is
+unbox_boolean = unbox_int32 = unbox_single = unbox_string = _as_it_is

@@ -72,12 +72,8 @@ class BitmapEncoder:
             stream: where to write to.
             encoding_options: `ImageQuality` of JPEG, from 0.0 to 1.0.
         """
-
-        def create() -> BitmapEncoder:
-            codec = _find_codec(encoder_id)
-            return cls(codec, stream, _read_options(codec, encoding_options))
-
-        return AsyncOperation(lambda _: create())
+        codec = _find_codec(encoder_id)
+        return AsyncOperation(lambda _: cls(codec, stream, _read_options(codec, encoding_options)))
 
     create_with_encoding_options_async = create_async  # pywinrt 3's name
 
