@@ -34,9 +34,9 @@ def read_arrays(result: LearningModelEvaluationResult, output: str | None = None
     return {name: array for name, array in tensors.items() if array.dtype.kind in "fiub"}
 
 
-def read_floats(result: LearningModelEvaluationResult, output: str | None = None) -> dict[str, Array]:
+def read_floats(result: LearningModelEvaluationResult) -> dict[str, Array]:
     """Those of `read_arrays` that are tensors of floats, as float32: views where they are float32 already."""
-    arrays = read_arrays(result, output)
+    arrays = read_arrays(result)
     return {name: np.asarray(array, np.float32) for name, array in arrays.items() if array.dtype.kind == "f"}
 
 

@@ -103,17 +103,19 @@ class PicturePlacement(Object):
         Returns:
             Picture height x picture width, of the mask's dtype; a new array.
         """
+        mask = np.asarray(mask)
+        if mask.ndim != 2:
+            raise InvalidArgumentError(f"The mask has the shape {mask.shape}.", hint="Expected height x width.")
         (across, down), (left, top) = self._scale_and_shift
         x = (np.arange(self.picture_width) + 0.5 - left) / across / self.tensor_width
         y = (np.arange(self.picture_height) + 0.5 - top) / down / self.tensor_height
-        return _sample(mask, x, y, outside)
-
-    def mask_to_tensor(self, mask: object, outside: object = 0) -> Array:
-        """A mask over the picture as a mask over the tensor; see `mask_to_picture`."""
-        (across, down), (left, top) = self._scale_and_shift
-        x = ((np.arange(self.tensor_width) + 0.5) * across + left) / self.picture_width
-        y = ((np.arange(self.tensor_height) + 0.5) * down + top) / self.picture_height
-        return _sample(mask, x, y, outside)
+        columns = np.floor(x * mask.shape[1]).astype(np.int64)
+        rows = np.floor(y * mask.shape[0]).astype(np.int64)
+        is_column = (columns >= 0) & (columns < mask.shape[1])
+        is_row = (rows >= 0) & (rows < mask.shape[0])
+        samples = np.full((self.picture_height, self.picture_width), outside, mask.dtype)
+        samples[np.ix_(is_row, is_column)] = mask[np.ix_(rows[is_row], columns[is_column])]
+        return samples
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PicturePlacement) and self._placement == other._placement
@@ -132,15 +134,3 @@ def _require_coordinates(values: object, count: int) -> Array:
         words = "x, y" if count == 2 else "left, top, right, bottom"
         raise InvalidArgumentError(f"The array has the shape {numbers.shape}.", hint=f"Its last dimension: {words}.")
     return numbers
-
-
-def _sample(mask: object, x: Array, y: Array, outside: object) -> Array:
-    """The numbers at these fractions of the mask's width and height."""
-    mask = np.asarray(mask)
-    if mask.ndim != 2:
-        raise InvalidArgumentError(f"The mask has the shape {mask.shape}.", hint="Expected height x width.")
-    rows, columns = (np.floor(share * size).astype(np.int64) for share, size in zip((y, x), mask.shape, strict=True))
-    is_row, is_column = (rows >= 0) & (rows < mask.shape[0]), (columns >= 0) & (columns < mask.shape[1])
-    samples = np.full((len(y), len(x)), outside, mask.dtype)
-    samples[np.ix_(is_row, is_column)] = mask[np.ix_(rows[is_row], columns[is_column])]
-    return samples
