@@ -108,7 +108,7 @@ def find_schema(name: str, domain: str | None = None, opset: int | None = None) 
 
 @lru_cache(1)
 def list_operator_names() -> tuple[str, ...]:
-    """All operators that are not deprecated, sorted."""
+    """The names of all operators that are not deprecated, sorted."""
     schemas = [schema for schema in defs.get_all_schemas() if not schema.deprecated and schema.domain in DOMAINS]
     schemas += [schema for (domain, _), schema in runtime_schemas().items() if domain == RUNTIME_DOMAIN]
     return tuple(sorted({schema.name for schema in schemas}))

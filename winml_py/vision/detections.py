@@ -262,7 +262,7 @@ def may_be_detections(result: LearningModelEvaluationResult, labels: Labels = ()
 
 
 def read_facts(result: LearningModelEvaluationResult, place: PicturePlacement, labels: Labels) -> DetectorFacts:
-    """What is known of a detector. Floats are float32: in float16, half a box's size would be pixels off."""
+    """What is known of a detector. Its floats become float32: with float16, boxes would be wrong by whole pixels."""
     exporter = ExporterFacts.from_metadata(result.metadata)
     return DetectorFacts(read_arrays(result) | read_floats(result), place, choose_labels(result, labels), exporter)
 

@@ -1,7 +1,7 @@
 """Detectors that state each box relative to its place in a grid: YOLOX, NanoDet, SCRFD and YuNet.
 
-A grid of stride 8 has a place for every 8 x 8 pixels of the tensor, row after row from the upper left corner. The
-formulas are those of the makers' own decoders, each named at its function.
+A grid of stride 8 has a place for every 8 x 8 pixels of the tensor, row after row from the upper left corner. Each
+function names the maker's own decoder, whose formulas it follows.
 """
 
 from __future__ import annotations
@@ -88,9 +88,10 @@ Faces = tuple[Array, Array, Array | None]
 def group_scrfd_outputs(
     outputs: Mapping[str, Array], placement: PicturePlacement
 ) -> list[tuple[Grid, dict[int, Array]]]:
-    """SCRFD's outputs by stride: scores, boxes, and points if there are any, by how many numbers each row has.
+    """SCRFD's outputs of each stride, under the number of columns: 1 for scores, 4 for boxes, 10 for points.
 
-    Exports do not name them; each stride has two boxes per place, and their number identifies it.
+    Exports do not name the outputs. Each place of a grid has two boxes, so the number of rows identifies the stride.
+    Empty if the outputs are not SCRFD's.
     """
     parts = []
     arrays = [array.reshape(-1, array.shape[-1]) for array in outputs.values() if array.ndim in (2, 3)]

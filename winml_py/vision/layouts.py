@@ -91,7 +91,7 @@ class DetectorFacts(NamedTuple):
         return (boxes, logits) if boxes.shape[:2] == logits.shape[:2] else None
 
     def find_triple(self, rank: int) -> tuple[Array, Array, Array] | None:
-        """Boxes of this many dimensions, labels and scores: torchvision's have 2, and SSD's 3, with the batch."""
+        """Boxes of this many dimensions, labels and scores. Torchvision's boxes have 2, SSD's 3, with the batch."""
         boxes = [array for array in self.find_float_outputs(rank) if array.shape[-1] == 4]
         labels = [array for array in self.outputs.values() if array.ndim == rank - 1 and array.dtype.kind in "iu"]
         scores = self.find_float_outputs(rank - 1)
@@ -168,7 +168,7 @@ def _find_table_layouts(facts: DetectorFacts, table: Array) -> list[DetectionLay
 
 
 def _find_grid_layouts(facts: DetectorFacts, table: Array) -> list[DetectionLayout]:
-    """YOLOX or NanoDet, which have one row per place: by the number of labels, or both if both are possible."""
+    """YOLOX or NanoDet, which have one row per place. The number of labels decides; without labels, it may be both."""
     yolox = DetectionLayout.YOLO_V5 if grids.is_decoded(table) else DetectionLayout.YOLOX
     classes = {yolox: table.shape[2] - 5, DetectionLayout.NANODET: table.shape[2] - 4 * grids.NANODET_BINS}
     return [layout for layout, count in classes.items() if count > 0 and len(facts.labels) in (0, count)]
@@ -390,7 +390,7 @@ def _find_best_of_rows(
 
 
 def _require_scores(scores: Array) -> Array:
-    """Raises unless all are from 0 to 1, within the precision of float16: other numbers are not scores."""
+    """Returns the scores; raises if one is outside 0 to 1 by more than the precision of float16."""
     if scores.size and not (scores.min() >= -0.001 and scores.max() <= 1.001):
         raise _make_scores_error(f"numbers from {scores.min():.4g} to {scores.max():.4g}")
     return scores

@@ -155,7 +155,7 @@ def _is_map(array: Array) -> bool:
 
 
 def _find_best(stack: Array, place: PicturePlacement) -> Array:
-    """The highest class at each pixel; of equal ones the first."""
+    """The class with the highest number at each pixel; the first of several equal ones."""
     highest = np.full((place.picture_height, place.picture_width), -np.inf, np.float32)
     best = np.zeros(highest.shape, np.int32)
     for index in np.flatnonzero(_find_possible_winners(stack)):

@@ -35,7 +35,7 @@ from winml_py import (
 )
 from winml_py.core.base.winrt_object import private_state
 from winml_py.core.features.pictures import bitmaps_of
-from winml_py.core.imaging.codecs import raise_pillow_limit
+from winml_py.core.imaging.codecs import override_pillow_limit
 from winml_py.errors import PictureNotFoundError, WinMLError
 
 RGB8, GRAY8, RGBA8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.GRAY8, BitmapPixelFormat.RGBA8
@@ -180,16 +180,16 @@ def test_the_limit_is_the_callers_and_not_pillows(kind: str, monkeypatch: pytest
 
 def test_pillows_limit_comes_back_when_the_last_picture_has_been_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
-    with raise_pillow_limit(50):
+    with override_pillow_limit(50):
         assert Image.MAX_IMAGE_PIXELS == 100
     with ExitStack() as last:
-        with raise_pillow_limit(1000):
-            last.enter_context(raise_pillow_limit(2000))
+        with override_pillow_limit(1000):
+            last.enter_context(override_pillow_limit(2000))
             assert Image.MAX_IMAGE_PIXELS == 2000
         assert Image.MAX_IMAGE_PIXELS == 2000
     assert Image.MAX_IMAGE_PIXELS == 100
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
-    with raise_pillow_limit(1000):
+    with override_pillow_limit(1000):
         assert Image.MAX_IMAGE_PIXELS is None
 
 

@@ -43,12 +43,15 @@ WITHOUT_RANGE = ("I", "F")
 _HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs", b"mif1", b"msf1")
 
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "AVIF", "ICO", "JPEG2000", "QOI", "TGA", "TIFF", "WEBP")
-"""The formats that are read, by Pillow's names; first those whose plugins always load. Others are never opened: some
-start a program to read a file (Ghostscript for EPS), or open another file that they name. HEIC has its own package."""
+"""The formats that are read, by Pillow's names; the plugins of the first five always load. All others are refused: to
+read some, Pillow starts a program (Ghostscript for EPS), and some name another file, which it opens. HEIC has a package
+of its own."""
 
 
 def decode(source: PictureSource, max_pixels: int = MAX_PIXELS, reduction: int = 1) -> tuple[Pixels, BitmapPixelFormat]:
-    """Decodes a picture file or its bytes as viewers show it: turned by EXIF, in sRGB; an animation's first frame.
+    """Decodes a picture file or its bytes as viewers show it: turned as EXIF states, with its colours in sRGB.
+
+    Of an animation, it decodes the first frame.
 
     Args:
         source: what to read.
@@ -66,7 +69,7 @@ def decode(source: PictureSource, max_pixels: int = MAX_PIXELS, reduction: int =
 
 
 def _decode_jpeg(data: bytes, image: Image, reduction: int) -> tuple[Pixels, BitmapPixelFormat] | None:
-    """The same as Pillow, but faster, for a JPEG; None for a damaged file, which Pillow reads or describes."""
+    """The same pixels as Pillow's, but faster. None for a damaged file: Pillow reads it, or says what is wrong."""
     import simplejpeg
 
     width, height = (-(-side // reduction) for side in image.size)
@@ -96,7 +99,7 @@ def read_orientation(image: Image) -> int:
 class EncodedPicture:
     """A picture file in memory with only its header read: it is decoded once the wanted size is known.
 
-    `width` and `height` are those after EXIF has turned the picture. Raises as `opened` does.
+    `width` and `height` are those after EXIF has turned the picture. Raises the errors of `open_picture`.
     """
 
     def __init__(self, source: PictureSource, max_pixels: int = MAX_PIXELS) -> None:
@@ -137,7 +140,7 @@ def open_picture(source: PictureSource, max_pixels: int = MAX_PIXELS) -> Iterato
     with (
         _translate_errors(failure, f"Formats that are read: {', '.join(sorted(FORMATS))}."),
         io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file,
-        raise_pillow_limit(max_pixels),
+        override_pillow_limit(max_pixels),
     ):
         try:
             image = _identify(file, name)
@@ -157,7 +160,7 @@ _limits: list[int] = []
 
 
 @contextmanager
-def raise_pillow_limit(pixels: int) -> Iterator[None]:
+def override_pillow_limit(pixels: int) -> Iterator[None]:
     """Within the block, Pillow decodes this many pixels: some of its readers check its limit regardless of ours.
 
     That limit is global to the process, so it is raised only while a picture is read.
@@ -233,7 +236,7 @@ def _identify(file: BinaryIO, name: str) -> Image:
 
 
 def turn(pixels: Pixels, orientation: int) -> Pixels:
-    """The pixels turned by one of EXIF's eight orientations: a view."""
+    """A view of the pixels, turned by one of EXIF's eight orientations."""
     if orientation >= 5:
         pixels = np.swapaxes(pixels, 0, 1)
     if orientation in (2, 3, 6, 7):

@@ -60,8 +60,8 @@ _LAYOUTS = {
     BitmapPixelFormat.YUY2: Layout(np.uint8, 2),
 }
 VIDEO_FORMATS = (BitmapPixelFormat.NV12, BitmapPixelFormat.P010, BitmapPixelFormat.YUY2)
-"""Brightness for every pixel, colour for every second one: ITU-R BT.601, 16 to 235, as OpenCV converts them. Cameras
-give these formats."""
+"""The formats of cameras: each pixel has its brightness, and two pixels share their colour. The numbers are those of
+ITU-R BT.601, from 16 to 235, as OpenCV converts them."""
 INTERLEAVED_FORMATS = (
     BitmapPixelFormat.GRAY8,
     BitmapPixelFormat.RGB8,
@@ -203,8 +203,8 @@ GRAY_WEIGHTS = (0.2126, 0.7152, 0.0722)
 """The weights of red, green and blue in gray: ITU-R BT.709, as in Windows ML (`CpuTensorizer.h`)."""
 
 LUMA_WEIGHTS = (9798 / 32768, 19235 / 32768, 3735 / 32768)
-"""0.299, 0.587 and 0.114 (BT.601) as in OpenCV: float32 sums of bytes weighted by them are exact, and so is the half
-that rounds them. Pillow's have one bit more."""
+"""The weights 0.299, 0.587 and 0.114 (BT.601) as OpenCV rounds them. In float32, sums of bytes with these weights are
+exact, and so is the half that is added to round them. Pillow's weights have one bit more."""
 
 
 def compute_linear_gray(colours: Sequence[Array]) -> Array:

@@ -1,8 +1,8 @@
 """Scaling of pixels, with Pillow's antialiased kernels and OpenCV's others.
 
-If cykooz-resizer is installed, it scales with Pillow's kernels: several times as fast as Pillow itself, and within a
-level of its result; with cubic and Lanczos, within two at a few places in a million, or in drawings in ten thousand.
-Pillow scales where it is not installed, and where exact numbers are requested.
+If cykooz-resizer is installed, it scales with Pillow's kernels, several times as fast as Pillow itself. Its result is
+within one level of Pillow's. With cubic and Lanczos, a few pixels in a million, and in drawings in ten thousand, are two
+levels off. Pillow scales where the package is not installed, and where exact numbers are requested.
 """
 
 from __future__ import annotations
@@ -129,8 +129,8 @@ def _pillow_chooses_the_order() -> bool:
     return bool(np.array_equal(_scale_with_pillow(pixels, 23, 9, "BICUBIC"), height_first))
 
 
-# Pillow's kernels in cykooz-resizer. It takes and returns bytes, which are copied, and lets other threads run while it
-# scales. Its other interface, which scales Pillow's images in place, depends on Pillow's internal structures and holds
+# Pillow's kernels in cykooz-resizer. Of its two interfaces, this takes and returns copies of bytes, and lets other
+# threads run while it scales. The other one takes Pillow's images, but depends on their internal structure, and holds
 # the interpreter's lock.
 
 
