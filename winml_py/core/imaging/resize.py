@@ -1,8 +1,8 @@
 """Scaling of pixels, with Pillow's antialiased kernels and OpenCV's others.
 
 If cykooz-resizer is installed, it scales with Pillow's kernels, several times as fast as Pillow itself. Its result is
-within one level of Pillow's. With cubic and Lanczos, a few pixels in a million, and in drawings in ten thousand, are two
-levels off. Pillow scales where the package is not installed, and where exact numbers are requested.
+within one level of Pillow's. With cubic and Lanczos, a few pixels in a million, in drawings in ten thousand, are off by
+two. Pillow scales where the package is not installed, and where exact numbers are requested.
 """
 
 from __future__ import annotations
