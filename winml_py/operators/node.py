@@ -113,7 +113,7 @@ def _convert_values(signature: Signature, values: list[Any]) -> list[Any]:
     """Makes arrays of Python's numbers, of the type of the inputs that must have the same one."""
     if all(type(value) is np.ndarray for value in values):
         return values
-    type_names = [signature.parameter_at(index).type_name for index in range(len(values))]
+    type_names = [signature.find_input(index).type_name for index in range(len(values))]
     dtypes = {
         type_name: value.dtype
         for type_name, value in zip(type_names, values, strict=True)

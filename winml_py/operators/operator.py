@@ -75,7 +75,7 @@ class CompiledOperator(Closeable):
         self._names = list_names(signature.inputs, len(types))
         try:
             self.model = LearningModel.load(make_node_model(node, signature.opset, types))
-            self.session = LearningModelSession(self.model, device, options or _default_options(types))
+            self.session = LearningModelSession(self.model, device, options or _make_default_options(types))
         except WinMLError as error:
             described = ", ".join(map(describe_type, types)) or "no input"
             # The model is made of the arguments: where it is corrupt, they are wrong.
@@ -163,7 +163,7 @@ class CompiledOperator(Closeable):
     close = dispose
 
 
-def _default_options(types: Sequence[ValueType]) -> LearningModelSessionOptions:
+def _make_default_options(types: Sequence[ValueType]) -> LearningModelSessionOptions:
     """Many operators are cached at once, so their threads must not spin, and small ones have no threads."""
     byte_count = 0
     for kind in types:

@@ -47,8 +47,8 @@ class Signature(NamedTuple):
     attributes: dict[str, int]
     least_outputs: int
 
-    def parameter_at(self, index: int) -> Parameter:
-        """The parameter of an input: the last one, if it is variadic and the position is beyond."""
+    def find_input(self, index: int) -> Parameter:
+        """The parameter at a position; the last one, which is variadic, for every position beyond."""
         return self.inputs[min(index, len(self.inputs) - 1)]
 
 

@@ -176,7 +176,7 @@ class Detections:
         return drawing.image
 
     def __repr__(self) -> str:
-        names = ", ".join(f"{found.label or found.index} {found.score:.2f}" for found in self[:8])
+        names = ", ".join(f"{detection.label or detection.index} {detection.score:.2f}" for detection in self[:8])
         more = ", ..." if len(self) > 8 else ""
         return f"<Detections {len(self)} in {self.picture_width}x{self.picture_height}: {names}{more}>"
 

@@ -371,18 +371,18 @@ def choose(condition: Any, if_true: T, if_false: T) -> T:
     return chosen
 
 
-def minimum(one: Any, other: Any) -> Any:
+def minimum(first: Any, second: Any) -> Any:
     """The smaller of two numbers."""
-    if isinstance(one, _NUMBERS):
-        return min(one, other) if isinstance(other, _NUMBERS) else other.at_most(one)
-    return one.at_most(other)
+    if isinstance(first, _NUMBERS):
+        return min(first, second) if isinstance(second, _NUMBERS) else second.at_most(first)
+    return first.at_most(second)
 
 
-def maximum(one: Any, other: Any) -> Any:
+def maximum(first: Any, second: Any) -> Any:
     """The larger of two numbers."""
-    if isinstance(one, _NUMBERS):
-        return max(one, other) if isinstance(other, _NUMBERS) else other.at_least(one)
-    return one.at_least(other)
+    if isinstance(first, _NUMBERS):
+        return max(first, second) if isinstance(second, _NUMBERS) else second.at_least(first)
+    return first.at_least(second)
 
 
 def to_float32(number: Any) -> Any:

@@ -118,11 +118,11 @@ def scales_height_first(width: int, height: int, to_width: int, to_height: int) 
     Pillow 13 does so where the height loses more than twice as many pixels as the width. The sides can be values of a
     graph.
     """
-    return _pillow_chooses_the_order() and height - to_height > maximum(0, 2 * (width - to_width))
+    return _can_pillow_scale_height_first() and height - to_height > maximum(0, 2 * (width - to_width))
 
 
 @cache
-def _pillow_chooses_the_order() -> bool:
+def _can_pillow_scale_height_first() -> bool:
     """Whether this Pillow ever scales the height first: versions before 13 always begin with the width."""
     pixels = np.tile(np.array([[0, 255], [255, 0]], np.uint8), (8, 8))
     height_first = _scale_with_pillow(_scale_with_pillow(pixels, 16, 9, "BICUBIC"), 23, 9, "BICUBIC")

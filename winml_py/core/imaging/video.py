@@ -176,11 +176,12 @@ class _Capture:
         with self._lock:
             if self._native is None:
                 return None
-            there, pixels = self._native.read()
-            if not there:
+            has_frame, pixels = self._native.read()
+            if not has_frame:
                 return None
             time = self._native.get(cv2.CAP_PROP_POS_MSEC)
-            index, self._index = self._index, self._index + 1
+            index = self._index
+            self._index += 1
         frame = VideoFrame.create_with_software_bitmap(SoftwareBitmap.from_array(pixels, BitmapPixelFormat.BGR8))
         frame.is_stable = True  # nothing overwrites it: OpenCV makes a new array for each frame
         if self.rate > 0:
