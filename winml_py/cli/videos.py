@@ -20,7 +20,8 @@ from ..core.base.messages import Facts
 from ..core.features.descriptors import ImageFeatureDescriptor
 from ..core.features.pictures import ImageFeatureValue
 from ..core.imaging.video import VideoReader
-from ..core.imaging.video_writer import VideoWriter, is_video
+from ..core.imaging.video_files import is_video
+from ..core.imaging.video_writer import VideoWriter
 from ..core.session.session import LearningModelSession
 from ..enums import BitmapPixelFormat
 from .arguments import require_unnamed

@@ -17,7 +17,7 @@ from ...errors import ClosedError, InvalidArgumentError, PictureError, PictureNo
 from ..base.arguments import is_stream, read_bytes, require_member, require_whole_number
 from ..base.winrt_object import Closeable
 from .bitmap import SoftwareBitmap, VideoFrame
-from .video_writer import require_whole_video
+from .video_files import require_whole_video
 
 
 class VideoReader(Closeable):

@@ -23,7 +23,7 @@ from ..features.pictures import ImageFeatureValue
 from ..features.tensor import Tensor
 from ..features.tensor_classes import TENSOR_CLASSES
 from ..imaging.video import VideoReader
-from ..imaging.video_writer import is_video
+from ..imaging.video_files import is_video
 
 
 class Item(NamedTuple):
