@@ -196,11 +196,11 @@ def test_the_terminal_gets_colours_and_a_bar_and_no_commands_of_strangers(
     monkeypatch.delenv("NO_COLOR", raising=False)
     screen = Terminal()
     with redirect_stdout(screen), redirect_stderr(screen):
-        with style.progress(f"[/] {HOSTILE}") as advance:
+        with style.show_progress(f"[/] {HOSTILE}") as advance:
             advance(0.5, f"[red]{HOSTILE}")
-        style.say(HOSTILE, "bold red")
-        style.pairs([(HOSTILE, HOSTILE)])
-        style.show([[HOSTILE, "1"]], ["name", "n"])
+        style.print_line(HOSTILE, "bold red")
+        style.print_pairs([(HOSTILE, HOSTILE)])
+        style.print_table([[HOSTILE, "1"]], ["name", "n"])
     drawn = screen.getvalue()
     assert "\x1b[1;31m" in drawn  # Rich's own
     assert r"\x1b[2J" in drawn

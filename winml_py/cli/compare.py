@@ -13,7 +13,7 @@ from ..compare.comparison import compare as compare_cases
 from ..core.base.messages import Facts
 from .arguments import case_options, json_option
 from .failures import prefix_errors
-from .style import emit, progress, say, show
+from .style import emit, print_line, print_table, show_progress
 
 
 @click.command()
@@ -36,7 +36,7 @@ def compare(models: tuple[str, ...], nodes: bool, case: Case, as_json: bool) -> 
     first = Case(model, tuple(inputs), sizes=case.sizes, contract=case.contract)
     second = replace(case, model=second_model)
     both = model if second_model == model else f"{model}, {second_model}"  # an error may be about either
-    with progress("comparing") as advance, prefix_errors(both, model, second_model, *inputs, case.settings):
+    with show_progress("comparing") as advance, prefix_errors(both, model, second_model, *inputs, case.settings):
         compared = compare_cases(first, second, advance)
         facts: Facts = {"model": model} | compared.to_json()
         if nodes:
@@ -48,29 +48,29 @@ def compare(models: tuple[str, ...], nodes: bool, case: Case, as_json: bool) -> 
             facts["departure"] = departure and asdict(departure)
     emit(facts, as_json, lambda _: _print_comparison(compared))
     if nodes and not as_json:
-        say(departure or "No node alone differs by more than its inputs explain.")
+        print_line(departure or "No node alone differs by more than its inputs explain.")
     if compared.answers[0].input == EXAMPLE:
-        say(f"{model}: These are answers to example inputs. Name your own after the model.", is_error=True)
+        print_line(f"{model}: These are answers to example inputs. Name your own after the model.", is_error=True)
     if not compared.is_same:
         raise click.exceptions.Exit(1)
 
 
 def _print_comparison(compared: Comparison) -> None:
     for name, side in zip(("first", "second"), compared.sides, strict=True):
-        say(f"{name:8}{side['model']} on {side['device']}: {side['engine']}, {side['precision']}")
-    say("")
+        print_line(f"{name:8}{side['model']} on {side['device']}: {side['engine']}, {side['precision']}")
+    print_line("")
     rows = []
     for output in compared.outputs:
         numbers = [f"{number:.2g}" for number in (output.largest, output.relative)]
         lost = f"{output.not_finite[0]:,} and {output.not_finite[1]:,}" if any(output.not_finite) else ""
         rows.append([output.name, *numbers, lost])
-    show(rows, ["differences", "largest", "relative", "not finite"], "lr")
-    say("")
+    print_table(rows, ["differences", "largest", "relative", "not finite"], "lr")
+    print_line("")
     rows = []
     for answer in compared.doubtful:
         numbers = [f"{answer.changed:.2%}", f"{answer.lead:.2g}", f"{2 * answer.difference:.2g}"]
         state = "not settled" if answer.is_same else "changed"
         rows.append([answer.input, answer.first, answer.second, *numbers, state])
     if rows:
-        show(rows, ["answers", "first", "second", "changed", "lead", "2 x difference", ""], "lllrrrl")
-    say(compared, "bold")
+        print_table(rows, ["answers", "first", "second", "changed", "lead", "2 x difference", ""], "lllrrrl")
+    print_line(compared, "bold")

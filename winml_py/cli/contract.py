@@ -47,7 +47,7 @@ from .arguments import (
     pairs_option,
 )
 from .failures import prefix_errors
-from .style import emit, say, size_of, warn_outdated
+from .style import emit, format_size, print_line, warn_outdated
 
 _PICTURES = {known.name.removesuffix("8").lower(): known for known in INTERLEAVED_FORMATS}
 
@@ -165,33 +165,36 @@ def _warn_odd_range(output: str, contract: ImageContract) -> None:
         apart = high - low
         if not (0.05 <= apart <= 300 and low <= apart and high >= -apart):
             words = f"Black becomes {black + 0:.4g} and white {white:.4g}, as in hardly any model."
-            say(f"{output}: {words} Are mean and std for another range? Write --set pixel_range=...", is_error=True)
+            print_line(
+                f"{output}: {words} Are mean and std for another range? Write --set pixel_range=...", is_error=True
+            )
             return
 
 
 def _print_contract(facts: Facts, learned: LearnedContract | None) -> None:
-    say(f"{facts['output']}: {facts['contract']}{', as nodes' * ('built_in' in facts)}")
+    print_line(f"{facts['output']}: {facts['contract']}{', as nodes' * ('built_in' in facts)}")
     if learned is not None:
         sizes = " and ".join(f"{width}x{height}" for height, width in learned.evidence.largest[::2])
-        say(
+        print_line(
             f"Learned from {learned.function} in {learned.calls} calls. On {learned.proven_on} other pictures, up to "
             f"{sizes} pixels: {learned.mean_difference:.2f} gray levels away on average, "
             f"{learned.largest_difference:.0f} at most."
         )
         for note in learned.notes:
-            say(f"{note[0].upper()}{note[1:]}.")
+            print_line(f"{note[0].upper()}{note[1:]}.")
     if built := facts.get("built_in"):
         for name, what in built["inputs"].items():
-            say(f"  {name}: {what}")
+            print_line(f"  {name}: {what}")
         if built["outputs"]:
-            say(f"  Outputs added for {built['answers']}: {', '.join(built['outputs'].values())}.")
+            print_line(f"  Outputs added for {built['answers']}: {', '.join(built['outputs'].values())}.")
         share = built["difference"]
         near = f"within {max(share, 1e-4):.2%} of" if share < math.inf else "of other shapes or whole numbers than"
-        say(f"  For an example picture of 640x480, the model's own outputs are {near} those after bind.")
+        print_line(f"  For an example picture of 640x480, the model's own outputs are {near} those after bind.")
         before, after = (f"{1000 * built[name]:.3g} ms" for name in ("seconds_before", "seconds"))
-        say(f"  An evaluation takes {after}, with bind {before}. The file is {size_of(built['added_bytes'])} larger.")
+        larger = format_size(built["added_bytes"])
+        print_line(f"  An evaluation takes {after}, with bind {before}. The file is {larger} larger.")
     for sample in facts.get("samples", ()):
-        say(f"Sample: {sample}")
+        print_line(f"Sample: {sample}")
 
 
 def _find_stated(model: str, source: str | None, fields: Mapping[str, str]) -> ImageContract:

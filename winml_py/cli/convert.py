@@ -24,7 +24,7 @@ from .arguments import (
     size_options,
 )
 from .failures import prefix_errors
-from .style import emit, print_sizes, progress, say, warn_assumed
+from .style import emit, print_line, print_sizes, show_progress, warn_assumed
 
 
 @click.command()
@@ -64,7 +64,7 @@ def convert(
     """
     if not is_float16:
         raise click.UsageError("Say what to convert to: add --float16.")
-    with progress("converting") as advance, prefix_errors(model, *inputs):
+    with show_progress("converting") as advance, prefix_errors(model, *inputs):
         report = to_float16(
             model,
             output,
@@ -82,11 +82,11 @@ def convert(
     facts: Facts = {"model": model, "output": output} | report.to_json()
 
     def print_report(facts: Facts) -> None:
-        say(report)
+        print_line(report)
         print_sizes(facts["sizes"])
 
     emit(facts, as_json, print_report)
     warn_assumed(model, facts["sizes"])
     before, after = report.size_before, report.size_after
     if after >= before:
-        say(f"{output}: The model is not smaller: {before:,} bytes became {after:,}.", is_error=True)
+        print_line(f"{output}: The model is not smaller: {before:,} bytes became {after:,}.", is_error=True)

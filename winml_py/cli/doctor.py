@@ -38,7 +38,17 @@ from ..core.session.session import LearningModelSession
 from ..errors import NotSupportedError, WinMLError
 from .arguments import json_option
 from .failures import prefix_errors
-from .style import check_facts, emit, format_check, number, pairs, say, show, size_of, warn_problems
+from .style import (
+    describe_check,
+    emit,
+    format_check,
+    format_number,
+    format_size,
+    print_line,
+    print_pairs,
+    print_table,
+    warn_problems,
+)
 
 
 @click.command()
@@ -56,16 +66,16 @@ def devices(as_json: bool) -> None:
     emit({"devices": found}, as_json, _print_devices)
     problems = [f"{plugin.package}: {plugin.problem}" for plugin in probe() if plugin.problem]
     if problems:
-        say(f"Not used: {'; '.join(problems)}", is_error=True)
+        print_line(f"Not used: {'; '.join(problems)}", is_error=True)
 
 
 def _print_devices(facts: Facts) -> None:
     rows = []
     for device in facts["devices"]:
-        memory = size_of(device["memory"]) if device["memory"] else ""
+        memory = format_size(device["memory"]) if device["memory"] else ""
         half = "yes" if device["supports_float16"] else "no"
         rows.append([device["name"], device["hardware"], device["provider"], memory, half])
-    show(rows, ["device", "hardware", "provider", "memory", "float16"], "lllrl")
+    print_table(rows, ["device", "hardware", "provider", "memory", "float16"], "lllrl")
 
 
 @click.command()
@@ -81,7 +91,7 @@ def doctor(model: str | None, clear_cache: bool, as_json: bool) -> None:
     if clear_cache:
         choices, models = clear_all()
         words = f"removed {choices} cached choices and {models} saved models"
-        emit({"cleared": {"choices": choices, "models": models}}, as_json, lambda _: say(words))
+        emit({"cleared": {"choices": choices, "models": models}}, as_json, lambda _: print_line(words))
         return
     if model is None:
         facts = diagnose()
@@ -127,9 +137,11 @@ def _is_right(one: Facts) -> bool:
 
 def _print_checks(facts: Facts) -> None:
     if not facts["has_samples"]:
-        say(f"{facts['model']} has no samples: example inputs are compared with ONNX Runtime's results on the CPU.")
+        print_line(
+            f"{facts['model']} has no samples: example inputs are compared with ONNX Runtime's results on the CPU."
+        )
     proven = {None: "", True: "proven", False: "changed"}
-    show(
+    print_table(
         [
             (
                 one["device"],
@@ -143,10 +155,10 @@ def _print_checks(facts: Facts) -> None:
     )
     for one in facts["checks"]:
         if "check" in one and not _is_right(one):
-            say(f"{one['device']} with {one['engine']}:", is_error=True)
+            print_line(f"{one['device']} with {one['engine']}:", is_error=True)
             warn_problems(one["check"])
             for problem in one["contract"] or []:
-                say(f"  the contract: {problem}", is_error=True)
+                print_line(f"  the contract: {problem}", is_error=True)
 
 
 def _problems(facts: Facts) -> list[str]:
@@ -155,11 +167,11 @@ def _problems(facts: Facts) -> list[str]:
 
 
 def _print_report(facts: Facts) -> None:
-    pairs((name, _without_home(value)) for name, value in _rows(facts))
+    print_pairs((name, _without_home(value)) for name, value in _rows(facts))
     for problem in _problems(facts):
-        say(f"problem  {_without_home(problem)}", "bold red")
+        print_line(f"problem  {_without_home(problem)}", "bold red")
     if not _problems(facts):
-        say("No problems found.", "bold")
+        print_line("No problems found.", "bold")
 
 
 def _without_home(text: str) -> str:
@@ -190,7 +202,7 @@ def _rows(facts: Facts) -> Iterator[tuple[str, str]]:
     if sys.platform == "linux":  # other systems need none for WebGPU
         yield "Vulkan loader", drivers["vulkan_loader"] or "none found"
     cache = facts["cache"]
-    saved = f"{cache['choices']} choices, {cache['models']} models, {size_of(cache['size'])} in {cache['folder']}"
+    saved = f"{cache['choices']} choices, {cache['models']} models, {format_size(cache['size'])} in {cache['folder']}"
     yield "cache", saved if cache["folder"] else "none: WINML_PY_CACHE is empty"
     for device in facts["devices"]:
         yield f"test on the {device.get('hardware', 'device')}", f"{device['device']}: {_format_test(device)}"
@@ -199,9 +211,9 @@ def _rows(facts: Facts) -> Iterator[tuple[str, str]]:
 def _format_test(device: Facts) -> str:
     if "problem" in device:
         return str(device["problem"])
-    times = f"{number(device['first_ms'], 0)} ms with its session, then {number(device['evaluation_ms'])} ms each"
+    first, each = format_number(device["first_ms"], 0), format_number(device["evaluation_ms"])
     error = "" if device["hardware"] == "cpu" else f"; its results differ from the CPU's by {device['error']:.1g}"
-    return f"works; a small model took {times}{error}"
+    return f"works; a small model took {first} ms with its session, then {each} ms each{error}"
 
 
 # What is installed and what works: the facts that `winml-py doctor` prints.
@@ -282,7 +294,7 @@ def diagnose() -> Facts:
             "size": sum(one.size for one in cached.records) + sum(one.size for one in cached.models),
             "limit": cached.limit,
         },
-        "devices": [tried(number) for number in range(len(LearningModelDevice.find_all()))],
+        "devices": [tried(index) for index in range(len(LearningModelDevice.find_all()))],
     }
 
 
@@ -358,7 +370,7 @@ def _check_samples(device: LearningModelDevice, path: str, engine: str = "") -> 
     options = LearningModelSessionOptions()
     options.engine, options.batch_size_override = engine or None, 0
     with LearningModelSession(model, device, options) as session:
-        facts: Facts = {"check": check_facts(check_session(session, answers))}
+        facts: Facts = {"check": describe_check(check_session(session, answers))}
     if evidence := ContractEvidence.from_metadata(model.metadata):
         facts["contract"] = evidence.changes(model)
     return facts

@@ -11,7 +11,7 @@ from ..core.base.atomic_files import write_whole, written_to
 from ..core.base.messages import Facts
 from ..errors import StorageExistsError, StorageNotFoundError
 from .arguments import json_option
-from .style import emit, say
+from .style import emit, print_line
 
 _PATTERNS = (
     "models/*.onnx",
@@ -41,9 +41,11 @@ def examples(folder: str, as_json: bool) -> None:
 
 def _print_copies(facts: Facts) -> None:
     folder = facts["folder"]
-    say(f"{folder}: {len(facts['files'])} files in models and samples")
-    say("Try:" if folder == "." else f"Try in {os.path.normpath(folder)}:")
-    say("    winml-py run models/digits.onnx samples/pictures/seven.png --labels models/digits.labels.txt --top-k 3")
+    print_line(f"{folder}: {len(facts['files'])} files in models and samples")
+    print_line("Try:" if folder == "." else f"Try in {os.path.normpath(folder)}:")
+    print_line(
+        "    winml-py run models/digits.onnx samples/pictures/seven.png --labels models/digits.labels.txt --top-k 3"
+    )
 
 
 def find_examples() -> Path:

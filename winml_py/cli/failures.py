@@ -13,7 +13,7 @@ import click
 from .. import errors
 from .._inputs.files import WrongInputsError
 from ..core.base.messages import REPORT_SCHEMA, Facts
-from .style import say, to_json
+from .style import print_line, to_json
 
 EVALUATION, USAGE, MODEL, INPUT, OUTPUT, DEVICE, PACKAGE = 1, 2, 3, 4, 5, 6, 7
 
@@ -83,7 +83,7 @@ def print_contract_warnings() -> Iterator[None]:
 
         def show_line(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
             if issubclass(category, errors.MissingContractWarning):
-                say(message, is_error=True)
+                print_line(message, is_error=True)
             else:
                 show(message, category, *place, **more)
 

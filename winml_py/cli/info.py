@@ -24,7 +24,7 @@ from ..core.model.model import LearningModel
 from ..errors import InvalidArgumentError
 from .arguments import json_option, model_argument
 from .failures import prefix_errors
-from .style import emit, pairs, say, show
+from .style import emit, print_line, print_pairs, print_table
 
 _FACTS = ("name", "author", "domain", "description", "version", "size", "precision", "ir_version")
 
@@ -105,7 +105,7 @@ def _feature(feature: FeatureDescriptor) -> Facts:
 
 def _print_model(facts: Facts) -> None:
     for reason in facts["outdated"]:
-        say(reason, "bold yellow")
+        print_line(reason, "bold yellow")
     opsets = ", ".join(f"{domain} {version}" for domain, version in facts["opsets"].items())
     about = {
         "model": facts["name"],
@@ -121,8 +121,8 @@ def _print_model(facts: Facts) -> None:
     about |= {f"{part} from": file for part, file in facts["sources"].items()}
     about |= {"no contract": facts["refusal"]}
     about |= {f"sample {number}": sample for number, sample in enumerate(facts["samples"], start=1)}
-    pairs((name, _shorten(value)) for name, value in about.items())
-    say("")
+    print_pairs((name, _shorten(value)) for name, value in about.items())
+    print_line("")
     rows = []
     for direction in ("input", "output"):
         for feature in facts[f"{direction}s"]:
@@ -130,7 +130,7 @@ def _print_model(facts: Facts) -> None:
             notes = (feature.get(key) for key in ("contract", "note", "description"))
             words = [feature["name"], feature["kind"], _type(feature), shape, "; ".join(filter(None, notes))]
             rows.append([direction, *words])
-    show(rows, ["", "name", "kind", "type", "shape", "notes"])
+    print_table(rows, ["", "name", "kind", "type", "shape", "notes"])
 
 
 def _shorten(text: str) -> str:

@@ -11,7 +11,7 @@ import click
 
 from .. import __version__
 from .failures import convert_errors, errors_in_json, print_contract_warnings
-from .style import show_streams
+from .style import escape_streams
 
 _AS_JSON = "winml_py.as_json"
 
@@ -25,7 +25,7 @@ class _Commands(UserDict[str, Any]):
 
 class _Program(click.Group):
     def main(self, *args: Any, **extra: Any) -> Any:
-        with show_streams():
+        with escape_streams():
             return super().main(*args, **extra)
 
     def make_context(

@@ -19,7 +19,7 @@ from ..perf.measure import PHASES_ONCE, PreparedCase
 from ..perf.profile import OUTSIDE, Profile, profile
 from .arguments import case_options, json_option, output_option
 from .failures import prefix_errors
-from .style import emit, number, print_sizes, progress, say, show, warn_assumed
+from .style import emit, format_number, print_line, print_sizes, print_table, show_progress, warn_assumed
 
 
 @click.command()
@@ -47,7 +47,7 @@ def perf(
     measurements = []
     for case in cases:
         files = case.model, *case.inputs, case.settings
-        with progress(f"{os.path.basename(case.model)} on {case.device}") as advance, prefix_errors(*files):
+        with show_progress(f"{os.path.basename(case.model)} on {case.device}") as advance, prefix_errors(*files):
             prepared = PreparedCase(case)
             with prepared.session:
                 measurements.append(prepared.measure(iterations or 100, advance))
@@ -67,23 +67,23 @@ def perf(
 def _print_measurements(facts: Facts) -> None:
     for index, case in enumerate(facts["cases"]):
         if index:
-            say("")
+            print_line("")
         _print_case(case)
 
 
 def _print_case(case: Facts) -> None:
-    say(f"{case['model']} on {case['device']}: {case['engine']}, {case['precision']}", "bold")
+    print_line(f"{case['model']} on {case['device']}: {case['engine']}, {case['precision']}", "bold")
     rows = []
     for phase, figures in case["phases"].items():
         middle = [None] * 3 if phase in PHASES_ONCE else [figures[key] for key in ("p50_ms", "p90_ms", "p99_ms")]
-        rows.append([phase, *map(number, [case["first_ms"].get(phase), *middle, figures["cpu_p50_ms"]])])
-    show(rows, ["ms", "first", "p50", "p90", "p99", "cpu"], "lr")
-    say(f"{case['iterations']} evaluations, {number(case['evaluations_per_second'], 1)} a second")
+        rows.append([phase, *map(format_number, [case["first_ms"].get(phase), *middle, figures["cpu_p50_ms"]])])
+    print_table(rows, ["ms", "first", "p50", "p90", "p99", "cpu"], "lr")
+    print_line(f"{case['iterations']} evaluations, {format_number(case['evaluations_per_second'], 1)} a second")
     print_sizes(case["sizes"])
     memory, device = case["memory_mb"], case["device_memory_mb"]
     steps = f"{memory['before']:.0f} MB before, {memory['session']:.0f} with the session"
     on_device = "" if device is None else f"; {device:.0f} MB on the device"
-    say(f"memory: {steps}, {max(memory.values()):.0f} at most{on_device}")
+    print_line(f"memory: {steps}, {max(memory.values()):.0f} at most{on_device}")
 
 
 # Profiles of nodes.
@@ -96,7 +96,7 @@ SLOWEST = 15
 def _profile_case(case: Case, iterations: int, trace: str | None, as_json: bool) -> None:
     if trace:
         require_folder(trace)
-    with progress("profiling"), prefix_errors(case.model, *case.inputs, case.settings):
+    with show_progress("profiling"), prefix_errors(case.model, *case.inputs, case.settings):
         profiled = profile(case, iterations)
     if trace:
         write_whole(trace, profiled.trace)
@@ -107,18 +107,24 @@ def _profile_case(case: Case, iterations: int, trace: str | None, as_json: bool)
 
 def _print_profile(profiled: Profile, facts: Facts) -> None:
     total = profiled.total
-    say(f"{profiled.model} on {profiled.device}: {number(total / 1e3)} ms, mean of {profiled.evaluations}", "bold")
+    print_line(
+        f"{profiled.model} on {profiled.device}: {format_number(total / 1e3)} ms, mean of {profiled.evaluations}",
+        "bold",
+    )
     slowest, others = profiled.nodes[:SLOWEST], profiled.nodes[SLOWEST:]
     times = [(node.name, node.operator, node.provider.removesuffix("ExecutionProvider"), node.time) for node in slowest]
     if others:
         times.append((f"{len(others)} more nodes", "", "", sum(node.time for node in others)))
     times.append((OUTSIDE, "", "", profiled.outside))
-    rows = [[*words, number(time, 1), number(100 * time / total if total else None, 1)] for *words, time in times]
-    show(rows, ["node", "operator", "provider", "us", "%"], "lllr")
+    rows = [
+        [*words, format_number(time, 1), format_number(100 * time / total if total else None, 1)]
+        for *words, time in times
+    ]
+    print_table(rows, ["node", "operator", "provider", "us", "%"], "lllr")
     print_sizes(facts["sizes"])
     if profiled.caution:
-        say(profiled.caution)
+        print_line(profiled.caution)
     if profiled.on_cpu:
-        say(f"{len(profiled.on_cpu)} node{'s' * (len(profiled.on_cpu) > 1)} on the CPU:")
+        print_line(f"{len(profiled.on_cpu)} node{'s' * (len(profiled.on_cpu) > 1)} on the CPU:")
     for node in profiled.on_cpu:
-        say(f"  {node.operator} {node.node}".rstrip() + f": {node.reason or 'the log does not say why'}")
+        print_line(f"  {node.operator} {node.node}".rstrip() + f": {node.reason or 'the log does not say why'}")

@@ -36,7 +36,17 @@ from .arguments import (
     output_option,
 )
 from .failures import Failure, error_facts, prefix_errors
-from .style import check_facts, emit, format_check, number, progress, say, show, warn_outdated, warn_problems
+from .style import (
+    describe_check,
+    emit,
+    format_check,
+    format_number,
+    print_line,
+    print_table,
+    show_progress,
+    warn_outdated,
+    warn_problems,
+)
 from .videos import targets_of, video_of, write, write_video
 
 
@@ -94,7 +104,7 @@ def run(
             f"{model}: Name an INPUT after the model: a picture, a video, a folder of pictures or an array. "
             "winml-py perf evaluates on example inputs."
         )
-    with progress("evaluating") as advance:
+    with show_progress("evaluating") as advance:
         with prefix_errors(model, *inputs, labels or "", case.settings):
             loaded, code = case.load(), 0
             warn_outdated(model, loaded)
@@ -179,23 +189,26 @@ def _require_labels(path: str, labels: Sequence[str], outputs: Mapping[str, obje
 def _print_results(facts: Facts) -> None:
     for result in facts["results"]:
         if "error" in result:
-            say(result["error"]["message"], "bold red", is_error=True)
+            print_line(result["error"]["message"], "bold red", is_error=True)
             continue
-        say(result["input"], "bold")
+        print_line(result["input"], "bold")
         outputs = {} if _print_findings(result) else result["outputs"]
         for name, output in outputs.items():
             if "top" in output:
-                say(f"  {name}")
-                rows = [[str(best["index"]), best.get("label", ""), number(best["value"], 4)] for best in output["top"]]
-                show(rows, align="rlr", indent=4)
+                print_line(f"  {name}")
+                rows = [
+                    [str(best["index"]), best.get("label", ""), format_number(best["value"], 4)]
+                    for best in output["top"]
+                ]
+                print_table(rows, align="rlr", indent=4)
             elif output["kind"] == "sequence" and len(output["value"]) > 1:
-                say(f"  {name}")
+                print_line(f"  {name}")
                 for element in output["value"]:
-                    say(f"    {_format(element)}")
+                    print_line(f"    {_format(element)}")
             else:
-                say(f"  {name}: {_format(output)}")
+                print_line(f"  {name}: {_format(output)}")
         for path in result.get("written", []):
-            say(f"  written to {path}")
+            print_line(f"  written to {path}")
 
 
 def _format(output: Facts) -> str:
@@ -236,16 +249,16 @@ def _format_element(element: object) -> str:
 def _print_findings(result: Facts) -> bool:
     """Prints what `find` found; returns whether there was anything to print."""
     if "objects_error" in result:
-        say(f"  objects: {result['objects_error']}", is_error=True)
+        print_line(f"  objects: {result['objects_error']}", is_error=True)
     if "objects" in result:
         if not result["objects"]:
-            say("  no objects")
+            print_line("  no objects")
         boxes = [(one, [str(round(edge)) for edge in one["box"]]) for one in result["objects"]]
-        rows = [[str(one["index"]), one.get("label", ""), number(one["score"], 3), *box] for one, box in boxes]
-        show(rows, ("class", "", "score", "left", "top", "right", "bottom"), "rlrrrrr", indent=4)
+        rows = [[str(one["index"]), one.get("label", ""), format_number(one["score"], 3), *box] for one, box in boxes]
+        print_table(rows, ("class", "", "score", "left", "top", "right", "bottom"), "rlrrrrr", indent=4)
     if "regions" in result:
         rows = [[str(one["index"]), one.get("label", ""), f"{one['share']:.1%}"] for one in result["regions"]]
-        show(rows, ("class", "", "share"), "rlr", indent=4)
+        print_table(rows, ("class", "", "share"), "rlr", indent=4)
     return "objects" in result or "regions" in result
 
 
@@ -272,7 +285,7 @@ def _check(case: Case, as_json: bool) -> None:
         if "contract" not in facts or read_answers(model.metadata):
             answers = require_answers(model)
             with LearningModelSession(model, device, case.options(model)) as session:
-                facts["check"] = check_facts(check_session(session, answers))
+                facts["check"] = describe_check(check_session(session, answers))
     emit({"results": [facts]}, as_json, _print_check)
     if not all(facts[name]["is_right"] for name in ("contract", "check") if name in facts):
         raise click.exceptions.Exit(1)
@@ -282,9 +295,9 @@ def _print_check(facts: Facts) -> None:
     (result,) = facts["results"]
     if proof := result.get("contract"):
         words = "as it was" if proof["is_right"] else "no longer as it was"
-        say(f"{result['model']}: the contract is {words} when it was learned from {proof['function']}")
+        print_line(f"{result['model']}: the contract is {words} when it was learned from {proof['function']}")
         for problem in proof["problems"]:
-            say(f"  {problem}", is_error=True)
+            print_line(f"  {problem}", is_error=True)
     if check := result.get("check"):
-        say(f"{result['model']}: {format_check(check)}, on {check['device']} with {check['engine']}")
+        print_line(f"{result['model']}: {format_check(check)}, on {check['device']} with {check['engine']}")
         warn_problems(check)

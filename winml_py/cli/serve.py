@@ -15,7 +15,7 @@ from .._inputs.model import Case
 from ..core.base.messages import Facts
 from .arguments import case_options, isolated_option, json_option
 from .failures import prefix_errors
-from .style import emit, say, warn_outdated
+from .style import emit, print_line, warn_outdated
 
 
 @click.command()
@@ -70,7 +70,9 @@ def serve(
     facts: Facts = {"address": server.address, "models": [one.name for one in served]}
     emit(facts, as_json, lambda facts: click.echo("\n  ".join([facts["address"], *calls])))
     if server.is_public:
-        say("The network can reach it, and it does not authenticate: put a proxy that does in front.", is_error=True)
+        print_line(
+            "The network can reach it, and it does not authenticate: put a proxy that does in front.", is_error=True
+        )
     server.run(service, log == "json")
 
 

@@ -1,7 +1,7 @@
 """How every command prints: results as a table or as JSON to stdout, everything else to stderr.
 
 Rich respects NO_COLOR, and omits colours if the output is a pipe or a file. Its colours are commands to the terminal,
-so it bypasses `ShownStream`, and every text passed to it is escaped here.
+so it bypasses `EscapingStream`, and every text passed to it is escaped here.
 """
 
 from __future__ import annotations
@@ -52,24 +52,26 @@ def to_json(facts: Facts) -> str:
     return escape_controls_in_json(text)
 
 
-def say(line: object, style: str = "", is_error: bool = False) -> None:
+def print_line(line: object, style: str = "", is_error: bool = False) -> None:
     """Prints a line as it is, without markup."""
     _console(is_error).print(_text(line, style), soft_wrap=True)
 
 
-def number(value: float | None, digits: int = 3) -> str:
+def format_number(value: float | None, digits: int = 3) -> str:
     """A number with this many decimals and with thousands separators; "" for None."""
     return "" if value is None else f"{value:,.{digits}f}"
 
 
-def size_of(count: int) -> str:
+def format_size(count: int) -> str:
     """A number of bytes in a larger unit: 4.3 GB."""
     from rich.filesize import decimal
 
     return decimal(count)
 
 
-def show(rows: Iterable[Sequence[str | Text]], columns: Sequence[str] = (), align: str = "l", indent: int = 0) -> None:
+def print_table(
+    rows: Iterable[Sequence[str | Text]], columns: Sequence[str] = (), align: str = "l", indent: int = 0
+) -> None:
     """Prints a table, without the columns whose cells are all empty.
 
     Args:
@@ -92,13 +94,13 @@ def show(rows: Iterable[Sequence[str | Text]], columns: Sequence[str] = (), alig
     _console().print(Padding(table, (0, 0, 0, indent), expand=False))
 
 
-def pairs(rows: Iterable[tuple[str, str]]) -> None:
+def print_pairs(rows: Iterable[tuple[str, str]]) -> None:
     """Prints names and their values, without the names that have no value."""
-    show([(_text(name, "bold"), value) for name, value in rows if value])
+    print_table([(_text(name, "bold"), value) for name, value in rows if value])
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Progress]:
+def show_progress(what: str) -> Iterator[Progress]:
     """A progress bar on the terminal during the block; nothing without a terminal."""
     screen = _console(is_error=True)
     if not screen.is_terminal:  # below Rich 14.3, a disabled bar prints an empty line
@@ -128,13 +130,13 @@ def _text(words: object, style: str = "") -> Text:
 def _console(is_error: bool = False) -> Console:
     from rich.console import Console
 
-    return Console(file=original(sys.stderr if is_error else sys.stdout), stderr=is_error, highlight=False)
+    return Console(file=unwrap_stream(sys.stderr if is_error else sys.stdout), stderr=is_error, highlight=False)
 
 
 # The program's standard output and error, without terminal control characters.
 
 
-class ShownStream:
+class EscapingStream:
     """A text stream that escapes terminal control characters, and characters that its encoding lacks.
 
     It has no `buffer`: bytes would bypass the escaping.
@@ -169,8 +171,8 @@ class ShownStream:
 
 
 @contextmanager
-def show_streams() -> Iterator[None]:
-    """Wraps standard output and error in a `ShownStream`.
+def escape_streams() -> Iterator[None]:
+    """Wraps standard output and error in a `EscapingStream`.
 
     If an error that is not ours ends the program, the wrapper stays: the traceback contains foreign text.
     """
@@ -184,9 +186,9 @@ def show_streams() -> Iterator[None]:
                 file.reconfigure(errors=errors)
 
     for file, _ in files:
-        # Rich bypasses `ShownStream`, and a character that the encoding (a Windows code page) lacks would be an error.
+        # Rich bypasses `EscapingStream`, and a character that a Windows code page lacks would be an error.
         file.reconfigure(errors="backslashreplace")
-    sys.stdout, sys.stderr = (stream and ShownStream(stream) for stream in before)
+    sys.stdout, sys.stderr = (stream and EscapingStream(stream) for stream in before)
     try:
         yield
     except SystemExit:
@@ -195,9 +197,9 @@ def show_streams() -> Iterator[None]:
     put_back()
 
 
-def original(stream: Any) -> TextIO:
-    """The stream inside a `ShownStream`, for text that is already escaped, with colours."""
-    return stream.stream if isinstance(stream, ShownStream) else stream
+def unwrap_stream(stream: Any) -> TextIO:
+    """The stream inside a `EscapingStream`, for text that is already escaped, with colours."""
+    return stream.stream if isinstance(stream, EscapingStream) else stream
 
 
 # Printing the sizes of a command's inputs.
@@ -207,7 +209,7 @@ def print_sizes(sizes: Facts) -> None:
     """Prints the shapes of inputs, as in JSON."""
     shapes = (f"{name} {'x'.join(map(str, size['shape'])) or 'one number'}" for name, size in sizes.items())
     if sizes:
-        say(f"sizes: {', '.join(shapes)}")
+        print_line(f"sizes: {', '.join(shapes)}")
 
 
 def warn_assumed(model: str, sizes: Facts) -> None:
@@ -215,7 +217,7 @@ def warn_assumed(model: str, sizes: Facts) -> None:
     for name, size in sizes.items():
         if size["assumed"]:
             free = " and ".join(size["assumed"])
-            say(
+            print_line(
                 f"{model}: The size of {free} of the input {name} is not stated; used 64. "
                 "State it: --size H,W, or --dim NAME=N.",
                 is_error=True,
@@ -232,10 +234,10 @@ def warn_outdated(path: str, model: LearningModel) -> None:
     from ..authoring.evidence import outdated
 
     for reason in outdated(model):
-        say(f"{path}: {reason}", "bold yellow", is_error=True)
+        print_line(f"{path}: {reason}", "bold yellow", is_error=True)
 
 
-def check_facts(check: ModelCheck) -> Facts:
+def describe_check(check: ModelCheck) -> Facts:
     """The results of a check, ready for JSON."""
     return {
         "is_right": check.is_right,
@@ -262,4 +264,4 @@ def warn_problems(check: Facts) -> None:
     """Prints differences to standard error."""
     for one in check["samples"]:
         for problem in one["problems"]:
-            say(f"  {one['sample']}: {problem}", is_error=True)
+            print_line(f"  {one['sample']}: {problem}", is_error=True)

@@ -22,7 +22,7 @@ from .arguments import (
     size_options,
 )
 from .failures import prefix_errors
-from .style import emit, number, print_sizes, progress, say, show, warn_assumed
+from .style import emit, format_number, print_line, print_sizes, print_table, show_progress, warn_assumed
 
 
 @click.command()
@@ -50,7 +50,7 @@ def tune(
     """
     if output:
         require_folder(output)
-    with progress("tuning") as advance, prefix_errors(model, *inputs):
+    with show_progress("tuning") as advance, prefix_errors(model, *inputs):
         tuned = search(Case(model, inputs, device, contract=contract, sizes=sizes), advance)
     if output:
         tuned.options.save(output, notes={"model": os.path.basename(model), "device": tuned.device})
@@ -58,23 +58,23 @@ def tune(
     emit(facts, as_json, _print_trials)
     warn_assumed(model, facts["sizes"])
     if output and not as_json:
-        say(f"written to {output}")
+        print_line(f"written to {output}")
 
 
 def _print_trials(facts: Facts) -> None:
     rows = []
     for trial in facts["trials"]:
         gain = trial["gain"]
-        figures = [number(gain["milliseconds"][1]), number(gain["ratio"], 2)] if gain else ["", ""]
+        figures = [format_number(gain["milliseconds"][1]), format_number(gain["ratio"], 2)] if gain else ["", ""]
         rows.append([trial["change"], trial["problem"] or "kept", *figures])
     kept = ", ".join(trial["change"] for trial in facts["trials"] if trial["kept"])
-    show(rows, ["tried", "", "ms", "speedup"], "llrr")
-    say("")
+    print_table(rows, ["tried", "", "ms", "speedup"], "llrr")
+    print_line("")
     print_sizes(facts["sizes"])
     if gain := facts["gain"]:
-        before, after = (f"{number(milliseconds)} ms" for milliseconds in gain["milliseconds"])
-        say(f"{gain['ratio']:.2f} times as fast as the default, {after} instead of {before}: {kept}", "bold")
+        before, after = (f"{format_number(milliseconds)} ms" for milliseconds in gain["milliseconds"])
+        print_line(f"{gain['ratio']:.2f} times as fast as the default, {after} instead of {before}: {kept}", "bold")
     elif kept:
-        say(f"The default is the result: measured once more, it is not clearly slower than with {kept}.", "bold")
+        print_line(f"The default is the result: measured once more, it is not clearly slower than with {kept}.", "bold")
     else:
-        say("The default is the result: no change is clearly faster.", "bold")
+        print_line("The default is the result: no change is clearly faster.", "bold")

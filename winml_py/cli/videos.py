@@ -26,7 +26,7 @@ from ..core.session.session import LearningModelSession
 from ..enums import BitmapPixelFormat
 from .arguments import require_unnamed
 from .failures import OUTPUT, Failure, convert_errors
-from .style import say
+from .style import print_line
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -159,7 +159,7 @@ def _save_tensor(path: str, outputs: Mapping[str, object], order: BitmapPixelFor
         raise Failure(f"{path}: The model has no output that can be written as a picture. Use a .npz file.", OUTPUT)
     found.bitmap.save(path)
     words = found.contract.describe()
-    say(f"{path}: The output {found.name} is a tensor, and was written as a picture: {words}.", is_error=True)
+    print_line(f"{path}: The output {found.name} is a tensor, and was written as a picture: {words}.", is_error=True)
 
 
 def _save_arrays(path: str, outputs: Mapping[str, object]) -> None:

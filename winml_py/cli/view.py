@@ -12,7 +12,7 @@ from ..core.base.messages import Facts
 from ..core.contracts.labels import labels_of
 from .arguments import device_option, json_option, labels_option
 from .failures import prefix_errors
-from .style import emit, say
+from .style import emit, print_line
 
 
 @click.command()
@@ -65,7 +65,7 @@ def view(
     facts: Facts = {"model": model, "picture": picture, "address": server.address}
     emit(facts, as_json, lambda facts: click.echo(facts["address"]))
     if not as_json:
-        say("Anyone with this address can use the page. Ctrl-C ends it.", is_error=True)
+        print_line("Anyone with this address can use the page. Ctrl-C ends it.", is_error=True)
     if not no_browser:
         Thread(target=webbrowser.open, args=(server.address_for_a_browser(),), daemon=True).start()
     server.run()
