@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -75,11 +74,6 @@ def test_a_process_that_is_about_to_end_is_not_taken(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(trial, "IDLE_SECONDS", 0.0)
     assert trial.call(process) != before
     assert not Path(f"/proc/{before}").exists()
-
-
-def test_a_call_that_takes_too_long() -> None:
-    with pytest.raises(TimeoutError, match="did not answer within 1 s"):
-        trial.call_foreign(1, time.sleep, 60)
 
 
 def test_an_application_without_a_python_calls_here(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Uses the pages of `winml-py view` in a browser, as a person does: on a screen, in the dark, and on a phone.
+"""Uses the page of `winml-py view` in a browser, as a person does: on a screen, in the dark, and on a phone.
 
     pip install '.[view]' playwright
     python tests/tools/view_check.py [--pictures FOLDER]
@@ -92,7 +92,6 @@ async () => {
 _SEEN = """
 () => ["x", "y", "width", "height"].map((side) => Number(document.querySelector(".seen").getAttribute(side)))
 """
-_OPEN_MORE = "document.querySelectorAll('[class^=sidebar-item-value-]').forEach((part) => part.click())"
 _IS_STRUCK = "window.struck || document.querySelector(\"body :is(img, style, script, a[href*='//'])\") !== null"
 
 
@@ -326,10 +325,8 @@ def check_paste_and_camera(window: Window) -> None:
     window.expect(window.page.evaluate("document.querySelector('#video').srcObject === null"), "the camera is on")
 
 
-def check_graphs(window: Window) -> None:
-    """The page of the graph: Netron's drawing, all that can be opened in it, and the table; also of a hostile model."""
-    window.open()
-    check_graph(window, "shapes")
+def check_hostile_model(window: Window) -> None:
+    """Names that are markup are shown as text."""
     window.open()
     window.drop(hostile_model(), "<b>hostile.onnx")
     window.page.wait_for_selector("#fields textarea")
@@ -340,24 +337,6 @@ def check_graphs(window: Window) -> None:
     window.expect(MARKUP in window.text("#fields"), "the name of the input is not shown")
     window.expect(not window.page.evaluate(_IS_STRUCK), "a name has become an element")
     window.look("fields")
-    check_graph(window, "hostile")
-
-
-def check_graph(window: Window, name: str) -> None:
-    page = window.page
-    page.click("nav a")
-    page.wait_for_selector("body[data-state=ready]", timeout=60_000)
-    window.expect(page.locator("#measured tbody tr").count() > 0, f"{name}: {window.text('#measured')}")
-    heads = page.locator("#origin .node-item-type, #origin .node-item-function")
-    window.expect(heads.count() > 0, f"{name}: nothing is drawn")
-    for opener in (*heads.all()[:3], page.locator("#sidebar-model-button"), page.locator("#sidebar-target-button")):
-        opener.dispatch_event("click")
-        page.wait_for_timeout(250)
-        window.expect(bool(window.text("#sidebar-content").strip()), f"{name}: a click opens nothing")
-        page.evaluate(_OPEN_MORE)
-        page.wait_for_timeout(250)
-        window.expect(not page.evaluate(_IS_STRUCK), f"{name}: a name has become an element")
-    window.look(f"{name} graph")
 
 
 def check_stop(window: Window) -> None:
@@ -411,7 +390,7 @@ def write_video(path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Uses the pages of `winml-py view` in a browser.")
+    parser = argparse.ArgumentParser(description="Uses the page of `winml-py view` in a browser.")
     parser.add_argument("--pictures", type=Path, help="a folder for screenshots")
     pictures = parser.parse_args().pictures
     if pictures:
@@ -427,7 +406,7 @@ def main() -> None:
         fake = ("--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream")
         browser = start_browser(player, *fake, f"--use-file-for-fake-video-capture={folder / 'camera.y4m'}")
         with program(folder / "shapes.onnx", folder / "cat.jpg") as address:
-            for check in (check_tensor, check_settings, check_paste_and_camera, check_graphs, check_stop):
+            for check in (check_tensor, check_settings, check_paste_and_camera, check_hostile_model, check_stop):
                 context = browser.new_context(permissions=["clipboard-read", "clipboard-write", "camera"])
                 window = Window(context, address, pictures)
                 try:

@@ -36,8 +36,6 @@ def test_the_page_with_its_token(page: Page) -> None:
         "/",
         "/view.js",
         "/api/state",
-        "/graph.html",
-        "/netron/view.js",
         "/wrong/",
         "/wrong/api/state",
         "//",
@@ -117,19 +115,11 @@ def test_a_wrong_length(page: Page) -> None:
 
 
 def test_every_answer_has_the_headers(page: Page) -> None:
-    for path in (
-        f"/{page.token}/",
-        f"/{page.token}/api/state",
-        f"/{page.token}/nothing",
-        "/",
-        f"/{page.token}/graph.html",
-    ):
+    for path in (f"/{page.token}/", f"/{page.token}/api/state", f"/{page.token}/nothing", "/"):
         _, headers, _ = page.ask(path)
         policy = headers["content-security-policy"]
-        assert policy.startswith("default-src 'self'; img-src 'self' blob: data:")
-        assert "unsafe" not in policy
-        assert "frame-ancestors 'self'" in policy
-        assert policy.endswith("'self'")  # nobody else may show it inside
+        nowhere = "object-src 'none'; base-uri 'none'; form-action 'none'"
+        assert policy == f"default-src 'self'; {nowhere}; frame-ancestors 'self'"
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["referrer-policy"] == "no-referrer"
         assert headers["cross-origin-opener-policy"] == "same-origin"
@@ -173,8 +163,6 @@ def test_a_ticket_opens_once() -> None:
         "../app.py",
         "%2e%2e/app.py",
         "..%5capp.py",
-        "netron/../app.py",
-        "netron/%2e%2e/starlette/routing.py",
         "view.js%00",
     ],
 )
@@ -196,7 +184,6 @@ def test_the_page_has_no_inline_code_and_no_address_of_another_site() -> None:
         assert foreign <= {"http://www.w3.org/2000/svg"}, path
         if path.suffix == ".html":
             assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\son\w+=|\sstyle=", text), path
-        if path.suffix == ".js":  # what writes innerHTML is Netron, for which graph.js defines what that does
-            assert not re.search(
-                r"innerHTML =|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", text
-            ), path
+        if path.suffix == ".js":
+            markup = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function"
+            assert not re.search(markup, text), path

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from ..core.base.child_process import IDLE_SECONDS, ChildProcess, ProcessEndedError, is_available
 
-__all__ = ["ProcessEndedError", "call", "call_foreign"]
+__all__ = ["ProcessEndedError", "call"]
 
 T = TypeVar("T")
 
@@ -42,33 +42,6 @@ def call(function: Callable[..., T], *arguments: object) -> T:
     child.send(function, *arguments)
     is_good, value = child.receive()
     _idle.append((child, time.monotonic()))
-    if not is_good:
-        raise value
-    result: T = value
-    return result
-
-
-def call_foreign(seconds: float, function: Callable[..., T], *arguments: object) -> T:
-    """Like `call`, for a function that runs foreign code: in a process used for this call only.
-
-    Args:
-        seconds: the time limit; then the process is killed.
-        function: a named function of one of our modules; its arguments and result are pickled.
-        arguments: its arguments.
-
-    Raises:
-        ProcessEndedError: the process ended.
-        TimeoutError: the time limit was reached.
-        Exception: any exception of the function.
-    """
-    if not is_available():
-        return function(*arguments)
-    child = _start()
-    try:
-        child.send(function, *arguments)
-        is_good, value = child.receive(seconds)
-    finally:
-        child.close()
     if not is_good:
         raise value
     result: T = value

@@ -237,7 +237,6 @@ EXTRAS = {
     "onnx-ir": "the converter to float16: pip install 'winml-py[float16]'",
     "cupy-cuda13x": "arrays on NVIDIA cards: pip install 'winml-py[cuda]'",
     "prometheus-client": "`winml-py serve`: pip install 'winml-py[serve]'",
-    "netron": "the page of `winml-py view`: pip install 'winml-py[view]'",
 }
 """A package of each extra, and what it is for."""
 TRY_SECONDS = 30.0

@@ -9,26 +9,23 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from .._http import MAX_REQUEST_BYTES, TooLargeError
-from .._inputs.model import Case
 from ..core.base.messages import Facts, as_json
 from ..core.contracts.files import read_contract
 from ..errors import CanceledError, InvalidArgumentError, NotBoundError, WinMLError
-from .apart import measure_nodes
 from .facts import READINGS, picture_file
 from .guard import Guard, too_large
-from .opened import Job, OpenModel
+from .opened import Job
 from .words import contract_of, presets, switches
 from .workbench import Workbench, removed_on_error
 
@@ -52,10 +49,9 @@ def make_app(
     """
     mimetypes.add_type("text/javascript", ".js")  # Windows' registry may say otherwise, and browsers refuse the script
     pages = _Pages(workbench, ending)
-    routes: list[Route | Mount] = [
+    routes = [
         Route("/api/state", pages.state),
         Route("/api/models", pages.upload_model, methods=["POST"]),
-        Route("/api/models/{key}", pages.model),
         Route("/api/pictures", pages.upload_picture, methods=["POST"]),
         Route("/api/pictures/{key}", pages.picture),
         Route("/api/evaluate", pages.evaluate, methods=["POST"]),
@@ -63,12 +59,8 @@ def make_app(
         Route("/api/answers/{key}", pages.answer),
         Route("/api/config", pages.read_config, methods=["POST"]),
         Route("/api/save", pages.save, methods=["POST"]),
-        Route("/api/nodes/{key}", pages.nodes),
+        Mount("/", StaticFiles(directory=Path(__file__).parent / "static", html=True)),
     ]
-    netron = find_spec("netron")
-    if netron is not None and netron.origin is not None:  # else the page of the graph says that it is missing
-        routes.append(Mount("/netron", StaticFiles(directory=Path(netron.origin).parent)))
-    routes.append(Mount("/", StaticFiles(directory=Path(__file__).parent / "static", html=True)))
     app = Starlette(
         routes=routes,
         exception_handlers={
@@ -203,19 +195,6 @@ class _Pages:
         if isinstance(made, bytes):
             return Response(made, media_type="application/octet-stream")
         return _json(self._workbench.model_facts(made))
-
-    def model(self, request: Request) -> Response:
-        """The model's file, for its drawing."""
-        return FileResponse(self._find(request).require_file(), media_type="application/octet-stream")
-
-    async def nodes(self, request: Request) -> Response:
-        """Where each node runs, and how long it takes."""
-        model = self._find(request)
-        case = Case(model.require_file(), device=model.device)
-        return _json(await self._wait_for(request, measure_nodes, case))
-
-    def _find(self, request: Request) -> OpenModel:
-        return self._workbench.models.find(request.path_params["key"])
 
 
 async def _wait_for_disconnect(request: Request) -> None:

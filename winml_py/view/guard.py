@@ -13,10 +13,7 @@ from .._http import MAX_REQUEST_BYTES, limited, refuse_foreign
 
 METHODS = ("GET", "HEAD", "POST")
 
-_POLICY = (
-    "default-src 'self'; img-src 'self' blob: data:; media-src 'self' blob:; object-src 'none'; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors {frames}"
-)
+_POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors {frames}"
 NOTEBOOKS = "'self' http://127.0.0.1:* http://localhost:* https://127.0.0.1:* https://localhost:* vscode-webview:"
 """Who may embed the page: notebooks on this machine. Their own page contains the address with its token; a site on
 the network could not read it, and has no reason to embed the page."""

@@ -1,4 +1,4 @@
-// What both pages share. Text of strangers goes into textContent alone, and is never markup.
+// Elements, errors and requests. Texts of models and files go into textContent alone, and are never markup.
 
 const COMMANDS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 const SVG = "http://www.w3.org/2000/svg";
@@ -98,8 +98,3 @@ export const post = (address, facts, signal = undefined) =>
   ask(address, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(facts), signal });
 
 export const upload = (address, file) => ask(address, { method: "POST", body: file });
-
-/** Each page leads to the other with the address that says which model is open. */
-export function leadOn() {
-  for (const link of document.querySelectorAll("nav a")) link.setAttribute("href", link.getAttribute("href").split("?")[0] + location.search);
-}

@@ -1,6 +1,6 @@
 // The page: what goes in, two settings side by side, and what comes out.
 import { answerOf, inWords, pictureWith, placementInWords, tensorOf, timesOf } from "./answer.js";
-import { doing, find, get, leadOn, make, on, post, Refused, shown, table, upload } from "./parts.js";
+import { doing, find, get, make, on, post, Refused, shown, table, upload } from "./parts.js";
 import { isSame, Switches, variants } from "./switches.js";
 
 /** What is open. Of the inputs that take pictures, `chosen` is the one whose picture and settings are on the screen. */
@@ -229,11 +229,10 @@ async function openModel(facts, picture = Object.values(bench.pictures)[0]) {
   await evaluate();
 }
 
-/** The model and the picture in the address: loaded again, the page has them, and so has that of the graph. */
+/** The model and the picture in the address: loaded again, the page has them. */
 function showAddress() {
   const picture = bench.pictures[bench.chosen], query = new URLSearchParams({ model: bench.model.id, ...(picture ? { picture: picture.id } : {}) });
   history.replaceState(null, "", `?${query}`);
-  leadOn();
 }
 
 async function takePicture(file, name = file.name) {
