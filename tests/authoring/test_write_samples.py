@@ -14,7 +14,6 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
-from helpers import preparations
 from helpers.cli import call
 from helpers.models import data, tensor, unary
 from helpers.paths import MODELS, PICTURES
@@ -28,7 +27,7 @@ from winml_py import (
     Precision,
     WinMLError,
 )
-from winml_py.authoring import Edits, build_in, check_samples, edit_model, learn_contract, write_contract, write_samples
+from winml_py.authoring import Edits, build_in, check_samples, edit_model, write_contract, write_samples
 from winml_py.authoring.known_answers import KEY, KnownInput, KnownOutput, leader_of, read_answers
 from winml_py.authoring.write_samples import small_png
 from winml_py.core.base.arrays import Array
@@ -586,29 +585,3 @@ class TestTheCommands:
             result = call("run", known, *words, "--check")
             assert result.exit_code == 2
             assert "--check evaluates the model's samples" in result.stderr
-
-    def test_doctor_checks_every_engine(self, known: Path, openvino: object) -> None:
-        facts = json.loads(call("doctor", known, "--json").stdout)
-        assert facts["has_samples"] is True
-        assert [one["engine"] for one in facts["checks"]][:2] == ["onnxruntime", "openvino"]
-        assert all(one["check"]["is_right"] for one in facts["checks"])
-
-    def test_doctor_of_a_model_without_samples(self) -> None:
-        result = call("doctor", MODELS / "edges.onnx")
-        assert result.exit_code == 0
-        assert "has no samples: example inputs are compared" in result.stdout
-        assert "right: 1 sample" in result.stdout
-
-    @pytest.mark.exhaustive
-    def test_doctor_proves_a_learned_contract(self, tmp_path: Path) -> None:
-        source, target = tmp_path / "model.onnx", tmp_path / "proven.onnx"
-        source.write_bytes(unary(shape=("n", 3, 224, 224)))
-        write_contract(source, target, learn_contract(preparations.stretched))
-        assert json.loads(call("doctor", target, "--json").stdout)["checks"][0]["contract"] == []
-        model = onnx.load(target)
-        entries = {entry.key: entry.value for entry in model.metadata_props}
-        helper.set_model_props(model, entries | {"Image.Kernel": "Cubic"})
-        target.write_bytes(model.SerializeToString())
-        result = call("doctor", target)
-        assert result.exit_code == 1
-        assert "the contract: Image.Kernel was AntialiasedLinear when the contract was learned" in result.stderr

@@ -73,7 +73,6 @@ CALLS: dict[str, str] = {
     "convert": "convert digits.onnx --float16 --output out.onnx",
     "devices": "devices",
     "doctor": "doctor",
-    "doctor of a model": "doctor digits.onnx",
     "doctor that clears": "doctor --clear-cache",
     "examples": "examples new/folder",
     "info": "info digits.onnx",

@@ -17,10 +17,6 @@ import click
 import numpy as np
 
 from .. import __version__
-from ..authoring.check_samples import check_session
-from ..authoring.evidence import ContractEvidence
-from ..authoring.known_answers import read_answers
-from ..authoring.write_samples import take_answers
 from ..core.base.agreement import FLOAT_TOLERANCE, relative_error
 from ..core.base.child_process import answer_of_main, start_main
 from ..core.base.machine import affinity, cgroup_quota, usable_cores
@@ -33,22 +29,10 @@ from ..core.runtime.device import LearningModelDevice
 from ..core.runtime.providers import nvidia
 from ..core.runtime.providers.cuda import versions_built_for
 from ..core.runtime.providers.plugins import probe, runtime_version
-from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
-from ..errors import NotSupportedError, WinMLError
+from ..errors import WinMLError
 from .arguments import json_option
-from .failures import prefix_errors
-from .style import (
-    describe_check,
-    emit,
-    format_check,
-    format_number,
-    format_size,
-    print_line,
-    print_pairs,
-    print_table,
-    warn_problems,
-)
+from .style import emit, format_number, format_size, print_line, print_pairs, print_table
 
 
 @click.command()
@@ -79,86 +63,23 @@ def _print_devices(facts: Facts) -> None:
 
 
 @click.command()
-@click.argument("model", type=click.Path(), required=False)
 @click.option("--clear-cache", is_flag=True, help="Only clear the cache of models and choices.")
 @json_option
-def doctor(model: str | None, clear_cache: bool, as_json: bool) -> None:
+def doctor(clear_cache: bool, as_json: bool) -> None:
     """Report what is installed and what works.
 
-    The report covers versions, providers, drivers and cores. Every device runs a small model. With MODEL, every engine
-    and device evaluates its samples, or example inputs if it has none. The exit code is 1 if something is wrong.
+    The report covers versions, providers, drivers and cores. Every device runs a small model. The exit code is 1 if
+    something is wrong.
     """
     if clear_cache:
         choices, models = clear_all()
         words = f"removed {choices} cached choices and {models} saved models"
         emit({"cleared": {"choices": choices, "models": models}}, as_json, lambda _: print_line(words))
         return
-    if model is None:
-        facts = diagnose()
-        emit(facts, as_json, _print_report)
-        is_good = not _problems(facts)
-    else:
-        with prefix_errors(model):
-            facts = _check_everywhere(model)
-        emit(facts, as_json, _print_checks)
-        is_good = all("unsupported" in one or _is_right(one) for one in facts["checks"])
-    if not is_good:
+    facts = diagnose()
+    emit(facts, as_json, _print_report)
+    if _problems(facts):
         raise click.exceptions.Exit(1)
-
-
-def _check_everywhere(path: str) -> Facts:
-    """Evaluates a model's samples with every engine and on every device, each in a separate process."""
-    model = LearningModel.load(path)
-    has_samples = bool(read_answers(model.metadata))
-    if not has_samples:
-        take_answers(model, [{}])  # if example inputs cannot be made, no device is to blame
-    works = [device for plugin in probe() for device in plugin.devices if device.hardware == "cpu"]
-    engines = dict.fromkeys(["onnxruntime", *(device.engine for device in works)])
-    checks = []
-    for index, device in enumerate(LearningModelDevice.find_all()):
-        for engine in engines if device.hardware == "cpu" else [""]:
-            child = start_main(__name__, str(index), path, engine)
-            facts = answer_of_main(child, CHECK_SECONDS)
-            about = {"device": device.name, "engine": engine or device.provider}
-            if isinstance(facts, str):
-                checks.append(about | {"problem": facts})
-            elif "check" in facts:
-                checks.append(about | {"check": facts["check"], "contract": facts.get("contract")})
-            elif "unsupported" in facts and engine not in ("", "onnxruntime"):  # other engines may lack an operator
-                checks.append(about | {"unsupported": facts["unsupported"]})
-            else:
-                checks.append(about | {"problem": facts.get("problem") or facts["unsupported"]})
-    return {"model": path, "has_samples": has_samples, "checks": checks}
-
-
-def _is_right(one: Facts) -> bool:
-    return "check" in one and bool(one["check"]["is_right"]) and not one["contract"]
-
-
-def _print_checks(facts: Facts) -> None:
-    if not facts["has_samples"]:
-        print_line(
-            f"{facts['model']} has no samples: example inputs are compared with ONNX Runtime's results on the CPU."
-        )
-    proven = {None: "", True: "proven", False: "changed"}
-    print_table(
-        [
-            (
-                one["device"],
-                one["engine"],
-                one.get("problem") or one.get("unsupported") or format_check(one["check"]),
-                proven[None if one.get("contract") is None else not one["contract"]],
-            )
-            for one in facts["checks"]
-        ],
-        ("device", "engine", "answers", "contract"),
-    )
-    for one in facts["checks"]:
-        if "check" in one and not _is_right(one):
-            print_line(f"{one['device']} with {one['engine']}:", is_error=True)
-            warn_problems(one["check"])
-            for problem in one["contract"] or []:
-                print_line(f"  the contract: {problem}", is_error=True)
 
 
 def _problems(facts: Facts) -> list[str]:
@@ -236,12 +157,13 @@ EXTRAS = {
     "onnxruntime-ep-openvino": "Intel's GPUs and NPUs: pip install 'winml-py[intel]'",
     "onnx-ir": "the converter to float16: pip install 'winml-py[float16]'",
     "cupy-cuda13x": "arrays on NVIDIA cards: pip install 'winml-py[cuda]'",
+    "starlette": "the page of `winml-py view`: pip install 'winml-py[view]'",
     "prometheus-client": "`winml-py serve`: pip install 'winml-py[serve]'",
 }
 """A package of each extra, and what it is for."""
+
 TRY_SECONDS = 30.0
-CHECK_SECONDS = 600.0
-"""The time limit per device: compiling a model of gigabytes for a GPU takes minutes."""
+"""The time limit per device."""
 
 _SCALING = {
     RESIZER: f"{RESIZER}, with Pillow's kernels",
@@ -327,17 +249,15 @@ def tried(number: int) -> Facts:
     return {"device": f"device {number}", "problem": facts} if isinstance(facts, str) else facts
 
 
-# What runs in that process: a small model, or a named one, on a device.
+# What runs in that process: a small model on a device.
 
 
-def main(number: str, *others: str) -> Facts:
-    """Tries device number `number` of `find_all`; with a model, evaluates its samples with an engine."""
-    device = LearningModelDevice.find_all()[int(number)]
+def main(index: str) -> Facts:
+    """Tries the device at this position of `find_all`."""
+    device = LearningModelDevice.find_all()[int(index)]
     facts: Facts = {"device": device.name, "provider": device.provider, "hardware": device.hardware}
     try:
-        facts |= _check_samples(device, *others) if others else _run_small_model(device)
-    except NotSupportedError as error:
-        facts["unsupported" if others else "problem"] = error.message
+        facts |= _run_small_model(device)
     except WinMLError as error:
         facts["problem"] = str(error)
     return facts
@@ -357,22 +277,6 @@ def _run_small_model(device: LearningModelDevice) -> Facts:
     error = relative_error(expected, outputs)
     facts = {"first_ms": first * 1e3, "evaluation_ms": seconds / count * 1e3, "error": error}
     return facts | ({} if error <= FLOAT_TOLERANCE else {"problem": "its results differ from the CPU's"})
-
-
-def _check_samples(device: LearningModelDevice, path: str, engine: str = "") -> Facts:
-    """Evaluates a model's samples; without samples, compares results for example inputs with the CPU's.
-
-    Also proves a learned contract there.
-    """
-    model = LearningModel.load(path)
-    answers = read_answers(model.metadata) or take_answers(model, [{}])
-    options = LearningModelSessionOptions()
-    options.engine, options.batch_size_override = engine or None, 0
-    with LearningModelSession(model, device, options) as session:
-        facts: Facts = {"check": describe_check(check_session(session, answers))}
-    if evidence := ContractEvidence.from_metadata(model.metadata):
-        facts["contract"] = evidence.changes(model)
-    return facts
 
 
 def _small_model() -> bytes:

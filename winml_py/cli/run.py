@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
@@ -36,18 +37,11 @@ from .arguments import (
     output_option,
 )
 from .failures import Failure, error_facts, prefix_errors
-from .style import (
-    describe_check,
-    emit,
-    format_check,
-    format_number,
-    print_line,
-    print_table,
-    show_progress,
-    warn_outdated,
-    warn_problems,
-)
+from .style import emit, format_number, print_line, print_table, show_progress, warn_outdated
 from .videos import targets_of, video_of, write, write_video
+
+if TYPE_CHECKING:
+    from ..authoring.check_samples import ModelCheck
 
 
 @click.command()
@@ -285,19 +279,44 @@ def _check(case: Case, as_json: bool) -> None:
         if "contract" not in facts or read_answers(model.metadata):
             answers = require_answers(model)
             with LearningModelSession(model, device, case.options(model)) as session:
-                facts["check"] = describe_check(check_session(session, answers))
+                facts["check"] = _describe_check(check_session(session, answers))
     emit({"results": [facts]}, as_json, _print_check)
     if not all(facts[name]["is_right"] for name in ("contract", "check") if name in facts):
         raise click.exceptions.Exit(1)
 
 
+def _describe_check(check: ModelCheck) -> Facts:
+    return {
+        "is_right": check.is_right,
+        "device": check.device,
+        "engine": check.engine,
+        "precision": check.precision.name.lower(),
+        "largest_difference": check.largest_difference,
+        "samples": [{**vars(answer), "is_right": answer.is_right} for answer in check.answers],
+    }
+
+
 def _print_check(facts: Facts) -> None:
     (result,) = facts["results"]
-    if proof := result.get("contract"):
-        words = "as it was" if proof["is_right"] else "no longer as it was"
-        print_line(f"{result['model']}: the contract is {words} when it was learned from {proof['function']}")
-        for problem in proof["problems"]:
+    if contract := result.get("contract"):
+        state = "as it was" if contract["is_right"] else "no longer as it was"
+        print_line(f"{result['model']}: the contract is {state} when it was learned from {contract['function']}")
+        for problem in contract["problems"]:
             print_line(f"  {problem}", is_error=True)
     if check := result.get("check"):
-        print_line(f"{result['model']}: {format_check(check)}, on {check['device']} with {check['engine']}")
-        warn_problems(check)
+        print_line(f"{result['model']}: {_format_check(check)}, on {check['device']} with {check['engine']}")
+        for sample in check["samples"]:
+            for problem in sample["problems"]:
+                print_line(f"  {sample['sample']}: {problem}", is_error=True)
+
+
+def _format_check(check: Facts) -> str:
+    """One line about all samples."""
+    count = len(check["samples"])
+    words = f"{count} sample{'s' if count > 1 else ''}"
+    if not check["is_right"]:
+        wrong = sum(not sample["is_right"] for sample in check["samples"])
+        return f"wrong: {wrong} of {words}"
+    difference = check["largest_difference"]
+    away = f"{difference:.1%}" if difference >= 5e-4 else "less than 0.1%"
+    return f"right: {words}, {away} away at most"

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from ..authoring.check_samples import ModelCheck
     from ..core.model.model import LearningModel
 
 
@@ -224,9 +223,6 @@ def warn_assumed(model: str, sizes: Facts) -> None:
             )
 
 
-# Printing the checks of the answers stored in a model.
-
-
 def warn_outdated(path: str, model: LearningModel) -> None:
     """Prints to standard error why the proof of a learned contract is outdated."""
     if not any(key.startswith("winml_py.") for key in model.metadata):
@@ -235,33 +231,3 @@ def warn_outdated(path: str, model: LearningModel) -> None:
 
     for reason in outdated(model):
         print_line(f"{path}: {reason}", "bold yellow", is_error=True)
-
-
-def describe_check(check: ModelCheck) -> Facts:
-    """The results of a check, ready for JSON."""
-    return {
-        "is_right": check.is_right,
-        "device": check.device,
-        "engine": check.engine,
-        "precision": check.precision.name.lower(),
-        "largest_difference": check.largest_difference,
-        "samples": [{**vars(answer), "is_right": answer.is_right} for answer in check.answers],
-    }
-
-
-def format_check(check: Facts) -> str:
-    """One line about all samples."""
-    count = len(check["samples"])
-    words = f"{count} sample{'s' if count > 1 else ''}"
-    if check["is_right"]:
-        away = f"{check['largest_difference']:.1%}" if check["largest_difference"] >= 5e-4 else "less than 0.1%"
-        return f"right: {words}, {away} away at most"
-    wrong = sum(not one["is_right"] for one in check["samples"])
-    return f"wrong: {wrong} of {words}"
-
-
-def warn_problems(check: Facts) -> None:
-    """Prints differences to standard error."""
-    for one in check["samples"]:
-        for problem in one["problems"]:
-            print_line(f"  {one['sample']}: {problem}", is_error=True)
