@@ -63,11 +63,12 @@ def read_length(text: str) -> int:
     return int(text) if text.isdecimal() and len(text) <= 19 else -1
 
 
-def limited(receive: Receive, headers: Headers, most: int) -> Receive:
+def limit_body(receive: Receive, headers: Headers, most: int) -> Receive:
     """Counts the bytes of a body; raises a TooLargeError for more, stated or received."""
-    taken, stated = 0, read_length(headers.get("content-length", "0"))
+    stated = read_length(headers.get("content-length", "0"))
+    taken = 0
 
-    async def receiving() -> Message:
+    async def receive_counted() -> Message:
         nonlocal taken
         if not 0 <= stated <= most:
             raise TooLargeError
@@ -77,7 +78,7 @@ def limited(receive: Receive, headers: Headers, most: int) -> Receive:
             raise TooLargeError
         return message
 
-    return receiving
+    return receive_counted
 
 
 def listen(host: str, port: int) -> socket.socket:

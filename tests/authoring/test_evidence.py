@@ -173,7 +173,7 @@ class TestTheCommand:
             told = json.loads(call("info", path, "--json").stdout)["outdated"]
             assert [each.startswith(words) for each in told] == [True] * bool(words)
             with closing(Workbench()) as bench:
-                assert bench.model_facts(bench.open_model(str(path)))["outdated"] == told
+                assert bench.describe_model(bench.open_model(str(path)))["outdated"] == told
 
     def test_a_model_without_pictures_has_no_proof_that_holds(self, proven: Path) -> None:
         model = onnx.load(proven)

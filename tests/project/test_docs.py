@@ -25,7 +25,7 @@ from winml_py import (
     WinMLError,
     float16,
 )
-from winml_py.cli.failures import status_of
+from winml_py.cli.failures import find_exit_code
 from winml_py.cli.main import main
 
 pytestmark = [pytest.mark.once, pytest.mark.one_python]
@@ -197,7 +197,7 @@ def test_the_command_line_page_has_every_command_option_and_code() -> None:
     assert sorted(codes) == list("01234567")
     for code, errors in codes.items():
         for error in names_in(errors):
-            assert status_of(getattr(winml_py.errors, error)("it failed")) == int(code)
+            assert find_exit_code(getattr(winml_py.errors, error)("it failed")) == int(code)
 
 
 def texts_of_the_package() -> str:

@@ -296,8 +296,11 @@ def check_python_and_copy(window: Window) -> None:
     ]
     window.expect(bool(rows) and found == rows, f"the program prints {found}, and the page has {rows}")
     window.page.fill("#save-name", "saved.onnx")
-    window.page.keyboard.press("Enter")
-    window.page.click("#saved a")
+    with window.page.expect_download() as download:
+        window.page.keyboard.press("Enter")
+    window.expect(download.value.suggested_filename == "saved.onnx", "the saved model has another name")
+    download.value.save_as("saved.onnx")
+    window.drop(Path("saved.onnx").read_bytes(), "saved.onnx")
     for _ in range(2):
         window.page.wait_for_function("() => document.querySelector('#model-name').textContent === 'saved.onnx'")
         window.settle()

@@ -28,8 +28,8 @@ from helpers.waiting import wait_until
 from view.test_show import state_of
 from view.test_workbench import ORDERS, RANGES, bound_array, opened, picture_of, slow
 from winml_py import BitmapPixelFormat, ImageContract, LearningModel, view
-from winml_py.view.code import File, program
-from winml_py.view.words import switches
+from winml_py.view.form import list_contract_fields
+from winml_py.view.python_program import File, write_program
 
 HEIGHT, WIDTH = 40, 56
 KERNELS = {
@@ -89,7 +89,7 @@ def test_the_part_that_is_drawn_is_what_the_tensor_holds(
         "Image.Exact": "True",
         **crop,
     }
-    if page.known.get("passing") not in page.bench.models._kept:
+    if page.known.get("passing") not in page.bench.models._items:
         page.known["passing"] = opened(page, passing())
     asked = {"x": {"picture": picture_of(page, cat), "contract": words}}
     facts = page.post("api/evaluate", {"model": page.known["passing"], "inputs": asked})
@@ -149,7 +149,7 @@ def random_words(rng: random.Random) -> dict[str, str]:
     """A contract for a picture in a tensor of floats."""
     words = {
         switch["key"]: rng.choice(switch["choices"])
-        for switch in switches()
+        for switch in list_contract_fields()
         if switch["choices"] and rng.random() < 0.6
     }
     for key in ("Image.Layout", "Image.DataType"):  # the model's
@@ -169,7 +169,7 @@ def random_words(rng: random.Random) -> dict[str, str]:
 
 
 def test_the_program_names_the_device() -> None:
-    code = program(File("m.onnx", True), {}, {"outputs": {}}, "a'name", ())
+    code = write_program(File("m.onnx", True), {}, {"outputs": {}}, "a'name", ())
     assert 'LearningModelSession(model, winml_py.LearningModelDevice.find("a\'name"))' in code
     compile(code, "program", "exec")
 

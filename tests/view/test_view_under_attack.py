@@ -23,9 +23,8 @@ from helpers.pages import Page, served
 from helpers.paths import MODELS, PICTURES
 from helpers.waiting import wait_until
 from view.test_workbench import evaluated, opened, picture_of, processes, slow
-from winml_py import ImageContract
-from winml_py.errors import ModelNotFoundError, NotBoundError
-from winml_py.view import opened as opened_model
+from winml_py.errors import NotBoundError
+from winml_py.view import open_model
 from winml_py.view.server import PageServer
 from winml_py.view.workbench import MAX_MODELS, Workbench
 
@@ -160,33 +159,10 @@ class TestTabs:
             assert page.bench.models.find(first).name == "m.onnx"
 
 
-class TestFilesBesideTheModel:
-    @pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
-    def test_a_link_is_not_written_through(self, tmp_path: Path) -> None:
-        (tmp_path / "m.onnx").write_bytes((MODELS / "edges.onnx").read_bytes())
-        (tmp_path / "new.onnx").symlink_to(tmp_path / "elsewhere.onnx")
-        with served() as page:
-            model = page.bench.open_model(str(tmp_path / "m.onnx"))
-            asked = {"model": model, "contract": {}, "inputs": ["image"], "name": "new.onnx"}
-            page.post("api/save", asked, 422)
-        assert not (tmp_path / "elsewhere.onnx").exists()
-
-    def test_a_copy_that_is_not_finished_goes_with_the_page(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        (tmp_path / "m.onnx").write_bytes((MODELS / "edges.onnx").read_bytes())
-        bench = Workbench()
-        model = bench.models.find(bench.open_model(str(tmp_path / "m.onnx")))
-        monkeypatch.setattr("winml_py.view.workbench.write_contract", lambda *_: bench.close())
-        with pytest.raises(ModelNotFoundError):  # the new file is gone, too
-            bench.save_contract(model, "new.onnx", ImageContract.clip(), ["image"])
-        assert os.listdir(tmp_path) == ["m.onnx"]
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is Linux's")
 def test_a_model_that_eats_memory(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     """It gets so much of the machine's, and then an error; the page is usable."""
-    monkeypatch.setattr(opened_model, "total_memory", lambda: 2 << 30)
+    monkeypatch.setattr(open_model, "total_memory", lambda: 2 << 30)
     nodes = [
         helper.make_node("Expand", ["x", "shape"], ["large"]),
         helper.make_node("ReduceSum", ["large"], ["y"], keepdims=0),

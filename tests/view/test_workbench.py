@@ -42,7 +42,7 @@ from winml_py import (
     read_contract,
 )
 from winml_py.core.base.winrt_object import private_state
-from winml_py.view.words import contract_of, switches
+from winml_py.view.form import list_contract_fields, parse_contract
 
 ORDERS = {"Rgb8": (0, 1, 2), "Bgr8": (2, 1, 0)}
 RANGES = {"NominalRange_0_255": (1, 0), "Normalized_0_1": (255, 0), "Normalized_1_1": (127.5, 1)}
@@ -58,7 +58,7 @@ def opened(page: Page, model: Path | bytes, name: str = "model.onnx") -> str:
     """The model, opened; a file again only if it was dropped since, for its session is a process."""
     if isinstance(model, bytes):
         return str(page.post(f"api/models?name={name}", model)["id"])
-    if page.known.get(model) not in page.bench.models._kept:
+    if page.known.get(model) not in page.bench.models._items:
         page.known[model] = str(page.post(f"api/models?name={model.name}", model.read_bytes())["id"])
     return page.known[model]
 
@@ -286,11 +286,13 @@ class TestTheSwitches:
 
         from winml_py.core.imaging.contract import METADATA_FIELDS
 
-        assert {METADATA_FIELDS[one["key"]][0] for one in switches()} == {field.name for field in fields(ImageContract)}
-        for one in switches():
+        assert {METADATA_FIELDS[one["key"]][0] for one in list_contract_fields()} == {
+            field.name for field in fields(ImageContract)
+        }
+        for one in list_contract_fields():
             for choice in one["choices"]:
                 gray = {"Image.BitmapPixelFormat": "Gray8"} if one["key"] == "Image.Gray" else {}
-                made = contract_of({**gray, one["key"]: choice})
+                made = parse_contract({**gray, one["key"]: choice})
                 assert made.to_metadata().get(one["key"], one["default"]) == choice
 
     @pytest.mark.parametrize(
@@ -321,9 +323,9 @@ class TestTheSwitches:
     def test_configs(self, page: Page) -> None:
         config = {"image_processor_type": "ViTImageProcessor"}
         words = page.post("api/config", config)
-        assert contract_of(words) == read_contract(config)
+        assert parse_contract(words) == read_contract(config)
         config = {"input_size": [3, 288, 288], "crop_pct": 1.0}
-        assert contract_of(page.post("api/config", config)) == read_contract(config)
+        assert parse_contract(page.post("api/config", config)) == read_contract(config)
         assert "states no image contract" in page.post("api/config", {"a": 1}, 422)["error"]
         assert "not JSON" in page.post("api/config", b"{", 422)["error"]
 
@@ -379,42 +381,14 @@ class TestTheProgram:
         assert float(self.run(code, tmp_path)) == facts["answer"]["outputs"]["y"]["min"]
 
 
-class TestSaving:
-    def test_beside_the_model_and_loaded_again(self, tmp_path: Path, cat: Path) -> None:
-        shutil.copy(MODELS / "edges.onnx", tmp_path / "edges.onnx")
-        before = (tmp_path / "edges.onnx").read_bytes()
-        words = ImageContract.clip().to_metadata()
-        with served() as page:
-            model = page.bench.open_model(str(tmp_path / "edges.onnx"))
-            asked = {"model": model, "contract": words, "inputs": ["image"], "name": "new.onnx"}
-            saved = page.post("api/save", asked)
-            assert saved["inputs"][0]["contract"] == words
-            assert "This file exists" in page.post("api/save", asked, 422)["error"]
-            names = (
-                "edges.onnx ../other.onnx /tmp/other.onnx other.txt .onnx a/b.onnx a\\b.onnx C:b.onnx a\nb.onnx .a.onnx"
-            )
-            for name in (*names.split(" "), "", 5, ["a.onnx"]):
-                page.post("api/save", {**asked, "name": name}, 422)
-            facts = evaluated(page, saved["id"], picture_of(page, cat))
-            assert facts["contracts"]["image"] == words
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["edges.onnx", "new.onnx"]
-        assert (tmp_path / "edges.onnx").read_bytes() == before
-        assert LearningModel.load(tmp_path / "new.onnx").input_features[0].contract == ImageContract.clip()
-
-    def test_a_dropped_model_is_downloaded_and_leaves_nothing_behind(self, page: Page) -> None:
-        model = opened(page, (MODELS / "edges.onnx").read_bytes())
-        before = set(os.listdir(page.bench.folder))
-        asked = {
-            "model": model,
-            "contract": ImageContract.clip().to_metadata(),
-            "inputs": ["image"],
-        }
-        status, _, body = page.ask(f"/{page.token}/api/save", json.dumps(asked).encode())
-        assert status == 200
-        assert LearningModel.load(body).input_features[0].contract == ImageContract.clip()
-        assert set(os.listdir(page.bench.folder)) == before
-        answer = page.post("api/save", {**asked, "name": "new.onnx"}, 422)
-        assert answer["hint"] == "Download it."  # it has no folder
+def test_saving_answers_a_copy_and_leaves_nothing_behind(page: Page) -> None:
+    model = page.bench.open_model(str(MODELS / "edges.onnx"))
+    before = set(os.listdir(page.bench.folder))
+    request = {"model": model, "contract": ImageContract.clip().to_metadata(), "inputs": ["image"]}
+    status, _, body = page.ask(f"/{page.token}/api/save", json.dumps(request).encode())
+    assert status == 200
+    assert LearningModel.load(body).input_features[0].contract == ImageContract.clip()
+    assert set(os.listdir(page.bench.folder)) == before
 
 
 class TestHostile:
@@ -476,7 +450,7 @@ def slow() -> bytes:
 
 def processes(page: Page) -> list[int]:
     """Of the engines of the page's models."""
-    sessions = [opened._session for opened in list(page.bench.models._kept.values())]
+    sessions = [opened._session for opened in list(page.bench.models._items.values())]
     engines = [private_state(session).engine for session in sessions if session is not None and not session.is_lost]
     return [engine.process_number for engine in engines]  # type: ignore[attr-defined]
 
@@ -566,10 +540,10 @@ def test_what_is_kept_is_bounded(seven: Path) -> None:
 def test_a_trial_leaves_nothing_behind(page: Page) -> None:
     model, picture = opened(page, MODELS / "shapes.onnx"), picture_of(page, PICTURES / "shapes.png")
     whole = evaluated(page, model, picture)
-    kept = set(page.bench.evaluations._kept)
+    kept = set(page.bench.evaluations._items)
     request = {"model": model, "inputs": {"image": {"picture": picture}}, "is_trial": True}
     assert page.post("api/evaluate", request) == {"answer": whole["answer"]}
-    assert set(page.bench.evaluations._kept) == kept
+    assert set(page.bench.evaluations._items) == kept
 
 
 @pytest.mark.parametrize(

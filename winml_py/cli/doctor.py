@@ -78,30 +78,30 @@ def doctor(clear_cache: bool, as_json: bool) -> None:
         return
     facts = diagnose()
     emit(facts, as_json, _print_report)
-    if _problems(facts):
+    if _find_problems(facts):
         raise click.exceptions.Exit(1)
 
 
-def _problems(facts: Facts) -> list[str]:
+def _find_problems(facts: Facts) -> list[str]:
     devices = (device for device in facts["devices"] if "problem" in device)
     return [*facts["problems"], *(f"{device['device']}: {device['problem']}" for device in devices)]
 
 
 def _print_report(facts: Facts) -> None:
-    print_pairs((name, _without_home(value)) for name, value in _rows(facts))
-    for problem in _problems(facts):
-        print_line(f"problem  {_without_home(problem)}", "bold red")
-    if not _problems(facts):
+    print_pairs((name, _hide_home(value)) for name, value in _list_findings(facts))
+    for problem in _find_problems(facts):
+        print_line(f"problem  {_hide_home(problem)}", "bold red")
+    if not _find_problems(facts):
         print_line("No problems found.", "bold")
 
 
-def _without_home(text: str) -> str:
+def _hide_home(text: str) -> str:
     """The text with ~ for the home folder: bug reports are public, and that path contains the user's name."""
     home = os.path.expanduser("~")
     return text.replace(home, "~") if len(home) > 1 else text
 
 
-def _rows(facts: Facts) -> Iterator[tuple[str, str]]:
+def _list_findings(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "winml-py", f"{facts['winml_py']}, Python {facts['python']}, {facts['system']}"
     yield "packages", ", ".join(f"{name} {version}" for name, version in facts["packages"].items())
     yield "scaling of pictures", _SCALING[facts["scaling"]]
@@ -177,7 +177,7 @@ def diagnose() -> Facts:
     Every device briefly runs a small model in a separate process: a driver that crashes ends only that process.
     """
     plugins = probe()
-    packages = _versions((*PACKAGES, *(plugin.package for plugin in plugins)))
+    packages = _find_versions((*PACKAGES, *(plugin.package for plugin in plugins)))
     cached = contents()
     return {
         "winml_py": __version__,
@@ -185,7 +185,7 @@ def diagnose() -> Facts:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "packages": packages,
         "scaling": "pillow" if import_fast_resizer() is None else RESIZER,
-        "problems": [_clash(found) for group in CLASHES if len(found := list(_versions(group))) > 1],
+        "problems": [_describe_clash(found) for group in CLASHES if len(found := list(_find_versions(group))) > 1],
         "cores": {
             "machine": os.cpu_count(),
             "affinity": affinity(),
@@ -201,9 +201,9 @@ def diagnose() -> Facts:
             }
             for plugin in plugins
         ],
-        "not_installed": {name: use for name, use in EXTRAS.items() if not _versions((name,))},
+        "not_installed": {name: use for name, use in EXTRAS.items() if not _find_versions((name,))},
         "drivers": {
-            "cuda_found": _cuda_packages(),
+            "cuda_found": _find_cuda_packages(),
             "cuda_wanted": versions_built_for(),
             "nvidia": [f"{gpu.name}, driver {gpu.driver}" for gpu in nvidia.gpus()],
             "vulkan_loader": ctypes.util.find_library("vulkan") or "",
@@ -215,11 +215,11 @@ def diagnose() -> Facts:
             "size": sum(one.size for one in cached.records) + sum(one.size for one in cached.models),
             "limit": cached.limit,
         },
-        "devices": [tried(index) for index in range(len(LearningModelDevice.find_all()))],
+        "devices": [try_device(index) for index in range(len(LearningModelDevice.find_all()))],
     }
 
 
-def _versions(names: tuple[str, ...]) -> dict[str, str]:
+def _find_versions(names: tuple[str, ...]) -> dict[str, str]:
     found = {}
     for name in names:
         with suppress(metadata.PackageNotFoundError):
@@ -227,7 +227,7 @@ def _versions(names: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _clash(names: list[str]) -> str:
+def _describe_clash(names: list[str]) -> str:
     return (
         f"{' and '.join(names)} are both installed and write to the same files: "
         f"pip uninstall -y {' '.join(names)}, then install one of them again."
@@ -237,13 +237,13 @@ def _clash(names: list[str]) -> str:
 _CUDA = re.compile(r"(nvidia-(cuda-runtime|cudnn|cublas|cufft|curand)|tensorrt|cupy-cuda)")
 
 
-def _cuda_packages() -> dict[str, str]:
+def _find_cuda_packages() -> dict[str, str]:
     """The versions of CuPy and of the packages that contain the CUDA, cuDNN and TensorRT libraries."""
     names = {str(one.metadata["Name"] or "").lower().replace("_", "-") for one in metadata.distributions()}
-    return _versions(tuple(sorted(name for name in names if _CUDA.match(name))))
+    return _find_versions(tuple(sorted(name for name in names if _CUDA.match(name))))
 
 
-def tried(number: int) -> Facts:
+def try_device(number: int) -> Facts:
     """Runs a small model on device number `number` of `find_all`; returns times, or what went wrong."""
     facts = answer_of_main(start_main(__name__, str(number)), TRY_SECONDS)
     return {"device": f"device {number}", "problem": facts} if isinstance(facts, str) else facts

@@ -38,12 +38,12 @@ class Failure(click.ClickException):
         self.exit_code = status  # type: ignore[misc]  # click declares it on the class, and reads it from the object
 
 
-def status_of(error: errors.WinMLError) -> int:
+def find_exit_code(error: errors.WinMLError) -> int:
     """The exit code for one of our errors."""
     return next((code for code, classes in _CLASSES.items() if isinstance(error, classes)), EVALUATION)
 
 
-def error_facts(error: click.ClickException) -> Facts:
+def describe_error(error: click.ClickException) -> Facts:
     """An error, ready for JSON: its class, the exit code, the printed line, and what to do."""
     ours = error.__cause__ if isinstance(error.__cause__, errors.WinMLError) else None
     facts = {
@@ -72,7 +72,7 @@ def prefix_errors(*paths: str) -> Iterator[None]:
             text = paths[0] + text.removeprefix(whole)  # as the user wrote it
         elif not (isinstance(error, _ABOUT_NO_FILE) or text.startswith(known)):
             text = f"{paths[0]}: {text}"
-        raise Failure(text, status_of(error)) from error
+        raise Failure(text, find_exit_code(error)) from error
 
 
 @contextmanager
@@ -98,7 +98,7 @@ def convert_errors(code: int | None = None) -> Iterator[None]:
     try:
         yield
     except errors.WinMLError as error:
-        raise Failure(str(error), code or status_of(error)) from error
+        raise Failure(str(error), code or find_exit_code(error)) from error
     except OSError as error:
         if code is None:
             raise
@@ -109,13 +109,13 @@ def convert_errors(code: int | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def errors_in_json(as_json: bool, ctx: click.Context | None = None) -> Iterator[None]:
+def print_errors_as_json(as_json: bool, ctx: click.Context | None = None) -> Iterator[None]:
     """With --json, also prints the block's errors as JSON."""
     try:
         yield
     except click.ClickException as error:
         if as_json:
             command = ctx.invoked_subcommand if ctx is not None else None
-            facts = {"schema": REPORT_SCHEMA, "kind": "error", "command": command or "", "error": error_facts(error)}
+            facts = {"schema": REPORT_SCHEMA, "kind": "error", "command": command or "", "error": describe_error(error)}
             click.echo(to_json(facts))
         raise

@@ -35,27 +35,27 @@ _FACTS = ("name", "author", "domain", "description", "version", "size", "precisi
 def info(model: str, as_json: bool) -> None:
     """Show MODEL's inputs, outputs and metadata, without running it."""
     with prefix_errors(model):
-        facts = _facts(LearningModel.load(model), model)
+        facts = _describe_model(LearningModel.load(model), model)
     emit(facts, as_json, _print_model)
 
 
-def _facts(model: LearningModel, path: str) -> Facts:
+def _describe_model(model: LearningModel, path: str) -> Facts:
     return {
         "model": path,
         "outdated": outdated(model),
         **{name: getattr(model, name) for name in _FACTS},
         "opsets": {domain or "ai.onnx": version for domain, version in model.opsets.items()},
         "metadata": dict(model.metadata),
-        "proof": _proof(model),
-        "samples": _samples(model),
+        "proof": _describe_proof(model),
+        "samples": _describe_samples(model),
         "sources": dict(model.sources),
         "refusal": str(private_state(model).missing_contracts.refusal or ""),
-        "inputs": [_feature(feature) for feature in model.input_features],
-        "outputs": [_feature(feature) for feature in model.output_features],
+        "inputs": [_describe_feature(feature) for feature in model.input_features],
+        "outputs": [_describe_feature(feature) for feature in model.output_features],
     }
 
 
-def _proof(model: LearningModel) -> Facts | None:
+def _describe_proof(model: LearningModel) -> Facts | None:
     """The function that the contract was learned from, and whether the contract is unchanged since."""
     try:
         evidence = ContractEvidence.from_metadata(model.metadata)
@@ -64,7 +64,7 @@ def _proof(model: LearningModel) -> Facts | None:
     return None if evidence is None else {"function": evidence.function, "is_unchanged": not evidence.changes(model)}
 
 
-def _samples(model: LearningModel) -> list[str]:
+def _describe_samples(model: LearningModel) -> list[str]:
     """The samples whose answers are stored in the model."""
     try:
         return [str(answer) for answer in read_answers(model.metadata)]
@@ -80,7 +80,7 @@ def _format_proof(proof: Facts) -> str:
     return f"the contract was changed after it was learned from {proof['function']}"
 
 
-def _feature(feature: FeatureDescriptor) -> Facts:
+def _describe_feature(feature: FeatureDescriptor) -> Facts:
     facts: Facts = {"name": feature.name, "kind": feature.kind.name.lower()}
     if feature.description:
         facts["description"] = feature.description
@@ -97,9 +97,9 @@ def _feature(feature: FeatureDescriptor) -> Facts:
             facts |= {side: size if size in feature.shape else None for side, size in sides.items()}
             facts["contract"] = feature.contract.describe()
         case MapFeatureDescriptor():
-            facts |= {"key": format_kind(feature.key_kind), "value": _feature(feature.value_descriptor)}
+            facts |= {"key": format_kind(feature.key_kind), "value": _describe_feature(feature.value_descriptor)}
         case SequenceFeatureDescriptor():
-            facts["element"] = _feature(feature.element_descriptor)
+            facts["element"] = _describe_feature(feature.element_descriptor)
     return facts
 
 
@@ -128,7 +128,7 @@ def _print_model(facts: Facts) -> None:
         for feature in facts[f"{direction}s"]:
             shape = " x ".join(map(str, feature.get("shape", [])))
             notes = (feature.get(key) for key in ("contract", "note", "description"))
-            words = [feature["name"], feature["kind"], _type(feature), shape, "; ".join(filter(None, notes))]
+            words = [feature["name"], feature["kind"], _format_type(feature), shape, "; ".join(filter(None, notes))]
             rows.append([direction, *words])
     print_table(rows, ["", "name", "kind", "type", "shape", "notes"])
 
@@ -138,9 +138,9 @@ def _shorten(text: str) -> str:
     return shorten(text, 300, placeholder=f" ... ({len(text):,} characters; --json prints all)")
 
 
-def _type(feature: Facts) -> str:
+def _format_type(feature: Facts) -> str:
     if "element" in feature:
-        return f"list of {_type(feature['element'])}"
+        return f"list of {_format_type(feature['element'])}"
     if "value" in feature:
-        return f"{feature['key']} to {_type(feature['value'])}"
+        return f"{feature['key']} to {_format_type(feature['value'])}"
     return str(feature["type"])

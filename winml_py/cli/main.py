@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from .. import __version__
-from .failures import convert_errors, errors_in_json, print_contract_warnings
+from .failures import convert_errors, print_contract_warnings, print_errors_as_json
 from .style import escape_streams
 
 _AS_JSON = "winml_py.as_json"
@@ -33,13 +33,13 @@ class _Program(click.Group):
     ) -> click.Context:
         # Looks in the raw arguments: if parsing them fails, there is no option yet, and the error must be JSON too.
         as_json = "--json" in takewhile(lambda word: word != "--", args)
-        with errors_in_json(as_json):
+        with print_errors_as_json(as_json):
             ctx = super().make_context(info_name, args, parent, **extra)
         ctx.meta[_AS_JSON] = as_json
         return ctx
 
     def invoke(self, ctx: click.Context) -> Any:
-        with errors_in_json(ctx.meta[_AS_JSON], ctx), convert_errors(), print_contract_warnings():
+        with print_errors_as_json(ctx.meta[_AS_JSON], ctx), convert_errors(), print_contract_warnings():
             return super().invoke(ctx)
 
 

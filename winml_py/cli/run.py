@@ -36,9 +36,9 @@ from .arguments import (
     model_argument,
     output_option,
 )
-from .failures import Failure, error_facts, prefix_errors
+from .failures import Failure, describe_error, prefix_errors
 from .style import emit, format_number, print_line, print_table, show_progress, warn_outdated
-from .videos import targets_of, video_of, write, write_video
+from .videos import find_video, list_targets, write_outputs, write_video
 
 if TYPE_CHECKING:
     from ..authoring.check_samples import ModelCheck
@@ -104,21 +104,21 @@ def run(
             warn_outdated(model, loaded)
             todo = list(jobs(loaded, inputs))
             settings = case.options(loaded)
-            if not case.settings and any(video_of(files) for _, files in todo):
+            if not case.settings and any(find_video(files) for _, files in todo):
                 settings.intra_op_num_threads = 1  # frames are evaluated concurrently, one per core
             make_session = partial(LearningModelSession, loaded, case.find_device(), settings)
             session, results = make_session(), []
             names = labels_of(labels) if labels else loaded.labels
             classes = Classes(top_k, names)
             finder = Finder(layout, threshold, names)
-            targets = targets_of(output, [label for label, _ in todo])
+            targets = list_targets(output, [label for label, _ in todo])
         for index, ((label, files), target) in enumerate(zip(todo, targets, strict=True)):
             advance(index / len(todo), label)
             try:
                 with prefix_errors(label, *files.values()):
                     if session.is_lost:  # an earlier input ended the engine's process
                         session = make_session()
-                    if video := video_of(files):
+                    if video := find_video(files):
                         frames = partial(_advance_by_frames, advance, label, index, len(todo))
                         found = write_video(session, video, target, finder, frames)
                     else:
@@ -126,7 +126,7 @@ def run(
             except Failure as error:
                 if len(todo) == 1:
                     raise
-                found = {"error": error_facts(error)}
+                found = {"error": describe_error(error)}
                 code = code or error.exit_code
             results.append({"model": model, "input": label} | found)
     emit({"results": results}, as_json, _print_results)
@@ -158,7 +158,7 @@ def _evaluate(
         if found is not None and found.draw is not None:
             (picture,) = (value for value in given.values() if isinstance(value, ImageFeatureValue))
             draw = partial(found.draw, picture)
-        facts["written"] = [write(target, outputs, draw, seen_order(model, values))]
+        facts["written"] = [write_outputs(target, outputs, draw, seen_order(model, values))]
     return facts
 
 

@@ -50,11 +50,11 @@ def serve(
     """
     from ..serve.models import ServedModel
     from ..serve.server import ModelServer
-    from ..serve.service import Limits, Service, example_call
+    from ..serve.service import Limits, Service, write_example_call
 
     device = case.find_device()  # before models are read
     served = []
-    for name, path in _named(models).items():
+    for name, path in _name_models(models).items():
         with prefix_errors(path, case.settings):
             one = replace(case, model=path, isolated=isolated)
             loaded = one.load()
@@ -66,7 +66,7 @@ def serve(
     server = ModelServer(host, port)
     stated = {name: limit for name, limit in limits.items() if limit is not None}
     service = Service(served, Limits(hosts=frozenset(server.hosts.union(names)), **stated))
-    calls = [example_call(server.address, one.name, one.model) for one in served]
+    calls = [write_example_call(server.address, one.name, one.model) for one in served]
     facts: Facts = {"address": server.address, "models": [one.name for one in served]}
     emit(facts, as_json, lambda facts: click.echo("\n  ".join([facts["address"], *calls])))
     if server.is_public:
@@ -76,7 +76,7 @@ def serve(
     server.run(service, log == "json")
 
 
-def _named(words: Iterable[str]) -> dict[str, str]:
+def _name_models(words: Iterable[str]) -> dict[str, str]:
     """The file of each model by its name: NAME=FILE, or the file's name without its ending."""
     found: dict[str, str] = {}
     for word in words:

@@ -36,7 +36,7 @@ USUAL_RATE = 25.0
 """The frame rate of a video that states none."""
 
 
-def video_of(files: Mapping[str, str]) -> str:
+def find_video(files: Mapping[str, str]) -> str:
     """The video among an evaluation's files, if it is the only file; or ""."""
     paths = list(files.values())
     return paths[0] if len(paths) == 1 and is_video(paths[0]) else ""
@@ -76,7 +76,7 @@ def write_video(
         with writer:
             with session.evaluate_many(reader, progress=progress) as stream:
                 for result in stream:
-                    picture = _picture(result, name, finder, path)
+                    picture = _find_picture(result, name, finder, path)
                     ((width, height),) = picture.sizes  # a model may change the size of a frame
                     with convert_errors(OUTPUT):
                         writer.write(picture)
@@ -85,7 +85,7 @@ def write_video(
     return {"outputs": {name or "drawn": facts | {"frames": writer.frame_count}}, "written": [target]}
 
 
-def _picture(result: Any, name: str, finder: Finder, path: str) -> Any:
+def _find_picture(result: Any, name: str, finder: Finder, path: str) -> Any:
     error = result.error
     if error is not None:
         raise type(error)(f"Frame {result.index}: {error.message}", hint=error.hint, hresult=error.hresult)
@@ -104,7 +104,7 @@ def _picture(result: Any, name: str, finder: Finder, path: str) -> Any:
 # The files that `winml-py run --output` writes.
 
 
-def targets_of(output: str | None, labels: Sequence[str]) -> list[str]:
+def list_targets(output: str | None, labels: Sequence[str]) -> list[str]:
     """The output path of each input, or "". In a folder, the extension is chosen later, by the content."""
     if output is None:
         return [""] * len(labels)
@@ -124,7 +124,9 @@ def targets_of(output: str | None, labels: Sequence[str]) -> list[str]:
     return [os.path.join(output, f"{stem}.*") for stem in stems]
 
 
-def write(target: str, outputs: Mapping[str, Any], draw: Callable[[], Image] | None, order: BitmapPixelFormat) -> str:
+def write_outputs(
+    target: str, outputs: Mapping[str, Any], draw: Callable[[], Image] | None, order: BitmapPixelFormat
+) -> str:
     """Writes the picture with the objects drawn on it, the model's first output picture, or all arrays.
 
     Args:

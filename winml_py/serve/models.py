@@ -21,13 +21,13 @@ from ..core.runtime.device import LearningModelDevice
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession, evaluate_until
 from ..errors import ClosedError, EngineLostError, EvaluationError, InvalidArgumentError
-from .monitoring import Exchange, logger, one_line
+from .monitoring import Exchange, escape_line, logger
 
 Evaluate = Callable[[Mapping[str, Any]], LearningModelEvaluationResult]
 """Binds the values of inputs and outputs by their names, and evaluates them."""
 
 
-def forget(task: asyncio.Task[Any]) -> None:
+def ignore_error(task: asyncio.Task[Any]) -> None:
     """Takes the error of a task that nobody may wait for, so that asyncio does not report it."""
     if not task.cancelled():
         task.exception()
@@ -76,12 +76,12 @@ class ServedModel:
     def start(self) -> None:
         """Begins to make the session, unless there is one whose process, if any, has not ended."""
         if self.session is not None and self.session.is_lost:
-            logger.warning("%s: The engine was lost. Making another one.", one_line(self.name))
+            logger.warning("%s: The engine was lost. Making another one.", escape_line(self.name))
             self.count_loss()
             self.unload()
         if self.session is None and self._making is None:
             self._making = asyncio.create_task(self._make())
-            self._making.add_done_callback(forget)
+            self._making.add_done_callback(ignore_error)
 
     async def _make(self) -> None:
         try:

@@ -29,7 +29,7 @@ Lost engines and Python's warnings have level WARNING, and no facts.
 _IDENTITY = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 
 
-def one_line(text: str) -> str:
+def escape_line(text: str) -> str:
     """The text as it is safe in a log, which others may have made up."""
     return escape_controls(text).replace("\n", "\\n")
 
@@ -69,7 +69,7 @@ class Exchange:
         facts |= {"error": self.error, "message": self.message} if self.error else {}
         line = f"{self.method} {self.path} {self.status} {whole * 1e3:.1f} ms {self.identity} {self.message}"
         level = logging.ERROR if self.status >= 500 else logging.INFO
-        logger.log(level, "%s", one_line(line.rstrip()), exc_info=self.fault, extra={"facts": facts})
+        logger.log(level, "%s", escape_line(line.rstrip()), exc_info=self.fault, extra={"facts": facts})
 
 
 class Metrics:
@@ -116,4 +116,4 @@ class JsonFormatter(logging.Formatter):
 
 def log_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
     """Writes a warning as one line of the log, in the place of `warnings.showwarning`."""
-    logger.warning("%s: %s", category.__name__, one_line(str(message)))
+    logger.warning("%s: %s", category.__name__, escape_line(str(message)))

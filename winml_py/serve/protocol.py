@@ -54,13 +54,13 @@ def infer(served: ServedModel, header: str | None, max_pixels: int, body: bytes,
     features, values = {one.name: one for one in served.model.input_features}, dict[str, Any]()
     for name, given in inputs.items():
         _require(name in features, f"There is no input {name!r}; inputs: {', '.join(features)}.")
-        values[name] = _value(features[name], given, max_pixels)
+        values[name] = _convert_input(features[name], given, max_pixels)
     missing = ", ".join(sorted(features.keys() - inputs.keys()))
     _require(not missing, f"Expected each of the inputs {', '.join(features)}; the request has no {missing}.")
     for feature in served.model.output_features:
         if isinstance(feature, ImageFeatureDescriptor):
             values[feature.name] = TENSOR_CLASSES[feature.tensor_kind].create()
-    return _answer(served.name, facts, evaluate(values))
+    return _make_response(served.name, facts, evaluate(values))
 
 
 def read_request(body: bytes, header: str | None) -> tuple[Facts, dict[str, Array]]:
@@ -77,30 +77,30 @@ def read_request(body: bytes, header: str | None) -> tuple[Facts, dict[str, Arra
         raise InvalidArgumentError(f"The request is not JSON: {error}.") from None
     inputs: dict[str, Array] = {}
     rest = memoryview(body)[length:]
-    for one in _objects(facts, "inputs"):
+    for one in _read_objects(facts, "inputs"):
         name, kind, shape = one["name"], str(one.get("datatype")), one.get("shape")
-        size = _parameter(one, "binary_data_size")
+        size = _read_parameter(one, "binary_data_size")
         is_shape = isinstance(shape, list) and all(type(side) is int and side >= 0 for side in shape)
         _require(name not in inputs, f"{name}: Expected each input once.")
         _require(is_shape, f"{name}: Expected the shape as a list of sizes, got {shape!r}.")
         _require(kind in _DTYPES, f"{name}: There is no datatype {kind}.")
         try:
             if size is None:
-                inputs[name] = _from_json(kind, one.get("data")).reshape(shape)
+                inputs[name] = _decode_json(kind, one.get("data")).reshape(shape)
             else:
                 _require(type(size) is int and 0 <= size <= len(rest), f"{name}: {size!r} bytes of {len(rest)}.")
-                inputs[name], rest = _from_bytes(kind, rest[:size]).reshape(shape), rest[size:]
+                inputs[name], rest = _decode_bytes(kind, rest[:size]).reshape(shape), rest[size:]
         except (ValueError, TypeError, OverflowError) as error:
             raise InvalidArgumentError(f"{name}: The data are not {kind} of shape {shape}: {error}.") from None
     _require(not rest, f"{len(rest)} bytes follow the last tensor.")
     return facts, inputs
 
 
-def _answer(model: str, facts: Facts, result: LearningModelEvaluationResult) -> Response:
+def _make_response(model: str, facts: Facts, result: LearningModelEvaluationResult) -> Response:
     arrays = {name: as_numpy(value) for name, value in result.outputs.items()}
     tensors = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
-    is_binary = _parameter(facts, "binary_data_output") is True
-    wanted = {one["name"]: _parameter(one, "binary_data", is_binary) for one in _objects(facts, "outputs")}
+    is_binary = _read_parameter(facts, "binary_data_output") is True
+    wanted = {one["name"]: _read_parameter(one, "binary_data", is_binary) for one in _read_objects(facts, "outputs")}
     outputs: list[Facts] = []
     tail = b""
     for name, as_bytes in (wanted or dict.fromkeys(tensors, is_binary)).items():
@@ -108,7 +108,7 @@ def _answer(model: str, facts: Facts, result: LearningModelEvaluationResult) -> 
         array = tensors[name]
         one: Facts = {"name": name, "datatype": _NAMES.get(array.dtype, "BYTES"), "shape": list(array.shape)}
         if as_bytes:
-            data = _to_bytes(array)
+            data = _encode_bytes(array)
             one["parameters"], tail = {"binary_data_size": len(data)}, tail + data
         else:
             is_finite = array.dtype.kind != "f" or np.isfinite(array).all()  # JSON has no other numbers
@@ -121,19 +121,19 @@ def _answer(model: str, facts: Facts, result: LearningModelEvaluationResult) -> 
     return Response(head + tail, 200, headers, f"application/{'octet-stream' if tail else 'json'}")
 
 
-def _objects(facts: object, key: str) -> list[dict[str, Any]]:
+def _read_objects(facts: object, key: str) -> list[dict[str, Any]]:
     found = facts.get(key, []) if isinstance(facts, dict) else None
     is_list = isinstance(found, list) and all(isinstance(one, dict) and type(one.get("name")) is str for one in found)
     _require(is_list, f'Expected a JSON object with "{key}", a list of objects, each with a name.')
     return found or []
 
 
-def _parameter(facts: Mapping[str, Any], key: str, otherwise: Any = None) -> Any:
+def _read_parameter(facts: Mapping[str, Any], key: str, otherwise: Any = None) -> Any:
     found = facts.get("parameters")
     return found.get(key, otherwise) if isinstance(found, dict) else otherwise
 
 
-def _from_json(kind: str, data: object) -> Array:
+def _decode_json(kind: str, data: object) -> Array:
     if not isinstance(data, list):
         raise TypeError(f"expected a list, got {type_name(data)}")
     elements, dtype = np.array(data, object).ravel(), _DTYPES[kind]
@@ -149,7 +149,7 @@ def _from_json(kind: str, data: object) -> Array:
     return array
 
 
-def _from_bytes(kind: str, data: memoryview) -> Array:
+def _decode_bytes(kind: str, data: memoryview) -> Array:
     if kind != "BYTES":
         return np.require(np.frombuffer(data, _DTYPES[kind].newbyteorder("<")), _DTYPES[kind], "A")
     elements: list[bytes] = []
@@ -162,7 +162,7 @@ def _from_bytes(kind: str, data: memoryview) -> Array:
     return np.array(elements, object)
 
 
-def _value(feature: FeatureDescriptor, given: Array, max_pixels: int) -> Any:
+def _convert_input(feature: FeatureDescriptor, given: Array, max_pixels: int) -> Any:
     """A picture, if the input has four dimensions of numbers, and it is BYTES, or height x width x 3 of UINT8."""
     is_text = isinstance(feature, ShapedDescriptor) and feature.tensor_kind is TensorKind.STRING
     takes_pictures = isinstance(feature, ShapedDescriptor) and len(feature.shape) == 4 and not is_text
@@ -177,7 +177,7 @@ def _value(feature: FeatureDescriptor, given: Array, max_pixels: int) -> Any:
     return given
 
 
-def _to_bytes(array: Array) -> bytes:
+def _encode_bytes(array: Array) -> bytes:
     if array.dtype.kind in "biuf":
         return array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
     elements = [str(one).encode() for one in array.ravel()]
@@ -187,18 +187,18 @@ def _to_bytes(array: Array) -> bytes:
 # Metadata.
 
 
-def metadata(served: ServedModel) -> Facts:
+def describe_model(served: ServedModel) -> Facts:
     """What a model takes and gives. The `parameters` of an input that takes pictures say how."""
     return {
         "name": served.name,
         "versions": ["1"],
         "platform": "onnx",
-        "inputs": [_tensor_facts(one) for one in served.model.input_features if isinstance(one, ShapedDescriptor)],
-        "outputs": [_tensor_facts(one) for one in served.model.output_features if isinstance(one, ShapedDescriptor)],
+        "inputs": [_describe_tensor(one) for one in served.model.input_features if isinstance(one, ShapedDescriptor)],
+        "outputs": [_describe_tensor(one) for one in served.model.output_features if isinstance(one, ShapedDescriptor)],
     }
 
 
-def _tensor_facts(feature: ShapedDescriptor) -> Facts:
+def _describe_tensor(feature: ShapedDescriptor) -> Facts:
     tensor = TENSOR_CLASSES.get(feature.tensor_kind)
     kind = "BYTES" if tensor is None else _NAMES.get(tensor.dtype, "BYTES")
     facts: Facts = {"name": feature.name, "datatype": kind, "shape": list(feature.shape)}

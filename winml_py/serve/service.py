@@ -21,7 +21,7 @@ from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
 from .. import __version__, errors
-from .._http import MAX_REQUEST_BYTES, MAX_REQUEST_PIXELS, TooLargeError, limited, refuse_foreign
+from .._http import MAX_REQUEST_BYTES, MAX_REQUEST_PIXELS, TooLargeError, limit_body, refuse_foreign
 from .._inputs.interpretation import Finder, answer_facts
 from ..core.base.arguments import require_type
 from ..core.base.machine import usable_cores
@@ -31,9 +31,9 @@ from ..core.features.pictures import ImageFeatureValue
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.session.options import LearningModelSessionOptions
-from .models import Evaluate, ServedModel, forget
+from .models import Evaluate, ServedModel, ignore_error
 from .monitoring import Exchange, Metrics
-from .protocol import HEADER, infer, metadata
+from .protocol import HEADER, describe_model, infer
 
 _STATUSES: dict[type[Exception], int] = {
     errors.PictureError: 415,
@@ -100,8 +100,13 @@ class Service:
                 Route("/", self._home),
                 Route("/metrics", self._metrics_page),
                 Route("/models/{name}", self._evaluate_picture, methods=["POST"]),
-                Route("/v2", _json({"name": "winml-py", "version": __version__, "extensions": ["binary_tensor_data"]})),
-                Route("/v2/health/live", _json({"live": True})),
+                Route(
+                    "/v2",
+                    _make_json_response(
+                        {"name": "winml-py", "version": __version__, "extensions": ["binary_tensor_data"]}
+                    ),
+                ),
+                Route("/v2/health/live", _make_json_response({"live": True})),
                 Route("/v2/health/ready", self._ready),
                 *(Route(path, self._metadata) for path in versions),
                 *(Route(f"{path}/ready", self._ready) for path in versions),
@@ -140,7 +145,7 @@ class Service:
 
         foreign = refuse_foreign(headers, self.limits.hosts, ("http", "https")) if self.limits.hosts else None
         try:
-            await (foreign or self._routes)(scope, limited(receive, headers, self.limits.max_bytes), sending)
+            await (foreign or self._routes)(scope, limit_body(receive, headers, self.limits.max_bytes), sending)
         except Exception as error:
             if exchange.status:  # the answer had begun, and cannot be another one
                 raise
@@ -161,14 +166,14 @@ class Service:
             exchange.fault, text = error, "The service failed; its log says why."
         exchange.message = text
         headers = getattr(error, "headers", None)  # the methods that an address allows
-        return _json({"error": text}, status, headers or _HEADERS.get(status))
+        return _make_json_response({"error": text}, status, headers or _HEADERS.get(status))
 
     # Pages.
 
     async def _home(self, request: Request) -> Response:
         # not base_url, which is that of the application around this one
         address = str(request.url.replace(path=f"{request.scope.get('root_path', '')}/", query=""))
-        calls = [example_call(address, name, served.model) for name, served in self.models.items()]
+        calls = [write_example_call(address, name, served.model) for name, served in self.models.items()]
         return PlainTextResponse("\n".join([f"winml-py {__version__} serves:", *calls, ""]))
 
     async def _metrics_page(self, _: Request) -> Response:
@@ -181,10 +186,10 @@ class Service:
         for served in waiting:
             served.start()
         status = 503 if waiting else 200
-        return _json(name | {"ready": not waiting}, status, _HEADERS.get(status))
+        return _make_json_response(name | {"ready": not waiting}, status, _HEADERS.get(status))
 
     async def _metadata(self, request: Request) -> Response:
-        return _json(metadata(self._find(request)))
+        return _make_json_response(describe_model(self._find(request)))
 
     def _find(self, request: Request) -> ServedModel:
         name = request.path_params["name"]
@@ -201,7 +206,7 @@ class Service:
 
     async def _evaluate_picture(self, request: Request) -> Response:
         served = self._find(request)
-        if not picture_input(served.model):
+        if not find_picture_input(served.model):
             raise HTTPException(400, "The model takes something else than one picture: use /v2/models/NAME/infer.")
         try:
             return await self._evaluate(request, served, partial(answer_picture, served, self.limits.max_pixels))
@@ -226,7 +231,7 @@ class Service:
                 # Stopping a run may end an isolated engine's process, with the runs of clients that have not left.
                 delay = self.limits.seconds if served.options.isolation else 0
                 work = served.evaluate(self._threads, partial(answer, body), exchange)
-                return await _unless_gone(request, work, delay)
+                return await _await_unless_gone(request, work, delay)
         except TooLargeError:
             raise HTTPException(413, f"A body can have at most {self.limits.max_bytes:,} bytes.") from None
         except ClientDisconnect:
@@ -242,11 +247,11 @@ class Service:
             self._taken -= 1
 
 
-async def _unless_gone(request: Request, work: Coroutine[Any, Any, Response], delay: float) -> Response:
+async def _await_unless_gone(request: Request, work: Coroutine[Any, Any, Response], delay: float) -> Response:
     """The answer of the work, which is cancelled when this is, or when the client leaves; then `delay` seconds later,
     if it is being evaluated.
     """
-    task, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_gone(request))
+    task, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_wait_until_gone(request))
     try:
         await asyncio.wait((task, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
@@ -256,35 +261,35 @@ async def _unless_gone(request: Request, work: Coroutine[Any, Any, Response], de
         is_late = leaving.done() and request.state.exchange.phase == "evaluating"
         asyncio.get_running_loop().call_later(delay if is_late else 0, task.cancel)
         leaving.cancel()
-        task.add_done_callback(forget)
+        task.add_done_callback(ignore_error)
 
 
-async def _gone(request: Request) -> None:
+async def _wait_until_gone(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 def answer_picture(served: ServedModel, max_pixels: int, body: bytes, evaluate: Evaluate) -> Response:
     """The answer to a picture, as `winml-py run --json` prints it: classes, boxes, regions, or numbers."""
-    name, picture = picture_input(served.model), ImageFeatureValue.load(body, max_pixels=max_pixels)
+    name, picture = find_picture_input(served.model), ImageFeatureValue.load(body, max_pixels=max_pixels)
     result = evaluate({name: picture})
     found = Finder(labels=served.classes.labels).find(result)
     features = served.sizes.applied(served.model.input_features)
     facts = answer_facts(features, {name: picture}, result.outputs, served.classes)
     results = [{"model": served.name, "input": name} | facts | (found.facts if found else {})]
-    return _json({"schema": REPORT_SCHEMA, "kind": "run", "results": results})
+    return _make_json_response({"schema": REPORT_SCHEMA, "kind": "run", "results": results})
 
 
-def picture_input(model: LearningModel) -> str:
+def find_picture_input(model: LearningModel) -> str:
     """The name of the model's only input, if it may take pictures; else ""."""
     features = model.input_features
     is_one = len(features) == 1 and isinstance(features[0], ShapedDescriptor) and len(features[0].shape) == 4
     return features[0].name if is_one else ""
 
 
-def example_call(address: str, name: str, model: LearningModel) -> str:
+def write_example_call(address: str, name: str, model: LearningModel) -> str:
     """A line for a shell: it sends a picture, or asks what the model takes. `address` ends with a slash."""
-    if picture_input(model):
+    if find_picture_input(model):
         return f"curl --data-binary @picture.jpg {address}models/{quote(name)}"
     return f"curl {address}v2/models/{quote(name)}"
 
@@ -292,7 +297,7 @@ def example_call(address: str, name: str, model: LearningModel) -> str:
 # Answers.
 
 
-def _json(facts: Facts, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def _make_json_response(facts: Facts, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     text = json.dumps(as_json(facts), ensure_ascii=False, allow_nan=False)
     return Response(text.encode(), status, headers, "application/json")
 

@@ -38,7 +38,8 @@ class ShownPage:
     """
 
     def __init__(self, server: PageServer) -> None:
-        self._server, self.address = server, server.address
+        self._server = server
+        self.address = server.address
 
     def close(self) -> None:
         """Ends the page. Calling it twice is harmless."""
@@ -91,7 +92,7 @@ def show(session_or_model: LearningModelSession | LearningModel, picture: object
     try:
         bench.first_model = bench.take_session(session_or_model)
         if picture is not None:
-            bench.first_picture = _keep_picture(bench, picture)
+            bench.first_picture = _add_picture(bench, picture)
     except BaseException:
         bench.close()
         raise
@@ -102,7 +103,7 @@ def show(session_or_model: LearningModelSession | LearningModel, picture: object
     return page
 
 
-def _keep_picture(bench: Workbench, picture: object) -> str:
+def _add_picture(bench: Workbench, picture: object) -> str:
     if isinstance(picture, (str, os.PathLike)):
         return bench.open_picture(os.fspath(picture))
     value = ImageFeatureValue.load(picture) if isinstance(picture, bytes) else as_picture(picture)
@@ -110,7 +111,7 @@ def _keep_picture(bench: Workbench, picture: object) -> str:
         raise InvalidArgumentError(
             f"Not a picture: {type(picture).__name__}.", hint="Pass a path, a Pillow image, or an ImageFeatureValue."
         )
-    path = bench.new_file(".png")
+    path = bench.make_path(".png")
     value.save(path)
     return bench.open_picture(path, "picture.png")
 

@@ -9,7 +9,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .._http import MAX_REQUEST_BYTES, limited, refuse_foreign
+from .._http import MAX_REQUEST_BYTES, limit_body, refuse_foreign
 
 METHODS = ("GET", "HEAD", "POST")
 
@@ -41,7 +41,9 @@ class Guard:
     """
 
     def __init__(self, app: ASGIApp, token: str, hosts: Iterable[str], in_notebooks: bool = False) -> None:
-        self._app, self._token, self._hosts = app, token, frozenset(hosts)
+        self._app = app
+        self._token = token
+        self._hosts = frozenset(hosts)
         self._policy = _POLICY.format(frames=NOTEBOOKS if in_notebooks else "'self'")
         self.tickets: set[str] = set()
 
@@ -51,7 +53,7 @@ class Guard:
             return
         headers = Headers(scope=scope)
 
-        async def sending(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 added = MutableHeaders(scope=message)
                 added["Content-Security-Policy"] = self._policy
@@ -61,9 +63,9 @@ class Guard:
 
         refused = self._refuse(scope, headers) or self._enter(scope)
         if refused is not None:
-            await refused(scope, receive, sending)
+            await refused(scope, receive, send_with_headers)
             return
-        await self._app(scope, limited(receive, headers, MAX_REQUEST_BYTES), sending)
+        await self._app(scope, limit_body(receive, headers, MAX_REQUEST_BYTES), send_with_headers)
 
     def _refuse(self, scope: Scope, headers: Headers) -> Response | None:
         """The refusal of a bad request, for any address."""
@@ -88,7 +90,7 @@ class Guard:
         return None
 
 
-def too_large() -> Response:
+def make_too_large_response() -> Response:
     """The refusal of a request that is too large."""
     return PlainTextResponse(
         f"A request has at most {MAX_REQUEST_BYTES >> 20} MB. Open a larger model by its path: winml-py view MODEL.",

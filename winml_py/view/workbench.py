@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import shutil
 import tempfile
@@ -17,18 +16,17 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from .._http import MAX_REQUEST_PIXELS
 from ..authoring.write_contract import write_contract
 from ..core.base.arrays import Array
-from ..core.base.atomic_files import written_to
 from ..core.base.messages import Facts
 from ..core.contracts.published.folder import find_model
 from ..core.features.pictures import ImageFeatureValue
 from ..core.imaging.contract import ImageContract
 from ..core.model.model import LearningModel
 from ..core.session.session import LearningModelSession
-from ..errors import InvalidArgumentError, NotBoundError, PictureError, StorageExistsError
-from .code import File, program
-from .facts import answer_of, picture_file, placement_facts, tensor_as_picture, tensor_facts
-from .opened import Job, OpenModel, find_file
-from .words import contract_of, make_up, parse_value
+from ..errors import InvalidArgumentError, NotBoundError, PictureError
+from .form import make_example_value, parse_contract, parse_value
+from .open_model import Job, OpenModel, find_model_file
+from .python_program import File, write_program
+from .report import describe_placement, describe_tensor, encode_picture, make_answer, make_tensor_picture
 
 T = TypeVar("T")
 
@@ -39,43 +37,47 @@ _MAX_PICTURES = 48
 _MAX_EVALUATIONS = 16
 
 
-class Latest(Generic[T]):
-    """The things of one kind that were used last, by random keys. The methods may be called from any thread.
+class RecentItems(Generic[T]):
+    """The items of one kind that were used last, by random keys. The methods may be called from any thread.
 
     Args:
-        most: how many are kept.
-        kind: for messages.
-        drop: called with each that is no longer kept.
+        most: how many items are kept.
+        kind: the word for an item, for messages.
+        drop: called with each item that is no longer kept.
     """
 
     def __init__(self, most: int, kind: str, drop: Callable[[T], object] = lambda _: None) -> None:
-        self._most, self._kind, self._drop = most, kind, drop
-        self._kept, self._lock = dict[str, T](), threading.Lock()
+        self._most = most
+        self._kind = kind
+        self._drop = drop
+        self._items = dict[str, T]()
+        self._lock = threading.Lock()
 
-    def keep(self, value: T) -> str:
-        """Keeps a value, and returns its key."""
+    def add(self, item: T) -> str:
+        """Keeps an item, and returns its key."""
         key = secrets.token_hex(8)
         with self._lock:
-            self._kept[key] = value
-            oldest = [self._kept.pop(old) for old in list(self._kept)[: -self._most]]
-        for value in oldest:
-            self._drop(value)
+            self._items[key] = item
+            oldest = [self._items.pop(old) for old in list(self._items)[: -self._most]]
+        for item in oldest:
+            self._drop(item)
         return key
 
     def find(self, key: str) -> T:
-        """The value of a key; NotBoundError if it is no longer kept."""
+        """The item of a key; NotBoundError if it is no longer kept."""
         with self._lock:
-            if key not in self._kept:
+            if key not in self._items:
                 raise NotBoundError(f"This {self._kind} is no longer open.")
-            self._kept[key] = value = self._kept.pop(key)
-            return value
+            item = self._items.pop(key)
+            self._items[key] = item  # at the end of the order: it was used last
+            return item
 
     def clear(self) -> None:
-        """Drops all."""
+        """Drops all items."""
         with self._lock:
-            dropped, self._kept = list(self._kept.values()), {}
-        for value in dropped:
-            self._drop(value)
+            items, self._items = self._items, {}
+        for item in items.values():
+            self._drop(item)
 
 
 class PictureOnDisk(NamedTuple):
@@ -101,17 +103,25 @@ class Evaluation(NamedTuple):
     contracts: Mapping[str, ImageContract]
     pictures: Mapping[str, bytes]
 
-    def tensor_file(self, name: str, reading: str) -> bytes:
+    def encode_tensor(self, name: str, reading: str) -> bytes:
         """The picture of a bound tensor, by one of `READINGS`."""
         if name not in self.contracts:
             raise NotBoundError(f"There is no picture of the input {name!r}.")
-        return picture_file(tensor_as_picture(self.tensors[name], self.contracts[name], reading))
+        return encode_picture(make_tensor_picture(self.tensors[name], self.contracts[name], reading))
 
-    def answer_file(self, name: str) -> bytes:
-        """The picture of an output."""
+    def find_answer(self, name: str) -> bytes:
+        """The file of an output's picture."""
         if name not in self.pictures:
             raise NotBoundError("There is no such picture of this answer.")
         return self.pictures[name]
+
+
+class Inputs(NamedTuple):
+    """What a model is given, by the names of its inputs; pictures also as files, with their contracts."""
+
+    values: dict[str, Any]
+    pictures: dict[str, PictureOnDisk]
+    contracts: dict[str, ImageContract]
 
 
 class Workbench:
@@ -124,43 +134,44 @@ class Workbench:
     """
 
     def __init__(self, device: str = "cpu", labels: Sequence[str] = (), seconds: float = 60.0) -> None:
-        self._device, self._labels, self.seconds = device, tuple(labels), seconds
+        self.seconds = seconds
+        self._device = device
+        self._labels = tuple(labels)
         self.folder = tempfile.mkdtemp(prefix="winml-py-view-")
-        self.models = Latest[OpenModel](MAX_MODELS, "model", _close_model)
-        self.pictures = Latest[PictureOnDisk](_MAX_PICTURES, "picture", _remove_copy)
-        self.evaluations = Latest[Evaluation](_MAX_EVALUATIONS, "evaluation")
+        self.models = RecentItems[OpenModel](MAX_MODELS, "model", _close_model)
+        self.pictures = RecentItems[PictureOnDisk](_MAX_PICTURES, "picture", _remove_copy)
+        self.evaluations = RecentItems[Evaluation](_MAX_EVALUATIONS, "evaluation")
         self.first_model = self.first_picture = ""
-        self._reserved = set[Path]()
 
-    def new_file(self, ending: str = "") -> str:
+    def make_path(self, extension: str = "") -> str:
         """The path of a new file, which is removed with the workbench."""
-        return os.path.join(self.folder, secrets.token_hex(8) + ending)
+        return os.path.join(self.folder, secrets.token_hex(8) + extension)
 
     def close(self) -> None:
         """Ends all sessions, with their processes, and removes dropped files. Calling it twice is harmless."""
         self.models.clear()
-        for path in list(self._reserved):  # whoever writes it may end with the program
-            path.unlink(missing_ok=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     # What is opened.
 
     def open_model(self, path: str, name: str = "") -> str:
         """Loads a model, and returns its key. A dropped one, which is a copy, has a name."""
-        model, path = LearningModel.load(path), os.path.abspath(find_model(path))
+        model = LearningModel.load(path)
+        path = os.path.abspath(find_model(path))
         is_here = not name
-        return self.models.keep(OpenModel(path, name or os.path.basename(path), model, self._device, is_here=is_here))
+        return self.models.add(OpenModel(path, name or os.path.basename(path), model, self._device, is_here=is_here))
 
     def take_session(self, session: LearningModelSession | LearningModel) -> str:
-        """The same for a program's object: a session, which the page never closes, or a model."""
-        if isinstance(session, LearningModelSession):
-            model, given = session.model, session
-            device = "cpu" if session.device.hardware == "cpu" else session.device.name
-        else:
-            model, given, device = session, None, self._device
-        path = find_file(model)
+        """Opens a program's own object, a model or a session, which the page never closes. Returns the model's key."""
+        if isinstance(session, LearningModel):
+            return self._add_model(session, self._device, None)
+        is_cpu = session.device.hardware == "cpu"
+        return self._add_model(session.model, "cpu" if is_cpu else session.device.name, session)
+
+    def _add_model(self, model: LearningModel, device: str, session: LearningModelSession | None) -> str:
+        path = find_model_file(model)
         name = os.path.basename(path) or model.name or "model"
-        return self.models.keep(OpenModel(path, name, model, device, session=given))
+        return self.models.add(OpenModel(path, name, model, device, session=session))
 
     def open_picture(self, path: str, name: str = "") -> str:
         """Keeps a picture of at most 50 megapixels, and returns its key. A dropped one, which is a copy, has a name."""
@@ -173,13 +184,13 @@ class Workbench:
             raise PictureError(error.message.replace(path, name), hint=hint) from error
         ((width, height),) = value.sizes
         path = os.path.abspath(path)
-        return self.pictures.keep(PictureOnDisk(path, name or os.path.basename(path), not name, width, height))
+        return self.pictures.add(PictureOnDisk(path, name or os.path.basename(path), not name, width, height))
 
-    def model_facts(self, key: str) -> Facts:
+    def describe_model(self, key: str) -> Facts:
         """The page's facts about a model."""
-        return {"id": key} | self.models.find(key).facts()
+        return {"id": key} | self.models.find(key).describe()
 
-    def picture_facts(self, key: str) -> Facts:
+    def describe_picture(self, key: str) -> Facts:
         """The page's facts about a picture."""
         picture = self.pictures.find(key)
         return {"id": key, "name": picture.name, "width": picture.width, "height": picture.height}
@@ -190,108 +201,77 @@ class Workbench:
         """Evaluates a request of the page.
 
         Args:
-            request: the `model`; for each of `inputs` a `picture` with its `contract` as words, a `text`, or nothing
+            request: the `model`; for each of `inputs` a `picture` with its `contract` as metadata, a `text`, or nothing
                 for an example value. A trial (`is_trial`) returns only the answer, and keeps nothing.
             job: stops it.
         """
         model = self.models.find(str(request.get("model", "")))
-        inputs = request.get("inputs", {})
-        if not isinstance(inputs, Mapping) or not all(isinstance(given, Mapping) for given in inputs.values()):
+        started = time.perf_counter()
+        inputs = self._read_inputs(model, request.get("inputs", {}))
+        seconds = {"decode": time.perf_counter() - started}
+        evaluated = model.evaluate(job, inputs.values, inputs.contracts)
+        seconds |= evaluated.seconds
+        labels = model.model.labels or self._labels
+        answer = make_answer(evaluated.result, model.model, inputs.values, labels, inputs.contracts)
+        if request.get("is_trial") is True:
+            return {"answer": answer.facts}
+        tensors, contracts, placements = evaluated.tensors, inputs.contracts, evaluated.result.placements
+        return {
+            "id": self.evaluations.add(Evaluation(tensors, contracts, answer.pictures)),
+            "tensors": {name: describe_tensor(tensor, contracts.get(name)) for name, tensor in tensors.items()},
+            "contracts": {name: contract.to_metadata() for name, contract in contracts.items()},
+            "placements": {name: describe_placement(places[0]) for name, places in placements.items()},
+            "answer": answer.facts,
+            "times": {phase: round(1e3 * duration, 3) for phase, duration in seconds.items()},
+            "engine": model.engine,
+            "device": model.device,
+            "code": self._write_program(model, inputs, answer.facts),
+        }
+
+    def _read_inputs(self, model: OpenModel, stated: object) -> Inputs:
+        """The values of a model's inputs, as the page states them.
+
+        Raises:
+            NotBoundError: a picture is no longer open.
+            InvalidArgumentError: what is stated is not a value or a contract.
+        """
+        if not isinstance(stated, Mapping) or not all(isinstance(fields, Mapping) for fields in stated.values()):
             raise InvalidArgumentError(
                 "Expected the inputs as an object of objects.", hint='Such as {"x": {"text": "1 2 3"}}.'
             )
-        values, pictures, contracts = dict[str, Any](), dict[str, PictureOnDisk](), dict[str, ImageContract]()
-        decoding = 0.0
+        inputs = Inputs({}, {}, {})
         for name, feature in model.features.items():
-            given = inputs.get(name, {})
-            if "picture" in given:
-                pictures[name], started = self.pictures.find(str(given["picture"])), time.perf_counter()
-                values[name] = pictures[name].load()
-                decoding += time.perf_counter() - started
-                contract = contract_of(given["contract"]) if given.get("contract") else model.contracts.get(name)
-                contracts |= {} if contract is None else {name: contract}
+            fields = stated.get(name, {})
+            if "picture" in fields:
+                picture = self.pictures.find(str(fields["picture"]))
+                inputs.pictures[name] = picture
+                inputs.values[name] = picture.load()
+                contract = parse_contract(fields["contract"]) if fields.get("contract") else model.contracts.get(name)
+                if contract is not None:
+                    inputs.contracts[name] = contract
+            elif "text" in fields:
+                inputs.values[name] = parse_value(feature, str(fields["text"]))
             else:
-                values[name] = parse_value(feature, str(given["text"])) if "text" in given else make_up(feature)
-        evaluated = model.evaluate(job, values, contracts)
-        labels = () if model.model.labels else self._labels
-        answer = answer_of(evaluated.result, model.model, values, labels or model.model.labels, contracts)
-        if request.get("is_trial") is True:
-            return {"answer": answer.facts}
-        files = {
-            name: File(picture.path if picture.is_here else picture.name, picture.is_here, contracts.get(name))
-            for name, picture in pictures.items()
-        }
+                inputs.values[name] = make_example_value(feature)
+        return inputs
+
+    def _write_program(self, model: OpenModel, inputs: Inputs, answer: Facts) -> str:
         model_file = File(model.path if model.is_here else model.name, model.is_here)
-        return {
-            "id": self.evaluations.keep(Evaluation(evaluated.tensors, contracts, answer.pictures)),
-            "tensors": {name: tensor_facts(tensor, contracts.get(name)) for name, tensor in evaluated.tensors.items()},
-            "contracts": {name: contract.to_metadata() for name, contract in contracts.items()},
-            "placements": {name: placement_facts(places[0]) for name, places in evaluated.result.placements.items()},
-            "answer": answer.facts,
-            "times": {
-                phase: round(seconds * 1e3, 3) for phase, seconds in {"decode": decoding, **evaluated.seconds}.items()
-            },
-            "engine": model.engine,
-            "device": model.device,
-            "code": program(model_file, {**values, **files}, answer.facts, model.device, labels),
-        }
+        values = dict(inputs.values)
+        for name, picture in inputs.pictures.items():
+            path = picture.path if picture.is_here else picture.name
+            values[name] = File(path, picture.is_here, inputs.contracts.get(name))
+        labels = () if model.model.labels else self._labels
+        return write_program(model_file, values, answer, model.device, labels)
 
-    # New files.
-
-    def save_contract(
-        self, model: OpenModel, name: object, contract: ImageContract, inputs: Sequence[str]
-    ) -> str | bytes:
-        """Writes a copy of a model with a contract: beside it, and opens it; or without a name, for a download.
-
-        Args:
-            model: the model.
-            name: of the new file, which must not exist; None for a download.
-            contract: of all the inputs that take pictures.
-            inputs: their names.
-
-        Returns:
-            The key of the new model, or the bytes of the file.
-        """
-        source = model.require_file()
-        if name is None:
-            path = self.new_file(".onnx")
-            try:
-                write_contract(source, path, contract, inputs)
-                return Path(path).read_bytes()
-            finally:
-                Path(path).unlink(missing_ok=True)
-        if not model.is_here:
-            raise InvalidArgumentError("The model was dropped on the page, so it has no folder.", hint="Download it.")
-        with self._new_file_beside(source, str(name)) as path:
-            write_contract(source, path, contract, inputs)
-        return self.open_model(path)
-
-    @contextmanager
-    def _new_file_beside(self, source: str, name: str) -> Iterator[str]:
-        """The path of a new file in a model's folder: an empty file reserves the name until the block has written it.
-
-        Raises:
-            InvalidArgumentError: not the name of a model file.
-            StorageExistsError: the file exists.
-            StorageAccessError: the file cannot be written.
-        """
-        if not re.fullmatch(r"\w[\w .()+-]*\.onnx", name):  # on any system, in no other folder
-            raise InvalidArgumentError(
-                f"{name!r} is not a plain name of a model file.",
-                hint="Use letters, digits, spaces and ._()+-, and end with .onnx.",
-            )
-        path = Path(source).with_name(name)
-        with written_to(path):
-            try:
-                path.open("x").close()
-            except FileExistsError:
-                raise StorageExistsError(f"{name}: This file exists beside the model.") from None
-        self._reserved.add(path)
+    def copy_with_contract(self, model: OpenModel, contract: ImageContract, inputs: Sequence[str]) -> bytes:
+        """The file of a copy of a model with a contract of these inputs, which take pictures."""
+        path = self.make_path(".onnx")
         try:
-            with removed_on_error(str(path)):
-                yield str(path)
+            write_contract(model.require_file(), path, contract, inputs)
+            return Path(path).read_bytes()
         finally:
-            self._reserved.discard(path)
+            Path(path).unlink(missing_ok=True)
 
 
 def _close_model(model: OpenModel) -> None:
@@ -306,7 +286,7 @@ def _remove_copy(picture: PictureOnDisk) -> None:
 
 
 @contextmanager
-def removed_on_error(path: str) -> Iterator[None]:
+def remove_on_error(path: str) -> Iterator[None]:
     """Removes a file if the block fails."""
     try:
         yield

@@ -354,7 +354,7 @@ def test_the_doctor_says_which_versions_were_found_and_wanted(monkeypatch: pytes
     monkeypatch.setattr(
         doctor.metadata, "version", lambda name: {"nvidia-cudnn-cu13": "9.13", "cupy-cuda13x": "14.0"}[name]
     )
-    assert doctor._cuda_packages() == {"cupy-cuda13x": "14.0", "nvidia-cudnn-cu13": "9.13"}
+    assert doctor._find_cuda_packages() == {"cupy-cuda13x": "14.0", "nvidia-cudnn-cu13": "9.13"}
     monkeypatch.setattr(build, "cuda_version", "13.0", raising=False)
     assert cuda.versions_built_for() == "CUDA 13.0"
     monkeypatch.delattr(build, "cuda_version")

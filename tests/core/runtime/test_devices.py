@@ -285,7 +285,7 @@ def test_the_doctor_reports(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_doctor_finds_packages_that_clash(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package(site, "onnxruntime-gpu", "x = 1")
     package(site, "opencv-python", "x = 1")
-    monkeypatch.setattr(diagnosis, "tried", lambda number: {"device": str(number)})
+    monkeypatch.setattr(diagnosis, "try_device", lambda index: {"device": str(index)})
     problems = diagnosis.diagnose()["problems"]
     assert len(problems) == 2
     assert problems[0].startswith("onnxruntime and onnxruntime-gpu are both installed")
@@ -295,10 +295,10 @@ def test_the_doctor_finds_packages_that_clash(site: Path, monkeypatch: pytest.Mo
 def test_the_doctor_survives_a_device_that_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
     python = sys.executable
     monkeypatch.setattr(sys, "executable", "false")
-    assert diagnosis.tried(0)["problem"].startswith("it ended with status 1")
+    assert diagnosis.try_device(0)["problem"].startswith("it ended with status 1")
     monkeypatch.setattr(diagnosis, "TRY_SECONDS", 0.01)
     monkeypatch.setattr(sys, "executable", python)
-    assert "did not answer" in diagnosis.tried(0)["problem"]
+    assert "did not answer" in diagnosis.try_device(0)["problem"]
 
 
 def test_the_trial_run_on_a_gpu(gpu: LearningModelDevice) -> None:

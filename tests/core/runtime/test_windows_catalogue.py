@@ -212,7 +212,7 @@ def test_it_is_looked_for_by_its_name_and_asked_last(site: Path, monkeypatch: py
 
 
 def test_the_doctor_lists_each(site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(diagnosis, "tried", lambda number: {"device": str(number), "problem": ""})
+    monkeypatch.setattr(diagnosis, "try_device", lambda index: {"device": str(index), "problem": ""})
     found(site, NOTHING_THERE, ("NvTensorRTRTXExecutionProvider", "0.0.26", "NotPresent", ""))
     facts = diagnosis.diagnose()
     assert facts["packages"]["windowsml"] == "1.2"
@@ -220,5 +220,5 @@ def test_the_doctor_lists_each(site: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert rows["NvTensorRTRTXExecutionProvider"]["version"] == "0.0.26"
     assert "installs it" in rows["NvTensorRTRTXExecutionProvider"]["problem"]
     assert rows[NOTHING_THERE[0]]["problem"].startswith("it cannot be loaded: Fail")
-    told = dict(diagnosis._rows(json.loads(json.dumps(facts))))
+    told = dict(diagnosis._list_findings(json.loads(json.dumps(facts))))
     assert told["NvTensorRTRTXExecutionProvider"].startswith("0.0.26: Windows has it for this machine")

@@ -217,7 +217,6 @@ async function openModel(facts, picture = Object.values(bench.pictures)[0]) {
   find("outdated").hidden = !facts.outdated.length;
   find("outdated").textContent = shown(facts.outdated.join(" "));
   find("save-name").value = `${facts.name.replace(/\.onnx$/i, "")}_contract.onnx`;
-  find("save-beside").hidden = !facts.path;
   find("saved").textContent = "";
   find("isolation").hidden = facts.is_isolated;
   find("compare").closest("label").hidden = !bench.chosen;
@@ -284,22 +283,15 @@ async function takeFrame() {
 
 // Saving, copying, and the beginning.
 
-async function save(isBeside) {
+async function save() {
   const inputs = pictureInputs(), [{ contracts }] = sides, contract = contracts[inputs[0]];
   if (inputs.some((input) => !isSame(contracts[input], contract))) {
     throw new Refused("The inputs have different settings, but a model’s metadata hold one contract.", "Give them the same settings, or use the Python below, which binds each with its own.");
   }
-  const name = find("save-name").value.trim(), request = { model: bench.model.id, contract, inputs };
   find("saved").textContent = "Writing…";
   try {
-    const made = await post("api/save", isBeside ? { ...request, name } : request);
-    if (isBeside) {
-      const query = new URLSearchParams(location.search); // it also has the picture
-      query.set("model", made.id);
-      find("saved").replaceChildren(`Written: ${shown(made.path)} `, make("a", { href: `./?${query}` }, "Open it"));
-      return;
-    }
-    const link = make("a", { href: URL.createObjectURL(await made.blob()), download: name });
+    const response = await post("api/save", { model: bench.model.id, contract, inputs });
+    const link = make("a", { href: URL.createObjectURL(await response.blob()), download: find("save-name").value.trim() });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60000);
     find("saved").textContent = "Downloaded.";
@@ -332,8 +324,7 @@ function listen() {
   on("camera-stop", "click", stopCamera);
   on("camera-take", "click", takeFrame);
   on("try", "click", tryOthers);
-  on("save-form", "submit", () => save(true));
-  on("save-download", "click", () => save(false));
+  on("save-form", "submit", save);
   on("copy", "click", copy);
   on("model-file", "change", () => takeChosen("model-file"));
   on("picture-file", "change", () => takeChosen("picture-file"));

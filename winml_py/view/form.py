@@ -1,4 +1,4 @@
-"""What the page's fields mean: contracts in the words of a model's metadata, and values for other inputs."""
+"""The page's form: contracts as in a model's metadata, and texts as values of other inputs."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 
 
-def switches() -> list[Facts]:
-    """Each member of a contract: its metadata key, its default and its choices, if it has some."""
-    found = []
+def list_contract_fields() -> list[Facts]:
+    """The metadata key of each field of a contract, its default, and its choices, if it has some."""
+    fields = []
     for key, (name, words) in METADATA_FIELDS.items():
         default = getattr(ImageContract(), name)
-        stated = (word for word, meaning in words.items() if meaning == default)
-        found.append({"key": key, "choices": list(words), "default": next(stated, "")})
-    return found
+        default_words = (word for word, meaning in words.items() if meaning == default)
+        fields.append({"key": key, "choices": list(words), "default": next(default_words, "")})
+    return fields
 
 
-def presets() -> dict[str, dict[str, str]]:
-    """The words of the named contracts."""
+def list_named_contracts() -> dict[str, dict[str, str]]:
+    """The named contracts, each as metadata."""
     return {name: make().to_metadata() for name, make in CONTRACTS.items()}
 
 
-def contract_of(words: object) -> ImageContract:
-    """The contract of the page's switches; an empty word is none.
+def parse_contract(words: object) -> ImageContract:
+    """The contract that the fields state; an empty field states nothing.
 
     Raises:
         InvalidArgumentError: not an object of texts, an unknown key, or a word that a contract cannot have.
@@ -53,7 +53,7 @@ def contract_of(words: object) -> ImageContract:
     return ImageContract.from_metadata({key: word for key, word in words.items() if word})
 
 
-def make_up(feature: FeatureDescriptor) -> Any:
+def make_example_value(feature: FeatureDescriptor) -> Any:
     """An example value, always the same."""
     if isinstance(feature, ShapedDescriptor) and feature.tensor_kind not in {TensorKind.STRING, *TENSOR_CLASSES}:
         raise InvalidArgumentError(f"The page cannot give the input {feature.name}, {feature.expects()}, a value.")

@@ -49,7 +49,8 @@ class Job:
     """An evaluation that somebody waits for, and that another thread may stop."""
 
     def __init__(self, seconds: float) -> None:
-        self._seconds, self._is_cancelled = seconds, False
+        self._seconds = seconds
+        self._is_cancelled = False
 
     def cancel(self) -> None:
         """Stops the job, even if it has not begun."""
@@ -67,8 +68,8 @@ class Job:
             CanceledError: the job was stopped.
             EvaluationTimeoutError: the time limit was reached.
         """
-        until = time.monotonic() + self._seconds
-        while not self._is_cancelled and time.monotonic() < until:
+        deadline = time.monotonic() + self._seconds
+        while not self._is_cancelled and time.monotonic() < deadline:
             if operation.wait(POLL_SECONDS) is not AsyncStatus.STARTED:
                 return operation.get()
         operation.cancel()
@@ -77,7 +78,7 @@ class Job:
         self.require_wanted()
         raise EvaluationTimeoutError(
             f"The model did not finish within {self._seconds:g} s, and was stopped.",
-            hint="Allow more time: winml-py view --time-limit SECONDS.",
+            hint="Allow more time: start the page with winml-py view --time-limit SECONDS.",
         )
 
 
@@ -98,11 +99,16 @@ class Evaluated(NamedTuple):
 class OpenModel:
     """A model with its session, made when it is needed: in a separate process, unless a program passed one.
 
-    Attributes:
-        path: its file; "" if a program's own model has none.
-        is_here: whether the file is the user's own, rather than a copy.
+    Args:
+        path: the model's file; "" if a program's own model has none.
+        name: the name that the page shows.
+        model: the model.
         device: where it runs, as in `winml-py run --device`.
-        is_isolated: whether a model that ends its process leaves this one alive.
+        is_here: whether the file is the user's own, rather than a copy.
+        session: a program's own session, which is never closed here.
+
+    Attributes:
+        is_isolated: whether the page goes on if the model ends the process that evaluates it.
         features: its inputs, by name.
         contracts: the initial contract of each input that can take a picture.
     """
@@ -117,27 +123,32 @@ class OpenModel:
         is_here: bool = True,
         session: LearningModelSession | None = None,
     ) -> None:
-        self.path, self.name, self.model, self.device, self.is_here = path, name, model, device, is_here
-        self._given, self._session, self._turn = session, session, threading.Lock()
+        self.path = path
+        self.name = name
+        self.model = model
+        self.device = device
+        self.is_here = is_here
+        self._program_session = session
+        self._session = session
+        self._lock = threading.Lock()  # one evaluation at a time
         # Another process has none of this one's functions, and a frozen program cannot start one.
         self.is_isolated = session is None and is_available() and not private_state(model).operators.functions
         self.features = {feature.name: feature for feature in model.input_features}
-        contracts = {name: _initial_contract(feature) for name, feature in self.features.items()}
+        contracts = {name: _find_initial_contract(feature) for name, feature in self.features.items()}
         self.contracts = {name: contract for name, contract in contracts.items() if contract is not None}
 
-    def facts(self) -> Facts:
+    def describe(self) -> Facts:
         """For JSON."""
         return {
             "name": self.name,
-            "path": self.path if self.is_here else "",
             "description": self.model.description,
             "outdated": outdated(self.model),
             "is_isolated": self.is_isolated,
-            "inputs": [self._input_facts(feature) for feature in self.features.values()],
+            "inputs": [self._describe_input(feature) for feature in self.features.values()],
             "outputs": [{"name": feature.name, "words": feature.describe()} for feature in self.model.output_features],
         }
 
-    def _input_facts(self, feature: FeatureDescriptor) -> Facts:
+    def _describe_input(self, feature: FeatureDescriptor) -> Facts:
         facts: Facts = {"name": feature.name, "words": feature.describe()}
         contract = self.contracts.get(feature.name)
         if contract is not None and isinstance(feature, ShapedDescriptor):
@@ -161,8 +172,8 @@ class OpenModel:
             WinMLError: the session cannot be made, a value not bound, or the model not evaluated.
         """
         for name, contract in contracts.items():
-            self._require_room(name, contract)
-        while not self._turn.acquire(timeout=POLL_SECONDS):
+            self._require_small_tensor(name, contract)
+        while not self._lock.acquire(timeout=POLL_SECONDS):
             job.require_wanted()
         try:
             return self._evaluate(job, values, contracts)
@@ -171,32 +182,33 @@ class OpenModel:
                 self.close()
             raise
         finally:
-            self._turn.release()
+            self._lock.release()
 
     def _evaluate(self, job: Job, values: Mapping[str, Any], contracts: Mapping[str, ImageContract]) -> Evaluated:
         if self._session is None:
             self._session = job.wait_for(self._make_session())
-        binding, started = LearningModelBinding(self._session), time.perf_counter()
+        binding = LearningModelBinding(self._session)
+        started = time.perf_counter()
         for name, value in values.items():
             binding.bind(name, value, {"ImageContract": contracts[name]} if name in contracts else {})
-        bound = time.perf_counter()
-        # Before the evaluation: the values as bound, which an in-place operator may change.
+        seconds = {"bind": time.perf_counter() - started}
+        # Copied before the evaluation, in which an in-place operator may change them.
         tensors = {name: _copy_bound(binding, name, value) for name, value in values.items()}
-        begun = time.perf_counter()
+        started = time.perf_counter()
         result = job.wait_for(self._session.evaluate_async(binding))
-        seconds = {"bind": bound - started, "evaluate": time.perf_counter() - begun}
+        seconds["evaluate"] = time.perf_counter() - started
         return Evaluated(result, {name: tensor for name, tensor in tensors.items() if tensor is not None}, seconds)
 
-    def _require_room(self, name: str, contract: ImageContract) -> None:
+    def _require_small_tensor(self, name: str, contract: ImageContract) -> None:
         """Refuses a tensor for which the page would need gigabytes, before it is made."""
         feature = self.features[name]
         assert isinstance(feature, ShapedDescriptor)
-        stated = [feature.shape[axis] for axis in contract.axes()[1:]]
-        height, width = (max(pair) for pair in zip(stated, contract.size or (1, 1), strict=True))
-        if height * width * contract.channels > MAX_NUMBERS:
+        sides = [feature.shape[axis] for axis in contract.axes()[1:]]
+        height, width = (max(pair) for pair in zip(sides, contract.size or (1, 1), strict=True))
+        count = height * width * contract.channels
+        if count > MAX_NUMBERS:
             raise InvalidArgumentError(
-                f"The tensor of {name} would have {height * width * contract.channels:,} numbers; the page binds "
-                f"{MAX_NUMBERS:,} at most.",
+                f"The tensor of {name} would have {count:,} numbers; the page binds {MAX_NUMBERS:,} at most.",
                 hint="Choose a smaller size, or bind it from Python.",
             )
 
@@ -215,8 +227,9 @@ class OpenModel:
 
     def close(self) -> None:
         """Ends the session and its process, but not a program's own session. Calling it twice is harmless."""
-        session, self._session = self._session, self._given
-        if session is not None and session is not self._given:
+        session = self._session
+        self._session = self._program_session
+        if session is not None and session is not self._program_session:
             session.close()
 
 
@@ -228,7 +241,7 @@ def _copy_bound(binding: LearningModelBinding, name: str, value: object) -> Arra
     return np.array(value) if isinstance(value, np.ndarray) and value.dtype.kind in "fiub" else None
 
 
-def _initial_contract(feature: FeatureDescriptor) -> ImageContract | None:
+def _find_initial_contract(feature: FeatureDescriptor) -> ImageContract | None:
     """An input's own contract, or Windows ML's rule; None if it takes no pictures.
 
     The page offers a picture for four dimensions, one or three channels, floats or bytes.
@@ -245,7 +258,7 @@ def _initial_contract(feature: FeatureDescriptor) -> ImageContract | None:
     return None
 
 
-def find_file(model: LearningModel) -> str:
+def find_model_file(model: LearningModel) -> str:
     """The file that a model was loaded from; "" if it has none, or has been disposed of."""
     try:
         source = private_state(model).open()

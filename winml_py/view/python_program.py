@@ -18,19 +18,22 @@ _MAX_WRITTEN = 1024
 class File(NamedTuple):
     """A file for a program: of a model, or of a picture with its contract.
 
-    `path` is only its name if it was dropped on the page, rather than a file on this machine (`is_here`).
+    If it was dropped on the page, it is not a file on this machine (`is_here`), and `path` is its name.
     """
 
     path: str
     is_here: bool
     contract: ImageContract | None = None
 
-    def load(self, kind: str) -> str:
+    def write_load(self, kind: str) -> str:
         """The expression that loads it as one of our classes."""
-        return f"{kind}.load({self.path!r}){'' if self.is_here else '  # where this file is'}"
+        comment = "" if self.is_here else "  # where this file is"
+        return f"{kind}.load({self.path!r}){comment}"
 
 
-def program(model: File, values: Mapping[str, File | Any], answer: Facts, device: str, labels: Sequence[str]) -> str:
+def write_program(
+    model: File, values: Mapping[str, File | Any], answer: Facts, device: str, labels: Sequence[str]
+) -> str:
     """The program as text.
 
     Args:
@@ -44,52 +47,53 @@ def program(model: File, values: Mapping[str, File | Any], answer: Facts, device
     lines = [
         "import winml_py",
         "",
-        f"model = {model.load('winml_py.LearningModel')}",
+        f"model = {model.write_load('winml_py.LearningModel')}",
         f"session = winml_py.LearningModelSession(model{on_device})",
         "binding = winml_py.LearningModelBinding(session)",
     ]
     for name, value in values.items():
         if not isinstance(value, File):
-            lines.append(f"binding.bind({name!r}, {_spell(name, value)})")
+            lines.append(f"binding.bind({name!r}, {_write_value(name, value)})")
             continue
         properties = ""
         if value.contract is not None:
             words = "".join(f"    {key!r}: {word!r},\n" for key, word in value.contract.to_metadata().items())
             lines.append(f"contract = winml_py.ImageContract.from_metadata({{\n{words}}})")
             properties = ', {"ImageContract": contract}'
-        lines.append(f"picture = {value.load('winml_py.ImageFeatureValue')}")
+        lines.append(f"picture = {value.write_load('winml_py.ImageFeatureValue')}")
         lines.append(f"binding.bind({name!r}, picture{properties})")
     if any(not isinstance(value, File) for value in values.values()):
         lines.insert(0, "import numpy as np")
-    return "\n".join([*lines, "result = session.evaluate(binding)", *_printing(answer, labels), ""])
+    return "\n".join([*lines, "result = session.evaluate(binding)", *_write_printing(answer, labels), ""])
 
 
-def _printing(answer: Facts, labels: Sequence[str]) -> list[str]:
-    given = f", labels={list(labels)!r}" if labels else ""
+def _write_printing(answer: Facts, labels: Sequence[str]) -> list[str]:
+    """The lines that print the answer."""
+    labels_argument = f", labels={list(labels)!r}" if labels else ""
     if "objects" in answer:
         return [
-            f"for found in winml_py.vision.detections(result{given}):",
+            f"for found in winml_py.vision.detections(result{labels_argument}):",
             "    print(found.label or found.index, found.score, found.box)",
         ]
     if "regions" in answer:
-        return [f"print(winml_py.vision.masks(result{given}).shares)"]
+        return [f"print(winml_py.vision.masks(result{labels_argument}).shares)"]
     if ranked := [name for name, output in answer["outputs"].items() if "top" in output]:
         return [
-            f"for best in result.top_k(5, output={ranked[0]!r}{given}):",
+            f"for best in result.top_k(5, output={ranked[0]!r}{labels_argument}):",
             "    print(best.label or best.index, best.score)",
         ]
     return ["for name, value in result.outputs.items():", "    print(name, value)"]
 
 
-def _spell(name: str, value: Any) -> str:
+def _write_value(name: str, value: Any) -> str:
     """A value as an expression."""
-    plain = as_numpy(value)
-    if not isinstance(plain, np.ndarray):
-        return repr(plain)
-    if plain.size > _MAX_WRITTEN:
+    array = as_numpy(value)
+    if not isinstance(array, np.ndarray):
+        return repr(array)
+    if array.size > _MAX_WRITTEN:
         return f"np.load({name + '.npy'!r})"
-    kind = "object" if plain.dtype == object else f"np.{plain.dtype.name}"
-    text = repr(plain.tolist())
-    if plain.dtype.kind == "f":
+    kind = "object" if array.dtype == object else f"np.{array.dtype.name}"
+    text = repr(array.tolist())
+    if array.dtype.kind == "f":
         text = text.replace("nan", "np.nan").replace("inf", "np.inf")
     return f"np.array({text}, {kind})"

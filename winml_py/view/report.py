@@ -35,7 +35,7 @@ READINGS = (UNDONE, NUMBERS)
 first channel as red."""
 
 
-def picture_file(image: Image.Image) -> bytes:
+def encode_picture(image: Image.Image) -> bytes:
     """A picture as a file for display."""
     opaque = image.convert("RGB")  # a tensor has no alpha channel, so the page shows none
     opaque.thumbnail((_MAX_SIDE, _MAX_SIDE))
@@ -48,8 +48,8 @@ def picture_file(image: Image.Image) -> bytes:
 # The bound tensor: its numbers, and the picture that they represent.
 
 
-def number_facts(array: Array) -> Facts:
-    """The range and mean of the finite numbers."""
+def describe_numbers(array: Array) -> Facts:
+    """The range and the mean of the finite numbers, and how many are not finite."""
     finite = array[np.isfinite(array)]
     facts: Facts = {"not_finite": int(array.size - finite.size)}
     if finite.size:
@@ -57,18 +57,18 @@ def number_facts(array: Array) -> Facts:
     return facts
 
 
-def tensor_facts(tensor: Array, contract: ImageContract | None) -> Facts:
+def describe_tensor(tensor: Array, contract: ImageContract | None) -> Facts:
     """The type and numbers of a tensor; for a picture, also those of each channel."""
-    facts: Facts = {"type": tensor.dtype.name, "shape": list(tensor.shape)} | number_facts(tensor)
+    facts: Facts = {"type": tensor.dtype.name, "shape": list(tensor.shape)} | describe_numbers(tensor)
     if contract is None:
         return facts
     names = {BitmapPixelFormat.GRAY8: ("gray",), BitmapPixelFormat.BGR8: ("blue", "green", "red")}
     order = names.get(contract.pixel_format, ("red", "green", "blue"))
-    planes = zip(order, _planes(tensor, contract), strict=True)
-    return facts | {"channels": [{"name": name} | number_facts(plane) for name, plane in planes]}
+    planes = zip(order, _select_planes(tensor, contract), strict=True)
+    return facts | {"channels": [{"name": name} | describe_numbers(plane) for name, plane in planes]}
 
 
-def placement_facts(placement: PicturePlacement) -> Facts:
+def describe_placement(placement: PicturePlacement) -> Facts:
     """The sizes of a picture and of its tensor, and the tensor's edges in pixels of the picture (left, top, right,
     bottom), beyond which there is padding.
     """
@@ -80,17 +80,17 @@ def placement_facts(placement: PicturePlacement) -> Facts:
     }
 
 
-def _planes(tensor: Array, contract: ImageContract) -> Array:
+def _select_planes(tensor: Array, contract: ImageContract) -> Array:
     """Channels x height x width, of the first picture."""
     first = tensor[0]
     return first if contract.layout is TensorLayout.NCHW else np.moveaxis(first, -1, 0)
 
 
-def tensor_as_picture(tensor: Array, contract: ImageContract, reading: str) -> Image.Image:
+def make_tensor_picture(tensor: Array, contract: ImageContract, reading: str) -> Image.Image:
     """The bound numbers as a picture, by one of `READINGS`."""
-    planes = _planes(tensor, contract)
+    planes = _select_planes(tensor, contract)
     if reading == NUMBERS:
-        levels = np.moveaxis(_levels(planes), 0, -1)
+        levels = np.moveaxis(_stretch_levels(planes), 0, -1)
         return Image.fromarray(levels[..., 0] if len(planes) == 1 else np.ascontiguousarray(levels))
     height, width = planes.shape[1:]
     bitmap = SoftwareBitmap(BitmapPixelFormat.GRAY8 if len(planes) == 1 else BitmapPixelFormat.BGRA8, width, height)
@@ -98,11 +98,13 @@ def tensor_as_picture(tensor: Array, contract: ImageContract, reading: str) -> I
     return bitmap.to_pil()
 
 
-def _levels(planes: Array) -> Array:
+def _stretch_levels(planes: Array) -> Array:
+    """Gray levels: the lowest number is black, the highest white."""
     finite = planes[np.isfinite(planes)].astype(np.float64)
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
-    scaled = (np.nan_to_num(planes.astype(np.float64), nan=low, posinf=high, neginf=low) - low) / ((high - low) or 1.0)
-    return np.asarray(np.rint(scaled * 255), np.uint8)
+    numbers = np.nan_to_num(planes.astype(np.float64), nan=low, posinf=high, neginf=low)
+    shares = (numbers - low) / ((high - low) or 1.0)
+    return np.asarray(np.rint(shares * 255), np.uint8)
 
 
 # The answer.
@@ -120,7 +122,7 @@ class Answer(NamedTuple):
     pictures: dict[str, bytes]
 
 
-def answer_of(
+def make_answer(
     result: LearningModelEvaluationResult,
     model: LearningModel,
     values: Mapping[str, object],
@@ -129,25 +131,26 @@ def answer_of(
 ) -> Answer:
     """The answer, with these class names."""
     classes = Classes(None, labels)
-    facts: Facts = {"outputs": {name: _output_facts(name, value, classes) for name, value in result.outputs.items()}}
-    pictures = {name: picture_file(bitmap.to_pil()) for name, bitmap in _bitmaps(result.outputs)}
+    facts: Facts = {"outputs": {name: _describe_output(name, value, classes) for name, value in result.outputs.items()}}
+    pictures = {name: encode_picture(bitmap.to_pil()) for name, bitmap in _find_bitmaps(result.outputs)}
     finding = Finder(labels=labels).find(result)
     if finding is not None:
         facts |= finding.facts
         facts |= {"objects": facts["objects"][:_MAX_OBJECTS]} if "objects" in facts else {}
         if finding.draw is not None:
-            drawn_on = next(value for value in values.values() if isinstance(value, ImageFeatureValue))
-            pictures[""] = picture_file(finding.draw(drawn_on))
-    # As in `run`; the channel order is that of the page's first contract, which the model lacks.
-    orders = [contract.pixel_format for contract in contracts.values() if contract.channels == 3]
-    order = orders[0] if orders else seen_order(model, values)
-    if not pictures and (found := tensor_picture(result.outputs, order)) is not None:
-        facts["outputs"][found.name]["read_as"] = found.contract.describe()
-        pictures[found.name] = picture_file(found.bitmap.to_pil())
+            picture = next(value for value in values.values() if isinstance(value, ImageFeatureValue))
+            pictures[""] = encode_picture(finding.draw(picture))
+    if not pictures:
+        # As in `winml-py run`, but in the channel order of the page's contract, which the model may not have.
+        orders = [contract.pixel_format for contract in contracts.values() if contract.channels == 3]
+        output = tensor_picture(result.outputs, orders[0] if orders else seen_order(model, values))
+        if output is not None:
+            facts["outputs"][output.name]["read_as"] = output.contract.describe()
+            pictures[output.name] = encode_picture(output.bitmap.to_pil())
     return Answer(facts | {"pictures": list(pictures)}, pictures)
 
 
-def _output_facts(name: str, value: Any, classes: Classes) -> Facts:
+def _describe_output(name: str, value: Any, classes: Classes) -> Facts:
     facts = summarize(name, value, classes)
     if "top" in facts:  # bars need a length: shares have their own
         array = value.to_numpy()
@@ -155,10 +158,13 @@ def _output_facts(name: str, value: Any, classes: Classes) -> Facts:
     return facts
 
 
-def _bitmaps(outputs: Mapping[str, Any]) -> list[tuple[str, SoftwareBitmap]]:
-    """The outputs that are pictures; the first one of several."""
-    firsts = {name: value[0] if isinstance(value, list) and value else value for name, value in outputs.items()}
-    frames = {
-        name: value.video_frame if isinstance(value, ImageFeatureValue) else value for name, value in firsts.items()
-    }
-    return [(name, frame.software_bitmap) for name, frame in frames.items() if isinstance(frame, VideoFrame)]
+def _find_bitmaps(outputs: Mapping[str, Any]) -> list[tuple[str, SoftwareBitmap]]:
+    """The outputs that are pictures; the first picture of a list."""
+    bitmaps = []
+    for name, output in outputs.items():
+        frame = output[0] if isinstance(output, list) and output else output
+        if isinstance(frame, ImageFeatureValue):
+            frame = frame.video_frame
+        if isinstance(frame, VideoFrame):
+            bitmaps.append((name, frame.software_bitmap))
+    return bitmaps
