@@ -131,7 +131,7 @@ def test_an_error_is_a_document_too(words: str, code: int, kind: str, folder: Pa
     assert (facts["kind"], facts["command"]) == ("error", "" if "classify" in words else words.split()[0])
     assert facts["error"]["exit_code"] == code
     assert facts["error"]["type"].startswith(kind)
-    assert result.stderr.rstrip().endswith(f"Error: {facts['error']['message']}")
+    assert result.stderr.splitlines()[0] == f"Error: {facts['error']['message']}"
     assert facts["error"]["hint"] in facts["error"]["message"]
     assert call(*words.split()).stdout == ""  # without --json, standard output stays empty
 

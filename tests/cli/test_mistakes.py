@@ -104,6 +104,8 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     ),
     ("run digits.onnx seven.png --labels nine.txt", 2, "nine.txt: Expected 10 labels, one per line, got 9."),
     ("run digits.onnx sevn.png", 4, "sevn.png: There is no such picture"),
+    ("run digits.onnx seven.png --labels ten.txt", 4, "ten.txt: There is no such file."),
+    ("run digits.onnx seven.png --settings fast.json", 4, "fast.json: There is no such file."),
     ("run words.onnx m=a", 4, "a: Expected a map for m, which takes Map<String,Float[]>…Write m=a=3,b=4"),
     (
         "run digits.onnx seven.png --contract odd.json",
@@ -145,9 +147,11 @@ def line_of(call: str) -> tuple[int, str]:
     """The exit code of a call, and the line of its error."""
     result = CliRunner().invoke(main, call.split(), prog_name="winml-py")
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    lines = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
-    assert len(lines) == 1, result.output
-    return result.exit_code, lines[0].removeprefix("Error: ")
+    line, *more = result.stderr.splitlines()
+    assert line.startswith("Error: ")
+    assert more in ([], [f"Try 'winml-py {call.split()[0]} --help'."])
+    assert not more or result.exit_code == 2
+    return result.exit_code, line.removeprefix("Error: ")
 
 
 @pytest.mark.parametrize(("call", "code", "line"), MISTAKES, ids=[call for call, _, _ in MISTAKES])

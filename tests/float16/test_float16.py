@@ -390,7 +390,7 @@ def test_comparing() -> None:
 
 def test_a_tolerance_that_nothing_meets_is_refused(tmp_path: Path) -> None:
     for keep_io_types in (False, True):
-        with pytest.raises(ConversionError, match=r"9 of 9 nodes stay in float32.* Allow a larger --tolerance"):
+        with pytest.raises(ConversionError, match=r"9 of 9 nodes stay in float32.* Allow a larger tolerance"):
             convert("models/digits.onnx", tmp_path / "same.onnx", tolerance=1e-5, keep_io_types=keep_io_types)
         assert not (tmp_path / "same.onnx").exists()
 

@@ -181,7 +181,7 @@ class Case:
                 raise InvalidArgumentError(
                     f"Expected a size in multiples of {stride}, the stride in the model's metadata, got "
                     f"{size[0]},{size[1]}.",
-                    hint=f"Write --size {height},{width}.",
+                    hint=f"Write --size {height},{width}, or in Python StatedSizes(picture=({height}, {width})).",
                 )
             for feature in model.input_features:
                 if isinstance(feature, ImageFeatureDescriptor) and feature.contract.size is not None:

@@ -113,7 +113,7 @@ def require_answers(model: LearningModel) -> tuple[KnownAnswer, ...]:
     if not answers:
         raise InvalidArgumentError(
             "The model has no samples with known answers.",
-            hint="Add some: winml-py contract MODEL --sample PICTURE --output NEW.",
+            hint="Add some: write_samples(source, destination, [picture]), or winml-py contract --sample PICTURE.",
         )
     return answers
 

@@ -80,7 +80,8 @@ def outdated(model: LearningModel) -> list[str]:
         return []
     return [
         f"The proof no longer holds: the contract was learned from {evidence.function}, and has changed since. "
-        f"{' '.join(changes)} Learn it again (winml-py contract --learn), or remove {KEY} from the metadata."
+        f"{' '.join(changes)} Learn it again (learn_contract, or winml-py contract --learn), or remove {KEY} from "
+        "the metadata."
     ]
 
 

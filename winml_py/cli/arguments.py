@@ -19,7 +19,8 @@ from ..core.contracts.published.folder import find_model
 from ..core.imaging.contract import ImageContract
 from ..core.streams.sources import PICTURES, files_in, files_of
 from ..enums import Precision
-from ..errors import InvalidArgumentError
+from ..errors import InvalidArgumentError, StorageNotFoundError
+from .failures import INPUT, Failure
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -35,16 +36,29 @@ force_option = click.option(
     help="Allow the output to replace an input.",
     callback=lambda ctx, _, is_meant: ctx.meta.update({_FORCE: is_meant}),
 )
+
+
+class InputFile(click.Path):
+    """A file to read. If it is missing, the exit code is that of a missing picture, not that of wrong usage."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Called by click."""
+        if value and not os.path.isfile(value):
+            error = StorageNotFoundError(f"{value}: There is no such file.", hint="Check the working directory.")
+            raise Failure(str(error), INPUT) from error
+        return super().convert(value, param, ctx)
+
+
 labels_option = click.option(
     "--labels",
-    type=click.Path(exists=True, dir_okay=False),
+    type=InputFile(),
     metavar="FILE",
     help="Class names, one per line, or a config.json.",
 )
 isolated_option = click.option("--isolated", is_flag=True, help="Evaluate in a separate process, safe from crashes.")
 device_option = click.option("--device", default="cpu", metavar="NAME", help="cpu (default), gpu, or a device name.")
 settings_option = click.option(
-    "--settings", type=click.Path(), default="", metavar="FILE", help="A file from `winml-py tune --output`."
+    "--settings", type=InputFile(), default="", metavar="FILE", help="A file from `winml-py tune --output`."
 )
 
 

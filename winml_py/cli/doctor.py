@@ -26,9 +26,8 @@ from ..core.evaluation.binding import LearningModelBinding
 from ..core.imaging.resize import import_fast_resizer
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
-from ..core.runtime.providers import nvidia
+from ..core.runtime.providers import nvidia, plugins
 from ..core.runtime.providers.cuda import versions_built_for
-from ..core.runtime.providers.plugins import probe, runtime_version
 from ..core.session.session import LearningModelSession
 from ..errors import WinMLError
 from .arguments import json_option
@@ -48,7 +47,7 @@ def devices(as_json: bool) -> None:
         for device in LearningModelDevice.find_all()
     ]
     emit({"devices": found}, as_json, _print_devices)
-    problems = [f"{plugin.package}: {plugin.problem}" for plugin in probe() if plugin.problem]
+    problems = [f"{plugin.package}: {plugin.problem}" for plugin in plugins.probe() if plugin.problem]
     if problems:
         print_line(f"Not used: {'; '.join(problems)}", is_error=True)
 
@@ -58,8 +57,10 @@ def _print_devices(facts: Facts) -> None:
     for device in facts["devices"]:
         memory = format_size(device["memory"]) if device["memory"] else ""
         half = "yes" if device["supports_float16"] else "no"
+        if half == "yes" and device["hardware"] == "cpu":  # but not by the provider in this row
+            half = f"with {', '.join(engine.engine for engine in plugins.devices('cpu') if engine.float16)}"
         rows.append([device["name"], device["hardware"], device["provider"], memory, half])
-    print_table(rows, ["device", "hardware", "provider", "memory", "float16"], "lllrl")
+    print_table(rows, ["device", "hardware", "provider", "memory", "half precision"], "lllrl")
 
 
 @click.command()
@@ -176,8 +177,8 @@ def diagnose() -> Facts:
 
     Every device briefly runs a small model in a separate process: a driver that crashes ends only that process.
     """
-    plugins = probe()
-    packages = _find_versions((*PACKAGES, *(plugin.package for plugin in plugins)))
+    probed = plugins.probe()
+    packages = _find_versions((*PACKAGES, *(plugin.package for plugin in probed)))
     cached = contents()
     return {
         "winml_py": __version__,
@@ -195,11 +196,11 @@ def diagnose() -> Facts:
         "providers": [
             {
                 "package": plugin.package,
-                "version": plugin.version or runtime_version(),
+                "version": plugin.version or plugins.runtime_version(),
                 "devices": [f"{device.name} ({device.provider})" for device in plugin.devices],
                 "problem": plugin.problem,
             }
-            for plugin in plugins
+            for plugin in probed
         ],
         "not_installed": {name: use for name, use in EXTRAS.items() if not _find_versions((name,))},
         "drivers": {

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import IO, Any
 
 import click
 
@@ -36,6 +36,19 @@ class Failure(click.ClickException):
     def __init__(self, message: str, status: int) -> None:
         super().__init__(" ".join(message.split()))
         self.exit_code = status  # type: ignore[misc]  # click declares it on the class, and reads it from the object
+
+
+class UsageFailure(Failure):
+    """Wrong usage, in two lines: click prints the usage before the message, and the message last."""
+
+    def __init__(self, error: click.UsageError) -> None:
+        super().__init__(error.format_message(), USAGE)
+        self._command = "winml-py" if error.ctx is None else error.ctx.command_path
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Prints the message, and the command that prints more."""
+        super().show(file)
+        click.echo(f"Try '{self._command} --help'.", file, err=True)
 
 
 def find_exit_code(error: errors.WinMLError) -> int:
@@ -110,7 +123,7 @@ def convert_errors(code: int | None = None) -> Iterator[None]:
 
 @contextmanager
 def print_errors_as_json(as_json: bool, ctx: click.Context | None = None) -> Iterator[None]:
-    """With --json, also prints the block's errors as JSON."""
+    """With --json, also prints the block's errors as JSON. Wrong usage becomes a `UsageFailure`."""
     try:
         yield
     except click.ClickException as error:
@@ -118,4 +131,6 @@ def print_errors_as_json(as_json: bool, ctx: click.Context | None = None) -> Ite
             command = ctx.invoked_subcommand if ctx is not None else None
             facts = {"schema": REPORT_SCHEMA, "kind": "error", "command": command or "", "error": describe_error(error)}
             click.echo(to_json(facts))
+        if isinstance(error, click.UsageError) and not isinstance(error, click.exceptions.NoArgsIsHelpError):
+            raise UsageFailure(error) from error
         raise

@@ -102,7 +102,8 @@ def convert(
     if not report.is_good or is_still_float32:
         raise ConversionError(
             "The float16 model is not good enough: " + "; ".join(str(report).splitlines()[1:]) + ".",
-            hint="Allow a larger --tolerance, or keep more in float32: --keep-io-types, --keep-float32 NODE.",
+            hint="Allow a larger tolerance (--tolerance), or keep more in float32: keep_io_types (--keep-io-types), "
+            "keep_float32 (--keep-float32 NODE).",
             report=report,
         )
     progress(None, "writing")

@@ -151,7 +151,7 @@ class Search:
             except ProcessEndedError as ended:
                 raise ConversionError(
                     f"The runtime ends the process that compiles the float16 model ({ended}).",
-                    hint="Keep nodes in float32 (--keep-float32), or use another version of onnxruntime.",
+                    hint="Keep nodes in float32 (keep_float32, --keep-float32), or use another version of onnxruntime.",
                 ) from ended
             except WinMLError as error:
                 refused = [node for node in self._owners if _is_name_in(str(node.name), str(error))]

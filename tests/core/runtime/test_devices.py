@@ -241,8 +241,14 @@ def test_the_command_lists_devices() -> None:
     assert (code, facts["schema"]) == (0, 1)
     assert facts["devices"][0]["hardware"] == "cpu"
     code, out = call("devices")
-    assert out.splitlines()[0].split() == ["device", "hardware", "provider", "memory", "float16"]
-    assert "CPUExecutionProvider" in out
+    assert out.splitlines()[0].split() == ["device", "hardware", "provider", "memory", "half", "precision"]
+    assert re.search(r"CPUExecutionProvider .* no\b", out)
+
+
+def test_half_precision_of_the_cpu_is_another_engine_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    openvino = device("cpu", OPENVINO.name, hardware="cpu", float16=True)
+    monkeypatch.setattr(plugins, "devices", lambda hardware: [openvino] if hardware == "cpu" else [])
+    assert re.search(r"CPUExecutionProvider .* with openvino", call("devices")[1])
 
 
 def test_the_doctor_reports(monkeypatch: pytest.MonkeyPatch) -> None:
