@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from helpers.cli import call, require_exit, require_failure
-from helpers.paths import MODELS, PICTURES, ROOT
+from helpers.paths import MODELS, ROOT
 from winml_py.cli import examples
 from winml_py.errors import StorageNotFoundError
 
@@ -34,12 +33,6 @@ def test_they_are_copied_whole(tmp_path: Path) -> None:
     told = require_exit("examples", target).stdout
     assert files_below(target) == {name: (ROOT / name).read_bytes() for name in EXPECTED}
     assert f"{target}: {len(EXPECTED)} files in models and samples" in told
-
-
-def test_the_current_folder_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert json.loads(require_exit("examples", "--json").stdout)["files"] == EXPECTED
-    assert (tmp_path / "samples" / "pictures" / "cat.jpg").read_bytes() == (PICTURES / "cat.jpg").read_bytes()
 
 
 def test_the_line_that_it_prints_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,13 +68,6 @@ def test_a_file_of_another_content_stays_and_nothing_is_copied(tmp_path: Path) -
     message = require_failure(5, "examples", tmp_path)
     assert f"{changed}: This file exists, and differs from the example of that name." in message
     assert files_below(tmp_path) == {"samples/upscale.py": b"changed by hand"}
-
-
-def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
-    target = tmp_path / "file"
-    target.write_text("text")
-    assert "It cannot be written" in require_failure(5, "examples", target)
-    assert target.read_text() == "text"
 
 
 def test_a_wheel_has_them_inside_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,17 +8,14 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import helper
-from PIL import Image, ImageDraw
+from PIL import Image
 
 from helpers.cli import require_exit
 from helpers.corpus import package
 from helpers.models import model, tensor
 
-RECOGNISER = package("rapidocr") / "models" / "PP-OCRv6_rec_small.onnx"
-ULTRALYTICS = {
     "author": "Ultralytics",
     "task": "detect",
     "stride": "32",
@@ -80,20 +77,3 @@ def test_the_same_without_metadata_says_what_is_missing(tmp_path: Path, photo: P
         tmp_path / "out.npz",
     )
     assert [value.shape for value in written(tmp_path / "out.npz")] == [(1, 6, 64, 96)]
-
-
-def test_a_recogniser_of_fixed_height_sees_the_whole_line(tmp_path: Path) -> None:
-    line = Image.new("RGB", (400, 60), "white")
-    ImageDraw.Draw(line).text((10, 10), "winml-py reads the line", fill="black", font_size=32)
-    line.save(tmp_path / "line.png")
-    words = {"Image.BitmapPixelFormat": "Bgr8", "Image.NominalPixelRange": "Normalized_1_1", "Image.Exact": "True"}
-    (tmp_path / "contract.json").write_text(json.dumps(words))
-    options = "--contract", tmp_path / "contract.json", "--output", tmp_path / "out.npz"
-    require_exit("run", RECOGNISER, tmp_path / "line.png", *options)
-    (came,) = written(tmp_path / "out.npz")
-    scaled = np.asarray(line.resize((320, 48), Image.Resampling.BICUBIC), np.float32)[..., ::-1] / 127.5 - 1
-    session = onnxruntime.InferenceSession(RECOGNISER)
-    expected = session.run(None, {session.get_inputs()[0].name: scaled.transpose(2, 0, 1)[None]})[0]
-    assert came.shape == expected.shape
-    np.testing.assert_array_equal(came.argmax(-1), expected.argmax(-1))
-    np.testing.assert_allclose(came, expected, atol=1e-4)

@@ -112,16 +112,6 @@ def test_power_preferences_are_devices(
     assert Case("m.onnx", device=name).find_device() is kind
 
 
-def test_two_outputs_of_which_one_is_a_picture(tmp_path: Path) -> None:
-    nodes = [helper.make_node("ReduceMean", ["x"], ["mean"], axes=[1, 2, 3]), helper.make_node("Neg", ["x"], ["y"])]
-    ends = [tensor("x", [1, 1, 8, 8]), tensor("mean", [1, 1, 1, 1]), tensor("y", [1, 1, 8, 8])]
-    (tmp_path / "model.onnx").write_bytes(data(nodes, ends[:1], ends[1:], opset=13))
-    np.save(tmp_path / "x.npy", np.full((1, 1, 8, 8), -100, np.float32))
-    call("run", tmp_path / "model.onnx", tmp_path / "x.npy", "--output", tmp_path / "x.png")
-    with Image.open(tmp_path / "x.png") as picture:
-        assert (np.asarray(picture) == 100).all()
-
-
 # What the numbers are
 
 

@@ -1,12 +1,10 @@
-"""What the page shows is what is: the crop beside Pillow's, the times, the program for random settings, each input."""
+"""What the page shows is what is: the crop beside Pillow's, the program, each input."""
 
 from __future__ import annotations
 
 import gc
 import json
 import os
-import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -28,17 +26,9 @@ from helpers.waiting import wait_until
 from view.test_show import state_of
 from view.test_workbench import ORDERS, RANGES, bound_array, opened, picture_of, slow
 from winml_py import BitmapPixelFormat, ImageContract, LearningModel, view
-from winml_py.view.form import list_contract_fields
 from winml_py.view.python_program import File, write_program
 
 HEIGHT, WIDTH = 40, 56
-KERNELS = {
-    "AntialiasedLinear": Image.Resampling.BILINEAR,
-    "AntialiasedCubic": Image.Resampling.BICUBIC,
-    "AntialiasedLanczos": Image.Resampling.LANCZOS,
-    "AntialiasedBox": Image.Resampling.BOX,
-    "AntialiasedHamming": Image.Resampling.HAMMING,
-}
 
 
 @pytest.fixture(scope="module")
@@ -74,18 +64,15 @@ CROPS = [
 ]
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("crop", CROPS, ids=lambda crop: ", ".join(crop.values()))
-def test_the_part_that_is_drawn_is_what_the_tensor_holds(
-    page: Page, kernel: str, crop: dict[str, str], cat: Path
-) -> None:
+def test_the_part_that_is_drawn_is_what_the_tensor_holds(page: Page, crop: dict[str, str], cat: Path) -> None:
     """Pillow scales the drawn part of the picture to the tensor's size: the same levels, and padding around."""
     words = {
         "Image.BitmapPixelFormat": "Bgr8",
         "Image.NominalPixelRange": "Normalized_1_1",
         "Image.Mean": "0.1,0.2,0.3",
         "Image.Std": "0.5,0.25,2",
-        "Image.Kernel": kernel,
+        "Image.Kernel": "AntialiasedLinear",
         "Image.Exact": "True",
         **crop,
     }
@@ -103,7 +90,7 @@ def test_the_part_that_is_drawn_is_what_the_tensor_holds(
         round(value)
         for value in ((box[0] - left) / across, (box[1] - top) / down, (box[2] - left) / across, (box[3] - top) / down)
     )
-    expected = np.asarray(image.resize((x_end - x, y_end - y), KERNELS[kernel], box=box), float)
+    expected = np.asarray(image.resize((x_end - x, y_end - y), Image.Resampling.BILINEAR, box=box), float)
     apart = np.abs(levels[y:y_end, x:x_end] - expected)
     assert apart.mean() < 0.2  # the crop of Windows ML is rounded to whole pixels before it is scaled
     assert apart.max() < 4
@@ -111,61 +98,6 @@ def test_the_part_that_is_drawn_is_what_the_tensor_holds(
     around[y:y_end, x:x_end] = False
     pad = [float(word) for word in crop.get("Image.Pad", "0,0,0").split(",")]
     assert np.allclose(levels[around], pad, atol=1e-4)
-
-
-def test_the_programs_of_forty_random_settings(page: Page, tmp_path: Path, cat: Path) -> None:
-    """Each gives, in a fresh interpreter, the tensor that the page says was bound."""
-    rng = random.Random(3)
-    shutil.copy(cat, tmp_path)
-    for channels in (1, 3):
-        (tmp_path / f"{channels}.onnx").write_bytes(passing(channels))
-    models = {channels: page.bench.open_model(str(tmp_path / f"{channels}.onnx")) for channels in (1, 3)}
-    picture, bound, programs = page.bench.open_picture(str(tmp_path / cat.name)), [], []
-    for _ in range(40):
-        words = random_words(rng)
-        model = models[1 if words.get("Image.BitmapPixelFormat") == "Gray8" else 3]
-        facts = page.post("api/evaluate", {"model": model, "inputs": {"x": {"picture": picture, "contract": words}}})
-        bound.append(bound_array(page, facts, "x"))
-        programs.append(facts["code"])
-    assert len(set(programs)) > 35
-    (tmp_path / "programs.json").write_text(json.dumps(programs), encoding="utf-8")
-    code = (
-        "import json, numpy as np\n"
-        "answers = []\n"
-        "for text in json.load(open('programs.json', encoding='utf-8')):\n"
-        "    names = {}\n"
-        "    exec(text, names)\n"
-        "    answers.append(next(iter(names['result'].outputs.values())).to_numpy())\n"
-        "np.savez('answers.npz', *answers)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    with np.load(tmp_path / "answers.npz") as answers:
-        for place, expected in enumerate(bound):
-            np.testing.assert_array_equal(answers[f"arr_{place}"], expected, err_msg=programs[place])
-
-
-def random_words(rng: random.Random) -> dict[str, str]:
-    """A contract for a picture in a tensor of floats."""
-    words = {
-        switch["key"]: rng.choice(switch["choices"])
-        for switch in list_contract_fields()
-        if switch["choices"] and rng.random() < 0.6
-    }
-    for key in ("Image.Layout", "Image.DataType"):  # the model's
-        words.pop(key, None)
-    channels = 1 if words.get("Image.BitmapPixelFormat") == "Gray8" else 3
-    if channels == 3:
-        words.pop("Image.Gray", None)
-    for key, low, high in (("Image.Mean", -1.0, 120.0), ("Image.Std", 0.1, 80.0)):
-        if rng.random() < 0.5:
-            words[key] = ",".join(str(rng.uniform(low, high)) for _ in range(channels))
-    if rng.random() < 0.4:
-        words["Image.Pad"] = ",".join(str(rng.randrange(256)) for _ in range(3))
-    if rng.random() < 0.35:
-        words.pop("Image.CropMode", None)
-        words["Image.Scaling"] = rng.choice(["shortest_side=50", "longest_side=56", "crop_ratio=0.8"])
-    return words
 
 
 def test_the_program_names_the_device() -> None:
@@ -225,7 +157,7 @@ class TestInANotebook:
 def test_a_server_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
     (tmp_path / "slow.onnx").write_bytes(slow())
     code = "from winml_py.cli.main import main; main()"
-    command = [sys.executable, "-c", code, "view", str(tmp_path / "slow.onnx"), "--no-browser", "--time-limit", "600"]
+    command = [sys.executable, "-c", code, "view", str(tmp_path / "slow.onnx"), "--no-browser"]
     env = os.environ | {"TMPDIR": str(tmp_path)}  # its folder stays: nobody can remove it any more
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env)
     assert server.stdout is not None

@@ -91,7 +91,7 @@ def require_unnamed(path: str, own: str = "") -> None:
 
     Args:
         path: the file to write.
-        own: the name of the output's own parameter; "" if the command chose the path.
+        own: the name of the parameter that states the output; "" if the command chose the path.
 
     Raises:
         click.UsageError: the command line names the file.
@@ -106,9 +106,10 @@ def require_unnamed(path: str, own: str = "") -> None:
         else:
             is_named = os.path.isfile(path) and any(is_same_file(path, named) for named in _paths_in(value))
         if is_named:
-            who = f"{parameter.opts[0]} names this file" if isinstance(parameter, click.Option) else "This is an input"
+            is_option = isinstance(parameter, click.Option)
+            reason = f"{parameter.opts[0]} names this file" if is_option else "This is an input"
             hint = ", or add --force to replace it" if _FORCE in ctx.meta else ""
-            raise click.UsageError(f"{path}: {who}, and the output would overwrite it. Name another{hint}.")
+            raise click.UsageError(f"{path}: {reason}, and the output would overwrite it. Name another{hint}.")
 
 
 def _paths_in(value: object) -> Iterator[str]:
@@ -116,8 +117,8 @@ def _paths_in(value: object) -> Iterator[str]:
     if isinstance(value, dict):
         value = tuple(value.values())
     if isinstance(value, tuple):
-        for each in value:
-            yield from _paths_in(each)
+        for element in value:
+            yield from _paths_in(element)
     elif isinstance(value, str):
         for word in (value, value.partition("=")[2], value.rpartition(":")[0]):
             yield word
@@ -130,13 +131,13 @@ def _paths_in(value: object) -> Iterator[str]:
 def pairs_option(option: str, field: str, **settings: Any) -> Decorator:
     """A repeatable option NAME=VALUE; the command receives a dictionary."""
 
-    def pairs(_: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    def parse_pairs(_: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
         for text in texts:
             if "=" not in text:
                 raise click.BadParameter(f"Expected {parameter.metavar}, got {text}.")
         return {name: value for name, _, value in (text.partition("=") for text in texts)}
 
-    return click.option(option, field, multiple=True, callback=pairs, **settings)
+    return click.option(option, field, multiple=True, callback=parse_pairs, **settings)
 
 
 def find_contract(text: str) -> ImageContract:

@@ -101,32 +101,32 @@ def contract(
         raise click.UsageError("State the contract with --from, --set or --learn; or use --build-in or --sample.")
     facts: Facts = {"model": model, "output": output, "contract": "the contract of the model"}
     learned: LearnedContract | None = None
-    made: ImageContract | None = None
+    stated: ImageContract | None = None
     if learn:
         learned = _learn(learn, pictures, model)
-        made = learned.contract
+        stated = learned.contract
         facts["learned"] = {
             name: value for name, value in vars(learned).items() if name not in ("contract", "evidence")
         }
     elif is_stated:
-        made = _find_stated(model, source, fields)
-    if made:
-        facts["contract"] = made.describe()
+        stated = _find_stated(model, source, fields)
+    if stated:
+        facts["contract"] = stated.describe()
     with prefix_errors(model, labels or "", *samples):
         if is_built_in:
             order = _PICTURES[pictures or "rgb"]  # the byte order of Pillow and most programs
             facts["pictures"] = order.name
             names = labels_of(labels) if labels else ()
-            with LearningModelSession(load_model(model, made)) as session:  # OUTPUT may replace MODEL
-                built = build_in(model, output, made, pictures=order, answers=answers, labels=names, force=True)
+            with LearningModelSession(load_model(model, stated)) as session:  # OUTPUT may replace MODEL
+                built = build_in(model, output, stated, pictures=order, answers=answers, labels=names, force=True)
                 facts["built_in"] = _compare_with_bind(session, output, order, built)
         elif samples:
             facts["samples"] = _add_samples(model, output, samples)
-        elif made:
-            write_contract(model, output, learned or made)
+        elif stated:
+            write_contract(model, output, learned or stated)
     emit(facts, as_json, lambda facts: _print_contract(facts, learned))
-    if is_stated and made:
-        _warn_odd_range(output, made)
+    if is_stated and stated:
+        _warn_odd_range(output, stated)
     warn_outdated(output, LearningModel.load(output))
 
 
@@ -140,10 +140,10 @@ def _compare_with_bind(
     if pictures is BitmapPixelFormat.GRAY8:
         pixels[...] = pixels[..., :1]  # `bind` makes another gray of colours than Pillow
     picture = ImageFeatureValue.from_array(pixels, BitmapPixelFormat.RGB8)
-    given = generated(model) | dict.fromkeys(inputs, picture)
+    values = generated(model) | dict.fromkeys(inputs, picture)
     with LearningModelSession(new) as new_session:
-        evaluate_bound = partial(evaluate_by, session, given)
-        evaluate_built_in = partial(evaluate_by, new_session, with_bytes(new, given))
+        evaluate_bound = partial(evaluate_by, session, values)
+        evaluate_built_in = partial(evaluate_by, new_session, with_bytes(new, values))
         after_bind, built_in = evaluate_bound(), evaluate_built_in()
         seconds = [min(timeit.repeat(call, number=1, repeat=5)) for call in (evaluate_bound, evaluate_built_in)]
     return {
@@ -162,11 +162,11 @@ def _warn_odd_range(output: str, contract: ImageContract) -> None:
     for factor, black in contract.affine():
         white = black + 255 * factor
         low, high = sorted((black, white))
-        apart = high - low
-        if not (0.05 <= apart <= 300 and low <= apart and high >= -apart):
-            words = f"Black becomes {black + 0:.4g} and white {white:.4g}, as in hardly any model."
+        distance = high - low
+        if not (0.05 <= distance <= 300 and low <= distance and high >= -distance):
+            colours = f"Black becomes {black + 0:.4g} and white {white:.4g}, as in hardly any model."
             print_line(
-                f"{output}: {words} Are mean and std for another range? Write --set pixel_range=...", is_error=True
+                f"{output}: {colours} Are mean and std for another range? Write --set pixel_range=...", is_error=True
             )
             return
 
@@ -183,12 +183,12 @@ def _print_contract(facts: Facts, learned: LearnedContract | None) -> None:
         for note in learned.notes:
             print_line(f"{note[0].upper()}{note[1:]}.")
     if built := facts.get("built_in"):
-        for name, what in built["inputs"].items():
-            print_line(f"  {name}: {what}")
+        for name, description in built["inputs"].items():
+            print_line(f"  {name}: {description}")
         if built["outputs"]:
             print_line(f"  Outputs added for {built['answers']}: {', '.join(built['outputs'].values())}.")
-        share = built["difference"]
-        near = f"within {max(share, 1e-4):.2%} of" if share < math.inf else "of other shapes or whole numbers than"
+        difference = built["difference"]
+        near = f"within {max(difference, 1e-4):.2%} of" if difference < math.inf else "of other shapes or integers than"
         print_line(f"  For an example picture of 640x480, the model's own outputs are {near} those after bind.")
         before, after = (f"{1000 * built[name]:.3g} ms" for name in ("seconds_before", "seconds"))
         larger = format_size(built["added_bytes"])
@@ -201,19 +201,19 @@ def _find_stated(model: str, source: str | None, fields: Mapping[str, str]) -> I
     """The contract from --from or from the model, with the fields of --set."""
     values = {name: _parse_field(name, text) for name, text in fields.items()}
     if source:
-        made = find_contract(source)
+        contract = find_contract(source)
     else:
         with prefix_errors(model):
-            made = stated_contract(LearningModel.load(model).input_features) or ImageContract()
+            contract = stated_contract(LearningModel.load(model).input_features) or ImageContract()
     if "pixel_format" in values and not values.keys() & {"mean", "std"}:
         # A contract's mean and std go by colour, in any channel order of the model.
-        made = made.with_pixel_format(values.pop("pixel_format"))
+        contract = contract.with_pixel_format(values.pop("pixel_format"))
     # A scaling and a crop mode replace each other.
     if "crop_mode" in values:
         values = {"scaling": None} | values
     elif "scaling" in values:
         values["crop_mode"] = ImageCropMode.CENTER
-    return replace(made, **values)
+    return replace(contract, **values)
 
 
 def _parse_field(name: str, text: str) -> Any:
@@ -239,9 +239,10 @@ def _add_samples(path: str, output: str, words: Sequence[str]) -> list[str]:
     """
     model = LearningModel.load(path)
     files = [word for word in words if word != "example"]
-    named = jobs(model, files, is_complete=False) if files else ()
-    found = [*(read_pictures(model, paths) for _, paths in named), *[{}] * (len(words) - len(files))]
-    return [str(answer) for answer in write_samples(path, output, found)]
+    evaluations = jobs(model, files, is_complete=False) if files else ()
+    samples = [read_pictures(model, paths) for _, paths in evaluations]
+    samples += [{}] * (len(words) - len(files))  # example inputs
+    return [str(answer) for answer in write_samples(path, output, samples)]
 
 
 # Learning from a user's function, named on the command line.
@@ -265,16 +266,16 @@ def _import_function(text: str) -> Callable[..., Any]:
     place, _, path = text.rpartition(":")
     try:
         sys.path.insert(0, os.getcwd())  # the working directory may contain the module, as for `python -m`
-        found: Any = _import_file(place) if place.endswith(".py") else importlib.import_module(place)
+        value: Any = _import_file(place) if place.endswith(".py") else importlib.import_module(place)
         for name in path.split("."):
-            found = getattr(found, name)
-            found = found() if inspect.isclass(found) else found
+            value = getattr(value, name)
+            value = value() if inspect.isclass(value) else value
     except Exception as error:  # foreign code may raise anything
         raise InvalidArgumentError(
             f"{text} cannot be imported: {type(error).__name__}: {str(error)[:300].rstrip('.')}.",
             hint="Expected package.module:name or file.py:name; for a method, Class.method.",
         ) from error
-    function: Callable[..., Any] = found  # learning refuses what cannot be called
+    function: Callable[..., Any] = value  # learning refuses what cannot be called
     return function
 
 

@@ -42,11 +42,11 @@ def devices(as_json: bool) -> None:
     Each has just run a small model. `winml-py run --device` takes a name from this list.
     """
     names = ("name", "hardware", "vendor", "provider", "memory", "supports_float16")
-    found = [
+    facts = [
         {name: getattr(device, name) for name in names} | {"adapter_id": list(device.adapter_id)}
         for device in LearningModelDevice.find_all()
     ]
-    emit({"devices": found}, as_json, _print_devices)
+    emit({"devices": facts}, as_json, _print_devices)
     problems = [f"{plugin.package}: {plugin.problem}" for plugin in plugins.probe() if plugin.problem]
     if problems:
         print_line(f"Not used: {'; '.join(problems)}", is_error=True)
@@ -133,7 +133,8 @@ def _list_findings(facts: Facts) -> Iterator[tuple[str, str]]:
 def _format_test(device: Facts) -> str:
     if "problem" in device:
         return str(device["problem"])
-    first, each = format_number(device["first_ms"], 0), format_number(device["evaluation_ms"])
+    first = format_number(device["first_ms"], 0)
+    each = format_number(device["evaluation_ms"])
     error = "" if device["hardware"] == "cpu" else f"; its results differ from the CPU's by {device['error']:.1g}"
     return f"works; a small model took {first} ms with its session, then {each} ms each{error}"
 
@@ -186,7 +187,7 @@ def diagnose() -> Facts:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "packages": packages,
         "scaling": "pillow" if import_fast_resizer() is None else RESIZER,
-        "problems": [_describe_clash(found) for group in CLASHES if len(found := list(_find_versions(group))) > 1],
+        "problems": _find_clashes(),
         "cores": {
             "machine": os.cpu_count(),
             "affinity": affinity(),
@@ -213,7 +214,7 @@ def diagnose() -> Facts:
             "folder": str(cached.folder or ""),
             "choices": len(cached.records),
             "models": len(cached.models),
-            "size": sum(one.size for one in cached.records) + sum(one.size for one in cached.models),
+            "size": sum(record.size for record in cached.records) + sum(model.size for model in cached.models),
             "limit": cached.limit,
         },
         "devices": [try_device(index) for index in range(len(LearningModelDevice.find_all()))],
@@ -221,18 +222,25 @@ def diagnose() -> Facts:
 
 
 def _find_versions(names: tuple[str, ...]) -> dict[str, str]:
-    found = {}
+    """The versions of the packages that are installed."""
+    versions = {}
     for name in names:
         with suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
+            versions[name] = metadata.version(name)
+    return versions
 
 
-def _describe_clash(names: list[str]) -> str:
-    return (
-        f"{' and '.join(names)} are both installed and write to the same files: "
-        f"pip uninstall -y {' '.join(names)}, then install one of them again."
-    )
+def _find_clashes() -> list[str]:
+    """A problem for each group of packages of which more than one is installed."""
+    problems = []
+    for group in CLASHES:
+        names = list(_find_versions(group))
+        if len(names) > 1:
+            problems.append(
+                f"{' and '.join(names)} are both installed and write to the same files: "
+                f"pip uninstall -y {' '.join(names)}, then install one of them again."
+            )
+    return problems
 
 
 _CUDA = re.compile(r"(nvidia-(cuda-runtime|cudnn|cublas|cufft|curand)|tensorrt|cupy-cuda)")
@@ -240,14 +248,14 @@ _CUDA = re.compile(r"(nvidia-(cuda-runtime|cudnn|cublas|cufft|curand)|tensorrt|c
 
 def _find_cuda_packages() -> dict[str, str]:
     """The versions of CuPy and of the packages that contain the CUDA, cuDNN and TensorRT libraries."""
-    names = {str(one.metadata["Name"] or "").lower().replace("_", "-") for one in metadata.distributions()}
+    names = {str(package.metadata["Name"] or "").lower().replace("_", "-") for package in metadata.distributions()}
     return _find_versions(tuple(sorted(name for name in names if _CUDA.match(name))))
 
 
-def try_device(number: int) -> Facts:
-    """Runs a small model on device number `number` of `find_all`; returns times, or what went wrong."""
-    facts = answer_of_main(start_main(__name__, str(number)), TRY_SECONDS)
-    return {"device": f"device {number}", "problem": facts} if isinstance(facts, str) else facts
+def try_device(index: int) -> Facts:
+    """Runs a small model on the device at this position of `find_all`; returns times, or what went wrong."""
+    facts = answer_of_main(start_main(__name__, str(index)), TRY_SECONDS)
+    return {"device": f"device {index}", "problem": facts} if isinstance(facts, str) else facts
 
 
 # What runs in that process: a small model on a device.

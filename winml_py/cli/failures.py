@@ -26,7 +26,6 @@ _CLASSES: dict[int, tuple[type[errors.WinMLError], ...]] = {
     INPUT: (errors.PictureError, errors.InvalidBindingError, errors.SizeMismatchError, errors.InvalidArgumentError),
 }
 
-
 _ABOUT_NO_FILE = (errors.InvalidDeviceError, errors.MissingPackageError)
 
 
@@ -58,14 +57,14 @@ def find_exit_code(error: errors.WinMLError) -> int:
 
 def describe_error(error: click.ClickException) -> Facts:
     """An error, ready for JSON: its class, the exit code, the printed line, and what to do."""
-    ours = error.__cause__ if isinstance(error.__cause__, errors.WinMLError) else None
+    cause = error.__cause__ if isinstance(error.__cause__, errors.WinMLError) else None
     facts = {
-        "type": type(ours or error).__name__,
+        "type": type(cause or error).__name__,
         "exit_code": error.exit_code,
         "message": " ".join(error.format_message().split()),
-        "hint": ours.hint if ours else "",
+        "hint": cause.hint if cause else "",
     }
-    report = getattr(ours, "report", None)
+    report = getattr(cause, "report", None)
     return facts | ({"report": report.to_json()} if report is not None else {})
 
 
@@ -79,11 +78,12 @@ def prefix_errors(*paths: str) -> Iterator[None]:
     try:
         yield
     except errors.WinMLError as error:
-        text, whole = str(error), os.path.abspath(paths[0])
-        known = tuple(spelling for path in paths if path for spelling in (path, os.path.abspath(path)))
-        if text.startswith(f"{whole}: "):
-            text = paths[0] + text.removeprefix(whole)  # as the user wrote it
-        elif not (isinstance(error, _ABOUT_NO_FILE) or text.startswith(known)):
+        text = str(error)
+        absolute = os.path.abspath(paths[0])
+        prefixes = tuple(prefix for path in paths if path for prefix in (path, os.path.abspath(path)))
+        if text.startswith(f"{absolute}: "):
+            text = paths[0] + text.removeprefix(absolute)  # as the user wrote it
+        elif not (isinstance(error, _ABOUT_NO_FILE) or text.startswith(prefixes)):
             text = f"{paths[0]}: {text}"
         raise Failure(text, find_exit_code(error)) from error
 

@@ -128,8 +128,8 @@ def _print_model(facts: Facts) -> None:
         for feature in facts[f"{direction}s"]:
             shape = " x ".join(map(str, feature.get("shape", [])))
             notes = (feature.get(key) for key in ("contract", "note", "description"))
-            words = [feature["name"], feature["kind"], _format_type(feature), shape, "; ".join(filter(None, notes))]
-            rows.append([direction, *words])
+            notes_text = "; ".join(filter(None, notes))
+            rows.append([direction, feature["name"], feature["kind"], _format_type(feature), shape, notes_text])
     print_table(rows, ["", "name", "kind", "type", "shape", "notes"])
 
 

@@ -100,35 +100,37 @@ def run(
         )
     with show_progress("evaluating") as advance:
         with prefix_errors(model, *inputs, labels or "", case.settings):
-            loaded, code = case.load(), 0
+            loaded = case.load()
             warn_outdated(model, loaded)
-            todo = list(jobs(loaded, inputs))
-            settings = case.options(loaded)
-            if not case.settings and any(find_video(files) for _, files in todo):
-                settings.intra_op_num_threads = 1  # frames are evaluated concurrently, one per core
-            make_session = partial(LearningModelSession, loaded, case.find_device(), settings)
-            session, results = make_session(), []
+            evaluations = list(jobs(loaded, inputs))
+            options = case.options(loaded)
+            if not case.settings and any(find_video(files) for _, files in evaluations):
+                options.intra_op_num_threads = 1  # frames are evaluated concurrently, one per core
+            make_session = partial(LearningModelSession, loaded, case.find_device(), options)
+            session = make_session()
             names = labels_of(labels) if labels else loaded.labels
             classes = Classes(top_k, names)
             finder = Finder(layout, threshold, names)
-            targets = list_targets(output, [label for label, _ in todo])
-        for index, ((label, files), target) in enumerate(zip(todo, targets, strict=True)):
-            advance(index / len(todo), label)
+            targets = list_targets(output, [label for label, _ in evaluations])
+        results = []
+        code = 0
+        for index, ((label, files), target) in enumerate(zip(evaluations, targets, strict=True)):
+            advance(index / len(evaluations), label)
             try:
                 with prefix_errors(label, *files.values()):
                     if session.is_lost:  # an earlier input ended the engine's process
                         session = make_session()
                     if video := find_video(files):
-                        frames = partial(_advance_by_frames, advance, label, index, len(todo))
-                        found = write_video(session, video, target, finder, frames)
+                        frames = partial(_advance_by_frames, advance, label, index, len(evaluations))
+                        result = write_video(session, video, target, finder, frames)
                     else:
-                        found = _evaluate(session, case, files, target, classes, finder, labels)
+                        result = _evaluate(session, case, files, target, classes, finder, labels)
             except Failure as error:
-                if len(todo) == 1:
+                if len(evaluations) == 1:
                     raise
-                found = {"error": describe_error(error)}
+                result = {"error": describe_error(error)}
                 code = code or error.exit_code
-            results.append({"model": model, "input": label} | found)
+            results.append({"model": model, "input": label} | result)
     emit({"results": results}, as_json, _print_results)
     if code:
         raise click.exceptions.Exit(code)
@@ -145,19 +147,20 @@ def _evaluate(
 ) -> Facts:
     """Evaluates one input, and writes its results."""
     model = session.model
-    given = read_pictures(model, files)
-    values = with_bytes(model, given)
+    pictures = read_pictures(model, files)
+    values = with_bytes(model, pictures)
     result = session.evaluate_features(values)
-    outputs, found = result.outputs, finder.find(result, given.values())
-    if labels and found is None:
+    outputs = result.outputs
+    finding = finder.find(result, pictures.values())
+    if labels and finding is None:
         _require_labels(labels, classes.labels, outputs)
     facts = answer_facts(case.sizes.applied(model.input_features), values, outputs, classes)
-    facts |= {} if found is None else found.facts
+    facts |= {} if finding is None else finding.facts
     if target:
         draw = None
-        if found is not None and found.draw is not None:
-            (picture,) = (value for value in given.values() if isinstance(value, ImageFeatureValue))
-            draw = partial(found.draw, picture)
+        if finding is not None and finding.draw is not None:
+            (picture,) = (value for value in pictures.values() if isinstance(value, ImageFeatureValue))
+            draw = partial(finding.draw, picture)
         facts["written"] = [write_outputs(target, outputs, draw, seen_order(model, values))]
     return facts
 
@@ -241,17 +244,22 @@ def _format_element(element: object) -> str:
 
 
 def _print_findings(result: Facts) -> bool:
-    """Prints what `find` found; returns whether there was anything to print."""
+    """Prints objects or regions; returns whether there are any."""
     if "objects_error" in result:
         print_line(f"  objects: {result['objects_error']}", is_error=True)
     if "objects" in result:
         if not result["objects"]:
             print_line("  no objects")
-        boxes = [(one, [str(round(edge)) for edge in one["box"]]) for one in result["objects"]]
-        rows = [[str(one["index"]), one.get("label", ""), format_number(one["score"], 3), *box] for one, box in boxes]
+        rows = []
+        for detection in result["objects"]:
+            edges = [str(round(edge)) for edge in detection["box"]]
+            score = format_number(detection["score"])
+            rows.append([str(detection["index"]), detection.get("label", ""), score, *edges])
         print_table(rows, ("class", "", "score", "left", "top", "right", "bottom"), "rlrrrrr", indent=4)
     if "regions" in result:
-        rows = [[str(one["index"]), one.get("label", ""), f"{one['share']:.1%}"] for one in result["regions"]]
+        rows = [
+            [str(region["index"]), region.get("label", ""), f"{region['share']:.1%}"] for region in result["regions"]
+        ]
         print_table(rows, ("class", "", "share"), "rlr", indent=4)
     return "objects" in result or "regions" in result
 

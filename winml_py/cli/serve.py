@@ -56,18 +56,18 @@ def serve(
     served = []
     for name, path in _name_models(models).items():
         with prefix_errors(path, case.settings):
-            one = replace(case, model=path, isolated=isolated)
-            loaded = one.load()
-            warn_outdated(path, loaded)
-            options = one.options(loaded)
+            model_case = replace(case, model=path, isolated=isolated)
+            model = model_case.load()
+            warn_outdated(path, model)
+            options = model_case.options(model)
             if not case.settings:
                 options.intra_op_num_threads = 1  # requests are evaluated concurrently, one per core
-            served.append(ServedModel(name, loaded, device, options, idle, case.sizes))
+            served.append(ServedModel(name, model, device, options, idle, case.sizes))
     server = ModelServer(host, port)
     stated = {name: limit for name, limit in limits.items() if limit is not None}
     service = Service(served, Limits(hosts=frozenset(server.hosts.union(names)), **stated))
-    calls = [write_example_call(server.address, one.name, one.model) for one in served]
-    facts: Facts = {"address": server.address, "models": [one.name for one in served]}
+    calls = [write_example_call(server.address, model.name, model.model) for model in served]
+    facts: Facts = {"address": server.address, "models": [model.name for model in served]}
     emit(facts, as_json, lambda facts: click.echo("\n  ".join([facts["address"], *calls])))
     if server.is_public:
         print_line(
@@ -78,12 +78,12 @@ def serve(
 
 def _name_models(words: Iterable[str]) -> dict[str, str]:
     """The file of each model by its name: NAME=FILE, or the file's name without its ending."""
-    found: dict[str, str] = {}
+    files: dict[str, str] = {}
     for word in words:
-        name, equals, path = ("", "", word) if os.path.exists(word) else word.partition("=")
+        stated_name, equals, path = ("", "", word) if os.path.exists(word) else word.partition("=")
         for file in models_of(path if equals else word):
-            key = name if equals else Path(file).name.removesuffix(".onnx")
-            if key in found:
-                raise click.UsageError(f"{file}: Another model is named {key}. Write NAME={file}.")
-            found[key] = file
-    return found
+            name = stated_name if equals else Path(file).name.removesuffix(".onnx")
+            if name in files:
+                raise click.UsageError(f"{file}: Another model is named {name}. Write NAME={file}.")
+            files[name] = file
+    return files

@@ -84,11 +84,11 @@ def print_table(
 
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=bool(columns), header_style="bold")
     cells = list(zip(*rows, strict=True))
-    kept = [index for index, column in enumerate(cells) if any(column)]
-    for index in kept:
+    filled = [index for index, column in enumerate(cells) if any(column)]
+    for index in filled:
         justify: Literal["left", "right"] = "left" if align[min(index, len(align) - 1)] == "l" else "right"
         table.add_column(columns[index] if columns else "", justify=justify, overflow="fold")
-    for row in zip(*(cells[index] for index in kept), strict=True):
+    for row in zip(*(cells[index] for index in filled), strict=True):
         table.add_row(*map(_text, row))
     _console().print(Padding(table, (0, 0, 0, indent), expand=False))
 
@@ -99,7 +99,7 @@ def print_pairs(rows: Iterable[tuple[str, str]]) -> None:
 
 
 @contextmanager
-def show_progress(what: str) -> Iterator[Progress]:
+def show_progress(title: str) -> Iterator[Progress]:
     """A progress bar on the terminal during the block; nothing without a terminal."""
     screen = _console(is_error=True)
     if not screen.is_terminal:  # below Rich 14.3, a disabled bar prints an empty line
@@ -109,7 +109,7 @@ def show_progress(what: str) -> Iterator[Progress]:
 
     columns = (bars.TextColumn("{task.description}", markup=False), bars.BarColumn(), bars.TimeElapsedColumn())
     with bars.Progress(*columns, console=screen, transient=True) as bar:
-        task = bar.add_task(escape_controls(what), total=None)
+        task = bar.add_task(escape_controls(title), total=None)
 
         def advance(done: float | None, what: str) -> None:
             bar.update(

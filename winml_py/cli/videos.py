@@ -62,7 +62,7 @@ def write_video(
         ClickException: the results cannot be drawn, or the video cannot be written.
     """
     outputs = session.model.output_features
-    name = next((one.name for one in outputs if isinstance(one, ImageFeatureDescriptor)), "")
+    name = next((output.name for output in outputs if isinstance(output, ImageFeatureDescriptor)), "")
     if not target:
         condition = "" if name else ", if the model finds objects that can be drawn"
         raise click.UsageError(f"{path}: This is a video. Name the video to write{condition}: --output FILE.mp4.")
@@ -91,14 +91,14 @@ def _find_picture(result: Any, name: str, finder: Finder, path: str) -> Any:
         raise type(error)(f"Frame {result.index}: {error.message}", hint=error.hint, hresult=error.hresult)
     if name:
         return result.outputs[name]
-    found = finder.find(result)
-    if found is None or found.draw is None:
+    finding = finder.find(result)
+    if finding is None or finding.draw is None:
         raise Failure(
             f"{path} is a video, but the model has neither a picture output nor results that can "
             "be drawn. In Python, read frames with VideoReader and evaluate them with evaluate_many.",
             OUTPUT,
         )
-    return ImageFeatureValue.from_pil(found.draw(result.source))
+    return ImageFeatureValue.from_pil(finding.draw(result.source))
 
 
 # The files that `winml-py run --output` writes.
@@ -116,9 +116,9 @@ def list_targets(output: str | None, labels: Sequence[str]) -> list[str]:
             require_folder(output)
         return [output]
     stems = [os.path.splitext(os.path.basename(path))[0] for path in labels]
-    twice = next((stem for stem in stems if stems.count(stem) > 1), None)
-    if twice is not None:
-        raise click.UsageError(f"Two inputs are named {twice}, so their outputs would share a file.")
+    duplicate = next((stem for stem in stems if stems.count(stem) > 1), None)
+    if duplicate is not None:
+        raise click.UsageError(f"Two inputs are named {duplicate}, so their outputs would share a file.")
     with convert_errors(OUTPUT):
         os.makedirs(output, exist_ok=True)
     return [os.path.join(output, f"{stem}.*") for stem in stems]
@@ -156,12 +156,12 @@ def write_outputs(
 
 def _save_tensor(path: str, outputs: Mapping[str, object], order: BitmapPixelFormat) -> None:
     """Writes a plain tensor output as a picture, and says how its numbers were read."""
-    found = tensor_picture(outputs, order)
-    if found is None:
+    output = tensor_picture(outputs, order)
+    if output is None:
         raise Failure(f"{path}: The model has no output that can be written as a picture. Use a .npz file.", OUTPUT)
-    found.bitmap.save(path)
-    words = found.contract.describe()
-    print_line(f"{path}: The output {found.name} is a tensor, and was written as a picture: {words}.", is_error=True)
+    output.bitmap.save(path)
+    reading = output.contract.describe()
+    print_line(f"{path}: The output {output.name} is a tensor, and was written as a picture: {reading}.", is_error=True)
 
 
 def _save_arrays(path: str, outputs: Mapping[str, object]) -> None:
@@ -170,5 +170,5 @@ def _save_arrays(path: str, outputs: Mapping[str, object]) -> None:
         for name, array in outputs.items():
             if isinstance(array, np.ndarray):
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    words = array.astype(str) if array.dtype == object else array
-                    np.lib.format.write_array(member, words, allow_pickle=False)
+                    plain = array.astype(str) if array.dtype == object else array
+                    np.lib.format.write_array(member, plain, allow_pickle=False)

@@ -20,14 +20,6 @@ from .style import emit, print_line
 @click.argument("picture", type=click.Path(), required=False)
 @click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="The port; 0 for a free one.")
 @click.option("--no-browser", is_flag=True, help="Print the address, and open no browser.")
-@click.option(
-    "--time-limit",
-    type=click.FloatRange(0, min_open=True),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="The time limit of an evaluation.",
-)
 @labels_option
 @device_option
 @json_option
@@ -36,7 +28,6 @@ def view(
     picture: str | None,
     port: int,
     no_browser: bool,
-    time_limit: float,
     labels: str | None,
     device: str,
     as_json: bool,
@@ -50,7 +41,7 @@ def view(
     from ..view.workbench import Workbench
 
     Case("", device=device).find_device()  # before a browser opens
-    bench = Workbench(device, labels_of(labels) if labels else (), time_limit)
+    bench = Workbench(device, labels_of(labels) if labels else ())
     try:
         if model is not None:
             with prefix_errors(model):

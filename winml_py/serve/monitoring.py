@@ -1,4 +1,4 @@
-"""What operations see of a service: a line in the log for each request, and metrics in Prometheus' format."""
+"""The log of a service, with a line for each request, and its metrics, in Prometheus' format."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _IDENTITY = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 
 
 def escape_line(text: str) -> str:
-    """The text as it is safe in a log, which others may have made up."""
+    """A text of a client, as one line that is safe in a log."""
     return escape_controls(text).replace("\n", "\\n")
 
 
@@ -46,10 +46,14 @@ class Exchange:
     """
 
     def __init__(self, headers: Headers, method: str, path: str) -> None:
-        given = headers.get("x-request-id", "")
-        self.identity = given if _IDENTITY.fullmatch(given) else secrets.token_hex(8)
-        self.method, self.path, self.model, self.error, self.message, self.phase = method, path, "", "", "", ""
-        self.received, self.sent, self.status, self.seconds = 0, 0, 0, dict[str, float]()
+        client_id = headers.get("x-request-id", "")
+        self.identity = client_id if _IDENTITY.fullmatch(client_id) else secrets.token_hex(8)
+        self.method = method
+        self.path = path
+        self.status = 0
+        self.model = self.error = self.message = self.phase = ""
+        self.received = self.sent = 0
+        self.seconds = dict[str, float]()
         self.started = self._began = time.perf_counter()
         self.fault: Exception | None = None
 

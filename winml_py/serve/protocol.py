@@ -7,7 +7,7 @@ extension: the bytes of tensors follow the JSON, whose length a header states.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -50,12 +50,13 @@ def infer(served: ServedModel, header: str | None, max_pixels: int, body: bytes,
     Raises:
         WinMLError: it is no request, a picture cannot be decoded, a value cannot be bound, or the model fails.
     """
-    facts, inputs = read_request(body, header)
-    features, values = {one.name: one for one in served.model.input_features}, dict[str, Any]()
-    for name, given in inputs.items():
+    facts, arrays = read_request(body, header)
+    features = {feature.name: feature for feature in served.model.input_features}
+    values = dict[str, Any]()
+    for name, array in arrays.items():
         _require(name in features, f"There is no input {name!r}; inputs: {', '.join(features)}.")
-        values[name] = _convert_input(features[name], given, max_pixels)
-    missing = ", ".join(sorted(features.keys() - inputs.keys()))
+        values[name] = _convert_input(features[name], array, max_pixels)
+    missing = ", ".join(sorted(features.keys() - values.keys()))
     _require(not missing, f"Expected each of the inputs {', '.join(features)}; the request has no {missing}.")
     for feature in served.model.output_features:
         if isinstance(feature, ImageFeatureDescriptor):
@@ -75,83 +76,97 @@ def read_request(body: bytes, header: str | None) -> tuple[Facts, dict[str, Arra
         facts = json.loads(body[:length])
     except (ValueError, RecursionError) as error:
         raise InvalidArgumentError(f"The request is not JSON: {error}.") from None
-    inputs: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     rest = memoryview(body)[length:]
-    for one in _read_objects(facts, "inputs"):
-        name, kind, shape = one["name"], str(one.get("datatype")), one.get("shape")
-        size = _read_parameter(one, "binary_data_size")
+    for tensor in _read_objects(facts, "inputs"):
+        name = tensor["name"]
+        datatype = str(tensor.get("datatype"))
+        shape = tensor.get("shape")
+        size = _read_parameter(tensor, "binary_data_size")
         is_shape = isinstance(shape, list) and all(type(side) is int and side >= 0 for side in shape)
-        _require(name not in inputs, f"{name}: Expected each input once.")
+        _require(name not in arrays, f"{name}: Expected each input once.")
         _require(is_shape, f"{name}: Expected the shape as a list of sizes, got {shape!r}.")
-        _require(kind in _DTYPES, f"{name}: There is no datatype {kind}.")
+        _require(datatype in _DTYPES, f"{name}: There is no datatype {datatype}.")
         try:
             if size is None:
-                inputs[name] = _decode_json(kind, one.get("data")).reshape(shape)
+                array = _decode_json(datatype, tensor.get("data"))
             else:
                 _require(type(size) is int and 0 <= size <= len(rest), f"{name}: {size!r} bytes of {len(rest)}.")
-                inputs[name], rest = _decode_bytes(kind, rest[:size]).reshape(shape), rest[size:]
+                array = _decode_bytes(datatype, rest[:size])
+                rest = rest[size:]
+            arrays[name] = array.reshape(shape)
         except (ValueError, TypeError, OverflowError) as error:
-            raise InvalidArgumentError(f"{name}: The data are not {kind} of shape {shape}: {error}.") from None
+            raise InvalidArgumentError(f"{name}: The data are not {datatype} of shape {shape}: {error}.") from None
     _require(not rest, f"{len(rest)} bytes follow the last tensor.")
-    return facts, inputs
+    return facts, arrays
 
 
-def _make_response(model: str, facts: Facts, result: LearningModelEvaluationResult) -> Response:
+def _make_response(model: str, request: Facts, result: LearningModelEvaluationResult) -> Response:
     arrays = {name: as_numpy(value) for name, value in result.outputs.items()}
     tensors = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
-    is_binary = _read_parameter(facts, "binary_data_output") is True
-    wanted = {one["name"]: _read_parameter(one, "binary_data", is_binary) for one in _read_objects(facts, "outputs")}
+    is_binary = _read_parameter(request, "binary_data_output") is True
+    requested = {
+        output["name"]: _read_parameter(output, "binary_data", is_binary)
+        for output in _read_objects(request, "outputs")
+    }
     outputs: list[Facts] = []
     tail = b""
-    for name, as_bytes in (wanted or dict.fromkeys(tensors, is_binary)).items():
+    for name, as_bytes in (requested or dict.fromkeys(tensors, is_binary)).items():
         _require(name in tensors, f"There is no output {name!r}; outputs that are tensors: {', '.join(tensors)}.")
         array = tensors[name]
-        one: Facts = {"name": name, "datatype": _NAMES.get(array.dtype, "BYTES"), "shape": list(array.shape)}
+        output: Facts = {"name": name, "datatype": _NAMES.get(array.dtype, "BYTES"), "shape": list(array.shape)}
         if as_bytes:
             data = _encode_bytes(array)
-            one["parameters"], tail = {"binary_data_size": len(data)}, tail + data
+            output["parameters"] = {"binary_data_size": len(data)}
+            tail += data
         else:
             is_finite = array.dtype.kind != "f" or np.isfinite(array).all()  # JSON has no other numbers
-            one["data"] = array.ravel().tolist() if is_finite else as_json(array.ravel())
-        outputs.append(one)
+            output["data"] = array.ravel().tolist() if is_finite else as_json(array.ravel())
+        outputs.append(output)
     answer = {"model_name": model, "model_version": "1", "outputs": outputs}
-    answer |= {"id": str(facts["id"])} if "id" in facts else {}
+    answer |= {"id": str(request["id"])} if "id" in request else {}
     head = json.dumps(answer, allow_nan=False).encode()
     headers = {HEADER: str(len(head))} if tail else {}
     return Response(head + tail, 200, headers, f"application/{'octet-stream' if tail else 'json'}")
 
 
 def _read_objects(facts: object, key: str) -> list[dict[str, Any]]:
-    found = facts.get(key, []) if isinstance(facts, dict) else None
-    is_list = isinstance(found, list) and all(isinstance(one, dict) and type(one.get("name")) is str for one in found)
-    _require(is_list, f'Expected a JSON object with "{key}", a list of objects, each with a name.')
-    return found or []
+    objects = facts.get(key, []) if isinstance(facts, dict) else None
+    have_names = isinstance(objects, list) and all(
+        isinstance(item, dict) and type(item.get("name")) is str for item in objects
+    )
+    _require(have_names, f'Expected a JSON object with "{key}", a list of objects, each with a name.')
+    return objects or []
 
 
-def _read_parameter(facts: Mapping[str, Any], key: str, otherwise: Any = None) -> Any:
-    found = facts.get("parameters")
-    return found.get(key, otherwise) if isinstance(found, dict) else otherwise
+def _read_parameter(facts: Mapping[str, Any], key: str, default: Any = None) -> Any:
+    parameters = facts.get("parameters")
+    return parameters.get(key, default) if isinstance(parameters, dict) else default
 
 
-def _decode_json(kind: str, data: object) -> Array:
+def _decode_json(datatype: str, data: object) -> Array:
     if not isinstance(data, list):
         raise TypeError(f"expected a list, got {type_name(data)}")
-    elements, dtype = np.array(data, object).ravel(), _DTYPES[kind]
-    plain = [one for one in elements if dtype.kind != "f" or one not in ("NaN", "Infinity", "-Infinity")]
-    if not set(map(type, plain)) <= _ELEMENTS[dtype.kind]:
-        raise ValueError(f"not all elements are {kind}")
-    if kind == "BYTES":
-        return np.array([one.encode() for one in elements], object)
+    dtype = _DTYPES[datatype]
+    elements = np.array(data, object).ravel()
+    if dtype.kind == "f":
+        finite = [element for element in elements if element not in ("NaN", "Infinity", "-Infinity")]
+    else:
+        finite = list(elements)
+    if not set(map(type, finite)) <= _ELEMENTS[dtype.kind]:
+        raise ValueError(f"not all elements are {datatype}")
+    if datatype == "BYTES":
+        return np.array([element.encode() for element in elements], object)
     with np.errstate(over="ignore"):
         array = elements.astype(dtype)
-    if np.isfinite(array).sum() < len(plain):
-        raise ValueError(f"a number is not finite in {kind}")
+    if np.isfinite(array).sum() < len(finite):
+        raise ValueError(f"a number is not finite in {datatype}")
     return array
 
 
-def _decode_bytes(kind: str, data: memoryview) -> Array:
-    if kind != "BYTES":
-        return np.require(np.frombuffer(data, _DTYPES[kind].newbyteorder("<")), _DTYPES[kind], "A")
+def _decode_bytes(datatype: str, data: memoryview) -> Array:
+    if datatype != "BYTES":
+        return np.require(np.frombuffer(data, _DTYPES[datatype].newbyteorder("<")), _DTYPES[datatype], "A")
     elements: list[bytes] = []
     while data:  # four bytes for the length of each, then its bytes
         end = 4 + int.from_bytes(data[:4], "little")
@@ -162,26 +177,26 @@ def _decode_bytes(kind: str, data: memoryview) -> Array:
     return np.array(elements, object)
 
 
-def _convert_input(feature: FeatureDescriptor, given: Array, max_pixels: int) -> Any:
-    """A picture, if the input has four dimensions of numbers, and it is BYTES, or height x width x 3 of UINT8."""
-    is_text = isinstance(feature, ShapedDescriptor) and feature.tensor_kind is TensorKind.STRING
-    takes_pictures = isinstance(feature, ShapedDescriptor) and len(feature.shape) == 4 and not is_text
-    if takes_pictures and given.dtype == object:
-        pictures = [ImageFeatureValue.load(one, max_pixels=max_pixels) for one in given.ravel()]
-        return ImageFeatureValue([picture.video_frame for picture in pictures])
-    if takes_pictures and given.dtype == np.uint8 and given.ndim == 3:
-        _require(given.shape[2] == 3, f"{feature.name}: Expected pixels of height x width x 3, got {given.shape}.")
-        return ImageFeatureValue.from_array(given, BitmapPixelFormat.RGB8)
-    if given.dtype == object:
-        return np.array([one.decode() for one in given.flat], object).reshape(given.shape)
-    return given
-
-
 def _encode_bytes(array: Array) -> bytes:
     if array.dtype.kind in "biuf":
         return array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
-    elements = [str(one).encode() for one in array.ravel()]
-    return b"".join(len(one).to_bytes(4, "little") + one for one in elements)
+    elements = [str(element).encode() for element in array.ravel()]
+    return b"".join(len(element).to_bytes(4, "little") + element for element in elements)
+
+
+def _convert_input(feature: FeatureDescriptor, array: Array, max_pixels: int) -> Any:
+    """A picture, if the input has four dimensions of numbers, and it is BYTES, or height x width x 3 of UINT8."""
+    is_text = isinstance(feature, ShapedDescriptor) and feature.tensor_kind is TensorKind.STRING
+    takes_pictures = isinstance(feature, ShapedDescriptor) and len(feature.shape) == 4 and not is_text
+    if takes_pictures and array.dtype == object:
+        pictures = [ImageFeatureValue.load(data, max_pixels=max_pixels) for data in array.ravel()]
+        return ImageFeatureValue([picture.video_frame for picture in pictures])
+    if takes_pictures and array.dtype == np.uint8 and array.ndim == 3:
+        _require(array.shape[2] == 3, f"{feature.name}: Expected pixels of height x width x 3, got {array.shape}.")
+        return ImageFeatureValue.from_array(array, BitmapPixelFormat.RGB8)
+    if array.dtype == object:
+        return np.array([data.decode() for data in array.flat], object).reshape(array.shape)
+    return array
 
 
 # Metadata.
@@ -193,9 +208,13 @@ def describe_model(served: ServedModel) -> Facts:
         "name": served.name,
         "versions": ["1"],
         "platform": "onnx",
-        "inputs": [_describe_tensor(one) for one in served.model.input_features if isinstance(one, ShapedDescriptor)],
-        "outputs": [_describe_tensor(one) for one in served.model.output_features if isinstance(one, ShapedDescriptor)],
+        "inputs": _describe_tensors(served.model.input_features),
+        "outputs": _describe_tensors(served.model.output_features),
     }
+
+
+def _describe_tensors(features: Iterable[FeatureDescriptor]) -> list[Facts]:
+    return [_describe_tensor(feature) for feature in features if isinstance(feature, ShapedDescriptor)]
 
 
 def _describe_tensor(feature: ShapedDescriptor) -> Facts:

@@ -90,10 +90,12 @@ class Service:
 
     def __init__(self, models: Iterable[ServedModel], limits: Limits) -> None:
         self.models = {model.name: model for model in models}
-        self.limits, self._taken, self._threads = limits, 0, ThreadPoolExecutor(usable_cores(), "winml-py serve")
-        self._metrics = Metrics(lambda: sum(one.session is not None for one in self.models.values()))
-        for one in self.models.values():
-            one.count_loss = self._metrics.losses.labels(one.name).inc
+        self.limits = limits
+        self._requests = 0  # that are received, wait or run
+        self._threads = ThreadPoolExecutor(usable_cores(), "winml-py serve")
+        self._metrics = Metrics(lambda: sum(served.session is not None for served in self.models.values()))
+        for served in self.models.values():
+            served.count_loss = self._metrics.losses.labels(served.name).inc
         versions = ("/v2/models/{name}", "/v2/models/{name}/versions/1")
         self._routes = Router(
             [
@@ -135,7 +137,7 @@ class Service:
         exchange = scope.setdefault("state", {})["exchange"] = Exchange(headers, scope["method"], scope["path"])
         scope["app"] = self  # without it, the router itself answers what it does not find
 
-        async def sending(message: Message) -> None:
+        async def send_counted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 exchange.status = message["status"]
                 MutableHeaders(scope=message)["X-Request-Id"] = exchange.identity
@@ -145,11 +147,11 @@ class Service:
 
         foreign = refuse_foreign(headers, self.limits.hosts, ("http", "https")) if self.limits.hosts else None
         try:
-            await (foreign or self._routes)(scope, limit_body(receive, headers, self.limits.max_bytes), sending)
+            await (foreign or self._routes)(scope, limit_body(receive, headers, self.limits.max_bytes), send_counted)
         except Exception as error:
             if exchange.status:  # the answer had begun, and cannot be another one
                 raise
-            await self._refuse(exchange, error)(scope, receive, sending)
+            await self._refuse(exchange, error)(scope, receive, send_counted)
         finally:
             exchange.begin("")
             self._metrics.count(exchange)
@@ -180,13 +182,14 @@ class Service:
         return Response(self._metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def _ready(self, request: Request) -> Response:
-        """Of one model, or of all; also starts to compile those that nobody has asked for yet."""
+        """Whether one model is ready, or all are; also starts to compile those that nobody has asked for yet."""
         name = request.path_params
-        waiting = [one for one in ([self._find(request)] if name else self.models.values()) if not one.is_ready]
-        for served in waiting:
+        models = [self._find(request)] if name else list(self.models.values())
+        unready = [served for served in models if not served.is_ready]
+        for served in unready:
             served.start()
-        status = 503 if waiting else 200
-        return _make_json_response(name | {"ready": not waiting}, status, _HEADERS.get(status))
+        status = 503 if unready else 200
+        return _make_json_response(name | {"ready": not unready}, status, _HEADERS.get(status))
 
     async def _metadata(self, request: Request) -> Response:
         return _make_json_response(describe_model(self._find(request)))
@@ -221,9 +224,9 @@ class Service:
         body, exchange = None, request.state.exchange
         if request.headers.get("content-encoding", "identity") != "identity":
             raise HTTPException(415, "Compressed bodies are not read.")
-        if self._taken >= self.limits.waiting:
+        if self._requests >= self.limits.waiting:
             raise HTTPException(503, f"{self.limits.waiting} requests are already waiting. Try again later.")
-        self._taken += 1
+        self._requests += 1
         try:
             async with asyncio.timeout(self.limits.seconds):
                 body = await request.body()
@@ -244,14 +247,16 @@ class Service:
                 raise HTTPException(503, f"The request waited for more than {seconds}.") from None
             raise HTTPException(504, f"The evaluation took more than {seconds}.") from None
         finally:
-            self._taken -= 1
+            self._requests -= 1
 
 
 async def _await_unless_gone(request: Request, work: Coroutine[Any, Any, Response], delay: float) -> Response:
-    """The answer of the work, which is cancelled when this is, or when the client leaves; then `delay` seconds later,
-    if it is being evaluated.
+    """The answer of the work, which is cancelled if the client leaves, or if this task is cancelled.
+
+    When the client leaves while the model is evaluated, it is cancelled `delay` seconds later.
     """
-    task, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_wait_until_gone(request))
+    task = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_wait_until_gone(request))
     try:
         await asyncio.wait((task, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
@@ -271,20 +276,22 @@ async def _wait_until_gone(request: Request) -> None:
 
 def answer_picture(served: ServedModel, max_pixels: int, body: bytes, evaluate: Evaluate) -> Response:
     """The answer to a picture, as `winml-py run --json` prints it: classes, boxes, regions, or numbers."""
-    name, picture = find_picture_input(served.model), ImageFeatureValue.load(body, max_pixels=max_pixels)
+    name = find_picture_input(served.model)
+    picture = ImageFeatureValue.load(body, max_pixels=max_pixels)
     result = evaluate({name: picture})
-    found = Finder(labels=served.classes.labels).find(result)
+    finding = Finder(labels=served.classes.labels).find(result)
     features = served.sizes.applied(served.model.input_features)
     facts = answer_facts(features, {name: picture}, result.outputs, served.classes)
-    results = [{"model": served.name, "input": name} | facts | (found.facts if found else {})]
+    results = [{"model": served.name, "input": name} | facts | (finding.facts if finding else {})]
     return _make_json_response({"schema": REPORT_SCHEMA, "kind": "run", "results": results})
 
 
 def find_picture_input(model: LearningModel) -> str:
     """The name of the model's only input, if it may take pictures; else ""."""
     features = model.input_features
-    is_one = len(features) == 1 and isinstance(features[0], ShapedDescriptor) and len(features[0].shape) == 4
-    return features[0].name if is_one else ""
+    if len(features) != 1 or not isinstance(features[0], ShapedDescriptor) or len(features[0].shape) != 4:
+        return ""
+    return features[0].name
 
 
 def write_example_call(address: str, name: str, model: LearningModel) -> str:

@@ -78,7 +78,7 @@ class Job:
         self.require_wanted()
         raise EvaluationTimeoutError(
             f"The model did not finish within {self._seconds:g} s, and was stopped.",
-            hint="Allow more time: start the page with winml-py view --time-limit SECONDS.",
+            hint="Evaluate it in a program, or with winml-py run.",
         )
 
 
