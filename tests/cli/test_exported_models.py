@@ -13,9 +13,9 @@ from onnx import helper
 from PIL import Image
 
 from helpers.cli import require_exit
-from helpers.corpus import package
 from helpers.models import model, tensor
 
+ULTRALYTICS = {
     "author": "Ultralytics",
     "task": "detect",
     "stride": "32",

@@ -147,7 +147,7 @@ def test_a_ticket_opens_once() -> None:
     server.start()
     try:
         page = Page(Workbench(), server.address)
-        path = server.address_for_a_browser().partition(page.host)[2]
+        path = server.make_browser_address().partition(page.host)[2]
         assert page.token not in path
         status, headers, _ = page.ask(path)
         assert (status, headers["location"]) == (303, f"/{page.token}/")

@@ -273,7 +273,7 @@ def main(index: str) -> Facts:
 
 
 def _run_small_model(device: LearningModelDevice) -> Facts:
-    model = LearningModel.load(_small_model())
+    model = LearningModel.load(_make_small_model())
     picture = np.random.default_rng(0).random((1, 3, 32, 32), np.float32)
     started = time.perf_counter()
     session = LearningModelSession(model, device)
@@ -288,7 +288,7 @@ def _run_small_model(device: LearningModelDevice) -> Facts:
     return facts | ({} if error <= FLOAT_TOLERANCE else {"problem": "its results differ from the CPU's"})
 
 
-def _small_model() -> bytes:
+def _make_small_model() -> bytes:
     """A convolution, a rectifier and a mean, with fixed random weights."""
     from onnx import numpy_helper, parser
 

@@ -53,7 +53,7 @@ def to_json(facts: Facts) -> str:
 
 def print_line(line: object, style: str = "", is_error: bool = False) -> None:
     """Prints a line as it is, without markup."""
-    _console(is_error).print(_text(line, style), soft_wrap=True)
+    _make_console(is_error).print(_make_text(line, style), soft_wrap=True)
 
 
 def format_number(value: float | None, digits: int = 3) -> str:
@@ -89,19 +89,19 @@ def print_table(
         justify: Literal["left", "right"] = "left" if align[min(index, len(align) - 1)] == "l" else "right"
         table.add_column(columns[index] if columns else "", justify=justify, overflow="fold")
     for row in zip(*(cells[index] for index in filled), strict=True):
-        table.add_row(*map(_text, row))
-    _console().print(Padding(table, (0, 0, 0, indent), expand=False))
+        table.add_row(*map(_make_text, row))
+    _make_console().print(Padding(table, (0, 0, 0, indent), expand=False))
 
 
 def print_pairs(rows: Iterable[tuple[str, str]]) -> None:
     """Prints names and their values, without the names that have no value."""
-    print_table([(_text(name, "bold"), value) for name, value in rows if value])
+    print_table([(_make_text(name, "bold"), value) for name, value in rows if value])
 
 
 @contextmanager
 def show_progress(title: str) -> Iterator[Progress]:
     """A progress bar on the terminal during the block; nothing without a terminal."""
-    screen = _console(is_error=True)
+    screen = _make_console(is_error=True)
     if not screen.is_terminal:  # below Rich 14.3, a disabled bar prints an empty line
         yield lambda done, what: None
         return
@@ -119,14 +119,14 @@ def show_progress(title: str) -> Iterator[Progress]:
         yield advance
 
 
-def _text(words: object, style: str = "") -> Text:
+def _make_text(words: object, style: str = "") -> Text:
     """A text to print. Unlike for a str, Rich does not look for markup in it."""
     from rich.text import Text
 
     return words if isinstance(words, Text) else Text(escape_controls(str(words)), style=style)
 
 
-def _console(is_error: bool = False) -> Console:
+def _make_console(is_error: bool = False) -> Console:
     from rich.console import Console
 
     return Console(file=unwrap_stream(sys.stderr if is_error else sys.stdout), stderr=is_error, highlight=False)

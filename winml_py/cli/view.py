@@ -58,5 +58,5 @@ def view(
     if not as_json:
         print_line("Anyone with this address can use the page. Ctrl-C ends it.", is_error=True)
     if not no_browser:
-        Thread(target=webbrowser.open, args=(server.address_for_a_browser(),), daemon=True).start()
+        Thread(target=webbrowser.open, args=(server.make_browser_address(),), daemon=True).start()
     server.run()

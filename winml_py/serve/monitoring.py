@@ -103,7 +103,7 @@ class Metrics:
         self._bytes.labels("received").inc(exchange.received)
         self._bytes.labels("sent").inc(exchange.sent)
 
-    def text(self) -> bytes:
+    def format_text(self) -> bytes:
         """All metrics, as Prometheus reads them."""
         return bytes(generate_latest(self._registry))
 

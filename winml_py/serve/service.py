@@ -99,8 +99,8 @@ class Service:
         versions = ("/v2/models/{name}", "/v2/models/{name}/versions/1")
         self._routes = Router(
             [
-                Route("/", self._home),
-                Route("/metrics", self._metrics_page),
+                Route("/", self._get_home),
+                Route("/metrics", self._get_metrics),
                 Route("/models/{name}", self._evaluate_picture, methods=["POST"]),
                 Route(
                     "/v2",
@@ -109,9 +109,9 @@ class Service:
                     ),
                 ),
                 Route("/v2/health/live", _make_json_response({"live": True})),
-                Route("/v2/health/ready", self._ready),
-                *(Route(path, self._metadata) for path in versions),
-                *(Route(f"{path}/ready", self._ready) for path in versions),
+                Route("/v2/health/ready", self._get_readiness),
+                *(Route(path, self._get_metadata) for path in versions),
+                *(Route(f"{path}/ready", self._get_readiness) for path in versions),
                 *(Route(f"{path}/infer", self._infer, methods=["POST"]) for path in versions),
             ]
         )
@@ -172,16 +172,16 @@ class Service:
 
     # Pages.
 
-    async def _home(self, request: Request) -> Response:
+    async def _get_home(self, request: Request) -> Response:
         # not base_url, which is that of the application around this one
         address = str(request.url.replace(path=f"{request.scope.get('root_path', '')}/", query=""))
         calls = [write_example_call(address, name, served.model) for name, served in self.models.items()]
         return PlainTextResponse("\n".join([f"winml-py {__version__} serves:", *calls, ""]))
 
-    async def _metrics_page(self, _: Request) -> Response:
-        return Response(self._metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    async def _get_metrics(self, _: Request) -> Response:
+        return Response(self._metrics.format_text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    async def _ready(self, request: Request) -> Response:
+    async def _get_readiness(self, request: Request) -> Response:
         """Whether one model is ready, or all are; also starts to compile those that nobody has asked for yet."""
         name = request.path_params
         models = [self._find(request)] if name else list(self.models.values())
@@ -191,7 +191,7 @@ class Service:
         status = 503 if unready else 200
         return _make_json_response(name | {"ready": not unready}, status, _HEADERS.get(status))
 
-    async def _metadata(self, request: Request) -> Response:
+    async def _get_metadata(self, request: Request) -> Response:
         return _make_json_response(describe_model(self._find(request)))
 
     def _find(self, request: Request) -> ServedModel:

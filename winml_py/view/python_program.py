@@ -25,7 +25,7 @@ class File(NamedTuple):
     is_here: bool
     contract: ImageContract | None = None
 
-    def write_load(self, kind: str) -> str:
+    def write_expression(self, kind: str) -> str:
         """The expression that loads it as one of our classes."""
         comment = "" if self.is_here else "  # where this file is"
         return f"{kind}.load({self.path!r}){comment}"
@@ -47,7 +47,7 @@ def write_program(
     lines = [
         "import winml_py",
         "",
-        f"model = {model.write_load('winml_py.LearningModel')}",
+        f"model = {model.write_expression('winml_py.LearningModel')}",
         f"session = winml_py.LearningModelSession(model{on_device})",
         "binding = winml_py.LearningModelBinding(session)",
     ]
@@ -60,7 +60,7 @@ def write_program(
             words = "".join(f"    {key!r}: {word!r},\n" for key, word in value.contract.to_metadata().items())
             lines.append(f"contract = winml_py.ImageContract.from_metadata({{\n{words}}})")
             properties = ', {"ImageContract": contract}'
-        lines.append(f"picture = {value.write_load('winml_py.ImageFeatureValue')}")
+        lines.append(f"picture = {value.write_expression('winml_py.ImageFeatureValue')}")
         lines.append(f"binding.bind({name!r}, picture{properties})")
     if any(not isinstance(value, File) for value in values.values()):
         lines.insert(0, "import numpy as np")

@@ -52,7 +52,7 @@ class PageServer:
         self._server = _Server(self._guard, ending)
         self._thread: threading.Thread | None = None
 
-    def address_for_a_browser(self) -> str:
+    def make_browser_address(self) -> str:
         """A one-time address: other users of the machine can read the browser's command line."""
         ticket = secrets.token_urlsafe(32)
         self._guard.tickets.add(ticket)
