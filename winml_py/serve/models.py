@@ -1,4 +1,4 @@
-"""A model of a service: its session is made when it is asked for, and let go when nobody asks."""
+"""A model of a service. A request makes its session, which is closed after some time without requests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Evaluate = Callable[[Mapping[str, Any]], LearningModelEvaluationResult]
 
 
 def ignore_error(task: asyncio.Task[Any]) -> None:
-    """Takes the error of a task that nobody may wait for, so that asyncio does not report it."""
+    """Reads the error of a task that nobody may wait for, so that asyncio does not report it."""
     if not task.cancelled():
         task.exception()
 
@@ -155,7 +155,7 @@ class ServedModel:
                 except asyncio.CancelledError:
                     stop.request()
                     raise
-                # It ended in another request's evaluation, while this one waited, or was prepared: try again.
+                # The process ended in another request's evaluation, before this one began: try again.
                 except EngineLostError:
                     if exchange.phase == "evaluating":
                         raise

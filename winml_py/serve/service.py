@@ -81,8 +81,8 @@ class Limits:
 class Service:
     """An ASGI application; `winml_py.serve.app` makes it.
 
-    It has a thread for each core. A picture is decoded, prepared and evaluated in one of them: more at once would take
-    no less time, and hold a picture each; and one thread waits for no other.
+    It has a thread for each core, and decodes, prepares and evaluates a request in one of them. More threads would not
+    be faster, and each would hold a picture in memory.
 
     Attributes:
         models: by their names.
@@ -160,12 +160,16 @@ class Service:
     def _refuse(self, exchange: Exchange, error: Exception) -> Response:
         """The answer of an error. The log has the traceback of a fault of ours."""
         if isinstance(error, HTTPException):
-            status, exchange.error, text = error.status_code, f"HTTP{error.status_code}", error.detail
+            status = error.status_code
+            exchange.error = f"HTTP{status}"
+            text = error.detail
         else:
             status = next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 500)
-            exchange.error, text = type(error).__name__, str(error)
+            exchange.error = type(error).__name__
+            text = str(error)
         if status == 500 and not isinstance(error, errors.WinMLError):
-            exchange.fault, text = error, "The service failed; its log says why."
+            exchange.fault = error
+            text = "The service failed; its log says why."
         exchange.message = text
         headers = getattr(error, "headers", None)  # the methods that an address allows
         return _make_json_response({"error": text}, status, headers or _HEADERS.get(status))
@@ -221,7 +225,8 @@ class Service:
 
     async def _evaluate(self, request: Request, served: ServedModel, answer: Callable[..., Response]) -> Response:
         """Receives a body, and evaluates it, within the limits; drops the work when the client leaves."""
-        body, exchange = None, request.state.exchange
+        body = None
+        exchange = request.state.exchange
         if request.headers.get("content-encoding", "identity") != "identity":
             raise HTTPException(415, "Compressed bodies are not read.")
         if self._requests >= self.limits.waiting:

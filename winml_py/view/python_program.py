@@ -72,8 +72,8 @@ def _write_printing(answer: Facts, labels: Sequence[str]) -> list[str]:
     labels_argument = f", labels={list(labels)!r}" if labels else ""
     if "objects" in answer:
         return [
-            f"for found in winml_py.vision.detections(result{labels_argument}):",
-            "    print(found.label or found.index, found.score, found.box)",
+            f"for detection in winml_py.vision.detections(result{labels_argument}):",
+            "    print(detection.label or detection.index, detection.score, detection.box)",
         ]
     if "regions" in answer:
         return [f"print(winml_py.vision.masks(result{labels_argument}).shares)"]
