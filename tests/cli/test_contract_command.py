@@ -107,8 +107,6 @@ def test_the_command_line_builds_a_contract_in(tmp_path: Path, monkeypatch: pyte
         assert (built["inputs"], built["answers"], built["outputs"]) == (takes, "", {})
         # Of the example's gray, which is nearly 0 here, a level is much: where Pillow scales, they differ by one.
         assert built["difference"] < (0.02 if import_fast_resizer() else 0.5)
-        assert built["seconds"] > 0 < built["seconds_before"]
-        assert built["added_bytes"] == target.stat().st_size - model.stat().st_size
         np.testing.assert_allclose(ort.InferenceSession(target).run(None, {"x": pixels})[0][0], wanted, rtol=1e-6)
     copy = shutil.copy(model, tmp_path / "copy.onnx")
     assert "height x width x channels, RGB8" in call("contract", copy, "--build-in", "--output", copy, "--force").output

@@ -26,7 +26,8 @@ from helpers.waiting import wait_until
 from view.test_show import state_of
 from view.test_workbench import ORDERS, RANGES, bound_array, opened, picture_of, slow
 from winml_py import BitmapPixelFormat, ImageContract, LearningModel, view
-from winml_py.view.python_program import File, write_program
+from winml_py.view.open_model import Inputs, OpenModel
+from winml_py.view.python_program import write_program
 
 HEIGHT, WIDTH = 40, 56
 
@@ -101,7 +102,8 @@ def test_the_part_that_is_drawn_is_what_the_tensor_holds(page: Page, crop: dict[
 
 
 def test_the_program_names_the_device() -> None:
-    code = write_program(File("m.onnx", True), {}, {"outputs": {}}, "a'name", ())
+    model = OpenModel("m.onnx", "m.onnx", LearningModel.load(MODELS / "digits.onnx"), "a'name")
+    code = write_program(model, Inputs({}, {}, {}), {"outputs": {}}, ())
     assert 'LearningModelSession(model, winml_py.LearningModelDevice.find("a\'name"))' in code
     compile(code, "program", "exec")
 

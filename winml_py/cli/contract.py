@@ -8,11 +8,9 @@ import inspect
 import math
 import os
 import sys
-import timeit
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import click
@@ -47,7 +45,7 @@ from .arguments import (
     pairs_option,
 )
 from .failures import prefix_errors
-from .style import emit, format_size, print_line, warn_outdated
+from .style import emit, print_line, warn_outdated
 
 _PICTURES = {known.name.removesuffix("8").lower(): known for known in INTERLEAVED_FORMATS}
 
@@ -133,8 +131,9 @@ def contract(
 def _compare_with_bind(
     session: LearningModelSession, output: str, pictures: BitmapPixelFormat, built: BuiltIn
 ) -> Facts:
-    """What was built in, how near the model's own outputs are to those after `bind`, and what it costs."""
-    model, new = session.model, LearningModel.load(output)
+    """What was built in, and how near the new model's own outputs are to those after `bind`."""
+    model = session.model
+    new = LearningModel.load(output)
     inputs = {feature.name: feature for feature in new.input_features if bytes_format(new, feature)}
     pixels = noise(np.random.RandomState(0), 480, 640)
     if pictures is BitmapPixelFormat.GRAY8:
@@ -142,18 +141,13 @@ def _compare_with_bind(
     picture = ImageFeatureValue.from_array(pixels, BitmapPixelFormat.RGB8)
     values = generated(model) | dict.fromkeys(inputs, picture)
     with LearningModelSession(new) as new_session:
-        evaluate_bound = partial(evaluate_by, session, values)
-        evaluate_built_in = partial(evaluate_by, new_session, with_bytes(new, values))
-        after_bind, built_in = evaluate_bound(), evaluate_built_in()
-        seconds = [min(timeit.repeat(call, number=1, repeat=5)) for call in (evaluate_bound, evaluate_built_in)]
+        after_bind = evaluate_by(session, values)
+        built_in = evaluate_by(new_session, with_bytes(new, values))
     return {
         "inputs": {name: feature.description for name, feature in inputs.items()},
         "answers": built.answers,
         "outputs": built.outputs,
         "difference": compare_outputs(after_bind, built_in, FLOAT_TOLERANCE).error,
-        "seconds_before": seconds[0],
-        "seconds": seconds[1],
-        "added_bytes": new.size - model.size,
     }
 
 
@@ -190,9 +184,6 @@ def _print_contract(facts: Facts, learned: LearnedContract | None) -> None:
         difference = built["difference"]
         near = f"within {max(difference, 1e-4):.2%} of" if difference < math.inf else "of other shapes or integers than"
         print_line(f"  For an example picture of 640x480, the model's own outputs are {near} those after bind.")
-        before, after = (f"{1000 * built[name]:.3g} ms" for name in ("seconds_before", "seconds"))
-        larger = format_size(built["added_bytes"])
-        print_line(f"  An evaluation takes {after}, with bind {before}. The file is {larger} larger.")
     for sample in facts.get("samples", ()):
         print_line(f"Sample: {sample}")
 

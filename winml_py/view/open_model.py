@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from .._http import MAX_REQUEST_PIXELS
 from .._inputs.examples import MAX_NUMBERS
 from .._inputs.model import Case
 from ..authoring.evidence import outdated
@@ -80,6 +80,28 @@ class Job:
             f"The model did not finish within {self._seconds:g} s, and was stopped.",
             hint="Evaluate it in a program, or with winml-py run.",
         )
+
+
+class PictureOnDisk(NamedTuple):
+    """The file of a picture; `is_here` if the file is the user's, not a copy."""
+
+    path: str
+    name: str
+    is_here: bool
+    width: int
+    height: int
+
+    def load(self) -> ImageFeatureValue:
+        """Its pixels."""
+        return ImageFeatureValue.load(self.path, max_pixels=MAX_REQUEST_PIXELS)
+
+
+class Inputs(NamedTuple):
+    """What a model is given, by the names of its inputs; pictures also as files, with their contracts."""
+
+    values: dict[str, Any]
+    pictures: dict[str, PictureOnDisk]
+    contracts: dict[str, ImageContract]
 
 
 class Evaluated(NamedTuple):
@@ -164,19 +186,19 @@ class OpenModel:
             raise InvalidArgumentError("This model has no file.", hint="Save it first, and load it from its path.")
         return self.path
 
-    def evaluate(self, job: Job, values: Mapping[str, Any], contracts: Mapping[str, ImageContract]) -> Evaluated:
+    def evaluate(self, job: Job, inputs: Inputs) -> Evaluated:
         """Binds values, and evaluates, one job at a time.
 
         Raises:
             EngineLostError: the model's process ended.
             WinMLError: the session cannot be made, a value not bound, or the model not evaluated.
         """
-        for name, contract in contracts.items():
+        for name, contract in inputs.contracts.items():
             self._require_small_tensor(name, contract)
         while not self._lock.acquire(timeout=POLL_SECONDS):
             job.require_wanted()
         try:
-            return self._evaluate(job, values, contracts)
+            return self._evaluate(job, inputs)
         except WinMLError:
             if self._session is not None and self._session.is_lost:
                 self.close()
@@ -184,16 +206,17 @@ class OpenModel:
         finally:
             self._lock.release()
 
-    def _evaluate(self, job: Job, values: Mapping[str, Any], contracts: Mapping[str, ImageContract]) -> Evaluated:
+    def _evaluate(self, job: Job, inputs: Inputs) -> Evaluated:
         if self._session is None:
             self._session = job.wait_for(self._make_session())
         binding = LearningModelBinding(self._session)
         started = time.perf_counter()
-        for name, value in values.items():
-            binding.bind(name, value, {"ImageContract": contracts[name]} if name in contracts else {})
+        for name, value in inputs.values.items():
+            contract = inputs.contracts.get(name)
+            binding.bind(name, value, {} if contract is None else {"ImageContract": contract})
         seconds = {"bind": time.perf_counter() - started}
         # Copied before the evaluation, in which an in-place operator may change them.
-        tensors = {name: _copy_bound(binding, name, value) for name, value in values.items()}
+        tensors = {name: _copy_bound(binding, name, value) for name, value in inputs.values.items()}
         started = time.perf_counter()
         result = job.wait_for(self._session.evaluate_async(binding))
         seconds["evaluate"] = time.perf_counter() - started

@@ -2,69 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ..core.base.agreement import as_numpy
 from ..core.base.messages import Facts
-from ..core.imaging.contract import ImageContract
+from .open_model import Inputs, OpenModel, PictureOnDisk
 
 _MAX_WRITTEN = 1024
 """The most numbers of an array that are written into a program."""
 
 
-class File(NamedTuple):
-    """A file for a program: of a model, or of a picture with its contract.
-
-    If it was dropped on the page, it is not a file on this machine (`is_here`), and `path` is its name.
-    """
-
-    path: str
-    is_here: bool
-    contract: ImageContract | None = None
-
-    def write_expression(self, kind: str) -> str:
-        """The expression that loads it as one of our classes."""
-        comment = "" if self.is_here else "  # where this file is"
-        return f"{kind}.load({self.path!r}){comment}"
-
-
-def write_program(
-    model: File, values: Mapping[str, File | Any], answer: Facts, device: str, labels: Sequence[str]
-) -> str:
+def write_program(model: OpenModel, inputs: Inputs, answer: Facts, labels: Sequence[str]) -> str:
     """The program as text.
 
     Args:
-        model: its file.
-        values: the value for each input.
+        model: the model.
+        inputs: what it is given.
         answer: what is shown, and so is printed: see `Answer`.
-        device: its name; "cpu" for the default.
         labels: the class names, if the model has none.
     """
-    on_device = "" if device == "cpu" else f", winml_py.LearningModelDevice.find({device!r})"
+    on_device = "" if model.device == "cpu" else f", winml_py.LearningModelDevice.find({model.device!r})"
     lines = [
         "import winml_py",
         "",
-        f"model = {model.write_expression('winml_py.LearningModel')}",
+        f"model = {_write_loading('LearningModel', model)}",
         f"session = winml_py.LearningModelSession(model{on_device})",
         "binding = winml_py.LearningModelBinding(session)",
     ]
-    for name, value in values.items():
-        if not isinstance(value, File):
+    for name, value in inputs.values.items():
+        if name not in inputs.pictures:
             lines.append(f"binding.bind({name!r}, {_write_value(name, value)})")
             continue
         properties = ""
-        if value.contract is not None:
-            words = "".join(f"    {key!r}: {word!r},\n" for key, word in value.contract.to_metadata().items())
+        if name in inputs.contracts:
+            words = "".join(f"    {key!r}: {word!r},\n" for key, word in inputs.contracts[name].to_metadata().items())
             lines.append(f"contract = winml_py.ImageContract.from_metadata({{\n{words}}})")
             properties = ', {"ImageContract": contract}'
-        lines.append(f"picture = {value.write_expression('winml_py.ImageFeatureValue')}")
+        lines.append(f"picture = {_write_loading('ImageFeatureValue', inputs.pictures[name])}")
         lines.append(f"binding.bind({name!r}, picture{properties})")
-    if any(not isinstance(value, File) for value in values.values()):
+    if inputs.values.keys() != inputs.pictures.keys():
         lines.insert(0, "import numpy as np")
     return "\n".join([*lines, "result = session.evaluate(binding)", *_write_printing(answer, labels), ""])
+
+
+def _write_loading(kind: str, file: OpenModel | PictureOnDisk) -> str:
+    """The expression that loads a file as one of our classes. What was dropped on the page is not on this machine."""
+    if file.is_here:
+        return f"winml_py.{kind}.load({file.path!r})"
+    return f"winml_py.{kind}.load({file.name!r})  # where this file is"
 
 
 def _write_printing(answer: Facts, labels: Sequence[str]) -> list[str]:

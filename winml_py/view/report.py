@@ -20,6 +20,7 @@ from ..core.imaging.detensorize import detensorize
 from ..core.imaging.picture_placement import PicturePlacement
 from ..core.model.model import LearningModel
 from ..enums import BitmapPixelFormat, TensorLayout
+from .open_model import Inputs
 
 _MAX_OBJECTS = 100
 
@@ -123,11 +124,7 @@ class Answer(NamedTuple):
 
 
 def make_answer(
-    result: LearningModelEvaluationResult,
-    model: LearningModel,
-    values: Mapping[str, object],
-    labels: Sequence[str],
-    contracts: Mapping[str, ImageContract],
+    result: LearningModelEvaluationResult, model: LearningModel, inputs: Inputs, labels: Sequence[str]
 ) -> Answer:
     """The answer, with these class names."""
     classes = Classes(None, labels)
@@ -138,12 +135,11 @@ def make_answer(
         facts |= finding.facts
         facts |= {"objects": facts["objects"][:_MAX_OBJECTS]} if "objects" in facts else {}
         if finding.draw is not None:
-            picture = next(value for value in values.values() if isinstance(value, ImageFeatureValue))
-            pictures[""] = encode_picture(finding.draw(picture))
+            pictures[""] = encode_picture(finding.draw(inputs.values[next(iter(inputs.pictures))]))
     if not pictures:
         # As in `winml-py run`, but in the channel order of the page's contract, which the model may not have.
-        orders = [contract.pixel_format for contract in contracts.values() if contract.channels == 3]
-        output = tensor_picture(result.outputs, orders[0] if orders else seen_order(model, values))
+        orders = [contract.pixel_format for contract in inputs.contracts.values() if contract.channels == 3]
+        output = tensor_picture(result.outputs, orders[0] if orders else seen_order(model, inputs.values))
         if output is not None:
             facts["outputs"][output.name]["read_as"] = output.contract.describe()
             pictures[output.name] = encode_picture(output.bitmap.to_pil())

@@ -24,8 +24,8 @@ from ..core.model.model import LearningModel
 from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError, NotBoundError, PictureError
 from .form import make_example_value, parse_contract, parse_value
-from .open_model import Job, OpenModel, find_model_file
-from .python_program import File, write_program
+from .open_model import Inputs, Job, OpenModel, PictureOnDisk, find_model_file
+from .python_program import write_program
 from .report import describe_placement, describe_tensor, encode_picture, make_answer, make_tensor_picture
 
 T = TypeVar("T")
@@ -80,20 +80,6 @@ class RecentItems(Generic[T]):
             self._drop(item)
 
 
-class PictureOnDisk(NamedTuple):
-    """The file of a picture; `is_here` if the file is the user's, not a copy."""
-
-    path: str
-    name: str
-    is_here: bool
-    width: int
-    height: int
-
-    def load(self) -> ImageFeatureValue:
-        """Its pixels."""
-        return ImageFeatureValue.load(self.path, max_pixels=MAX_REQUEST_PIXELS)
-
-
 class Evaluation(NamedTuple):
     """What the page may request of an evaluation: its tensors and contracts by input, and the pictures of its answer
     by output.
@@ -114,14 +100,6 @@ class Evaluation(NamedTuple):
         if name not in self.pictures:
             raise NotBoundError("There is no such picture of this answer.")
         return self.pictures[name]
-
-
-class Inputs(NamedTuple):
-    """What a model is given, by the names of its inputs; pictures also as files, with their contracts."""
-
-    values: dict[str, Any]
-    pictures: dict[str, PictureOnDisk]
-    contracts: dict[str, ImageContract]
 
 
 class Workbench:
@@ -209,10 +187,10 @@ class Workbench:
         started = time.perf_counter()
         inputs = self._read_inputs(model, request.get("inputs", {}))
         seconds = {"decode": time.perf_counter() - started}
-        evaluated = model.evaluate(job, inputs.values, inputs.contracts)
+        evaluated = model.evaluate(job, inputs)
         seconds |= evaluated.seconds
-        labels = model.model.labels or self._labels
-        answer = make_answer(evaluated.result, model.model, inputs.values, labels, inputs.contracts)
+        labels = () if model.model.labels else self._labels
+        answer = make_answer(evaluated.result, model.model, inputs, labels or model.model.labels)
         if request.get("is_trial") is True:
             return {"answer": answer.facts}
         tensors, contracts, placements = evaluated.tensors, inputs.contracts, evaluated.result.placements
@@ -225,7 +203,7 @@ class Workbench:
             "times": {phase: round(1e3 * duration, 3) for phase, duration in seconds.items()},
             "engine": model.engine,
             "device": model.device,
-            "code": self._write_program(model, inputs, answer.facts),
+            "code": write_program(model, inputs, answer.facts, labels),
         }
 
     def _read_inputs(self, model: OpenModel, stated: object) -> Inputs:
@@ -254,15 +232,6 @@ class Workbench:
             else:
                 inputs.values[name] = make_example_value(feature)
         return inputs
-
-    def _write_program(self, model: OpenModel, inputs: Inputs, answer: Facts) -> str:
-        model_file = File(model.path if model.is_here else model.name, model.is_here)
-        values = dict(inputs.values)
-        for name, picture in inputs.pictures.items():
-            path = picture.path if picture.is_here else picture.name
-            values[name] = File(path, picture.is_here, inputs.contracts.get(name))
-        labels = () if model.model.labels else self._labels
-        return write_program(model_file, values, answer, model.device, labels)
 
     def copy_with_contract(self, model: OpenModel, contract: ImageContract, inputs: Sequence[str]) -> bytes:
         """The file of a copy of a model with a contract of these inputs, which take pictures."""
