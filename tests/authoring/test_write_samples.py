@@ -278,7 +278,7 @@ class TestCheck:
         assert check_samples(LearningModel.load(half)).is_right
 
     def test_a_model_without_samples_is_an_error(self) -> None:
-        with pytest.raises(InvalidArgumentError, match=r"has no samples .* contract MODEL --sample PICTURE"):
+        with pytest.raises(InvalidArgumentError, match=r"has no samples .* write_samples.* contract --sample PICTURE"):
             check_samples(LearningModel.load(MODELS / "digits.onnx"))
 
 
