@@ -19,7 +19,7 @@ from winml_py.core.session import session
 
 def isolate_all() -> None:
     """Has every session isolated that can be."""
-    make_options, isolate, everywhere = session.engine_options, session.isolate, Isolation()
+    make_options, isolate, everywhere = session.make_engine_options, session.isolate, Isolation()
     idle: list[Any] = []
 
     class Reused(ChildProcess):
@@ -53,5 +53,5 @@ def isolate_all() -> None:
             return compiler
         return isolate(compiler, isolation, device, functions)
 
-    session.engine_options, session.isolate = isolated_options, isolate_if_possible
+    session.make_engine_options, session.isolate = isolated_options, isolate_if_possible
     isolated_engine.ChildProcess = take

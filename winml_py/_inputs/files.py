@@ -23,7 +23,7 @@ from ..core.features.tensor_classes import FLOAT_KINDS, TENSOR_CLASSES
 from ..core.imaging.formats import INTERLEAVED_FORMATS, find_layout
 from ..core.model.contracts import MissingContracts
 from ..core.model.model import LearningModel
-from ..core.streams.sources import as_feature, files_in, files_of, read_value
+from ..core.streams.sources import convert_numbers, find_files, list_files, read_value
 from ..enums import BitmapPixelFormat, TensorKind
 from ..errors import InvalidArgumentError
 from .examples import NOTHING_STATED, StatedSizes, example_shape, example_value, has_example, require_size
@@ -66,7 +66,7 @@ def jobs(
         raise WrongInputsError(f"The model has {len(features)} inputs: write {wanted}.")
     for path in inputs:
         try:
-            found = files_of(path) or [path]
+            found = find_files(path) or [path]
         except InvalidArgumentError as error:
             raise WrongInputsError(error.message, hint=error.hint) from error
         for file in found:
@@ -100,7 +100,7 @@ def models_of(path: str) -> list[str]:
     """The models in a folder of several, in natural order; or the path itself, of a model or its folder."""
     models: list[str] = []
     with suppress(InvalidArgumentError):
-        models = files_in(path, "model", (".onnx",)) if os.path.isdir(path) else []
+        models = list_files(path, "model", (".onnx",)) if os.path.isdir(path) else []
     return models if len(models) > 1 else [path]
 
 
@@ -198,7 +198,7 @@ def _read_written(feature: FeatureDescriptor, text: str) -> Any:
         np.array(words, np.float64)
     except ValueError:
         return None
-    return as_feature(feature, words, text) if words else None
+    return convert_numbers(feature, words, text) if words else None
 
 
 def generated(model: LearningModel, sizes: StatedSizes = NOTHING_STATED) -> dict[str, Any]:
@@ -290,4 +290,4 @@ def _as_bound(feature: FeatureDescriptor, value: object) -> Any:
         return value
     plan = PreprocessPlan(value.sizes, feature)
     MissingContracts(is_silent=False).warn(plan)
-    return plan.tensor(value)
+    return plan.make_tensor(value)

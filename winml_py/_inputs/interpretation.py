@@ -14,7 +14,7 @@ from ..core.base.messages import Facts
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
 from ..core.features.pictures import ImageFeatureValue
-from ..core.features.ranking import Prediction, best_of, is_row
+from ..core.features.ranking import Prediction, find_best_classes, is_row
 from ..core.features.tensor import Tensor
 from ..core.imaging.bitmap import SoftwareBitmap, VideoFrame
 from ..core.imaging.contract import ImageContract
@@ -57,7 +57,7 @@ class Classes(NamedTuple):
         is_asked = self.top_k is not None or len(self.labels) == array.size
         are_scores = is_asked or _CLASS_WORDS.search(name) or _adds_up(array)
         if is_row(array) and are_scores:
-            return best_of(array, self.top_k or 5, self.labels)
+            return find_best_classes(array, self.top_k or 5, self.labels)
         return []
 
 

@@ -19,7 +19,7 @@ from ..core.base.agreement import FLOAT_TOLERANCE, channel_scales
 from ..core.base.arrays import Array, Pixels
 from ..core.base.messages import Facts
 from ..core.features.pictures import ImageFeatureValue
-from ..core.features.ranking import best_of
+from ..core.features.ranking import find_best_classes
 from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError
 
@@ -209,7 +209,7 @@ class KnownOutput:
             return (math.inf if wrong else 0.0), problem + (f", and {len(wrong) - 1} more" if len(wrong) > 1 else "")
         error = self._largest_error(found.astype(np.float64), actual)
         tolerance = max(self.tolerance, floor)
-        if math.isinf(error) or (self.best >= 0 and not best_of(actual, 1)):
+        if math.isinf(error) or (self.best >= 0 and not find_best_classes(actual, 1)):
             return math.inf, f"{self.name}: NaN or infinity instead of numbers, or the reverse"
         best = int(actual.argmax()) if self.best >= 0 else self.best
         changed = "" if best == self.best else f"the best class was {self.best}, now {best}"
@@ -261,7 +261,7 @@ def known_output(name: str, array: Array, count: int) -> KnownOutput:
 
 def leader_of(array: Array) -> tuple[int, float]:
     """The best class of a row of scores, and its lead relative to the largest magnitude; -1 and 0 if not a row."""
-    best = best_of(array, 2)
+    best = find_best_classes(array, 2)
     finite = array[np.isfinite(array)].astype(np.float64) if best else np.zeros(0)
     if not finite.size:
         return -1, 0.0

@@ -15,7 +15,7 @@ from ..core.base.atomic_files import require_another_file, require_folder, write
 from ..core.contracts.labels import LABELS_KEY, labels_of
 from ..core.contracts.published.folder import find_model
 from ..core.features.descriptors import ImageFeatureDescriptor
-from ..core.features.pictures import fixed_sides
+from ..core.features.pictures import find_fixed_sides
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.contract import METADATA_KEYS, ImageContract
 from ..core.imaging.formats import INTERLEAVED_FORMATS
@@ -162,7 +162,7 @@ def build_in(
     _upgrade_opset(GraphWriter.OPSET, model)
     written = {}
     for image in images:
-        sides, dtype = fixed_sides(image, image.contract), TENSOR_CLASSES[image.tensor_kind].dtype.type
+        sides, dtype = find_fixed_sides(image, image.contract), TENSOR_CLASSES[image.tensor_kind].dtype.type
         is_batch = image.shape[0] != 1 and not ((answers or names) and image.shape[0] == -1)
         steps = Preprocessing(image.contract, pictures, sides, dtype, is_batch)
         written[image.name] = put_before(model, image.name, steps)

@@ -21,7 +21,7 @@ from ..core.base.atomic_files import require_folder, write_whole
 from ..core.base.messages import type_name
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor
 from ..core.features.pictures import ImageFeatureValue
-from ..core.features.ranking import best_of
+from ..core.features.ranking import find_best_classes
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.formats import find_layout
 from ..core.model.model import LearningModel
@@ -311,6 +311,6 @@ def _describe_answer(session: LearningModelSession, values: Mapping[str, Any], r
     for name, array in result.items():
         keys = result.get(f"{name}{KEYS}")
         labels = model.labels if keys is None else [str(key) for key in keys]
-        if best := best_of(array.astype(np.float64) if keys is not None else array, 3, labels):
+        if best := find_best_classes(array.astype(np.float64) if keys is not None else array, 3, labels):
             return ", ".join(f"{one.label or one.index} {one.score:.2f}" for one in best)
     return ""

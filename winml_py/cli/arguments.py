@@ -17,7 +17,7 @@ from ..core.base.messages import did_you_mean
 from ..core.contracts.files import read_contract
 from ..core.contracts.published.folder import find_model
 from ..core.imaging.contract import ImageContract
-from ..core.streams.sources import PICTURES, files_in, files_of
+from ..core.streams.sources import PICTURES, find_files, list_files
 from ..enums import Precision
 from ..errors import InvalidArgumentError, StorageNotFoundError
 from .failures import INPUT, Failure
@@ -125,7 +125,7 @@ def _paths_in(value: object) -> Iterator[str]:
             with suppress(InvalidArgumentError, OSError):  # no folder with one model
                 yield find_model(word)
             with suppress(InvalidArgumentError, OSError):  # the folder has no such files, or cannot be read
-                yield from files_in(word, "file", PICTURES) if os.path.isdir(word) else files_of(word) or ()
+                yield from list_files(word, "file", PICTURES) if os.path.isdir(word) else find_files(word) or ()
 
 
 def pairs_option(option: str, field: str, **settings: Any) -> Decorator:

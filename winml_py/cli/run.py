@@ -23,7 +23,7 @@ from .._inputs.model import Case
 from ..core.base.messages import Facts, Progress
 from ..core.contracts.labels import labels_of
 from ..core.features.pictures import ImageFeatureValue
-from ..core.features.ranking import best_of
+from ..core.features.ranking import find_best_classes
 from ..core.features.tensor import Tensor
 from ..core.session.session import LearningModelSession
 from .arguments import (
@@ -174,7 +174,7 @@ def _advance_by_frames(advance: Progress, label: str, before: int, count: int, d
 def _require_labels(path: str, labels: Sequence[str], outputs: Mapping[str, object]) -> None:
     """Refuses a file of labels that fits no ranked output."""
     rows = [value.to_numpy() for value in outputs.values() if isinstance(value, Tensor)]
-    counts = sorted({row.size for row in rows if best_of(row, 1)})
+    counts = sorted({row.size for row in rows if find_best_classes(row, 1)})
     if counts and len(labels) not in counts:
         wanted = " or ".join(map(str, counts))
         raise click.UsageError(f"{path}: Expected {wanted} labels, one per line, got {len(labels)}.")

@@ -62,7 +62,7 @@ class Side:
         self.inputs = fit_values(self._model, values)
         for feature in case.sizes.applied(self._model.input_features):
             if (picture := as_picture(self.inputs.get(feature.name))) is not None:
-                self.inputs[feature.name] = PreprocessPlan(picture.sizes, feature).tensor(picture)
+                self.inputs[feature.name] = PreprocessPlan(picture.sizes, feature).make_tensor(picture)
         self.types = self._infer_types()
 
     def _infer_types(self) -> dict[str, TypeProto]:

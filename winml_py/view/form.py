@@ -20,7 +20,7 @@ from ..core.features.descriptors import (
 )
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.contract import METADATA_FIELDS, METADATA_KEYS, ImageContract
-from ..core.streams.sources import as_feature
+from ..core.streams.sources import convert_numbers
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 
@@ -97,4 +97,4 @@ def _convert(feature: FeatureDescriptor, value: Any) -> Any:
     if None in array.flat:  # numpy would make it NaN
         raise TypeError("null is not a number")
     shape = array.shape if array.ndim == len(feature.shape) else ()
-    return as_feature(feature, array.reshape(-1).tolist(), feature.name, shape)
+    return convert_numbers(feature, array.reshape(-1).tolist(), feature.name, shape)

@@ -235,7 +235,7 @@ def test_pictures_are_prepared_in_turn_where_there_is_one_core(monkeypatch: pyte
         return original(source)
 
     monkeypatch.setattr(ImageFeatureValue, "load", load)
-    monkeypatch.setattr(binding_room, "_core_slots", lambda process: turn)
+    monkeypatch.setattr(binding_room, "_get_core_slots", lambda process: turn)
     session = identity()
     operations = [session.evaluate_features_async({"x": CAT})]
     assert started.wait(60)

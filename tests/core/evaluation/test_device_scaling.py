@@ -23,7 +23,7 @@ from winml_py import (
     ImageScaling,
     SoftwareBitmap,
 )
-from winml_py.core.evaluation.device_pictures import GraphKey, padding, scaling_inputs, tensorize_graph
+from winml_py.core.evaluation.device_pictures import GraphKey, compute_scaling_inputs, make_padding, make_picture_model
 from winml_py.core.imaging.geometry import Placement, compute_placement
 from winml_py.core.imaging.resize import KERNELS, crop, resize
 from winml_py.core.imaging.tensorize import tensorize
@@ -41,15 +41,15 @@ OTHERS = [ImageKernel.NEAREST, ImageKernel.LINEAR, ImageKernel.CUBIC]
 def session_of(key: GraphKey) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    return onnxruntime.InferenceSession(tensorize_graph(key), options, ["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(make_picture_model(key), options, ["CPUExecutionProvider"])
 
 
 def by_the_graph(pixels: Array, placement: Placement, contract: ImageContract) -> Array:
     """One plane of the tensor that the graph makes of a gray picture: levels, as the contract has no range."""
-    key = GraphKey.of(contract, BitmapPixelFormat.GRAY8, placement, half=False)
-    feeds = {"pixels": pixels[None, ..., None]} | scaling_inputs(placement, contract)
+    key = GraphKey.for_placement(contract, BitmapPixelFormat.GRAY8, placement, is_half=False)
+    feeds = {"pixels": pixels[None, ..., None]} | compute_scaling_inputs(placement, contract)
     if placement.has_padding:
-        feeds["padding"] = padding(placement, contract)
+        feeds["padding"] = make_padding(placement, contract)
     return np.asarray(session_of(key).run(None, feeds)[0])[0, 0]
 
 

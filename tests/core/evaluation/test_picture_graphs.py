@@ -26,7 +26,7 @@ from winml_py import (
     LearningModelSession,
     TensorLayout,
 )
-from winml_py.core.evaluation.device_pictures import GraphKey, padding, scaling_inputs, tensorize_graph
+from winml_py.core.evaluation.device_pictures import GraphKey, compute_scaling_inputs, make_padding, make_picture_model
 from winml_py.core.imaging.geometry import compute_placement
 from winml_py.core.imaging.resize import KERNELS
 
@@ -83,7 +83,7 @@ def test_the_graph_gives_what_the_cpu_gives(
 @pytest.mark.parametrize("half", [False, True])
 def test_what_the_graph_takes(half: bool) -> None:
     contract = ImageContract(BGR8, crop_mode=LETTERBOX, pad=(10, 20, 30))
-    graph = onnx.load_from_string(tensorize_graph(GraphKey(contract, BGR8, True, True, half, False)))
+    graph = onnx.load_from_string(make_picture_model(GraphKey(contract, BGR8, True, True, half, False)))
     onnx.checker.check_model(graph, full_check=True)
     session = onnxruntime.InferenceSession(graph.SerializeToString(), providers=["CPUExecutionProvider"])
     assert {each.name: (each.type, each.shape) for each in session.get_inputs()} == {
@@ -102,15 +102,15 @@ def test_the_colour_around_a_picture() -> None:
     for pixel_format, levels in ((RGB8, (10, 20, 30)), (BGR8, (30, 20, 10))):
         contract = ImageContract(pixel_format, crop_mode=LETTERBOX, pad=(10, 20, 30))
         placement = compute_placement(8, 4, 8, 8, LETTERBOX, None)
-        planes = padding(placement, contract)
+        planes = make_padding(placement, contract)
         expected = np.zeros((3, 8, 8), np.float32)
         expected[:, :2] = expected[:, 6:] = np.float32(levels).reshape(3, 1, 1)
         np.testing.assert_array_equal(planes, expected)
-        matrices = scaling_inputs(placement, replace(contract, kernel=ImageKernel.LINEAR))
+        matrices = compute_scaling_inputs(placement, replace(contract, kernel=ImageKernel.LINEAR))
         across, down = matrices["across"], matrices["down"]
         np.testing.assert_array_equal(across, np.eye(8))
         np.testing.assert_array_equal(down, np.eye(8)[:, 2:6])
         assert not across.flags.writeable
         assert down.flags.c_contiguous
     same = ImageContract(RGB8, crop_mode=LETTERBOX, pad=(9, 9, 9))
-    assert padding(placement, same).shape == (1, 8, 8)
+    assert make_padding(placement, same).shape == (1, 8, 8)

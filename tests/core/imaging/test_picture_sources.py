@@ -34,7 +34,7 @@ from winml_py import (
     VideoReader,
 )
 from winml_py.core.base.winrt_object import private_state
-from winml_py.core.features.pictures import bitmaps_of
+from winml_py.core.features.pictures import decode_bitmaps
 from winml_py.core.imaging.codecs import override_pillow_limit
 from winml_py.errors import PictureNotFoundError, WinMLError
 
@@ -215,7 +215,7 @@ def test_damaged_files_are_pictures_or_errors() -> None:
         try:
             bitmap = SoftwareBitmap.load(file, max_pixels=max_pixels)
             assert bitmap.pixel_width * bitmap.pixel_height <= max_pixels
-            bitmaps_of(ImageFeatureValue.load(file, fast_decode=True, max_pixels=max_pixels), 8)
+            decode_bitmaps(ImageFeatureValue.load(file, fast_decode=True, max_pixels=max_pixels), 8)
             counts["pictures"] += 1
         except WinMLError:
             counts["errors"] += 1

@@ -36,13 +36,13 @@ from ..features.resolve import (
     is_pil_image,
 )
 from ..features.tensor import Tensor
-from ..features.tensor_classes import TensorString, as_half
+from ..features.tensor_classes import TensorString, cast_to_half
 from ..imaging.formats import BufferCache
 from ..imaging.picture_placement import PicturePlacement
 from ..imaging.tensorize import tensorize_batch
 from ..runtime.runs import Bound
-from .outputs import OutputSlot, OutputTarget, require_no_overlap
-from .session_state import SessionState, Target, is_picture_file
+from .outputs import OutputSlot, ResolvedOutput, require_no_overlap
+from .session_state import CheckedValue, SessionState, is_picture_file
 
 if TYPE_CHECKING:
     from ..features.resolve import BindableValue
@@ -164,7 +164,7 @@ class BindingState:
         self.plans: dict[str, PreprocessPlan] = {}
         self._buffer_caches: list[BufferCache] = []
         models = self.session_state.picture_models
-        self._device_tensorizer = models.tensorizer() if models is not None else None
+        self._device_tensorizer = models.make_tensorizer() if models is not None else None
         self._before_run: dict[str, list[Callable[[], object]]] = {}
         self._is_ready = False  # whether `_require_ready` has passed since the last bind
         self._slots: dict[str, OutputSlot] = {**self.session_state.unbound_outputs}
@@ -196,7 +196,7 @@ class BindingState:
             name, target = self.session_state.check(name, value, properties, self.plans)
             self.set(name, value, target)
 
-    def set(self, name: str, value: object, target: Target) -> None:
+    def set(self, name: str, value: object, target: CheckedValue) -> None:
         """Binds a value with the result of its check."""
         with self._lock:
             before_run: list[Callable[[], object]] = []
@@ -204,21 +204,21 @@ class BindingState:
                 case np.ndarray():
                     self._set_input(name, target)
                 case HostTensor(tensor, is_cast):
-                    array = (as_half(tensor, self.session_state.inputs[name]) if is_cast else tensor).to_numpy()
+                    array = (cast_to_half(tensor, self.session_state.inputs[name]) if is_cast else tensor).to_numpy()
                     # strings share no memory that a later write could reach
                     self._set_input(name, array.copy() if isinstance(tensor, TensorString) else array)
                 case PlannedPictures() | DevicePixels():
                     self._write_pictures(target)
-                case OutputTarget(slot, memory):
+                case ResolvedOutput(slot, memory):
                     self.bound.set_output(name, memory)
                     self._slots[name] = slot
-                    before_run += _waits_for(memory)
+                    before_run += _collect_waits(memory)
                 case DeviceTensor(array=device_array):
                     self._set_input(name, device_array)
-                    before_run += _waits_for(device_array)
+                    before_run += _collect_waits(device_array)
                 case Container(converted):
                     self._set_input(name, converted)
-            if isinstance(value, Tensor) and not isinstance(target, OutputTarget):  # another evaluation may write it
+            if isinstance(value, Tensor) and not isinstance(target, ResolvedOutput):  # another evaluation may write it
                 before_run.append(private_state(value).require_valid)
             self.given[name] = value
             self._before_run.pop(name, None)
@@ -246,7 +246,7 @@ class BindingState:
                 if device is not None:
                     tensor = device.write(plan, bitmaps, placements, before)
                 if tensor is None:
-                    tensor = memory = plan.memory(before)
+                    tensor = memory = plan.reuse_or_allocate(before)
                     tensorize_batch(bitmaps, plan.contract, placements, memory, self._buffer_caches)
         except DeviceLostError as error:  # raised by tensorizing on the device
             self.session_state.lose(error)
@@ -336,7 +336,7 @@ class BindingState:
         return {name: plan for name, plan in self.plans.items() if name in self.given}
 
 
-def _waits_for(memory: object) -> list[Callable[[], object]]:
+def _collect_waits(memory: object) -> list[Callable[[], object]]:
     # Another library may still be working on its arrays on the device.
     return [memory.wait] if isinstance(memory, DeviceArray) and memory.handle is None else []
 
@@ -362,15 +362,15 @@ def bind_features(session_state: SessionState, features: Mapping[str, object]) -
     return binding_state
 
 
-class LateValue(NamedTuple):
+class CheckedFeature(NamedTuple):
     """A feature's name, the caller's value, and the result of its check: None for a picture that must be decoded."""
 
     name: str
     value: object
-    target: Target | None
+    target: CheckedValue | None
 
 
-def check_features(session_state: SessionState, features: Mapping[str, object]) -> list[LateValue]:
+def check_features(session_state: SessionState, features: Mapping[str, object]) -> list[CheckedFeature]:
     """Checks values that will be bound later.
 
     Raises:
@@ -384,14 +384,14 @@ def check_features(session_state: SessionState, features: Mapping[str, object]) 
         # A check would decode the pictures.
         images = map(is_pil_image, value if isinstance(value, (list, tuple)) else [value])
         if is_input and (is_picture_file(value, descriptor) or any(images)):
-            values.append(LateValue(name, value, None))
+            values.append(CheckedFeature(name, value, None))
         else:
             name, target = session_state.check(name, value)
-            values.append(LateValue(name, value, target))
+            values.append(CheckedFeature(name, value, target))
     return values
 
 
-def bind_later(session_state: SessionState, values: Iterable[LateValue], stop: Stop) -> BindingState:
+def bind_checked_features(session_state: SessionState, values: Iterable[CheckedFeature], stop: Stop) -> BindingState:
     """Binds the values.
 
     At most as many threads do this at once as there are cores: more would decode no faster, hold a picture each, and
@@ -402,7 +402,7 @@ def bind_later(session_state: SessionState, values: Iterable[LateValue], stop: S
         WinMLError: as a bind does.
     """
     binding_state = BindingState(session_state)
-    with held(_core_slots(os.getpid()), stop):
+    with held(_get_core_slots(os.getpid()), stop):
         for name, value, target in values:
             stop.require_not_requested()
             if target is not None:
@@ -419,16 +419,16 @@ def _convert_picture(value: object) -> Any:
 
     Pillow decodes an image on first access, and cannot do so in two threads at once.
     """
-    with _pillow_lock(os.getpid()):
+    with _get_pillow_lock(os.getpid()):
         return as_picture(value) or value
 
 
 # One for each process: in a forked one, the parent's would never be released.
 @cache
-def _pillow_lock(process: int) -> threading.Lock:
+def _get_pillow_lock(process: int) -> threading.Lock:
     return threading.Lock()
 
 
 @cache
-def _core_slots(process: int) -> threading.Semaphore:
+def _get_core_slots(process: int) -> threading.Semaphore:
     return threading.Semaphore(usable_cores())

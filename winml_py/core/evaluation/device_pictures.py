@@ -49,11 +49,11 @@ class PictureModels:
         """Runs the model for `key`."""
         with self._compiling:
             if key not in self._engines:
-                self._engines[key] = self._compile_model(CompileRequest(tensorize_graph(key), EngineOptions(1)))
+                self._engines[key] = self._compile_model(CompileRequest(make_picture_model(key), EngineOptions(1)))
             engine = self._engines[key]
         return engine.run(bound)
 
-    def tensorizer(self) -> DeviceTensorizer:
+    def make_tensorizer(self) -> DeviceTensorizer:
         """The tensorizer of one binding."""
         return DeviceTensorizer(self, self._lock, self._has_float32)
 
@@ -118,14 +118,14 @@ class DeviceTensorizer:
         """Tensorizes pixels, pictures x height x width x channels, on the host or the device."""
         contract = plan.contract
         is_half = plan.descriptor.tensor_kind is TensorKind.FLOAT16 and not self._has_float32
-        key = GraphKey.of(contract, source, placement, is_half)
+        key = GraphKey.for_placement(contract, source, placement, is_half)
         bound = self._bound.setdefault(key, Bound(lock=self._lock))
         bound.set_input("pixels", pixels)
         if key.is_scaled:
-            for name, value in scaling_inputs(placement, contract).items():
+            for name, value in compute_scaling_inputs(placement, contract).items():
                 bound.set_input(name, value)
         if key.has_padding:
-            bound.set_input("padding", padding(placement, contract))
+            bound.set_input("padding", make_padding(placement, contract))
         dtype = np.dtype(np.float16 if is_half else np.float32)
         is_written_again = isinstance(before, DeviceArray) and (before.shape, before.dtype) == (plan.shape, dtype)
         bound.set_output("tensor", before if is_written_again else StaysOnDevice())  # type: ignore[arg-type]
@@ -154,57 +154,62 @@ class GraphKey(NamedTuple):
         source: the pictures' format, with eight bits per channel.
         is_scaled: whether anything is cropped, scaled or padded.
         has_padding: whether there is room around the picture in the tensor.
-        half: whether the tensor is float16.
-        height_first: whether the height is scaled before the width; see `scales_height_first`.
+        is_half: whether the tensor is float16.
+        is_height_first: whether the height is scaled before the width; see `scales_height_first`.
     """
 
     contract: ImageContract
     source: BitmapPixelFormat
     is_scaled: bool
     has_padding: bool
-    half: bool
-    height_first: bool
+    is_half: bool
+    is_height_first: bool
 
     @classmethod
-    def of(cls, contract: ImageContract, source: BitmapPixelFormat, placement: Placement, half: bool) -> GraphKey:
+    def for_placement(
+        cls, contract: ImageContract, source: BitmapPixelFormat, placement: Placement, is_half: bool
+    ) -> GraphKey:
         """The key for pictures that go to this placement."""
         (height, width), part = placement.scaled, placement.part
         is_antialiased = KERNELS[contract.kernel].is_antialiased
-        height_first = is_antialiased and scales_height_first(part.width, part.height, width, height)
-        return cls(contract, source, not placement.is_identity, placement.has_padding, half, height_first)
+        is_height_first = is_antialiased and scales_height_first(part.width, part.height, width, height)
+        return cls(contract, source, not placement.is_identity, placement.has_padding, is_half, is_height_first)
 
 
-def tensorize_graph(key: GraphKey) -> bytes:
+def make_picture_model(key: GraphKey) -> bytes:
     """A model from pixels to the tensor.
 
-    Its inputs: `pixels`, uint8, pictures x height x width x channels; those of `scaling_inputs` if pictures are scaled;
-    `padding`, 1 or 3 x tensor height x tensor width, float32, if the picture does not fill the tensor. Its output is
-    `tensor`, in the contract's layout, float32 or float16.
+    Inputs:
+        pixels: uint8, pictures x height x width x channels.
+        across, down: if pictures are scaled; see `compute_scaling_inputs`.
+        padding: if the picture does not fill the tensor; see `make_padding`.
+
+    The output `tensor` is in the contract's layout, float32 or float16.
     """
     graph = _PictureGraph()
     contract, layout = key.contract, find_layout(key.source)
     is_gray = contract.pixel_format is BitmapPixelFormat.GRAY8
-    pixels = graph.input("pixels", np.uint8, "n", "height", "width", layout.channels)
+    pixels = graph.add_input("pixels", np.uint8, "n", "height", "width", layout.channels)
     value = pixels.cast(np.float32).transpose(0, 3, 1, 2)
     # A gray picture with coloured padding is computed in colour: the same weights must turn the padding gray.
     has_colour = not layout.is_gray or (key.has_padding and not has_gray_padding(contract))
     if has_colour:
         value = value.take(graph.constant(find_channel_order(key.source, contract), np.int64), 1)
     if contract.gray is ImageGray.LUMA and not layout.is_gray:  # before scaling: see `tensorize`
-        value, has_colour = _luma(value), key.has_padding and not has_gray_padding(contract)
+        value, has_colour = _convert_to_luma(value), key.has_padding and not has_gray_padding(contract)
     if key.is_scaled:
         value = _scale(graph, value, key)
     if is_gray:
-        value = _gray(graph, value, has_colour, contract.gray)
+        value = _convert_to_gray(graph, value, has_colour, contract.gray)
     factors, summands = np.array(contract.affine(), np.float32).T.reshape(2, -1, 1, 1)
     value = value * graph.constant(factors, np.float32) + graph.constant(summands, np.float32)
     if contract.layout is TensorLayout.NHWC:
         value = value.transpose(0, 2, 3, 1)
-    dtype: ScalarType = np.float16 if key.half else np.float32
-    return graph.model(graph.node("Cast", value, dtype=dtype, to=onnx_type(dtype), output="tensor"))
+    dtype: ScalarType = np.float16 if key.is_half else np.float32
+    return graph.make_model(graph.node("Cast", value, dtype=dtype, to=onnx_type(dtype), output="tensor"))
 
 
-def scaling_inputs(placement: Placement, contract: ImageContract) -> dict[str, Array]:
+def compute_scaling_inputs(placement: Placement, contract: ImageContract) -> dict[str, Array]:
     """The inputs that put a picture in its place in the tensor.
 
     These are `across`, width x tensor width, and `down`, tensor height x height, float32.
@@ -212,8 +217,8 @@ def scaling_inputs(placement: Placement, contract: ImageContract) -> dict[str, A
     part, scaled, cut, target, picture, tensor = placement
     across_axis = _Axis(scaled[1], cut.x, cut.width, tensor[1], target.x)
     down_axis = _Axis(scaled[0], cut.y, cut.height, tensor[0], target.y)
-    across = _matrix(picture[1], part.x, part.width, across_axis, contract.kernel)
-    down = _matrix(picture[0], part.y, part.height, down_axis, contract.kernel)
+    across = _compute_matrix(picture[1], part.x, part.width, across_axis, contract.kernel)
+    down = _compute_matrix(picture[0], part.y, part.height, down_axis, contract.kernel)
     return {"across": across, "down": np.ascontiguousarray(down.T)}
 
 
@@ -231,7 +236,7 @@ class _Axis(NamedTuple):
         return matrix[:, self.start : self.start + self.left]
 
 
-def padding(placement: Placement, contract: ImageContract) -> Array:
+def make_padding(placement: Placement, contract: ImageContract) -> Array:
     """The colour around the picture, and 0 inside it: 3 x height x width; 1 x height x width if gray."""
     image = np.full((*placement.tensor, 3), order_pad_levels(contract), np.float32)
     crop(image, placement.target)[:] = 0
@@ -240,7 +245,7 @@ def padding(placement: Placement, contract: ImageContract) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _matrix(length: int, start: int, part: int, axis: _Axis, kernel: ImageKernel) -> Array:
+def _compute_matrix(length: int, start: int, part: int, axis: _Axis, kernel: ImageKernel) -> Array:
     """Length x tensor: the weight of each pixel of a row in each number of the tensor's row."""
     matrix = np.zeros((length, axis.tensor), np.float32)
     identity = np.eye(part, dtype=np.float32)
@@ -251,9 +256,9 @@ def _matrix(length: int, start: int, part: int, axis: _Axis, kernel: ImageKernel
 
 
 def _scale(graph: _PictureGraph, value: Expression, key: GraphKey) -> Expression:
-    across = graph.input("across", np.float32, "columns_used", "tensor_width")
-    down = graph.input("down", np.float32, "tensor_height", "rows_used")
-    for is_height in (key.height_first, not key.height_first):
+    across = graph.add_input("across", np.float32, "columns_used", "tensor_width")
+    down = graph.add_input("down", np.float32, "tensor_height", "rows_used")
+    for is_height in (key.is_height_first, not key.is_height_first):
         value = graph.node("MatMul", *((down, value) if is_height else (value, across)), dtype=np.float32)
         if KERNELS[key.contract.kernel].is_antialiased:  # these round after each side
             value = value.to_levels()
@@ -261,19 +266,19 @@ def _scale(graph: _PictureGraph, value: Expression, key: GraphKey) -> Expression
         value = value.to_levels()
     if not key.has_padding:
         return value
-    return value + graph.input("padding", np.float32, "planes", "tensor_height", "tensor_width")
+    return value + graph.add_input("padding", np.float32, "planes", "tensor_height", "tensor_width")
 
 
-def _gray(graph: _PictureGraph, value: Expression, has_colour: bool, gray: ImageGray) -> Expression:
+def _convert_to_gray(graph: _PictureGraph, value: Expression, has_colour: bool, gray: ImageGray) -> Expression:
     if gray is ImageGray.LUMA:
-        return _luma(value) if has_colour else value
+        return _convert_to_luma(value) if has_colour else value
     if not has_colour:
         levels = value.cast(np.int32)
         return graph.constant(make_gray_table(), np.float32).take(levels, 0)
     return value.weighted_sum(GRAY_WEIGHTS, 1).apply("Floor")
 
 
-def _luma(value: Expression) -> Expression:
+def _convert_to_luma(value: Expression) -> Expression:
     return (value.weighted_sum(LUMA_WEIGHTS, 1) + 0.5).apply("Floor")
 
 
@@ -285,7 +290,7 @@ class _PictureGraph(GraphWriter):
         self._inputs: list[onnx.ValueInfoProto] = []
         self._tensors: list[onnx.TensorProto] = []
 
-    def input(self, name: str, dtype: ScalarType, *shape: str | int) -> Expression:
+    def add_input(self, name: str, dtype: ScalarType, *shape: str | int) -> Expression:
         from onnx import helper
 
         self._inputs.append(helper.make_tensor_value_info(name, onnx_type(dtype), shape))
@@ -309,7 +314,7 @@ class _PictureGraph(GraphWriter):
         self._tensors.append(numpy_helper.from_array(np.asarray(value, dtype), name))
         return Expression(self, name, dtype)
 
-    def model(self, output: Expression) -> bytes:
+    def make_model(self, output: Expression) -> bytes:
         from onnx import helper
 
         outputs = [helper.make_tensor_value_info(output.name, output.onnx_type, ["n", None, None, None])]

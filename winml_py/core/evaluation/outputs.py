@@ -15,14 +15,14 @@ from ..base.buffers import Buffer
 from ..base.collections import ListOutput, MapOutput
 from ..base.messages import type_name
 from ..base.winrt_object import private_state
-from ..features.containers import for_engine, is_element
+from ..features.containers import convert_for_engine, is_element
 from ..features.descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
     MapFeatureDescriptor,
     SequenceFeatureDescriptor,
     TensorFeatureDescriptor,
-    incompatible,
+    make_incompatible_error,
 )
 from ..features.pictures import BindProperties, ImageFeatureValue
 from ..features.resolve import (
@@ -35,7 +35,7 @@ from ..features.resolve import (
     require_location,
     resolve,
 )
-from ..features.tensor import Tensor, over
+from ..features.tensor import Tensor, wrap_array
 from ..features.tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES, TensorString
 from ..imaging.bitmap import VideoFrame
 from ..imaging.contract import ImageContract
@@ -76,23 +76,23 @@ class UnboundOutput:
         """Wraps the engine's value, or turns it into pictures."""
         descriptor, tensor_class = self._descriptor, self._tensor_class
         if not isinstance(value, np.ndarray):
-            return to_python(value, descriptor)
+            return convert_to_python(value, descriptor)
         if tensor_class is not None and value.dtype == tensor_class.dtype:
-            return over(tensor_class, value)
+            return wrap_array(tensor_class, value)
         if isinstance(descriptor, ImageFeatureDescriptor):
-            return self._picture(value, descriptor.contract)
+            return self._make_pictures(value, descriptor.contract)
         if isinstance(descriptor, TensorFeatureDescriptor) and tensor_class is None:
             raise NotSupportedError(  # numpy has no type for it: the engine returns float8, say, as bytes
                 f"The output {descriptor.name} has an element type that Windows ML and numpy lack, such as float8 or "
                 "bfloat16.",
                 hint="Add a Cast to float32 to the model, behind that output.",
             )
-        raise unexpected_output(descriptor, value, tensor_class.dtype if tensor_class else None)
+        raise make_unexpected_output_error(descriptor, value, tensor_class.dtype if tensor_class else None)
 
     def invalidate(self) -> None:
         """Does nothing: the results of earlier runs belong to the caller."""
 
-    def _picture(self, value: Array, contract: ImageContract) -> ImageFeatureValue | list[VideoFrame]:
+    def _make_pictures(self, value: Array, contract: ImageContract) -> ImageFeatureValue | list[VideoFrame]:
         require_pictures(value, contract, self._descriptor)
         height, width = (value.shape[axis] for axis in contract.axes()[1:])
         frames = [VideoFrame(contract.bitmap_pixel_format, width, height) for _ in value]
@@ -112,7 +112,7 @@ class ContainerOutput:
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Refills the bound object: a list with the elements of a tensor or a sequence, a dict with those of a map."""
         content: Any = (
-            value.reshape(-1).tolist() if isinstance(value, np.ndarray) else to_python(value, self._descriptor)
+            value.reshape(-1).tolist() if isinstance(value, np.ndarray) else convert_to_python(value, self._descriptor)
         )
         if isinstance(self._given, MutableMapping):
             self._given.clear()
@@ -140,7 +140,7 @@ class BuffersOutput:
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Copies the tensor's bytes."""
-        data = _array(value, self._descriptor).tobytes()
+        data = _require_array(value, self._descriptor).tobytes()
         sizes = [part.nbytes for part in self._parts]
         if sum(sizes) != len(data):
             raise SizeMismatchError(
@@ -227,7 +227,7 @@ class ImageOutput:
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Writes the pictures and returns the bound object."""
-        array = _array(value, self._descriptor)
+        array = _require_array(value, self._descriptor)
         require_pictures(array, self._contract, self._descriptor)
         if len(array) != len(self._bitmaps):
             raise EvaluationError(
@@ -246,7 +246,7 @@ class ImageOutput:
             bitmap.is_valid = False
 
 
-class OutputTarget(NamedTuple):
+class ResolvedOutput(NamedTuple):
     """How an output is received, and where the engine writes it.
 
     Attributes:
@@ -258,18 +258,18 @@ class OutputTarget(NamedTuple):
     memory: Array | DeviceArray | StaysOnDevice | None = None
 
 
-def output_target(
+def resolve_output(
     given: object, descriptor: FeatureDescriptor, properties: BindProperties, engine: Engine
-) -> OutputTarget:
+) -> ResolvedOutput:
     """Checks what a caller binds to an output.
 
     Raises:
         NotSupportedError: memory on the device for float16 numbers that are computed in float32.
         WinMLError: as `resolve` does, and if the object cannot be written in place.
     """
-    slot = slot_for_container(given, descriptor)
+    slot = make_container_slot(given, descriptor)
     if slot is not None:
-        return OutputTarget(slot)
+        return ResolvedOutput(slot)
     value = resolve(given, descriptor, properties)
     if isinstance(value, DeviceTensor):
         require_location(value.array, descriptor, engine.location)
@@ -279,16 +279,16 @@ def output_target(
                 "device.",
                 hint="Bind a tensor without memory, or make the session with another precision.",
             )
-        return OutputTarget(TensorOutput(given, value.tensor, value.array), value.array)
+        return ResolvedOutput(TensorOutput(given, value.tensor, value.array), value.array)
     if isinstance(value, HostTensor):
         if properties.stays_on_device and isinstance(given, Tensor) and engine.location is not None:
             check_tensor(value.tensor, descriptor)  # a device casts no tensor
-            return OutputTarget(TensorOutput(given, value.tensor), StaysOnDevice())
-        array = writable_array(given, value.tensor)
+            return ResolvedOutput(TensorOutput(given, value.tensor), StaysOnDevice())
+        array = require_writable_array(given, value.tensor)
         slot = TensorOutput(given, value.tensor, array, value.is_cast)
-        return OutputTarget(slot, None if value.is_cast else array)
+        return ResolvedOutput(slot, None if value.is_cast else array)
     if isinstance(value, PlannedPictures) and not is_pil_image(given):
-        return OutputTarget(ImageOutput(given, value.value, value.plan.contract, descriptor))
+        return ResolvedOutput(ImageOutput(given, value.value, value.plan.contract, descriptor))
     what = "a Pillow image" if is_pil_image(given) else type_name(given)
     raise InvalidBindingError(
         f"The model variable {descriptor.name} is an output, but {what} cannot be written in place.",
@@ -309,7 +309,7 @@ def invalidate(array: Array | DeviceArray) -> None:
         array.fill(info.min or info.max)
 
 
-def slot_for_container(given: object, descriptor: FeatureDescriptor) -> OutputSlot | None:
+def make_container_slot(given: object, descriptor: FeatureDescriptor) -> OutputSlot | None:
     """The slot for a dict, a list or a list of buffers bound to an output, or None for other values.
 
     Raises:
@@ -331,32 +331,32 @@ def slot_for_container(given: object, descriptor: FeatureDescriptor) -> OutputSl
         return None
     if not fits:
         hint = "Bind an object of the descriptor's kind, or leave the output unbound."
-        raise incompatible(InvalidBindingError, descriptor, type_name(given), hint)
+        raise make_incompatible_error(InvalidBindingError, descriptor, type_name(given), hint)
     return ContainerOutput(given, descriptor)
 
 
 def _could_hold(elements: list[Any], descriptor: SequenceFeatureDescriptor | TensorFeatureDescriptor) -> bool:
     """Whether a list's elements have the type of the output's elements: WinRT's vectors are of one type."""
     if isinstance(descriptor, SequenceFeatureDescriptor):
-        return for_engine(elements, descriptor) is not None
+        return convert_for_engine(elements, descriptor) is not None
     return all(is_element(element, descriptor.tensor_kind) for element in elements)
 
 
-def to_python(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) -> Any:
+def convert_to_python(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) -> Any:
     """Converts a map to a dict, and a sequence to a list of dicts or tensors."""
     if isinstance(value, dict) and isinstance(descriptor, MapFeatureDescriptor):
         return MapOutput(value)
     if isinstance(value, list) and isinstance(descriptor, SequenceFeatureDescriptor):
         return ListOutput(
-            over(CLASSES_BY_DTYPE[element.dtype], element)
+            wrap_array(CLASSES_BY_DTYPE[element.dtype], element)
             if isinstance(element, np.ndarray) and element.dtype in CLASSES_BY_DTYPE
-            else to_python(element, descriptor.element_descriptor)
+            else convert_to_python(element, descriptor.element_descriptor)
             for element in value
         )
-    raise unexpected_output(descriptor, value)
+    raise make_unexpected_output_error(descriptor, value)
 
 
-def writable_array(given: Any, tensor: Tensor) -> Array | None:
+def require_writable_array(given: Any, tensor: Tensor) -> Array | None:
     """The memory of an output tensor for the engine to write into; None for a placeholder, or for strings.
 
     Raises:
@@ -383,10 +383,10 @@ def writable_array(given: Any, tensor: Tensor) -> Array | None:
     return array
 
 
-def _array(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) -> Array:
+def _require_array(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) -> Array:
     if isinstance(value, np.ndarray):
         return value
-    raise unexpected_output(descriptor, value)
+    raise make_unexpected_output_error(descriptor, value)
 
 
 def require_no_overlap(slots: Mapping[str, OutputSlot]) -> None:
@@ -408,10 +408,12 @@ def require_no_overlap(slots: Mapping[str, OutputSlot]) -> None:
 def require_pictures(value: Array, contract: ImageContract, descriptor: FeatureDescriptor) -> None:
     """Refuses an output that the model declares as a picture, but whose values are not."""
     if value.ndim != 4 or value.shape[contract.axes()[0]] != contract.channels or 0 in value.shape:
-        raise unexpected_output(descriptor, value)
+        raise make_unexpected_output_error(descriptor, value)
 
 
-def unexpected_output(descriptor: FeatureDescriptor, value: object, dtype: DType | None = None) -> EvaluationError:
+def make_unexpected_output_error(
+    descriptor: FeatureDescriptor, value: object, dtype: DType | None = None
+) -> EvaluationError:
     """The error for an output that is not what the model declares: of another dtype, or else of another kind."""
     what = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type_name(value)
     return EvaluationError(

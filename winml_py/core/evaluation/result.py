@@ -11,7 +11,7 @@ from ..base.arguments import require_whole_number
 from ..base.collections import NameMap
 from ..base.winrt_object import Object
 from ..contracts.labels import require_labels
-from ..features.ranking import Prediction, fitting, is_row, rank_classes
+from ..features.ranking import Prediction, is_row, rank_classes, select_fitting_labels
 from ..features.tensor import Tensor
 from ..imaging.picture_placement import PicturePlacement
 
@@ -207,14 +207,14 @@ class LearningModelEvaluationResult(Object):
                 if rows
                 else "For a detector, call winml_py.vision.detections(result); for a batch, take rows of to_numpy().",
             )
-        return rank_classes(rows[0], n, require_labels(labels) or fitting(self._facts.labels, rows[0]))
+        return rank_classes(rows[0], n, require_labels(labels) or select_fitting_labels(self._facts.labels, rows[0]))
 
     def _repr_html_(self) -> str | None:
         if self._error is not None:
             return None
-        from ..features.html import outputs_html
+        from ..features.html import make_outputs_html
 
-        return outputs_html(self._outputs, self.labels, is_of_picture=bool(self._placements))
+        return make_outputs_html(self._outputs, self.labels, is_of_picture=bool(self._placements))
 
     def __repr__(self) -> str:
         if self._error is not None:
@@ -222,15 +222,15 @@ class LearningModelEvaluationResult(Object):
         return f"<LearningModelEvaluationResult {dict(self._outputs)!r}>"
 
 
-def for_stream_item(result: LearningModelEvaluationResult, source: object, index: int) -> LearningModelEvaluationResult:
+def set_stream_item(result: LearningModelEvaluationResult, source: object, index: int) -> LearningModelEvaluationResult:
     """The result with its item of a stream. For streams; not part of the public class."""
     result._source, result._index = source, index  # noqa: SLF001 - users read results, and streams make them
     return result
 
 
-def with_placements(
+def set_placements(
     result: LearningModelEvaluationResult, placements: Mapping[str, tuple[PicturePlacement, ...]]
 ) -> LearningModelEvaluationResult:
     """The result of pictures that were tensorized before they were bound."""
-    result._placements = dict(placements)  # noqa: SLF001 - as in `for_stream_item`
+    result._placements = dict(placements)  # noqa: SLF001 - as in `set_stream_item`
     return result

@@ -44,13 +44,13 @@ from ..model.model import LearningModel
 from ..runtime.engine import Engine
 from ..runtime.pool import Lease
 from ..runtime.request import CompileRequest
-from .outputs import OutputTarget, UnboundOutput, output_target
+from .outputs import ResolvedOutput, UnboundOutput, resolve_output
 
 if TYPE_CHECKING:
     from .device_pictures import PictureModels
 
 
-Target = Array | ResolvedValue | OutputTarget
+CheckedValue = Array | ResolvedValue | ResolvedOutput
 """What a value becomes when it is bound: an array that goes to an input as it is, or the result of a check."""
 
 
@@ -104,7 +104,9 @@ class SessionState:
         self._plain: dict[str, PlainArray] = {}
         self.picture_models: PictureModels | None = None
         if lease.engine.location is None:
-            self._plain = {feature.name: plain for feature in features if (plain := plain_array(feature)) is not None}
+            self._plain = {
+                feature.name: plain for feature in features if (plain := find_plain_array(feature)) is not None
+            }
         else:
             from .device_pictures import PictureModels  # sessions on the CPU do not need it
 
@@ -179,7 +181,7 @@ class SessionState:
         value: object,
         properties: BindProperties = NO_PROPERTIES,
         plans: Mapping[str, PreprocessPlan] | None = None,
-    ) -> tuple[str, Target]:
+    ) -> tuple[str, CheckedValue]:
         """The feature's name as the model spells it, and what to bind. Quick: no engine runs, no picture is decoded.
 
         `plans` are those of the pictures bound before, by the names of inputs; they are reused where they fit.
@@ -187,12 +189,12 @@ class SessionState:
         Raises:
             InvalidBindingError: no such feature, an input without data, memory of another device, or properties of
                 pictures for numbers.
-            WinMLError: as `resolve`, `output_target` and `require_open` do, and if a picture does not fit its tensor.
+            WinMLError: as `resolve`, `resolve_output` and `require_open` do, and if a picture does not fit its tensor.
         """
         engine = self.require_open()
         descriptor, is_input = self.find(name)
         if not is_input:
-            return descriptor.name, output_target(value, descriptor, properties, engine)
+            return descriptor.name, resolve_output(value, descriptor, properties, engine)
         bindable = resolve(value, descriptor, properties, plans.get(descriptor.name) if plans else None)
         if isinstance(bindable, (PlannedPictures, DevicePixels)):
             contracts, plan = self.missing_contracts, bindable.plan
@@ -200,7 +202,7 @@ class SessionState:
             if has_pictures and (not plan.is_stated or contracts.proven is not None):
                 contracts.warn(plan, properties)
         else:
-            properties.require_none_of_pictures(descriptor.name, value)
+            properties.refuse_picture_properties(descriptor.name, value)
         if isinstance(bindable, HostTensor) and bindable.tensor.is_placeholder:
             write = ", or write to its to_numpy()." if bindable.tensor.shape else "."
             raise InvalidBindingError(
@@ -300,7 +302,7 @@ class PlainArray(NamedTuple):
         )
 
 
-def plain_array(feature: FeatureDescriptor) -> PlainArray | None:
+def find_plain_array(feature: FeatureDescriptor) -> PlainArray | None:
     """The plain arrays of an input; None if it takes anything but arrays of numbers of a known rank."""
     if not isinstance(feature, ShapedDescriptor):
         return None

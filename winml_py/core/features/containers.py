@@ -37,25 +37,25 @@ MapOrSequence = Mapping[Any, Any] | Sequence[Any]
 """A map or a sequence that a caller bound: it is read at bind; a bound output is refilled in place."""
 
 
-def for_engine(value: MapOrSequence, descriptor: FeatureDescriptor) -> dict[Any, Any] | list[Any] | None:
+def convert_for_engine(value: MapOrSequence, descriptor: FeatureDescriptor) -> dict[Any, Any] | list[Any] | None:
     """A map or a sequence as the engine takes it, or None where it does not fit the descriptor."""
     if isinstance(value, Mapping):
-        return _map_for_engine(value, descriptor) if isinstance(descriptor, MapFeatureDescriptor) else None
+        return _convert_map(value, descriptor) if isinstance(descriptor, MapFeatureDescriptor) else None
     if not isinstance(descriptor, SequenceFeatureDescriptor):
         return None
-    elements = [_element_for_engine(element, descriptor.element_descriptor) for element in value]
+    elements = [_convert_element(element, descriptor.element_descriptor) for element in value]
     return None if any(element is None for element in elements) else elements
 
 
-def _map_for_engine(items: Mapping[Any, Any], descriptor: MapFeatureDescriptor) -> dict[Any, Any] | None:
+def _convert_map(items: Mapping[Any, Any], descriptor: MapFeatureDescriptor) -> dict[Any, Any] | None:
     value = descriptor.value_descriptor
     kind = value.tensor_kind if isinstance(value, TensorFeatureDescriptor) else TensorKind.UNDEFINED
     if kind is TensorKind.UNDEFINED or not all(is_element(key, descriptor.key_kind) for key in items):
         return None
     if not all(is_element(item, kind) for item in items.values()):
         return None
-    convert = float if kind in (TensorKind.FLOAT, TensorKind.DOUBLE) else _as_is
-    return {_as_is(key): convert(item) for key, item in items.items()}
+    convert = float if kind in (TensorKind.FLOAT, TensorKind.DOUBLE) else _convert_scalar
+    return {_convert_scalar(key): convert(item) for key, item in items.items()}
 
 
 def format_container(value: MapOrSequence) -> str:
@@ -81,9 +81,9 @@ def is_element(value: object, kind: TensorKind) -> bool:
     return bool(np.iinfo(dtype).min <= value <= np.iinfo(dtype).max)
 
 
-def _element_for_engine(element: object, descriptor: FeatureDescriptor) -> Any:
+def _convert_element(element: object, descriptor: FeatureDescriptor) -> Any:
     if isinstance(element, Mapping):
-        return for_engine(element, descriptor)
+        return convert_for_engine(element, descriptor)
     tensor = as_tensor(element)
     if isinstance(tensor, Tensor) and isinstance(descriptor, TensorFeatureDescriptor):
         return tensor.to_numpy() if tensor.tensor_kind == descriptor.tensor_kind else None
@@ -104,7 +104,7 @@ def as_tensor(value: object) -> Tensor | None:
     return None if tensor_class is None else tensor_class.from_numpy(array)
 
 
-def _as_is(value: object) -> Any:
+def _convert_scalar(value: object) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 

@@ -47,7 +47,7 @@ class FeatureDescriptor(Object):
             channels == -1 and contract.channels not in self.shape[1:]
         )  # or they are the channels of another layout
         has_channels = is_free or channels == contract.channels
-        return self.tensor_kind in kinds and has_channels and not size_conflict(self, contract, contract.size)
+        return self.tensor_kind in kinds and has_channels and not describe_size_conflict(self, contract, contract.size)
 
     def expects(self) -> str:
         """The type in the words of Windows ML's messages: `Float[1,3,224,224,]`, `Image[224x224]`."""
@@ -89,7 +89,7 @@ class TensorFeatureDescriptor(FeatureDescriptor):
         """The type in a line for people."""
         if not self.has_rank:
             return f"{format_kind(self.tensor_kind)} of any shape"
-        return _in_words(self.tensor_kind, self.shape, self.dimension_names)
+        return _describe_tensor(self.tensor_kind, self.shape, self.dimension_names)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -124,12 +124,12 @@ class ImageFeatureDescriptor(FeatureDescriptor):
     @property
     def width(self) -> int:
         """Pixels, or 0xFFFFFFFF when the model takes any width."""
-        return _size(self.shape, self.contract.axes()[2])
+        return _read_size(self.shape, self.contract.axes()[2])
 
     @property
     def height(self) -> int:
         """Pixels, or 0xFFFFFFFF when the model takes any height."""
-        return _size(self.shape, self.contract.axes()[1])
+        return _read_size(self.shape, self.contract.axes()[1])
 
     def expects(self) -> str:
         """The type in the words of Windows ML's messages."""
@@ -138,7 +138,7 @@ class ImageFeatureDescriptor(FeatureDescriptor):
 
     def describe(self) -> str:
         """The type in a line for people."""
-        return f"{_in_words(self.tensor_kind, self.shape, self.dimension_names)}, {self.contract.describe()}"
+        return f"{_describe_tensor(self.tensor_kind, self.shape, self.dimension_names)}, {self.contract.describe()}"
 
 
 ShapedDescriptor = TensorFeatureDescriptor | ImageFeatureDescriptor
@@ -202,18 +202,18 @@ def format_tensor(kind: TensorKind, shape: tuple[int, ...]) -> str:
     return f"{format_kind(kind)}[{''.join(f'{size},' for size in shape)}]"
 
 
-def _in_words(kind: TensorKind, shape: tuple[int, ...], names: tuple[str, ...]) -> str:
+def _describe_tensor(kind: TensorKind, shape: tuple[int, ...], names: tuple[str, ...]) -> str:
     """A type as `winml-py info` shows it: `Float 1 x 3 x height x width`, "?" for a free size without a name."""
     named = zip(shape, names or ("",) * len(shape), strict=True)
     sizes = " x ".join(str(size) if size >= 0 else name or "?" for size, name in named)
     return f"{format_kind(kind)} {sizes}".rstrip()
 
 
-def _size(shape: tuple[int, ...], axis: int) -> int:
+def _read_size(shape: tuple[int, ...], axis: int) -> int:
     return shape[axis] if len(shape) > axis and shape[axis] >= 0 else FREE
 
 
-def size_conflict(
+def describe_size_conflict(
     feature: ShapedDescriptor, contract: ImageContract, size: Size | None, by: str = "the image contract"
 ) -> str:
     """How a stated height and width contradict a side that the model fixes; "" where they do not."""
@@ -223,7 +223,9 @@ def size_conflict(
     return ""
 
 
-def incompatible(kind: type[WinMLError], descriptor: FeatureDescriptor, actual: str, hint: str) -> WinMLError:
+def make_incompatible_error(
+    kind: type[WinMLError], descriptor: FeatureDescriptor, actual: str, hint: str
+) -> WinMLError:
     """An error of class `kind`, in Windows ML's words: a value of type `actual` does not fit a feature."""
     return kind(
         f"Model variable {descriptor.name}, expects {descriptor.expects()}, but binding was attempted with an "

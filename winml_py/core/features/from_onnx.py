@@ -28,7 +28,7 @@ TENSOR_KINDS = {kind.value: kind for kind in TensorKind if kind is not TensorKin
 _IMAGE_ELEMENTS = (TensorKind.FLOAT, TensorKind.FLOAT16)
 
 
-def image_contract(metadata: Mapping[str, str]) -> ImageContract | None:
+def read_image_contract(metadata: Mapping[str, str]) -> ImageContract | None:
     """The contract that a model's `metadata_props` state for its images. None for an unknown word, or for something
     that Windows ML does not support: the image is then a plain tensor.
     """
@@ -40,22 +40,24 @@ def image_contract(metadata: Mapping[str, str]) -> ImageContract | None:
         return None
 
 
-def describe(info: ValueInfo, metadata: Mapping[str, str]) -> FeatureDescriptor:
+def make_descriptor(info: ValueInfo, metadata: Mapping[str, str]) -> FeatureDescriptor:
     """The descriptor of one input or output; NotSupportedError for a type that Windows ML refuses, such as
     `optional`.
     """
-    return _describe(info.type, info.name, info.description, image_contract(metadata))
+    return _make_descriptor(info.type, info.name, info.description, read_image_contract(metadata))
 
 
-def _describe(kind: OnnxType, name: str, description: str, contract: ImageContract | None) -> FeatureDescriptor:
+def _make_descriptor(kind: OnnxType, name: str, description: str, contract: ImageContract | None) -> FeatureDescriptor:
     match kind:
         case TensorType():
-            return _describe_tensor(kind, name, description, contract)
+            return _make_tensor_descriptor(kind, name, description, contract)
         case SequenceType(element):
-            return SequenceFeatureDescriptor(name, description, _describe(element, name, description, contract))
+            return SequenceFeatureDescriptor(name, description, _make_descriptor(element, name, description, contract))
         case MapType(key, value):
             key_kind = TENSOR_KINDS.get(key, TensorKind.UNDEFINED)
-            return MapFeatureDescriptor(name, description, key_kind, _describe(value, name, description, contract))
+            return MapFeatureDescriptor(
+                name, description, key_kind, _make_descriptor(value, name, description, contract)
+            )
         case OtherType(other):
             raise NotSupportedError(
                 f"The model variable {name} is of ONNX type {other}; Windows ML takes tensors, maps and sequences.",
@@ -63,7 +65,7 @@ def _describe(kind: OnnxType, name: str, description: str, contract: ImageContra
             )
 
 
-def _describe_tensor(
+def _make_tensor_descriptor(
     kind: TensorType, name: str, description: str, contract: ImageContract | None
 ) -> FeatureDescriptor:
     tensor_kind = TENSOR_KINDS.get(kind.element, TensorKind.UNDEFINED)

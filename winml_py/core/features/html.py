@@ -8,8 +8,8 @@ from html import escape
 from ...errors import WinMLError
 from ..base.arrays import Array
 from .descriptors import FeatureDescriptor
-from .pictures import pictures_html
-from .ranking import best_of
+from .pictures import make_pictures_html
+from .ranking import find_best_classes
 from .resolve import as_picture
 from .tensor import Tensor
 
@@ -22,71 +22,74 @@ _CELL = 'style="text-align:left;vertical-align:top;padding:.2em 1em .2em 0"'
 Descriptors = Iterable[FeatureDescriptor]
 
 
-def model_html(name: str, description: str, inputs: Descriptors, outputs: Descriptors) -> str:
+def make_model_html(name: str, description: str, inputs: Descriptors, outputs: Descriptors) -> str:
     """A model's name and features."""
     about = f"LearningModel <b>{escape(name or '(no name)')}</b> {escape(description)}"
-    return f"<div>{about}{_features(inputs, outputs)}</div>"
+    return f"<div>{about}{_make_features_table(inputs, outputs)}</div>"
 
 
-def session_html(name: str, device: str, engine: str, inputs: Descriptors, outputs: Descriptors) -> str:
+def make_session_html(name: str, device: str, engine: str, inputs: Descriptors, outputs: Descriptors) -> str:
     """A session's model, where it runs, and the features."""
     about = f"LearningModelSession <b>{escape(name or '(no name)')}</b> on {escape(device)}: {escape(engine)}"
-    return f"<div>{about}{_features(inputs, outputs)}</div>"
+    return f"<div>{about}{_make_features_table(inputs, outputs)}</div>"
 
 
-def outputs_html(outputs: Mapping[str, object], labels: Sequence[str] = (), *, is_of_picture: bool = False) -> str:
+def make_outputs_html(outputs: Mapping[str, object], labels: Sequence[str] = (), *, is_of_picture: bool = False) -> str:
     """The outputs of an evaluation, with the model's labels. Plain outputs of a picture get a hint at `vision`."""
-    rows = [(escape(name), _value(value, labels)) for name, value in outputs.items()]
-    is_plain = all(cell == _text(value) for value, (_, cell) in zip(outputs.values(), rows, strict=True))
+    rows = [(escape(name), _make_value_html(value, labels)) for name, value in outputs.items()]
+    is_plain = all(cell == _make_text_html(value) for value, (_, cell) in zip(outputs.values(), rows, strict=True))
     seen = "winml_py.vision: detections(result) of a detector, masks(result) of a segmenter."
     more = f"<p>{seen}</p>" if is_of_picture and is_plain else ""
-    return f"<div>LearningModelEvaluationResult{table(('output', 'value'), rows)}{more}</div>"
+    return f"<div>LearningModelEvaluationResult{make_table(('output', 'value'), rows)}{more}</div>"
 
 
-def options_html(settings: Mapping[str, object], defaults: Mapping[str, object]) -> str:
+def make_options_html(settings: Mapping[str, object], defaults: Mapping[str, object]) -> str:
     """All settings of a session, with changed ones in bold."""
     rows = [
         (name, escape(repr(value)) if value == defaults[name] else f"<b>{escape(repr(value))}</b>")
         for name, value in settings.items()
     ]
-    return f"<div>LearningModelSessionOptions{table(('setting', 'value'), rows)}</div>"
+    return f"<div>LearningModelSessionOptions{make_table(('setting', 'value'), rows)}</div>"
 
 
-def _features(inputs: Descriptors, outputs: Descriptors) -> str:
+def _make_features_table(inputs: Descriptors, outputs: Descriptors) -> str:
     rows = [
         (direction, escape(feature.name), escape(feature.describe()), escape(feature.description))
         for direction, features in (("input", inputs), ("output", outputs))
         for feature in features
     ]
-    return table(("", "name", "takes or gives", ""), rows)
+    return make_table(("", "name", "takes or gives", ""), rows)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def make_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table of cells that are HTML."""
     head = "".join(f"<th {_CELL}>{column}</th>" for column in columns)
     body = "".join(f"<tr>{''.join(f'<td {_CELL}>{cell}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _value(value: object, labels: Sequence[str] = ()) -> str:
+def _make_value_html(value: object, labels: Sequence[str] = ()) -> str:
     try:
         picture = as_picture(value)
         if picture is not None:
-            return pictures_html(picture, PREVIEW)
-        return _text(value) + (_scores(value.to_numpy(), labels) if isinstance(value, Tensor) else "")
+            return make_pictures_html(picture, PREVIEW)
+        scores = _make_scores_table(value.to_numpy(), labels) if isinstance(value, Tensor) else ""
+        return _make_text_html(value) + scores
     except WinMLError:  # a closed or unreadable value is shown as text
-        return _text(value)
+        return _make_text_html(value)
 
 
-def _text(value: object) -> str:
+def _make_text_html(value: object) -> str:
     text = repr(value).strip("<>")
     return escape(text if len(text) <= 200 else text[:199] + "…")
 
 
-def _scores(array: Array, labels: Sequence[str]) -> str:
+def _make_scores_table(array: Array, labels: Sequence[str]) -> str:
     """The best five of a row of scores; nothing for another tensor."""
-    best = best_of(array, 5, labels)
+    best = find_best_classes(array, 5, labels)
     if not best:
         return ""
-    names = ("index", "score", "label") if any(one.label for one in best) else ("index", "score")
-    return table(names, [(str(one.index), f"{one.score:.4f}", escape(one.label))[: len(names)] for one in best])
+    rows = [(str(item.index), f"{item.score:.4f}", escape(item.label)) for item in best]
+    if any(item.label for item in best):
+        return make_table(("index", "score", "label"), rows)
+    return make_table(("index", "score"), [row[:2] for row in rows])

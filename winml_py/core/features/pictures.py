@@ -28,9 +28,9 @@ from .descriptors import (
     ImageFeatureDescriptor,
     ShapedDescriptor,
     TensorFeatureDescriptor,
+    describe_size_conflict,
     format_kind,
-    incompatible,
-    size_conflict,
+    make_incompatible_error,
 )
 from .tensor_classes import TENSOR_CLASSES
 
@@ -152,7 +152,7 @@ class ImageFeatureValue(Object):
 
     def _repr_html_(self) -> str | None:
         try:
-            return pictures_html(self)
+            return make_pictures_html(self)
         except WinMLError:  # a closed or undecodable picture is shown as text
             return None
 
@@ -170,7 +170,7 @@ def _require_frames(frames: Iterable[VideoFrame]) -> tuple[VideoFrame, ...]:
     return elements
 
 
-def bitmaps_of(value: ImageFeatureValue, shrink: float) -> list[SoftwareBitmap]:
+def decode_bitmaps(value: ImageFeatureValue, shrink: float) -> list[SoftwareBitmap]:
     """The pictures of a value. A JPEG not decoded yet is decoded smaller if the caller shrinks it a lot."""
     encoded = value._encoded  # noqa: SLF001 - users ask for `fast_decode`, and only bind knows the size
     # A JPEG is decoded at a half of its sides or less, and twice the wanted size must remain.
@@ -179,12 +179,12 @@ def bitmaps_of(value: ImageFeatureValue, shrink: float) -> list[SoftwareBitmap]:
     return [SoftwareBitmap.from_array(*encoded.decode(shrink))]
 
 
-def pictures_html(value: ImageFeatureValue, longest: int = SCREEN) -> str:
+def make_pictures_html(value: ImageFeatureValue, longest: int = SCREEN) -> str:
     """The pictures of a value as a notebook shows them, at most eight, each with a caption."""
     import base64
     from html import escape
 
-    bitmaps = bitmaps_of(value, shrink=max(map(max, value.sizes)) / longest)
+    bitmaps = decode_bitmaps(value, shrink=max(map(max, value.sizes)) / longest)
     figures = []
     for bitmap in bitmaps[:SHOWN]:
         data = base64.b64encode(encode_png(bitmap.to_pil(), longest)).decode()
@@ -240,7 +240,7 @@ class BindProperties(NamedTuple):
                 fields[_FIELDS[key]] = _read_property(key, value)
         return cls(**fields, is_strict=not is_silent)
 
-    def require_none_of_pictures(self, name: str, value: object) -> None:
+    def refuse_picture_properties(self, name: str, value: object) -> None:
         """Refuses what only pictures have, for a value that is bound as numbers; see `is_strict`."""
         for key, field in _FIELDS.items() if self.is_strict else ():
             if key != "DisableTensorCpuSync" and getattr(self, field) is not None:
@@ -321,7 +321,7 @@ class PreprocessPlan:
         properties: BindProperties = NO_PROPERTIES,
     ) -> None:
         self.descriptor, self.contract = _require_fit(sizes, descriptor, properties)
-        self.is_stated = states_contract(self.descriptor, properties)
+        self.is_stated = is_contract_stated(self.descriptor, properties)
         self.sizes, self._properties = sizes, properties
 
     def is_for(
@@ -343,15 +343,15 @@ class PreprocessPlan:
     @property
     def keeps_own_size(self) -> bool:
         """Whether nothing states a size, and the model takes any size."""
-        sides = fixed_sides(self.descriptor, self.contract, self._properties)
+        sides = find_fixed_sides(self.descriptor, self.contract, self._properties)
         return sides == (None, None) and self.contract.scaling is None
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """The shape of the tensor for all pictures, as the contract lays it out."""
-        return tensor_shape(self.contract, len(self.sizes), self.placements[0].tensor)
+        return compute_tensor_shape(self.contract, len(self.sizes), self.placements[0].tensor)
 
-    def memory(self, before: object = None) -> Array:
+    def reuse_or_allocate(self, before: object = None) -> Array:
         """The tensor's host memory: that of the previous pictures, where it has the shape, or new memory."""
         if isinstance(before, np.ndarray) and before.shape == self.shape:
             return before
@@ -366,7 +366,7 @@ class PreprocessPlan:
         Raises:
             IllegalCallError: one has been closed.
         """
-        bitmaps, placements = bitmaps_of(value, self.shrink), self.placements
+        bitmaps, placements = decode_bitmaps(value, self.shrink), self.placements
         size = bitmaps[0].pixel_width, bitmaps[0].pixel_height
         if size != self.sizes[0]:
             placements = [placements[0].reduce_to(*size)]
@@ -374,10 +374,10 @@ class PreprocessPlan:
             bitmap.to_numpy()
         return bitmaps, placements
 
-    def tensor(self, value: ImageFeatureValue) -> Array:
+    def make_tensor(self, value: ImageFeatureValue) -> Array:
         """A new tensor of the pictures, in the host's memory."""
         bitmaps, placements = self.decode(value)
-        tensor = self.memory()
+        tensor = self.reuse_or_allocate()
         tensorize_batch(bitmaps, self.contract, placements, tensor)
         return tensor
 
@@ -391,7 +391,7 @@ def place_pictures(
         InvalidBindingError: bounds that extend beyond a picture, or a stated size that contradicts the model.
         InvalidArgumentError: the model leaves a side free, and the pictures of the batch differ in it.
     """
-    height, width = fixed_sides(descriptor, contract, properties)
+    height, width = find_fixed_sides(descriptor, contract, properties)
     mode, scaling = contract.crop_mode, contract.scaling
     per_picture = [compute_placement(*size, width, height, mode, properties.bounds, scaling) for size in sizes]
     tensors = {placement.tensor for placement in per_picture}
@@ -405,13 +405,13 @@ def place_pictures(
     return per_picture
 
 
-def states_contract(descriptor: ShapedDescriptor, properties: BindProperties) -> bool:
+def is_contract_stated(descriptor: ShapedDescriptor, properties: BindProperties) -> bool:
     """Whether the model or the bind states how pictures become numbers."""
     is_image = isinstance(descriptor, ImageFeatureDescriptor) or properties.contract is not None
     return is_image or (properties.pixel_format is not None and properties.pixel_range is not None)
 
 
-def tensor_shape(contract: ImageContract, count: int, tensor: Size) -> tuple[int, ...]:
+def compute_tensor_shape(contract: ImageContract, count: int, tensor: Size) -> tuple[int, ...]:
     """The shape of a batch."""
     channels_axis, height_axis, width_axis = contract.axes()
     shape = [count] * 4
@@ -419,7 +419,7 @@ def tensor_shape(contract: ImageContract, count: int, tensor: Size) -> tuple[int
     return tuple(shape)
 
 
-def fixed_sides(
+def find_fixed_sides(
     descriptor: ShapedDescriptor, contract: ImageContract, properties: BindProperties = NO_PROPERTIES
 ) -> tuple[int | None, int | None]:
     """Height and width of the tensor, as the bind, the contract or the model fixes them; None where nothing does.
@@ -427,7 +427,7 @@ def fixed_sides(
     """
     size = properties.size or contract.size
     by = "the bind" if properties.size else "the image contract"
-    if size and (conflict := size_conflict(descriptor, contract, size, by)):
+    if size and (conflict := describe_size_conflict(descriptor, contract, size, by)):
         hint = "Leave the size out, or check that the contract belongs to this model."
         raise InvalidBindingError(conflict, hint=hint)
     height, width = (descriptor.shape[axis] for axis in contract.axes()[1:])
@@ -442,7 +442,7 @@ def _require_fit(
 
     def misfit(kind: type[WinMLError], hint: str) -> WinMLError:
         width, height = sizes[0]
-        return incompatible(kind, descriptor, f"Image[{width}x{height}]", hint)
+        return make_incompatible_error(kind, descriptor, f"Image[{width}x{height}]", hint)
 
     if not isinstance(descriptor, ShapedDescriptor):
         raise misfit(InvalidBindingError, "")
@@ -469,7 +469,7 @@ def _require_fit(
             hint += " Use session.evaluate_many(pictures), which evaluates them one by one. (If the model leaves the "
             hint += "batch free: options.batch_size_override = 0.)"
         raise misfit(SizeMismatchError, hint)
-    contract = contract_for_bind(descriptor, properties)
+    contract = choose_contract(descriptor, properties)
     channels, height, width = (descriptor.shape[axis] for axis in contract.axes())
     if channels == -1 and properties.contract:
         channels = contract.channels
@@ -484,7 +484,7 @@ def _require_fit(
     return descriptor, contract
 
 
-def contract_for_bind(descriptor: ShapedDescriptor, properties: BindProperties = NO_PROPERTIES) -> ImageContract:
+def choose_contract(descriptor: ShapedDescriptor, properties: BindProperties = NO_PROPERTIES) -> ImageContract:
     """The contract of a bind, from the model's metadata, or Windows ML's rule for tensors, and the properties.
 
     Raises:
@@ -502,11 +502,11 @@ def contract_for_bind(descriptor: ShapedDescriptor, properties: BindProperties =
             "RGBA8, BGRA8 or GRAY8.",
             hint="To state the pixel format of an array, use ImageFeatureValue.from_array(array, pixel_format).",
         )
-    return _override(contract, properties.pixel_range, properties.pixel_format)
+    return _override_contract(contract, properties.pixel_range, properties.pixel_format)
 
 
 @lru_cache(64)  # checking a new contract takes longer than tensorizing a small picture
-def _override(
+def _override_contract(
     contract: ImageContract, pixel_range: LearningModelPixelRange | None, pixel_format: BitmapPixelFormat | None
 ) -> ImageContract:
     if pixel_range is not None:

@@ -25,19 +25,19 @@ def is_row(array: Array) -> bool:
     return array.dtype.kind == "f" and array.size > 1 and array.size == max(array.shape)
 
 
-def have_order(scores: Array) -> bool:
+def can_rank(scores: Array) -> bool:
     """Whether the scores can be ranked: none is NaN or +inf. Models use -inf to exclude a class."""
     return not (np.isnan(scores).any() or np.isposinf(scores).any())
 
 
-def fitting(labels: Sequence[str], array: Array) -> Sequence[str]:
+def select_fitting_labels(labels: Sequence[str], array: Array) -> Sequence[str]:
     """The labels, if there is one for each score of the row; else none."""
     return labels if len(labels) == array.size else ()
 
 
-def best_of(array: Array, count: int, labels: Sequence[str] = ()) -> list[Prediction]:
+def find_best_classes(array: Array, count: int, labels: Sequence[str] = ()) -> list[Prediction]:
     """The best of an output that may be a row of scores, with labels if they fit; empty for any other output."""
-    return rank_classes(array, count, fitting(labels, array)) if is_row(array) and have_order(array) else []
+    return rank_classes(array, count, select_fitting_labels(labels, array)) if is_row(array) and can_rank(array) else []
 
 
 def rank_classes(array: Array, count: int, labels: Sequence[str] = ()) -> list[Prediction]:
@@ -53,7 +53,7 @@ def rank_classes(array: Array, count: int, labels: Sequence[str] = ()) -> list[P
             f"Expected {scores.size} labels, one for each score of the model, got {len(labels)}.",
             hint="Pass one label for each class, in the order the model was trained with.",
         )
-    if not have_order(scores):
+    if not can_rank(scores):
         raise EvaluationError(
             "The model gave scores that are NaN or infinite, which cannot be ranked.",
             hint="Check the inputs. A float16 model may have overflowed.",

@@ -21,7 +21,7 @@ from ..base.buffers import ByteArray
 from ..base.messages import type_name
 from ..base.winrt_object import private_state
 from ..imaging.bitmap import SoftwareBitmap, VideoFrame
-from .containers import MapOrSequence, as_tensor, for_engine, format_container, is_element
+from .containers import MapOrSequence, as_tensor, convert_for_engine, format_container, is_element
 from .descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
@@ -30,11 +30,11 @@ from .descriptors import (
     TensorFeatureDescriptor,
     format_kind,
     format_tensor,
-    incompatible,
+    make_incompatible_error,
 )
 from .pictures import BindProperties, ImageFeatureValue, PreprocessPlan
-from .tensor import Tensor, on_device, over
-from .tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES, TensorFloat16Bit, is_cast
+from .tensor import Tensor, wrap_array, wrap_device_array
+from .tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES, TensorFloat16Bit, needs_cast
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -118,7 +118,7 @@ def resolve(
         SizeMismatchError: a tensor of another shape, or pictures for a tensor that holds none.
         InvalidArgumentError: a list that does not fill the descriptor's shape.
     """
-    feature, properties = _feature_value(value, descriptor, properties)
+    feature, properties = _convert_to_feature_value(value, descriptor, properties)
     if isinstance(feature, ImageFeatureValue):
         if before is None or not before.is_for(feature.sizes, descriptor, properties):
             before = PreprocessPlan(feature.sizes, descriptor, properties)
@@ -126,12 +126,12 @@ def resolve(
     if isinstance(feature, DeviceArray):
         return _resolve_cuda(feature, descriptor, properties)
     if not isinstance(feature, Tensor):
-        converted = for_engine(feature, descriptor)
+        converted = convert_for_engine(feature, descriptor)
         if converted is None:
             hint = "Keys, values and elements must be of these types."
-            raise incompatible(InvalidBindingError, descriptor, format_container(feature), hint)
+            raise make_incompatible_error(InvalidBindingError, descriptor, format_container(feature), hint)
         return Container(converted)
-    if is_cast(feature, descriptor):  # the tensor that is made from it must fit: float16, of the same shape
+    if needs_cast(feature, descriptor):  # the tensor that is made from it must fit: float16, of the same shape
         check_tensor(TensorFloat16Bit.create(feature.shape or None), descriptor)
         return HostTensor(feature, is_cast=True)
     check_tensor(feature, descriptor)
@@ -141,19 +141,19 @@ def resolve(
 
 def _resolve_cuda(array: DeviceArray, descriptor: FeatureDescriptor, properties: BindProperties) -> ResolvedValue:
     if array.dtype == np.uint8 and len(array.shape) in (2, 3) and _takes_picture(descriptor):
-        pixel_format = _pixel_format_of(array.shape, descriptor, properties)
+        pixel_format = _find_pixel_format(array.shape, descriptor, properties)
         sizes = [(array.shape[1], array.shape[0])]
         return DevicePixels(
             array, pixel_format, PreprocessPlan(sizes, descriptor, properties._replace(pixel_format=None))
         )
     if array.dtype not in CLASSES_BY_DTYPE:
         raise InvalidBindingError(f"There is no tensor class for {array.dtype}.", hint="Cast the array on the device.")
-    tensor = on_device(CLASSES_BY_DTYPE[array.dtype], array)
+    tensor = wrap_device_array(CLASSES_BY_DTYPE[array.dtype], array)
     check_tensor(tensor, descriptor)
     return DeviceTensor(tensor, array)
 
 
-def _feature_value(
+def _convert_to_feature_value(
     value: Any, descriptor: FeatureDescriptor, properties: BindProperties
 ) -> tuple[FeatureValue | DeviceArray, BindProperties]:
     """The feature value, or CUDA memory, for what a caller binds; and the properties that remain for it."""
@@ -164,7 +164,7 @@ def _feature_value(
         # gives the order of the tensor's channels.
         is_image = isinstance(descriptor, ImageFeatureDescriptor) or properties.contract is not None
         if is_image and value.dtype == np.uint8 and value.ndim != 4:
-            pixel_format = _pixel_format_of(value.shape, descriptor, properties)
+            pixel_format = _find_pixel_format(value.shape, descriptor, properties)
             return ImageFeatureValue.from_array(value, pixel_format), properties._replace(pixel_format=None)
         feature_value = as_tensor(value)
     else:
@@ -173,23 +173,23 @@ def _feature_value(
             if is_cuda_array(value):
                 return as_device_array(value), properties
             if exports_dlpack(value):
-                return _feature_value(host_array(value), descriptor, properties)
+                return _convert_to_feature_value(host_array(value), descriptor, properties)
         feature_value = feature_value or as_tensor(value)
     if feature_value is None:
         is_list = isinstance(descriptor, SequenceFeatureDescriptor) and isinstance(value, (list, tuple))
         feature_value = value if is_list or isinstance(value, Mapping) else None
     if feature_value is None and isinstance(descriptor, TensorFeatureDescriptor):
-        feature_value = _from_python(value, descriptor)
+        feature_value = _make_tensor(value, descriptor)
     if feature_value is None:
         raise InvalidBindingError(
             f"The model variable {descriptor.name} cannot be bound with the provided type: "
             f"it expects {descriptor.expects()}, got {_describe(value)}.",
-            hint=_hint(value, descriptor),
+            hint=_make_hint(value, descriptor),
         )
     return feature_value, properties
 
 
-def _pixel_format_of(
+def _find_pixel_format(
     sizes: tuple[int, ...], descriptor: FeatureDescriptor, properties: BindProperties
 ) -> BitmapPixelFormat:
     """The pixel format of an array of this shape; InvalidBindingError where nothing states it."""
@@ -209,16 +209,16 @@ def _pixel_format_of(
 def as_picture(value: object) -> ImageFeatureValue | None:
     """The value as pictures, or None where it is not a picture."""
     if isinstance(value, (list, tuple)) and value:
-        frames = [_frame(element) for element in value]
+        frames = [_convert_to_frame(element) for element in value]
         pictures = [frame for frame in frames if frame is not None]
         return ImageFeatureValue(pictures) if len(pictures) == len(value) else None
     if isinstance(value, ImageFeatureValue):
         return value
-    frame = _frame(value)
+    frame = _convert_to_frame(value)
     return None if frame is None else ImageFeatureValue.create_from_video_frame(frame)
 
 
-def _frame(value: Any) -> VideoFrame | None:
+def _convert_to_frame(value: Any) -> VideoFrame | None:
     if isinstance(value, VideoFrame):
         return value
     if isinstance(value, ImageFeatureValue) and len(value.video_frames) == 1:
@@ -248,7 +248,7 @@ def is_buffer(value: Any) -> bool:
     return True
 
 
-def _from_python(value: Any, descriptor: TensorFeatureDescriptor) -> Tensor | None:
+def _make_tensor(value: Any, descriptor: TensorFeatureDescriptor) -> Tensor | None:
     """A number, a buffer, or a list of either as a tensor; None where it does not fit the feature's kind.
 
     A list is a vector in WinRT and takes the feature's shape, which must have as many elements and at most one free
@@ -270,14 +270,14 @@ def _from_python(value: Any, descriptor: TensorFeatureDescriptor) -> Tensor | No
             return None
         shares = array.dtype == tensor_class.dtype
         make = tensor_class.create_from_buffer if shares else tensor_class.create_from_array
-        return make(_shape(descriptor, array.size), array)
+        return make(_infer_shape(descriptor, array.size), array)
     elif not isinstance(value, Sequence) or not value:
         return None
     elif all(map(is_buffer, value)):
         if tensor_class.dtype == object:
             return None
         data = bytearray().join(memoryview(buffer).cast("B") for buffer in value)
-        return tensor_class.create_from_buffer(_shape(descriptor, len(data) // tensor_class.dtype.itemsize), data)
+        return tensor_class.create_from_buffer(_infer_shape(descriptor, len(data) // tensor_class.dtype.itemsize), data)
     elif any(isinstance(row, (list, tuple)) for row in value):
         nested = np.array(value, object)  # rows of unequal length become lists, which are refused below
         elements, shape = nested.reshape(-1).tolist(), nested.shape
@@ -285,12 +285,12 @@ def _from_python(value: Any, descriptor: TensorFeatureDescriptor) -> Tensor | No
         elements = list(value)
     if not all(is_element(element, descriptor.tensor_kind) for element in elements):
         return None
-    shape = _shape(descriptor, len(elements)) if shape is None else shape
+    shape = _infer_shape(descriptor, len(elements)) if shape is None else shape
     with np.errstate(over="ignore"):  # see Tensor._elements
-        return over(tensor_class, np.array(elements, tensor_class.dtype).reshape(shape))
+        return wrap_array(tensor_class, np.array(elements, tensor_class.dtype).reshape(shape))
 
 
-def _shape(descriptor: TensorFeatureDescriptor, count: int) -> tuple[int, ...]:
+def _infer_shape(descriptor: TensorFeatureDescriptor, count: int) -> tuple[int, ...]:
     """The descriptor's shape, with its one free size taken from the number of elements."""
     sizes = descriptor.shape
     fixed = math.prod(size for size in sizes if size != -1)
@@ -320,7 +320,7 @@ def _describe(value: object) -> str:
     return name
 
 
-def _hint(value: object, descriptor: FeatureDescriptor) -> str:
+def _make_hint(value: object, descriptor: FeatureDescriptor) -> str:
     if isinstance(value, np.ndarray) and not value.dtype.isnative:
         return 'Bind it in the byte order of this machine: array.astype(array.dtype.newbyteorder("=")).'
     if isinstance(descriptor, ImageFeatureDescriptor):
@@ -342,7 +342,7 @@ def _hint(value: object, descriptor: FeatureDescriptor) -> str:
     return "Bind a dict."
 
 
-def _kind_hint(value: Tensor, descriptor: ShapedDescriptor) -> str:
+def _make_kind_hint(value: Tensor, descriptor: ShapedDescriptor) -> str:
     tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
     if tensor_class is None:
         return f"Windows ML has no tensor class for {format_kind(descriptor.tensor_kind)}."
@@ -378,12 +378,12 @@ def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
     """Refuses a tensor that does not fit, by Windows ML's table in `FeatureCompatibility.h`."""
 
     def mismatch(kind: type[WinMLError], hint: str) -> WinMLError:  # builds the message only for an error
-        return incompatible(kind, descriptor, format_tensor(value.tensor_kind, tuple(value.shape)), hint)
+        return make_incompatible_error(kind, descriptor, format_tensor(value.tensor_kind, tuple(value.shape)), hint)
 
     if not isinstance(descriptor, ShapedDescriptor):
         raise mismatch(InvalidBindingError, "")
     if value.tensor_kind != descriptor.tensor_kind:
-        raise mismatch(InvalidBindingError, _kind_hint(value, descriptor))
+        raise mismatch(InvalidBindingError, _make_kind_hint(value, descriptor))
     # A placeholder takes any shape, and some features have none.
     if not value.is_placeholder and not (isinstance(descriptor, TensorFeatureDescriptor) and not descriptor.has_rank):
         sizes, wanted_sizes = private_state(value).shape or (), descriptor.shape

@@ -66,7 +66,7 @@ class Tensor(Closeable, Object):
         """
         if shape is None:
             return cls._over(None, None)
-        return cls._over(None, _sizes(shape, free=None))
+        return cls._over(None, _read_shape(shape, free=None))
 
     @classmethod
     def create_from_array(cls, shape: Iterable[int], data: object, /) -> Self:
@@ -81,7 +81,7 @@ class Tensor(Closeable, Object):
             InvalidArgumentError: more elements than the shape holds, or of another type.
         """
         elements = cls._elements(data)
-        sizes = _infer(_sizes(shape), elements.size)
+        sizes = _infer_free_size(_read_shape(shape), elements.size)
         if elements.size > math.prod(sizes) or (cls._exact_length and elements.size != math.prod(sizes)):
             relation = "exceeds" if elements.size > math.prod(sizes) else "is not"
             raise InvalidArgumentError(
@@ -89,7 +89,7 @@ class Tensor(Closeable, Object):
                 hint="Check the shape; one size may be -1.",
                 hresult=cls._length_hresult,
             )
-        array = zeros(cls, sizes)
+        array = allocate_zeros(cls, sizes)
         array.reshape(-1)[: elements.size] = elements
         return cls._over(array, sizes)
 
@@ -123,7 +123,7 @@ class Tensor(Closeable, Object):
         if flat.nbytes % cls.dtype.itemsize:
             raise InvalidArgumentError(f"{flat.nbytes} bytes are not a whole number of {cls.dtype.name} elements.")
         elements = np.frombuffer(flat, cls.dtype)
-        sizes = _infer(_sizes(shape), elements.size)
+        sizes = _infer_free_size(_read_shape(shape), elements.size)
         if elements.size != math.prod(sizes):
             raise InvalidArgumentError(
                 f"The buffer holds {elements.size} elements, but the shape {sizes} needs {math.prod(sizes)}.",
@@ -328,12 +328,12 @@ class Tensor(Closeable, Object):
         return f"<{type(self).__name__} {tuple(self.shape)}{' ' + state if state else ''}>"
 
 
-def on_device(cls: type[T], array: DeviceArray) -> T:
+def wrap_device_array(cls: type[T], array: DeviceArray) -> T:
     """A tensor over memory on a device, which it shares."""
     return cls(TensorStorage(cls, None, array.shape, array))
 
 
-def over(cls: type[T], array: Array) -> T:
+def wrap_array(cls: type[T], array: Array) -> T:
     """A tensor that shares a C-contiguous array of its class's dtype, unchecked."""
     return cls(TensorStorage(cls, array, array.shape))
 
@@ -342,7 +342,7 @@ def _unpickle(cls: type[T], array: Array | None, shape: tuple[int, ...] | None) 
     return cls(TensorStorage(cls, array, shape))
 
 
-def _sizes(shape: Iterable[int], free: int | None = 1) -> tuple[int, ...]:
+def _read_shape(shape: Iterable[int], free: int | None = 1) -> tuple[int, ...]:
     """The shape as a tuple; `free` is how many sizes may be -1, None for any number."""
     try:
         sizes = tuple(operator.index(size) for size in shape)
@@ -355,7 +355,7 @@ def _sizes(shape: Iterable[int], free: int | None = 1) -> tuple[int, ...]:
     return sizes
 
 
-def _infer(sizes: tuple[int, ...], count: int) -> tuple[int, ...]:
+def _infer_free_size(sizes: tuple[int, ...], count: int) -> tuple[int, ...]:
     """Replaces the -1 by what remains of `count` elements."""
     if -1 not in sizes:
         return sizes
@@ -419,7 +419,7 @@ class TensorStorage:
                     hint="It gets data when it is bound to an output and the session evaluates, or from create(shape).",
                 )
             with _lock:
-                array = self.array = zeros(self.owner, self.shape) if self.array is None else self.array
+                array = self.array = allocate_zeros(self.owner, self.shape) if self.array is None else self.array
         return array
 
     def adopt(self, memory: Array | DeviceArray) -> None:
@@ -466,7 +466,7 @@ class TensorStorage:
             )
 
 
-def zeros(owner: type[Any], sizes: tuple[int, ...]) -> Array:
+def allocate_zeros(owner: type[Any], sizes: tuple[int, ...]) -> Array:
     """A new array of zeros, or of empty strings; InvalidArgumentError where it does not fit into memory."""
     try:
         return np.full(sizes, "", object) if owner.dtype == object else np.zeros(sizes, owner.dtype)

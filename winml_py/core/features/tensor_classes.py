@@ -178,7 +178,7 @@ CLASSES_BY_DTYPE: dict[DType, type[Tensor]] = {cls.dtype: cls for cls in Tensor.
 # Casting float32 values for float16 features. Like Windows ML, we cast only picture tensors.
 
 
-def is_cast(value: Tensor, descriptor: FeatureDescriptor) -> bool:
+def needs_cast(value: Tensor, descriptor: FeatureDescriptor) -> bool:
     """Whether a tensor is float32, and the feature a float16 tensor with the shape of pictures."""
     return isinstance(value, TensorFloat) and _takes_pictures(descriptor)
 
@@ -191,7 +191,7 @@ def _takes_pictures(descriptor: FeatureDescriptor) -> bool:
     return len(descriptor.shape) == 4 and descriptor.shape[1] in (1, 3)
 
 
-def as_half(value: Tensor, descriptor: FeatureDescriptor) -> Tensor:
+def cast_to_half(value: Tensor, descriptor: FeatureDescriptor) -> Tensor:
     """A float16 copy of a float32 tensor, rounded half to even.
 
     Raises:

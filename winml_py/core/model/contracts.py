@@ -25,7 +25,7 @@ from ..features.descriptors import (
     format_kind,
     format_tensor,
 )
-from ..features.pictures import NO_PROPERTIES, BindProperties, PreprocessPlan, fixed_sides
+from ..features.pictures import NO_PROPERTIES, BindProperties, PreprocessPlan, find_fixed_sides
 from ..imaging.contract import METADATA_KEYS, ImageContract
 
 
@@ -254,7 +254,7 @@ def _misfit(message: str, features: Iterable[FeatureDescriptor], contract: Image
     tensors = [feature for feature in features if isinstance(feature, ShapedDescriptor) and len(feature.shape) == 4]
     for tensor in tensors:
         if tensor.fits(replace(contract, size=None)):
-            fixed_sides(tensor, contract)
+            find_fixed_sides(tensor, contract)
     hint = (
         "A picture's tensor has four dimensions, of which one is the channels. If one has them in another order or "
         "number, state it: layout and pixel_format of an ImageContract, or --set layout=... of `winml-py contract`; "

@@ -17,7 +17,7 @@ from ..contracts.exporters import exporters_labels
 from ..contracts.labels import read_written_labels
 from ..contracts.published import NOTHING, Published
 from ..features.descriptors import FeatureDescriptor
-from ..features.from_onnx import TENSOR_KINDS, describe
+from ..features.from_onnx import TENSOR_KINDS, make_descriptor
 from ..features.tensor_classes import FLOAT_KINDS
 from ..imaging.contract import ImageContract
 from ..onnx_file.header import Header
@@ -70,8 +70,8 @@ class LearningModel(Closeable, Object):
         constants = {weight.name for weight in header.weights}
         infos = [info for info in header.inputs if info.name not in constants]
         self._labels: tuple[str, ...] = ()
-        inputs = Vector(describe(info, header.metadata) for info in infos)
-        self._outputs = Vector(describe(info, header.metadata) for info in header.outputs)
+        inputs = Vector(make_descriptor(info, header.metadata) for info in infos)
+        self._outputs = Vector(make_descriptor(info, header.metadata) for info in header.outputs)
         if not self._is_silent:
             scores = [size for output in self._outputs for size in getattr(output, "shape", ())[-1:]]
             self._labels = read_written_labels(header.metadata) or exporters_labels(header.metadata, scores)
@@ -279,9 +279,9 @@ class LearningModel(Closeable, Object):
         return _unpickle, (type(self), source, content.operators, attached, self.name, content.published)
 
     def _repr_html_(self) -> str:
-        from ..features.html import model_html
+        from ..features.html import make_model_html
 
-        return model_html(self.name, self.description, self.input_features, self._outputs)
+        return make_model_html(self.name, self.description, self.input_features, self._outputs)
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(f.name for f in fs) for fs in (self._private_state.inputs, self._outputs))

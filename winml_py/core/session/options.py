@@ -27,7 +27,7 @@ from ..base.machine import is_confined, usable_cores
 from ..base.messages import did_you_mean
 from ..base.winrt_object import Object
 from ..runtime.engine import LOG_SEVERITIES, MAX_THREADS, EngineOptions, Isolation, Tuning
-from .setting import Setting, settings_of
+from .setting import Setting, collect_settings
 
 K = TypeVar("K")
 
@@ -35,11 +35,11 @@ _DEFAULTS = EngineOptions(intra_op_num_threads=1)
 """Where the defaults of settings that the engine gets unchanged are written."""
 
 
-def _uint32(value: object, what: str) -> int:
+def _require_uint32(value: object, what: str) -> int:
     return require_whole_number(value, what, 0, (1 << 32) - 1)
 
 
-def _read_only(items: dict[str, K]) -> Mapping[str, K]:
+def _make_read_only(items: dict[str, K]) -> Mapping[str, K]:
     return MappingProxyType(items)
 
 
@@ -48,15 +48,15 @@ def _sort_pairs(items: Mapping[str, object]) -> tuple[tuple[str, Any], ...]:
     return tuple(sorted((key, value) for key, value in items.items() if value != 0))
 
 
-def _dimensions(sizes: Mapping[str, int]) -> Mapping[str, int]:
+def _check_dimensions(sizes: Mapping[str, int]) -> Mapping[str, int]:
     require_type(sizes, Mapping, 'Write {"batch": 4}.')
     for name in sizes:
         if not is_text(name):
             raise InvalidArgumentError(f"A dimension's name is text, not {name!r}.", hint="See `winml-py info`.")
-    return _read_only({name: _uint32(size, f"the dimension {name!r}") for name, size in sizes.items()})
+    return _make_read_only({name: _require_uint32(size, f"the dimension {name!r}") for name, size in sizes.items()})
 
 
-def _shapes(shapes: Mapping[str, Sequence[int]]) -> Mapping[str, tuple[int, ...]]:
+def _check_shapes(shapes: Mapping[str, Sequence[int]]) -> Mapping[str, tuple[int, ...]]:
     require_type(shapes, Mapping, 'Write {"image": (1, 3, 640, 640)}.')
     checked = {}
     for name, shape in shapes.items():
@@ -69,10 +69,10 @@ def _shapes(shapes: Mapping[str, Sequence[int]]) -> Mapping[str, tuple[int, ...]
                 f"The shape of the input {name!r} is {shape!r}.", hint="Write (1, 3, 640, 640); -1 leaves a size free."
             )
         checked[name] = sizes
-    return _read_only(checked)
+    return _make_read_only(checked)
 
 
-def _engine_name(engine: str | None) -> str | None:
+def _check_engine_name(engine: str | None) -> str | None:
     if engine is not None and (not isinstance(engine, str) or not engine):
         raise InvalidArgumentError(
             f"The engine is {engine!r}.", hint='Use "onnxruntime", "auto", or a provider: "openvino", say.'
@@ -80,24 +80,26 @@ def _engine_name(engine: str | None) -> str | None:
     return engine
 
 
-def _texts(options: Mapping[str, object]) -> Mapping[str, str]:
+def _convert_to_texts(options: Mapping[str, object]) -> Mapping[str, str]:
     """The options of the runtime or a provider as text, with 1 and 0 for True and False."""
     if not isinstance(options, Mapping) or not all(
         isinstance(key, str) and isinstance(value, (str, int, float)) for key, value in options.items()
     ):
         hint = "Write {key: value}, where each value is a str, a bool or a number."
         raise InvalidArgumentError(f"Options by keys are {options!r}.", hint=hint)
-    return _read_only({key: str(int(value) if isinstance(value, bool) else value) for key, value in options.items()})
+    return _make_read_only(
+        {key: str(int(value) if isinstance(value, bool) else value) for key, value in options.items()}
+    )
 
 
-def _log_severity(severity: str) -> str:
+def _check_log_severity(severity: str) -> str:
     if severity not in LOG_SEVERITIES:
         hint = f"It is {', '.join(LOG_SEVERITIES)}."
         raise InvalidArgumentError(f"The log's severity is {severity!r}.", hint=hint)
     return str(severity)
 
 
-def _from_fields(kind: type[K], values: Mapping[str, Any]) -> K:
+def _make_from_fields(kind: type[K], values: Mapping[str, Any]) -> K:
     known = kind.__annotations__
     for name in values:
         if name not in known:
@@ -105,23 +107,23 @@ def _from_fields(kind: type[K], values: Mapping[str, Any]) -> K:
     return kind(**values)
 
 
-def _tuning(value: object) -> Tuning:
+def _convert_to_tuning(value: object) -> Tuning:
     """The tuning for a value; a file of options has its fields."""
     if isinstance(value, Tuning):
         return value
     if isinstance(value, Mapping):
-        return _from_fields(Tuning, value)
+        return _make_from_fields(Tuning, value)
     raise InvalidArgumentError(f"The tuning is {value!r}.", hint="Write Tuning(memory_arena=False), say.")
 
 
-def _isolation(value: object) -> Isolation | None:
+def _convert_to_isolation(value: object) -> Isolation | None:
     """The isolation for a value; a file of options has its fields."""
     if value is None or isinstance(value, Isolation):
         return value
     if value == "process":
         return Isolation()
     if isinstance(value, Mapping):
-        return _from_fields(Isolation, value)
+        return _make_from_fields(Isolation, value)
     raise InvalidArgumentError(
         f"isolation is {value!r}.", hint='Write "process", Isolation(max_memory=2 << 30), say, or None.'
     )
@@ -155,7 +157,7 @@ class LearningModelSessionOptions(Object):
     """
 
     batch_size_override = Setting[int, int](
-        lambda: 1, partial(_uint32, what="batch_size_override"), "batch_size", lambda size: size or None
+        lambda: 1, partial(_require_uint32, what="batch_size_override"), "batch_size", lambda size: size or None
     )
     """What every dimension denoted `DATA_BATCH` becomes; 0 leaves the model as it is. Default 1.
 
@@ -164,11 +166,11 @@ class LearningModelSessionOptions(Object):
     """
 
     named_dimension_overrides = Setting(
-        lambda: _read_only({}), _dimensions, "dimensions", _sort_pairs, "named_dimensions"
+        lambda: _make_read_only({}), _check_dimensions, "dimensions", _sort_pairs, "named_dimensions"
     )
     """The overrides that were set, by name."""
 
-    input_shape_overrides = Setting(lambda: _read_only({}), _shapes, "shapes", _sort_pairs)
+    input_shape_overrides = Setting(lambda: _make_read_only({}), _check_shapes, "shapes", _sort_pairs)
     """The shapes that were set with `override_input_shape`, by the names of inputs."""
 
     intra_op_num_threads = Setting[int, int](
@@ -190,7 +192,7 @@ class LearningModelSessionOptions(Object):
     Switch it off when the process has other work to do on its cores. OpenVINO's own package has no such setting.
     """
 
-    engine = Setting[str | None, str | None](lambda: _DEFAULTS.engine, _engine_name, "engine")
+    engine = Setting[str | None, str | None](lambda: _DEFAULTS.engine, _check_engine_name, "engine")
     """What runs the model: None (default), "onnxruntime", "openvino", the name of an installed provider, or "auto".
 
     None is ONNX Runtime, on every processor; with `Precision.HALF`, engines that support it are tried. A named engine
@@ -213,7 +215,7 @@ class LearningModelSessionOptions(Object):
     the GPU supports it. `FLOAT32` is never less than float32: use it where the last digits count.
     """
 
-    provider_options = Setting(lambda: _read_only({}), _texts, "provider_options", _sort_pairs)
+    provider_options = Setting(lambda: _make_read_only({}), _convert_to_texts, "provider_options", _sort_pairs)
     """Options of the provider that runs the model, by the provider's keys: `cudnn_conv_use_max_workspace`, say.
 
     Making the session fails for a key that the provider does not know. Values become text; True and False become 1
@@ -229,24 +231,24 @@ class LearningModelSessionOptions(Object):
     node would run on the CPU, making the session fails. Sessions that capture do not share an engine.
     """
 
-    tuning = Setting[Tuning, Tuning | Mapping[str, Any]](lambda: _DEFAULTS.tuning, _tuning, "tuning")
+    tuning = Setting[Tuning, Tuning | Mapping[str, Any]](lambda: _DEFAULTS.tuning, _convert_to_tuning, "tuning")
     """Settings that seldom need changing: see `Tuning`."""
 
-    session_config = Setting(lambda: _read_only({}), _texts, "session_config", _sort_pairs)
+    session_config = Setting(lambda: _make_read_only({}), _convert_to_texts, "session_config", _sort_pairs)
     """Entries of ONNX Runtime's session configuration, by its keys: `session.use_deterministic_compute`, say.
 
     For settings that no other option covers. They are set last and override the other options. ONNX Runtime ignores
     keys that it does not know. Engines other than ONNX Runtime accept none. True and False become 1 and 0.
     """
 
-    run_config = Setting(lambda: _read_only({}), _texts, "run_config", _sort_pairs)
+    run_config = Setting(lambda: _make_read_only({}), _convert_to_texts, "run_config", _sort_pairs)
     """Entries of ONNX Runtime's run configuration, for every evaluation: `qnn.htp_perf_mode`, say.
 
     Entries that a session sets itself, for graph capture and for waiting, are refused. Each costs some microseconds
     per evaluation.
     """
 
-    log_severity = Setting(lambda: _DEFAULTS.log_severity, _log_severity, "log_severity")
+    log_severity = Setting(lambda: _DEFAULTS.log_severity, _check_log_severity, "log_severity")
     """The least severity of the messages about the session that ONNX Runtime logs to stderr.
 
     "verbose", "info", "warning", "error" or "fatal" (default: errors quote ONNX Runtime's messages). Other engines
@@ -277,7 +279,7 @@ class LearningModelSessionOptions(Object):
     """
 
     isolation = Setting[Isolation | None, Isolation | str | Mapping[str, Any] | None](
-        lambda: _DEFAULTS.isolation, _isolation, "isolation"
+        lambda: _DEFAULTS.isolation, _convert_to_isolation, "isolation"
     )
     """Whether the engine runs in a separate process: None (default), "process", or an `Isolation` with limits.
 
@@ -328,7 +330,7 @@ class LearningModelSessionOptions(Object):
             >>> options = LearningModelSessionOptions()
             >>> options.override_input_shape("images", (1, 3, 640, 640))
         """
-        self.input_shape_overrides = {**self.input_shape_overrides, **_shapes({name: shape})}
+        self.input_shape_overrides = {**self.input_shape_overrides, **_check_shapes({name: shape})}
 
     def set_intra_op_num_threads_override(self, threads: int, /) -> None:
         """Windows ML's native name for setting `intra_op_num_threads`."""
@@ -373,7 +375,7 @@ class LearningModelSessionOptions(Object):
                 raise
             raise InvalidArgumentError(f"{name}: {error}", hint="Correct the file, or write it anew.") from error
         except (TypeError, ValueError, AttributeError) as error:
-            raise _not_options(name, error) from error
+            raise _make_not_options_error(name, error) from error
 
     def save(self, path: str | os.PathLike[str], *, notes: Mapping[str, object] | None = None) -> None:
         """Writes all options to a file, as JSON, whole or not at all.
@@ -399,9 +401,9 @@ class LearningModelSessionOptions(Object):
         vars(self).update((key, SETTINGS[key].from_json(value)) for key, value in state.items())
 
     def _repr_html_(self) -> str:
-        from ..features.html import options_html
+        from ..features.html import make_options_html
 
-        return options_html(self.to_dict(), type(self)().to_dict())
+        return make_options_html(self.to_dict(), type(self)().to_dict())
 
     def __repr__(self) -> str:
         changed = [
@@ -412,11 +414,11 @@ class LearningModelSessionOptions(Object):
         return f"LearningModelSessionOptions({', '.join(changed)})"
 
 
-SETTINGS = settings_of(LearningModelSessionOptions)
+SETTINGS = collect_settings(LearningModelSessionOptions)
 """Every setting, by its name in files."""
 
 
-def engine_options(options: LearningModelSessionOptions | None) -> EngineOptions:
+def make_engine_options(options: LearningModelSessionOptions | None) -> EngineOptions:
     """The engine's part of the options; without options they are the defaults, but the batch stays free."""
     values = vars(LearningModelSessionOptions() if options is None else options)
     found = EngineOptions(**{s.engine: s.for_engine(values[key]) for key, s in SETTINGS.items() if s.engine})
@@ -447,10 +449,10 @@ def read_options(source: str | os.PathLike[str] | IO[Any]) -> dict[str, Any]:
     except OSError as error:
         raise make_open_error(source, error) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise _not_options(name, error) from error
+        raise _make_not_options_error(name, error) from error
 
 
-def _not_options(name: str, error: Exception) -> InvalidArgumentError:
+def _make_not_options_error(name: str, error: Exception) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"{name}: This is not a file of session options: {error}.",
         hint="Write it with options.save(path), or `winml-py tune`.",

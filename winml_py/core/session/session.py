@@ -16,17 +16,23 @@ from ..base.cancellation import Stop
 from ..base.collections import PropertySet
 from ..base.messages import type_name
 from ..base.winrt_object import Closeable, Object, private_state
-from ..evaluation.binding import BindingState, LearningModelBinding, bind_features, bind_later, check_features
+from ..evaluation.binding import (
+    BindingState,
+    LearningModelBinding,
+    bind_checked_features,
+    bind_features,
+    check_features,
+)
 from ..evaluation.result import LearningModelEvaluationResult, ModelFacts
 from ..evaluation.session_state import SessionState
 from ..features.containers import as_tensor
-from ..features.tensor import Tensor, on_device
+from ..features.tensor import Tensor, wrap_device_array
 from ..features.tensor_classes import TensorString
 from ..model.model import LearningModel
 from ..runtime.device import LearningModelDevice
 from ..runtime.engine import Engine, EngineOptions, Explanation, PlacedNode
-from .compile_request import compile_request, isolate, override_features, require_known_dimensions, with_dimensions
-from .options import LearningModelSessionOptions, engine_options
+from .compile import fix_named_dimensions, isolate, make_compile_request, override_features, require_known_dimensions
+from .options import LearningModelSessionOptions, make_engine_options
 
 if TYPE_CHECKING:
     from ..imaging.contract import ImageContract
@@ -80,7 +86,7 @@ class LearningModelSession(Closeable, Object):
         require_type(model, LearningModel, "Load it first: LearningModel.load(path).")
         if not isinstance(device, LearningModelDevice | None):
             raise InvalidArgumentError(
-                f"Expected a LearningModelDevice, got {type_name(device)}.", hint=_device_hint(device)
+                f"Expected a LearningModelDevice, got {type_name(device)}.", hint=_make_device_hint(device)
             )
         require_type(options, LearningModelSessionOptions | None, "Make them: options = LearningModelSessionOptions().")
         self._model = model
@@ -91,7 +97,7 @@ class LearningModelSession(Closeable, Object):
         content = private_state(model)
         if options is not None and not content.is_silent:
             require_known_dimensions(options, content.header)
-        self._private_state = self._compile(engine_options(options), _stop)
+        self._private_state = self._compile(make_engine_options(options), _stop)
         self._options = self._private_state.engine.options
         if options is not None and options.close_model_on_session_creation:
             model.dispose()
@@ -120,13 +126,13 @@ class LearningModelSession(Closeable, Object):
         model, content, compiler = self._model, private_state(self._model), private_state(self._device)
         if options.isolation is not None:
             compiler = isolate(compiler, options.isolation, self._device, content.operators.functions)
-        options = with_dimensions(model.input_features, options)
+        options = fix_named_dimensions(model.input_features, options)
         features = override_features(content.inputs, options)
         source = content.open()  # refuses a disposed model, even if another session has the engine
         unique_key = object() if options.is_profiled else None  # a profile belongs to one session
 
         def compile_engine() -> Engine:
-            request = compile_request(model, source, features, options, stop)
+            request = make_compile_request(model, source, features, options, stop)
             if not content.operators.functions:
                 return compiler.compile(request)
             from ..runtime.custom.custom_engine import compile_custom  # only sessions with such operators need it
@@ -226,7 +232,7 @@ class LearningModelSession(Closeable, Object):
         if tensor is None or isinstance(tensor, TensorString):
             raise InvalidBindingError(f"Expected an array of numbers, got {type_name(value)}.", hint="Pass an array.")
         with self._private_state.lock:
-            return on_device(type(tensor), engine.upload(tensor.to_numpy()))
+            return wrap_device_array(type(tensor), engine.upload(tensor.to_numpy()))
 
     @property
     def is_lost(self) -> bool:
@@ -264,8 +270,8 @@ class LearningModelSession(Closeable, Object):
             DeviceLostError: the device was lost; the session is unusable.
             EngineLostError: the engine process of an isolated session has ended; the session is unusable.
         """
-        _require_text(correlation_id)
-        return self._run_limited(self._binding_state_of(binding), correlation_id, timeout)
+        _require_correlation_id(correlation_id)
+        return self._run_limited(self._require_own_binding(binding), correlation_id, timeout)
 
     def evaluate_async(
         self, binding: LearningModelBinding, correlation_id: str = "", /
@@ -278,8 +284,8 @@ class LearningModelSession(Closeable, Object):
         Raises:
             ClosedError: the session has been closed. The operation raises all other errors.
         """
-        _require_text(correlation_id)
-        binding_state = self._binding_state_of(binding)
+        _require_correlation_id(correlation_id)
+        binding_state = self._require_own_binding(binding)
         self._private_state.require_open()
         return AsyncOperation(lambda stop: self._run(binding_state, correlation_id, stop))
 
@@ -302,7 +308,7 @@ class LearningModelSession(Closeable, Object):
             EvaluationTimeoutError: the time was up.
             WinMLError: as `LearningModelBinding.bind` and `evaluate` do.
         """
-        _require_text(correlation_id)
+        _require_correlation_id(correlation_id)
         self._require_mapping(features)
         return self._run_limited(bind_features(self._private_state, features), correlation_id, timeout)
 
@@ -329,11 +335,11 @@ class LearningModelSession(Closeable, Object):
             >>> int(operation.get().outputs["probabilities"].to_numpy().argmax())
             7
         """
-        _require_text(correlation_id)
+        _require_correlation_id(correlation_id)
         self._require_mapping(features)
         values = check_features(self._private_state, features)
         return AsyncOperation(
-            lambda stop: self._run(bind_later(self._private_state, values, stop), correlation_id, stop)
+            lambda stop: self._run(bind_checked_features(self._private_state, values, stop), correlation_id, stop)
         )
 
     def evaluate_many(
@@ -424,11 +430,11 @@ class LearningModelSession(Closeable, Object):
     dispose = close
 
     def _repr_html_(self) -> str:
-        from ..features.html import session_html
+        from ..features.html import make_session_html
 
         model, engine = self._model, self._state or f"{self.engine}, {self.precision.name.lower()}"
         device = f"{self._device.kind.name}, {self._device.name}"
-        return session_html(model.name, device, engine, model.input_features, model.output_features)
+        return make_session_html(model.name, device, engine, model.input_features, model.output_features)
 
     def __reduce__(self) -> NoReturn:
         raise IllegalCallError(
@@ -456,7 +462,7 @@ class LearningModelSession(Closeable, Object):
                 hint=f"Write {{{name!r}: value}}.",
             )
 
-    def _binding_state_of(self, binding: LearningModelBinding) -> BindingState:
+    def _require_own_binding(self, binding: LearningModelBinding) -> BindingState:
         binding_state = getattr(binding, "_private_state", None)
         if not isinstance(binding_state, BindingState) or binding_state.session_state is not self._private_state:
             raise InvalidArgumentError(
@@ -489,10 +495,10 @@ def evaluate_until(
     session: LearningModelSession, binding: LearningModelBinding, stop: Stop
 ) -> LearningModelEvaluationResult:
     """Evaluates in this thread, as `evaluate_async` does in another. For services; not part of the public class."""
-    return session._run(session._binding_state_of(binding), "", stop)  # noqa: SLF001 - a thread more costs 0.1 ms
+    return session._run(session._require_own_binding(binding), "", stop)  # noqa: SLF001 - a thread more costs 0.1 ms
 
 
-def _device_hint(device: object) -> str:
+def _make_device_hint(device: object) -> str:
     match device:
         case LearningModelSessionOptions():
             return "Write LearningModelSession(model, options=options)."
@@ -501,7 +507,7 @@ def _device_hint(device: object) -> str:
     return f'Write LearningModelDevice.find("{device if isinstance(device, str) else "gpu"}").'
 
 
-def _require_text(correlation_id: object) -> None:
+def _require_correlation_id(correlation_id: object) -> None:
     """Refuses a correlation id that is not a str: it may be meant as a time limit, which would be ignored."""
     if not isinstance(correlation_id, str):
         raise InvalidArgumentError(

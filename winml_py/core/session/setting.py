@@ -77,6 +77,6 @@ class Setting(Generic[T, S]):
         return self.check(value)
 
 
-def settings_of(owner: type) -> dict[str, Setting[Any, Any]]:
+def collect_settings(owner: type) -> dict[str, Setting[Any, Any]]:
     """The settings that a class declares, by their names in files."""
     return {setting.key: setting for setting in vars(owner).values() if isinstance(setting, Setting)}

@@ -27,13 +27,13 @@ from ..base.collections import NameMap
 from ..base.messages import type_name
 from ..base.winrt_object import private_state
 from ..evaluation.binding import LearningModelBinding
-from ..evaluation.result import LearningModelEvaluationResult, ModelFacts, for_stream_item
+from ..evaluation.result import LearningModelEvaluationResult, ModelFacts, set_stream_item
 from ..evaluation.session_state import SessionState
 from ..features.containers import as_tensor
 from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
 from ..features.pictures import NO_PROPERTIES, BindProperties, ImageFeatureValue
 from ..features.resolve import as_picture, is_pil_image
-from ..features.tensor import Tensor, over
+from ..features.tensor import Tensor, wrap_array
 from ..imaging.bitmap import VideoFrame
 from ..runtime.device import LearningModelDevice
 from .sources import Item, read_value
@@ -83,8 +83,8 @@ class Jobs:
         good = [features for features in loaded if not isinstance(features, WinMLError)]
         results = iter(self._run_batch(good) if len(good) > 1 else map(self._run_one, good))
         return [
-            for_stream_item(
-                _failed_result(entry) if isinstance(entry, WinMLError) else next(results), item.source, item.number
+            set_stream_item(
+                _make_failed_result(entry) if isinstance(entry, WinMLError) else next(results), item.source, item.number
             )
             for entry, item in zip(loaded, items, strict=True)
         ]
@@ -115,7 +115,7 @@ class Jobs:
         try:
             return self.runner.run(features)
         except WinMLError as error:
-            return _failed_result(error)
+            return _make_failed_result(error)
 
     def _run_batch(self, items: Sequence[Features]) -> list[LearningModelEvaluationResult]:
         """One evaluation for all; if it fails, one for each, so that an error stays with its item.
@@ -129,9 +129,9 @@ class Jobs:
             return [self._run_one(features) for features in items]
         try:
             result = self.runner.run({name: concatenate([features[name] for features in items]) for name in items[0]})
-            counts = [count(next(iter(features.values()))) for features in items]
+            counts = [count_entries(next(iter(features.values()))) for features in items]
             parts = {name: split_value(name, value, counts) for name, value in result.outputs.items()}
-            mixed = None if self._session_state in _compared else self._mixed_output(items, parts)
+            mixed = None if self._session_state in _compared else self._find_mixed_output(items, parts)
         # Arrays whose shapes do not match raise numpy's ValueError. One by one, only the faulty items fail.
         except (WinMLError, KeyError, ValueError):
             return [self._run_one(features) for features in items]
@@ -152,12 +152,12 @@ class Jobs:
             for index, (start, end) in enumerate(pairwise(np.cumsum([0, *counts])))
         ]
 
-    def _mixed_output(self, items: Sequence[Features], parts: Mapping[str, Sequence[object]]) -> str | None:
+    def _find_mixed_output(self, items: Sequence[Features], parts: Mapping[str, Sequence[object]]) -> str | None:
         """The name of an output that differs if the items are evaluated one by one, or None."""
         alone = [self.runner.run(features).outputs for features in items]
         for name, values in parts.items():
-            expected = np.concatenate([_entries(outputs[name]) for outputs in alone])
-            actual = np.concatenate([_entries(value) for value in values])
+            expected = np.concatenate([_read_entries(outputs[name]) for outputs in alone])
+            actual = np.concatenate([_read_entries(value) for value in values])
             is_equal = np.array_equal(expected, actual, equal_nan=expected.dtype.kind == "f")
             # Half precision's tolerance, as a batch may be rounded differently in any precision, and to whole levels.
             if not is_equal and (expected.dtype == object or relative_error(expected, actual) > HALF_TOLERANCE):
@@ -165,7 +165,7 @@ class Jobs:
         return None
 
 
-def _failed_result(error: WinMLError) -> LearningModelEvaluationResult:
+def _make_failed_result(error: WinMLError) -> LearningModelEvaluationResult:
     if isinstance(error, (ClosedError, DeviceLostError)):  # all items after this one would fail as well
         raise error
     # Without the traceback, whose frames hold the engine.
@@ -180,26 +180,28 @@ def concatenate(values: Sequence[object]) -> Any:
     pictures = [as_picture(value) for value in values]
     if all(picture is not None for picture in pictures):
         return [frame for picture in pictures if picture is not None for frame in picture.video_frames]
-    return np.concatenate([_array(value) for value in values])
+    return np.concatenate([_require_array(value) for value in values])
 
 
-def _array(value: object) -> Array:
+def _require_array(value: object) -> Array:
     tensor = as_tensor(value)
     if tensor is None:
         raise InvalidBindingError(f"{type_name(value)} cannot be part of a batch.", hint="Bind arrays or pictures.")
     return tensor.to_numpy()
 
 
-def _entries(value: object) -> Array:
+def _read_entries(value: object) -> Array:
     """The numbers of an output, pictures or tensors, with the entries of the batch along the first axis."""
     picture = as_picture(value)
-    return _array(value) if picture is None else np.stack([f.software_bitmap.to_numpy() for f in picture.video_frames])
+    if picture is None:
+        return _require_array(value)
+    return np.stack([frame.software_bitmap.to_numpy() for frame in picture.video_frames])
 
 
-def count(value: object) -> int:
+def count_entries(value: object) -> int:
     """The number of batch entries in a value."""
     picture = as_picture(value)
-    return len(picture.sizes) if picture is not None else len(_array(value))
+    return len(picture.sizes) if picture is not None else len(_require_array(value))
 
 
 def split_value(name: str, value: object, counts: Sequence[int]) -> list[Any]:
@@ -209,7 +211,7 @@ def split_value(name: str, value: object, counts: Sequence[int]) -> list[Any]:
         return [ImageFeatureValue(value[start:end]) for start, end in pairwise(starts)]
     if isinstance(value, Tensor) and value.shape and value.shape[0] == starts[-1]:
         array, kind = value.to_numpy(), type(value)
-        return [over(kind, array[start:end]) for start, end in pairwise(starts)]
+        return [wrap_array(kind, array[start:end]) for start, end in pairwise(starts)]
     raise EvaluationError(f"The output {name} cannot be split by item.", hint="Evaluate without batch.", hresult=E_FAIL)
 
 
@@ -243,7 +245,7 @@ class Runner(Protocol):
         """Releases the memory kept for the next item."""
 
 
-class Evaluates(Protocol):
+class StreamSession(Protocol):
     """What a stream needs of a session."""
 
     @property
@@ -263,7 +265,7 @@ class Evaluates(Protocol):
 class SessionRunner:
     """Evaluates on one session, with these properties of binds, by the names of inputs."""
 
-    def __init__(self, session: Evaluates, properties: Properties) -> None:
+    def __init__(self, session: StreamSession, properties: Properties) -> None:
         self._session, self._properties = session, NameMap(properties)
         self._bindings: deque[LearningModelBinding] = deque()
 

@@ -52,7 +52,7 @@ class Sources:
     """
 
     def __init__(self, inputs: Any) -> None:
-        alone = _stands_alone(inputs)
+        alone = _is_single_item(inputs)
         self.total = 1 if alone else len(inputs) if isinstance(inputs, Sized) else None
         self.reader: VideoReader | None = None
         self._values = self._iterate([(inputs, _expand(inputs))] if alone else _expand_each(inputs))
@@ -69,16 +69,16 @@ class Sources:
     def _iterate(self, expansions: Iterable[tuple[Any, Any]]) -> Generator[tuple[Any, Any]]:
         for source, expansion in expansions:
             if isinstance(expansion, VideoReader):
-                yield from self._frames(expansion, is_ours=expansion is not source)
+                yield from self._read_frames(expansion, is_ours=expansion is not source)
             elif expansion is None:
-                yield source, _content(source)
+                yield source, _read_content(source)
             elif isinstance(expansion, WinMLError):
                 yield source, expansion
             else:
                 self._grow(len(expansion) - 1)
                 yield from ((file, file) for file in expansion)
 
-    def _frames(self, reader: VideoReader, is_ours: bool) -> Generator[tuple[Any, Any]]:
+    def _read_frames(self, reader: VideoReader, is_ours: bool) -> Generator[tuple[Any, Any]]:
         frame_count, read = reader.frame_count, 0
         self._grow(frame_count - 1 if frame_count else None)
         self.reader = reader
@@ -97,7 +97,7 @@ class Sources:
         self.total = None if self.total is None or more is None else self.total + more
 
 
-def _stands_alone(inputs: object) -> bool:
+def _is_single_item(inputs: object) -> bool:
     """Whether `inputs` is one source, not an iterable of sources."""
     alone = str, os.PathLike, bytes, bytearray, memoryview, Mapping, VideoReader, Tensor
     if isinstance(inputs, alone) or hasattr(inputs, "read"):
@@ -122,13 +122,13 @@ def _expand(source: object) -> Sequence[Any] | VideoReader | None:
     if not isinstance(source, (str, os.PathLike)):
         return None
     path = os.fsdecode(source)
-    files = files_of(path)
+    files = find_files(path)
     if files is not None:
         return files if isinstance(source, str) else list(map(Path, files))
     return VideoReader(path) if is_video(path) else None
 
 
-def _content(source: object) -> Any:
+def _read_content(source: object) -> Any:
     """What an item is evaluated on: for an open file its bytes, read now, while the program keeps it open."""
     read = getattr(source, "read", None)
     if read is None or isinstance(source, Mapping):
@@ -169,14 +169,14 @@ PICTURES = (
 """The endings of the picture files taken from a folder."""
 
 
-def files_of(path: str) -> list[str] | None:
+def find_files(path: str) -> list[str] | None:
     """The pictures in a folder, or the files that match a pattern; None for a path that names one item."""
     if os.path.isdir(path):
-        return files_in(path, "picture", PICTURES)
-    return files_matching(path) if is_pattern(path) else None
+        return list_files(path, "picture", PICTURES)
+    return match_files(path) if is_pattern(path) else None
 
 
-def files_in(folder: str, kind: str, endings: tuple[str, ...]) -> list[str]:
+def list_files(folder: str, kind: str, endings: tuple[str, ...]) -> list[str]:
     """The files of a kind directly in a folder, in natural order; hidden ones are left out.
 
     Raises:
@@ -187,15 +187,15 @@ def files_in(folder: str, kind: str, endings: tuple[str, ...]) -> list[str]:
         raise InvalidArgumentError(
             f"{folder}: There is no {kind} in this folder.", hint=f"Names end in {', '.join(endings)}."
         )
-    return [os.path.join(folder, name) for name in in_natural_order(names)]
+    return [os.path.join(folder, name) for name in sort_naturally(names)]
 
 
-def files_matching(pattern: str) -> list[str]:
+def match_files(pattern: str) -> list[str]:
     """The files that match a shell pattern, in natural order; InvalidArgumentError if there are none."""
     files = [path for path in glob(pattern, recursive=True) if os.path.isfile(path)]
     if not files:
         raise InvalidArgumentError(f"{pattern}: No file matches this pattern.", hint="Check the working directory.")
-    return in_natural_order(files)
+    return sort_naturally(files)
 
 
 def is_pattern(path: str) -> bool:
@@ -204,12 +204,12 @@ def is_pattern(path: str) -> bool:
     return has_magic(path) and not os.path.lexists(path)
 
 
-def in_natural_order(names: Iterable[str]) -> list[str]:
+def sort_naturally(names: Iterable[str]) -> list[str]:
     """Names sorted as people do: numbers in them by their value, letters regardless of case.
 
     Example:
-        >>> from winml_py.core.streams.sources import in_natural_order
-        >>> in_natural_order(["b10.png", "a.png", "B9.png"])
+        >>> from winml_py.core.streams.sources import sort_naturally
+        >>> sort_naturally(["b10.png", "a.png", "B9.png"])
         ['a.png', 'B9.png', 'b10.png']
     """
 
@@ -300,11 +300,11 @@ def _read_table(feature: FeatureDescriptor, path: str) -> Array:
     except FileNotFoundError as error:
         raise InvalidArgumentError(f"{path}: There is no such file.", hint="Check the working directory.") from error
     except (OSError, ValueError) as error:
-        raise _not_numbers(path, error) from error
-    return as_feature(feature, words, path)
+        raise _make_not_numbers_error(path, error) from error
+    return convert_numbers(feature, words, path)
 
 
-def as_feature(feature: ShapedDescriptor, words: Sequence[Any], path: str, shape: Sequence[int] = ()) -> Array:
+def convert_numbers(feature: ShapedDescriptor, words: Sequence[Any], path: str, shape: Sequence[int] = ()) -> Array:
     """Numbers as a user wrote them, texts or Python numbers, in a feature's type, and in a shape or the feature's own.
 
     Raises:
@@ -321,11 +321,11 @@ def as_feature(feature: ShapedDescriptor, words: Sequence[Any], path: str, shape
             expected = f"numbers of at most {np.finfo(dtype).max:g}"
         else:
             least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-            numbers = list(map(_integer, words))
+            numbers = list(map(_parse_integer, words))
             misfits = [w for w, n in zip(words, numbers, strict=True) if n is None or not least <= n <= most]
             expected = f"integers from {least} to {most}"
     except (TypeError, ValueError, OverflowError) as error:  # no number, or a feature of texts
-        raise _not_numbers(path, error) from error
+        raise _make_not_numbers_error(path, error) from error
     if misfits:
         what = f"{feature.name} takes {feature.expects()}"
         raise InvalidArgumentError(f"{path}: {what}: expected {expected}, got {str(misfits[0])[:60]}.")
@@ -344,7 +344,7 @@ def as_feature(feature: ShapedDescriptor, words: Sequence[Any], path: str, shape
     return np.array(numbers, dtype).reshape(shape)
 
 
-def _integer(word: Any) -> int | None:
+def _parse_integer(word: Any) -> int | None:
     """An integer, with all its digits; None for another number."""
     try:
         return int(str(word))
@@ -353,5 +353,5 @@ def _integer(word: Any) -> int | None:
         return int(number) if number.is_integer() else None
 
 
-def _not_numbers(path: str, error: Exception) -> InvalidArgumentError:
+def _make_not_numbers_error(path: str, error: Exception) -> InvalidArgumentError:
     return InvalidArgumentError(f"{path}: It holds no numbers: {error}.", hint="Separate numbers by commas.")

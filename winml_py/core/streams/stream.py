@@ -20,7 +20,7 @@ from ..base.child_process import shared_pool
 from ..base.collections import NameMap
 from ..base.machine import usable_cores
 from ..base.winrt_object import Closeable, private_state
-from ..evaluation.result import LearningModelEvaluationResult, with_placements
+from ..evaluation.result import LearningModelEvaluationResult, set_placements
 from ..evaluation.session_state import SessionState
 from ..features.pictures import NO_PROPERTIES, BindProperties
 from ..features.resolve import PlannedPictures, resolve
@@ -28,7 +28,7 @@ from ..imaging.contract import ImageContract
 from ..imaging.picture_placement import PicturePlacement
 from ..model.contracts import fitting_inputs
 from ..runtime.device import LearningModelDevice, require_different
-from .jobs import Evaluates, Features, Jobs, Properties, Runner, SessionRunner
+from .jobs import Features, Jobs, Properties, Runner, SessionRunner, StreamSession
 from .sources import Item, Sources
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ OTHER_SLOTS = 2
 
 def open_stream(
     inputs: object,
-    session: Evaluates,
-    new_session: Callable[[LearningModelDevice], Evaluates],
+    session: StreamSession,
+    new_session: Callable[[LearningModelDevice], StreamSession],
     *,
     concurrency: int | None,
     batch: int | None,
@@ -80,7 +80,7 @@ def open_stream(
     is_fast = require_bool(fast_decode, "fast_decode")
     runner: Runner
     with ExitStack() as cleanup:
-        sessions = [session] if devices is None else _sessions(session, devices, new_session, cleanup)
+        sessions = [session] if devices is None else _open_sessions(session, devices, new_session, cleanup)
         if len(sessions) == 1:
             runner = SessionRunner(sessions[0], properties)
         else:
@@ -92,12 +92,12 @@ def open_stream(
         return EvaluationStream(jobs, Sources(inputs), threads, progress, cleanup.pop_all())
 
 
-def _sessions(
-    session: Evaluates,
+def _open_sessions(
+    session: StreamSession,
     devices: Sequence[LearningModelDevice],
-    new_session: Callable[[LearningModelDevice], Evaluates],
+    new_session: Callable[[LearningModelDevice], StreamSession],
     cleanup: ExitStack,
-) -> list[Evaluates]:
+) -> list[StreamSession]:
     """A session for each device; `cleanup` closes the new ones."""
     require_different(devices)
     sessions = []
@@ -253,7 +253,7 @@ class DevicesRunner:
     The CPU first turns pictures into tensors, so that any device can take them.
     """
 
-    def __init__(self, sessions: Sequence[Evaluates], slots: Sequence[int], properties: Properties) -> None:
+    def __init__(self, sessions: Sequence[StreamSession], slots: Sequence[int], properties: Properties) -> None:
         self._session_state: SessionState = private_state(sessions[0])
         self._properties = properties
         self._inputs = NameMap(self._session_state.inputs)
@@ -267,11 +267,11 @@ class DevicesRunner:
     def run(self, features: Features) -> LearningModelEvaluationResult:
         """Evaluates the values of one item, on another device if its device is lost."""
         placements: dict[str, tuple[PicturePlacement, ...]] = {}
-        values = {name: self._value(name, value, placements) for name, value in features.items()}
+        values = {name: self._tensorize_value(name, value, placements) for name, value in features.items()}
         while True:
             slot = self._take()
             try:
-                return with_placements(self._runners[slot.device].run(values), placements)
+                return set_placements(self._runners[slot.device].run(values), placements)
             except DeviceLostError as loss:
                 self._lost[slot.device] = copy.copy(loss)  # without its traceback, as in `SessionState.lose`
             finally:
@@ -287,7 +287,7 @@ class DevicesRunner:
                 self._free.put(slot)  # the other waiting threads must see it, too
                 raise copy.copy(self._lost[slot.device])
 
-    def _value(self, name: str, value: object, placements: dict[str, tuple[PicturePlacement, ...]]) -> Any:
+    def _tensorize_value(self, name: str, value: object, placements: dict[str, tuple[PicturePlacement, ...]]) -> Any:
         if name not in self._inputs:  # the name of an output, or of nothing
             return value
         feature = self._inputs[name]
@@ -297,7 +297,7 @@ class DevicesRunner:
             return value
         self._session_state.missing_contracts.warn(bindable.plan, properties)
         placements[feature.name] = tuple(map(PicturePlacement, bindable.plan.placements))
-        return bindable.plan.tensor(bindable.value)
+        return bindable.plan.make_tensor(bindable.value)
 
     def clear(self) -> None:
         """Releases the memory kept for the next item."""

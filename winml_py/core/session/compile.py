@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..runtime.custom.operator import CustomOperator
 
 
-def compile_request(
+def make_compile_request(
     model: LearningModel,
     source: ModelSource,
     features: Iterable[FeatureDescriptor],
@@ -46,7 +46,7 @@ def compile_request(
         WinMLError: as `ModelSource.engine_input` does.
     """
     header, libraries = private_state(model).header, private_state(model).operators.libraries
-    sizes = _sizes(features, header, options)
+    sizes = _find_sizes(features, header, options)
     ends = (*model.input_features, *model.output_features)
     kinds = {end.name: end.tensor_kind if isinstance(end, ShapedDescriptor) else None for end in ends}
     non_tensors = [name for name, kind in kinds.items() if kind in (None, TensorKind.STRING, TensorKind.UNDEFINED)]
@@ -85,7 +85,9 @@ def compile_request(
     )
 
 
-def _sizes(features: Iterable[FeatureDescriptor], header: Header, options: EngineOptions) -> dict[str, tuple[int, ...]]:
+def _find_sizes(
+    features: Iterable[FeatureDescriptor], header: Header, options: EngineOptions
+) -> dict[str, tuple[int, ...]]:
     """The shape of each tensor that goes in, with what the options override; -1 where a size stays free."""
     sizes = {
         feature.name: tuple(feature.shape)
@@ -151,7 +153,7 @@ def _combine_shapes(feature: ShapedDescriptor, shape: tuple[int, ...], override:
     return tuple(max(pair) for pair in zip(shape, override, strict=True))
 
 
-def with_dimensions(features: Iterable[FeatureDescriptor], options: EngineOptions) -> EngineOptions:
+def fix_named_dimensions(features: Iterable[FeatureDescriptor], options: EngineOptions) -> EngineOptions:
     """The options, with an override by name for each named dimension that they fix by position.
 
     Raises:
