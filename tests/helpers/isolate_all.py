@@ -14,12 +14,13 @@ from winml_py.core.base.child_process import ChildProcess
 from winml_py.core.runtime.engine import Isolation
 from winml_py.core.runtime.isolated import isolated_engine, system
 from winml_py.core.runtime.isolated.wire import ANSWER
+from winml_py.core.session import compile as compiling
 from winml_py.core.session import session
 
 
 def isolate_all() -> None:
     """Has every session isolated that can be."""
-    make_options, isolate, everywhere = session.make_engine_options, session.isolate, Isolation()
+    make_options, isolate, everywhere = session.make_engine_options, compiling.isolate, Isolation()
     idle: list[Any] = []
 
     class Reused(ChildProcess):
@@ -53,5 +54,5 @@ def isolate_all() -> None:
             return compiler
         return isolate(compiler, isolation, device, functions)
 
-    session.make_engine_options, session.isolate = isolated_options, isolate_if_possible
+    session.make_engine_options, compiling.isolate = isolated_options, isolate_if_possible
     isolated_engine.ChildProcess = take

@@ -163,7 +163,7 @@ class Sequence:
 
 def check(binding: LearningModelBinding, outputs: Any) -> None:
     """The answer must be the negative of what was bound, where that is an array of numbers."""
-    bound, came = private_state(binding).given.get("x"), outputs["y"]
+    bound, came = private_state(binding).values.get("x"), outputs["y"]
     if not isinstance(bound, np.ndarray) or bound.dtype.kind not in "fi" or not hasattr(came, "to_numpy"):
         return
     answer = came.to_numpy()

@@ -1,4 +1,4 @@
-"""LearningModelBinding and its state: the values bound to inputs and outputs, and the run on them; values of a call."""
+"""LearningModelBinding, and BindingState, which binds values to a model's inputs and outputs and runs it on them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from ..base.collections import MapView
 from ..base.machine import usable_cores
 from ..base.messages import logger, type_name
 from ..base.winrt_object import HasPrivateState, Object, private_state
-from ..features.pictures import NO_PROPERTIES, BindProperties, ImageFeatureValue, PreprocessPlan
+from ..features.bind_properties import NO_PROPERTIES, BindProperties
+from ..features.pictures import ImageFeatureValue, PreprocessPlan
 from ..features.resolve import (
     Container,
     DevicePixels,
@@ -109,7 +110,8 @@ class LearningModelBinding(Object, MapView[Any]):
             ClosedError: the session has been closed.
             IllegalCallError: the session was made in another process, from which this one was forked.
         """
-        self._private_state.bind(name, value, BindProperties.read(properties, self._is_silent))
+        bind_properties = BindProperties.read(properties, self._is_silent) if properties else NO_PROPERTIES
+        self._private_state.bind(name, value, bind_properties)
 
     bind_with_properties = bind  # pywinrt 3's name
 
@@ -127,27 +129,27 @@ class LearningModelBinding(Object, MapView[Any]):
     def __getitem__(self, name: str) -> Any:
         state = self._private_state
         try:
-            return state.given[state.session_state.names[name]]
+            return state.values[state.session_state.names[name]]
         except KeyError:
-            given = ", ".join(state.given) or "nothing"
-            raise NotBoundError(f"Nothing is bound to {name!r}.", hint=f"Bound so far: {given}.") from None
+            names = ", ".join(state.values) or "nothing"
+            raise NotBoundError(f"Nothing is bound to {name!r}.", hint=f"Bound so far: {names}.") from None
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict(self._private_state.given))
+        return iter(dict(self._private_state.values))
 
     def __len__(self) -> int:
-        return len(self._private_state.given)
+        return len(self._private_state.values)
 
     def __repr__(self) -> str:
-        return f"<LearningModelBinding {self._private_state.given!r}>"
+        return f"<LearningModelBinding {self._private_state.values!r}>"
 
 
 class BindingState:
     """The private state of a binding. Its lock makes threads that use one binding take turns.
 
     Attributes:
-        session_state: what it runs on.
-        given: the caller's objects, by the names of features.
+        session_state: the compiled model.
+        values: the caller's values, by the names of features.
         bound: what the engine reads and writes for them.
         plans: how pictures became the tensors of their inputs, by the names of inputs. A picture of the same size is
             written into the same tensor.
@@ -159,7 +161,7 @@ class BindingState:
         self._reset()
 
     def _reset(self) -> None:
-        self.given: dict[str, Any] = {}
+        self.values: dict[str, Any] = {}
         self.bound = Bound(lock=self.session_state.lock)
         self.plans: dict[str, PreprocessPlan] = {}
         self._buffer_caches: list[BufferCache] = []
@@ -176,16 +178,18 @@ class BindingState:
             self._reset()
 
     def forget(self) -> None:
-        """Unbinds everything before other values are bound: inputs become missing, and outputs new objects.
+        """Unbinds all values, so that others can be bound: inputs are missing then, and outputs become new objects.
 
         The engine's bindings and the tensors of pictures stay, because making them again costs more than most runs.
         """
         with self._lock:
             for name in list(self.bound.outputs):
                 self.bound.set_output(name, None)
-            for name in self.given.keys() & self._slots.keys():
+            for name in self.values.keys() & self._slots.keys():
                 self._slots[name] = self.session_state.unbound_outputs[name]
-            self.given, self._before_run, self._is_ready = {}, {}, False
+            self.values = {}
+            self._before_run = {}
+            self._is_ready = False
 
     def bind(self, name: str, value: object, properties: BindProperties = NO_PROPERTIES) -> None:
         """Binds a value to a feature; raises as `SessionState.check` does."""
@@ -193,22 +197,22 @@ class BindingState:
             self.session_state.require_open()
             self.set(name, value, value)  # as nearly always
         else:
-            name, target = self.session_state.check(name, value, properties, self.plans)
-            self.set(name, value, target)
+            name, checked = self.session_state.check(name, value, properties, self.plans)
+            self.set(name, value, checked)
 
-    def set(self, name: str, value: object, target: CheckedValue) -> None:
-        """Binds a value with the result of its check."""
+    def set(self, name: str, value: object, checked: CheckedValue) -> None:
+        """Binds a value that `SessionState.check` has checked."""
         with self._lock:
             before_run: list[Callable[[], object]] = []
-            match target:
+            match checked:
                 case np.ndarray():
-                    self._set_input(name, target)
+                    self._set_input(name, checked)
                 case HostTensor(tensor, is_cast):
                     array = (cast_to_half(tensor, self.session_state.inputs[name]) if is_cast else tensor).to_numpy()
                     # strings share no memory that a later write could reach
                     self._set_input(name, array.copy() if isinstance(tensor, TensorString) else array)
                 case PlannedPictures() | DevicePixels():
-                    self._write_pictures(target)
+                    self._write_pictures(checked)
                 case ResolvedOutput(slot, memory):
                     self.bound.set_output(name, memory)
                     self._slots[name] = slot
@@ -218,9 +222,9 @@ class BindingState:
                     before_run += _collect_waits(device_array)
                 case Container(converted):
                     self._set_input(name, converted)
-            if isinstance(value, Tensor) and not isinstance(target, ResolvedOutput):  # another evaluation may write it
+            if isinstance(value, Tensor) and not isinstance(checked, ResolvedOutput):  # another evaluation may write it
                 before_run.append(private_state(value).require_valid)
-            self.given[name] = value
+            self.values[name] = value
             self._before_run.pop(name, None)
             if before_run:
                 self._before_run[name] = before_run
@@ -234,26 +238,27 @@ class BindingState:
     def _write_pictures(self, pictures: PlannedPictures | DevicePixels) -> None:
         """Writes pictures into their tensor: on the device if it can, else on the CPU."""
         plan = pictures.plan
-        name, device = plan.descriptor.name, self._device_tensorizer
-        before: Any = self.bound.inputs[name] if name in self.plans else None
+        name = plan.descriptor.name
+        tensorizer = self._device_tensorizer
+        previous: Any = self.bound.inputs[name] if name in self.plans else None
         tensor: Array | DeviceArray | None = None
         try:
             if isinstance(pictures, DevicePixels):
-                assert device is not None  # without it, the check refuses pixels on a device
-                tensor = device.write_pixels(pictures, before)
+                assert tensorizer is not None  # without it, the check refuses pixels on a device
+                tensor = tensorizer.write_pixels(pictures, previous)
             else:
                 bitmaps, placements = plan.decode(pictures.value)
-                if device is not None:
-                    tensor = device.write(plan, bitmaps, placements, before)
+                if tensorizer is not None:
+                    tensor = tensorizer.write(plan, bitmaps, placements, previous)
                 if tensor is None:
-                    tensor = memory = plan.reuse_or_allocate(before)
+                    tensor = memory = plan.reuse_or_allocate(previous)
                     tensorize_batch(bitmaps, plan.contract, placements, memory, self._buffer_caches)
         except DeviceLostError as error:  # raised by tensorizing on the device
             self.session_state.lose(error)
             raise
         self.plans[name] = plan
         # A picture of the same size overwrites the previous one, in memory that the engine already reads.
-        if tensor is not before:
+        if tensor is not previous:
             self.bound.set_input(name, tensor)
 
     def run(self, stop: Stop | None = None) -> tuple[dict[str, Any], dict[str, tuple[PicturePlacement, ...]]]:
@@ -272,12 +277,12 @@ class BindingState:
             for calls in self._before_run.values():
                 for call in calls:
                     call()
-            has_begun = True
+            may_have_written = True
             try:
                 try:
                     fresh = engine.run(self.bound, stop)
                 except (ClosedError, InvalidBindingError):  # the engine raises these before it writes anything
-                    has_begun = False
+                    may_have_written = False
                     raise
                 except EvaluationError as error:
                     self._explain(error)
@@ -287,17 +292,17 @@ class BindingState:
             except BaseException as error:
                 if isinstance(error, DeviceLostError):
                     self.session_state.lose(error)
-                if has_begun:
+                if may_have_written:
                     self._invalidate_outputs()
                 raise
 
     def _require_ready(self) -> None:
         """Refuses missing inputs and overlapping outputs: not at bind, where two outputs may be swapping arrays."""
-        if not self.given.keys() >= self.session_state.input_names:
-            missing = [feature for name, feature in self.session_state.inputs.items() if name not in self.given]
+        if not self.values.keys() >= self.session_state.input_names:
+            missing = [feature for name, feature in self.session_state.inputs.items() if name not in self.values]
             expected = ", ".join(f"{feature.name} ({feature.expects()})" for feature in missing)
             raise MissingInputError(f"Missing Input: {expected}.", hint="Bind every input before evaluate().")
-        if len(self.given) > len(self.session_state.input_names) + 1:
+        if len(self.values) > len(self.session_state.input_names) + 1:
             require_no_overlap(self._slots)
         self._is_ready = True
 
@@ -310,16 +315,18 @@ class BindingState:
                 logger.warning("The output %s keeps its contents from before the failed run: %s", name, error)
 
     def _explain(self, error: EvaluationError) -> None:
-        """If a picture kept its own size, which is often the cause, raises the engine's error with that hint, too."""
-        kept_sizes = ", ".join(
+        """Adds a hint to the engine's error, and raises it, if a picture kept its own size: that is often the cause."""
+        if type(error) is not EvaluationError or error.__cause__ is not None:  # a custom operator raised the cause
+            return
+        free_sizes = [
             f"the picture for {name} kept its own size, {plan.sizes[0][0]}x{plan.sizes[0][1]}"
             for name, plan in self._plans_in_use().items()
             if plan.keeps_own_size
-        )
-        if type(error) is not EvaluationError or not kept_sizes or error.__cause__ is not None:  # by a custom operator
+        ]
+        if not free_sizes:
             return
         raise EvaluationError(
-            f"{error.message} The model takes any size, and {kept_sizes}.",
+            f"{error.message} The model takes any size, and {', '.join(free_sizes)}.",
             hint=f"{error.hint} If the model was made for one, state it: ImageContract(size=(height, width)), or a "
             "scaling with pad_multiple for sides that must be multiples of a stride.".lstrip(),
             hresult=error.hresult,
@@ -333,7 +340,7 @@ class BindingState:
         return {name: tuple(map(PicturePlacement, plan.placements)) for name, plan in self._plans_in_use().items()}
 
     def _plans_in_use(self) -> dict[str, PreprocessPlan]:
-        return {name: plan for name, plan in self.plans.items() if name in self.given}
+        return {name: plan for name, plan in self.plans.items() if name in self.values}
 
 
 def _collect_waits(memory: object) -> list[Callable[[], object]]:
@@ -341,7 +348,8 @@ def _collect_waits(memory: object) -> list[Callable[[], object]]:
     return [memory.wait] if isinstance(memory, DeviceArray) and memory.handle is None else []
 
 
-# The values of a call, by the names of features: bound at once, or in the thread of an operation.
+# The values of one call: `bind_features` binds them at once. An asynchronous call checks them in the caller's thread
+# with `check_features`, and its own thread binds them with `bind_checked_features`.
 
 
 def bind_features(session_state: SessionState, features: Mapping[str, object]) -> BindingState:
@@ -357,42 +365,48 @@ def bind_features(session_state: SessionState, features: Mapping[str, object]) -
             if is_input and is_picture_file(value, descriptor):
                 value = ImageFeatureValue.load(value)
         binding_state.bind(name, value)
-    if len(binding_state.given) < len(features):
+    if len(binding_state.values) < len(features):
         session_state.require_distinct(features)
     return binding_state
 
 
 class CheckedFeature(NamedTuple):
-    """A feature's name, the caller's value, and the result of its check: None for a picture that must be decoded."""
+    """A value that another thread will bind.
+
+    Attributes:
+        name: the feature's.
+        value: the caller's.
+        checked: the result of the check; None for a picture, which must be decoded before it can be checked.
+    """
 
     name: str
     value: object
-    target: CheckedValue | None
+    checked: CheckedValue | None
 
 
 def check_features(session_state: SessionState, features: Mapping[str, object]) -> list[CheckedFeature]:
-    """Checks values that will be bound later.
+    """Checks values for `bind_checked_features`.
 
     Raises:
         WinMLError: as a bind does, except for pictures that must be decoded first.
     """
     session_state.require_open()
     session_state.require_distinct(features)
-    values = []
+    checked_features = []
     for name, value in features.items():
         descriptor, is_input = session_state.find(name)
-        # A check would decode the pictures.
-        images = map(is_pil_image, value if isinstance(value, (list, tuple)) else [value])
-        if is_input and (is_picture_file(value, descriptor) or any(images)):
-            values.append(CheckedFeature(name, value, None))
+        elements = value if isinstance(value, (list, tuple)) else [value]
+        needs_decoding = is_picture_file(value, descriptor) or any(map(is_pil_image, elements))
+        if is_input and needs_decoding:
+            checked_features.append(CheckedFeature(name, value, None))
         else:
-            name, target = session_state.check(name, value)
-            values.append(CheckedFeature(name, value, target))
-    return values
+            name, checked = session_state.check(name, value)
+            checked_features.append(CheckedFeature(name, value, checked))
+    return checked_features
 
 
-def bind_checked_features(session_state: SessionState, values: Iterable[CheckedFeature], stop: Stop) -> BindingState:
-    """Binds the values.
+def bind_checked_features(session_state: SessionState, features: Iterable[CheckedFeature], stop: Stop) -> BindingState:
+    """Binds values that `check_features` has checked; loads and decodes the pictures among them.
 
     At most as many threads do this at once as there are cores: more would decode no faster, hold a picture each, and
     delay an event loop.
@@ -403,10 +417,10 @@ def bind_checked_features(session_state: SessionState, values: Iterable[CheckedF
     """
     binding_state = BindingState(session_state)
     with held(_get_core_slots(os.getpid()), stop):
-        for name, value, target in values:
+        for name, value, checked in features:
             stop.require_not_requested()
-            if target is not None:
-                binding_state.set(name, value, target)
+            if checked is not None:
+                binding_state.set(name, value, checked)
             elif isinstance(value, (str, bytes, os.PathLike)):  # a picture's path or bytes: others have been checked
                 binding_state.bind(name, ImageFeatureValue.load(value))
             else:

@@ -15,6 +15,7 @@ from ..base.buffers import Buffer
 from ..base.collections import ListOutput, MapOutput
 from ..base.messages import type_name
 from ..base.winrt_object import private_state
+from ..features.bind_properties import BindProperties
 from ..features.containers import convert_for_engine, is_element
 from ..features.descriptors import (
     FeatureDescriptor,
@@ -24,7 +25,7 @@ from ..features.descriptors import (
     TensorFeatureDescriptor,
     make_incompatible_error,
 )
-from ..features.pictures import BindProperties, ImageFeatureValue
+from ..features.pictures import ImageFeatureValue
 from ..features.resolve import (
     DeviceTensor,
     HostTensor,

@@ -1,7 +1,4 @@
-"""SessionState: what a session and its bindings share: the engine, the features, and what can be bound to them.
-
-It is the session's, but bindings use it, too, and rooms import only those before them: so it is here.
-"""
+"""SessionState: a model compiled for a device, as bindings and evaluations see it."""
 
 from __future__ import annotations
 
@@ -25,8 +22,9 @@ from ..base.arrays import Array, DType
 from ..base.collections import NameMap
 from ..base.messages import type_name
 from ..base.winrt_object import private_state
+from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor, TensorFeatureDescriptor
-from ..features.pictures import NO_PROPERTIES, BindProperties, PreprocessPlan
+from ..features.pictures import PreprocessPlan
 from ..features.resolve import (
     DevicePixels,
     DeviceTensor,
@@ -51,7 +49,8 @@ if TYPE_CHECKING:
 
 
 CheckedValue = Array | ResolvedValue | ResolvedOutput
-"""What a value becomes when it is bound: an array that goes to an input as it is, or the result of a check."""
+"""A caller's value after its check: for an input, an array that needs no check or what `resolve` made of the value; for
+an output, what `resolve_output` made of it."""
 
 
 class SessionState:
@@ -69,11 +68,12 @@ class SessionState:
         inputs: the model's, by name, in the graph's order, with the contracts that are attached to them.
         input_names: their names.
         outputs: the model's, by name, in the graph's order.
+        names: the names of all features, as the model spells them, found in any case.
         unbound_outputs: the slots of unbound outputs, for all evaluations.
         is_silent: whether probable mistakes of the program are ignored, as in Windows ML.
         missing_contracts: warns of pictures without a contract.
         lock: the session's, which the engine holds while it uses a GPU.
-        loss: why no run can succeed any more: the error of the run in which the device went, or the engine's process.
+        loss: the error of the run in which the device or the engine's process was lost; no later run can succeed.
         is_inherited: whether a fork brought it into this process.
         picture_models: the models that tensorize pictures on the device; None where the host does it.
     """
@@ -92,21 +92,24 @@ class SessionState:
         # The exporter's contract is read again: an option may fix the sizes that it filled in, or leave them free.
         self.inputs = LiveFeatures(map(content.with_exporters_contract, features), content.attached_contracts)
         self.input_names = frozenset(self.inputs)
-        self.is_silent, self.missing_contracts = content.is_silent, content.missing_contracts
+        self.is_silent = content.is_silent
+        self.missing_contracts = content.missing_contracts
         self.outputs: Mapping[str, FeatureDescriptor] = {feature.name: feature for feature in model.output_features}
         self.names = NameMap({name: name for name in (*self.inputs, *self.outputs)})
         self.unbound_outputs = {name: UnboundOutput(feature) for name, feature in self.outputs.items()}
-        self.lock, self.device_name = lock, device_name
+        self.lock = lock
+        self.device_name = device_name
         self.loss: DeviceLostError | None = None
         self.is_inherited = False
         self._process = os.getpid()
         child_process.watch_forks(self)
-        self._plain: dict[str, PlainArray] = {}
+        self._plain_arrays: dict[str, PlainArray] = {}
         self.picture_models: PictureModels | None = None
         if lease.engine.location is None:
-            self._plain = {
-                feature.name: plain for feature in features if (plain := find_plain_array(feature)) is not None
-            }
+            for feature in features:
+                plain_array = find_plain_array(feature)
+                if plain_array is not None:
+                    self._plain_arrays[feature.name] = plain_array
         else:
             from .device_pictures import PictureModels  # sessions on the CPU do not need it
 
@@ -171,9 +174,9 @@ class SessionState:
         )
 
     def is_plain(self, name: str, array: Array) -> bool:
-        """Whether an array goes to an input as it is: nearly all that are bound need no further check."""
-        plain = self._plain.get(name) if isinstance(name, str) else None
-        return plain is not None and plain.takes(array)
+        """Whether an array goes to an input as it is. Nearly all arrays do, and need no further check."""
+        plain_array = self._plain_arrays.get(name) if isinstance(name, str) else None
+        return plain_array is not None and plain_array.takes(array)
 
     def check(
         self,
@@ -182,9 +185,16 @@ class SessionState:
         properties: BindProperties = NO_PROPERTIES,
         plans: Mapping[str, PreprocessPlan] | None = None,
     ) -> tuple[str, CheckedValue]:
-        """The feature's name as the model spells it, and what to bind. Quick: no engine runs, no picture is decoded.
+        """Checks a value for a feature. No engine runs, and no picture is decoded.
 
-        `plans` are those of the pictures bound before, by the names of inputs; they are reused where they fit.
+        Args:
+            name: the feature's, in any case.
+            value: what the caller binds.
+            properties: those of the bind.
+            plans: those of the pictures bound before, by the names of inputs; they are reused where they fit.
+
+        Returns:
+            The feature's name as the model spells it, and what to bind.
 
         Raises:
             InvalidBindingError: no such feature, an input without data, memory of another device, or properties of
@@ -195,36 +205,36 @@ class SessionState:
         descriptor, is_input = self.find(name)
         if not is_input:
             return descriptor.name, resolve_output(value, descriptor, properties, engine)
-        bindable = resolve(value, descriptor, properties, plans.get(descriptor.name) if plans else None)
-        if isinstance(bindable, (PlannedPictures, DevicePixels)):
-            contracts, plan = self.missing_contracts, bindable.plan
+        resolved = resolve(value, descriptor, properties, plans.get(descriptor.name) if plans else None)
+        if isinstance(resolved, (PlannedPictures, DevicePixels)):
+            plan = resolved.plan
             has_pictures = bool(plan.placements)  # computed now, so that the bind raises its errors
-            if has_pictures and (not plan.is_stated or contracts.proven is not None):
-                contracts.warn(plan, properties)
+            if has_pictures and (not plan.is_stated or self.missing_contracts.proven is not None):
+                self.missing_contracts.warn(plan, properties)
         else:
             properties.refuse_picture_properties(descriptor.name, value)
-        if isinstance(bindable, HostTensor) and bindable.tensor.is_placeholder:
-            write = ", or write to its to_numpy()." if bindable.tensor.shape else "."
+        if isinstance(resolved, HostTensor) and resolved.tensor.is_placeholder:
+            hint = "Give the tensor data: create_from_array, from_numpy"
+            hint += ", or write to its to_numpy()." if resolved.tensor.shape else "."
             raise InvalidBindingError(
-                f"The model variable {descriptor.name} is an input, but has no associated resources to bind.",
-                hint=f"Give the tensor data: create_from_array, from_numpy{write}",
+                f"The model variable {descriptor.name} is an input, but has no associated resources to bind.", hint=hint
             )
-        if isinstance(bindable, (DeviceTensor, DevicePixels)):
+        if isinstance(resolved, (DeviceTensor, DevicePixels)):
             if isinstance(value, Tensor):
                 private_state(value).require_valid()
-            require_location(bindable.array, descriptor, engine.location)
-        return descriptor.name, bindable
+            require_location(resolved.array, descriptor, engine.location)
+        return descriptor.name, resolved
 
     def require_distinct(self, names: Iterable[str]) -> None:
         """Refuses two names of one feature: one of their values would be dropped in silence."""
         spellings: dict[str, str] = {}
         for name in names:
             descriptor, is_input = self.find(name)
-            before = spellings.setdefault(descriptor.name, name)
-            if before != name:
-                what = "input" if is_input else "output"
+            first_name = spellings.setdefault(descriptor.name, name)
+            if first_name != name:
+                direction = "input" if is_input else "output"
                 raise InvalidArgumentError(
-                    f"{before!r} and {name!r} name the same {what}.", hint="Leave one of them out."
+                    f"{first_name!r} and {name!r} name the same {direction}.", hint="Leave one of them out."
                 )
 
     @property
@@ -247,7 +257,8 @@ class SessionState:
 
     def in_child(self) -> None:
         """After a fork, the engine belongs to the parent: the child neither uses nor returns it."""
-        lease, self._lease, self.picture_models = self._lease, None, None
+        lease, self._lease = self._lease, None
+        self.picture_models = None
         if lease is not None:
             self.is_inherited = True
             lease.forget()
@@ -262,7 +273,8 @@ class LiveFeatures(Mapping[str, FeatureDescriptor]):
     """A session's inputs by name, each with the contract attached to it at the time of access."""
 
     def __init__(self, features: Iterable[FeatureDescriptor], attached: Mapping[str, ImageContract]) -> None:
-        self._features, self._attached = {feature.name: feature for feature in features}, attached
+        self._features = {feature.name: feature for feature in features}
+        self._attached = attached
         self._images: dict[str, ImageFeatureDescriptor] = {}
 
     def __getitem__(self, name: str) -> FeatureDescriptor:
@@ -292,23 +304,23 @@ class PlainArray(NamedTuple):
 
     def takes(self, array: Array) -> bool:
         """Whether an array is plain; `resolve` checks the others."""
-        shape, flags = array.shape, array.flags
+        flags = array.flags
         if array.dtype != self.dtype or not flags.c_contiguous or not flags.aligned:
             return False
-        if shape == self.shape:
+        if array.shape == self.shape:  # tested first, because most models have fixed sizes
             return True
-        return len(shape) == len(self.shape) and all(
-            size in (-1, actual) for actual, size in zip(shape, self.shape, strict=True)
-        )
+        if array.ndim != len(self.shape):
+            return False
+        return all(size in (-1, actual) for actual, size in zip(array.shape, self.shape, strict=True))
 
 
 def find_plain_array(feature: FeatureDescriptor) -> PlainArray | None:
     """The plain arrays of an input; None if it takes anything but arrays of numbers of a known rank."""
     if not isinstance(feature, ShapedDescriptor):
         return None
-    # for an image, an array of another rank may be pixels
-    is_known = feature.has_rank if isinstance(feature, TensorFeatureDescriptor) else len(feature.shape) == 4
+    # For an image, an array of another rank than 4 may be pixels.
+    has_known_rank = feature.has_rank if isinstance(feature, TensorFeatureDescriptor) else len(feature.shape) == 4
     tensor_class = TENSOR_CLASSES.get(feature.tensor_kind)
-    if not is_known or tensor_class is None or tensor_class is TensorString:
+    if not has_known_rank or tensor_class is None or tensor_class is TensorString:
         return None
     return PlainArray(tensor_class.dtype, tuple(feature.shape))

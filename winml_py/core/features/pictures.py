@@ -1,28 +1,27 @@
-"""Pictures as feature values: ImageFeatureValue, the properties of a bind, and how pictures become the tensor."""
+"""Pictures for a model: ImageFeatureValue, and PreprocessPlan, which makes a feature's tensor from its pictures."""
 
 from __future__ import annotations
 
-import operator
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from ...enums import BitmapPixelFormat, LearningModelFeatureKind, LearningModelPixelRange, TensorKind
+from ...enums import BitmapPixelFormat, LearningModelFeatureKind, LearningModelPixelRange, TensorKind, TensorLayout
 from ...errors import InvalidArgumentError, InvalidBindingError, SizeMismatchError, WinMLError
-from ..base.arguments import require_bool, require_member, require_type
-from ..base.arrays import Array, Pixels, Size
-from ..base.messages import did_you_mean, type_name
+from ..base.arguments import require_type
+from ..base.arrays import Array, Pixels
+from ..base.messages import type_name
 from ..base.winrt_object import Object
 from ..imaging.bitmap import SCREEN, SoftwareBitmap, VideoFrame, encode_png
 from ..imaging.codecs import MAX_PIXELS, EncodedPicture, PictureSource
-from ..imaging.contract import ImageContract, require_size
-from ..imaging.geometry import BitmapBounds, Placement, compute_placement
+from ..imaging.contract import ImageContract
+from ..imaging.geometry import Placement, compute_placement
 from ..imaging.tensorize import tensorize_batch
+from .bind_properties import NO_PROPERTIES, BindProperties
 from .descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
@@ -37,8 +36,7 @@ from .tensor_classes import TENSOR_CLASSES
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-SHOWN = 8
-"""The most pictures of a batch that a notebook shows."""
+PictureSizes = Sequence[tuple[int, int]]  # width and height of each picture
 
 
 _HOW_TO_MAKE = (
@@ -135,8 +133,7 @@ class ImageFeatureValue(Object):
         encoded = self._encoded
         if encoded is not None:
             return ((encoded.width, encoded.height),)
-        bitmaps = (frame.software_bitmap for frame in self._frames)
-        return tuple((bitmap.pixel_width, bitmap.pixel_height) for bitmap in bitmaps)
+        return tuple((frame.software_bitmap.pixel_width, frame.software_bitmap.pixel_height) for frame in self._frames)
 
     def to_numpy(self) -> Pixels:
         """The (first) picture as an array: a view; see `SoftwareBitmap.to_numpy`."""
@@ -157,17 +154,18 @@ class ImageFeatureValue(Object):
             return None
 
     def __repr__(self) -> str:
-        (width, height), *others = self.sizes
-        batch = f"{1 + len(others)} x " if others else ""
+        width, height = self.sizes[0]
+        batch = f"{len(self.sizes)} x " if len(self.sizes) > 1 else ""
         kind = self._frames[0].software_bitmap.bitmap_pixel_format.name if self._frames else "file"
         return f"<ImageFeatureValue {batch}{kind} {width}x{height}>"
 
 
 def _require_frames(frames: Iterable[VideoFrame]) -> tuple[VideoFrame, ...]:
-    elements = tuple(frames) if isinstance(frames, Iterable) else ()
-    if not isinstance(frames, Iterable) or not all(isinstance(element, VideoFrame) for element in elements):
-        raise InvalidArgumentError(f"Expected VideoFrame objects, got {type_name(frames)}.", hint=_HOW_TO_MAKE)
-    return elements
+    if isinstance(frames, Iterable):
+        elements = tuple(frames)
+        if all(isinstance(element, VideoFrame) for element in elements):
+            return elements
+    raise InvalidArgumentError(f"Expected VideoFrame objects, got {type_name(frames)}.", hint=_HOW_TO_MAKE)
 
 
 def decode_bitmaps(value: ImageFeatureValue, shrink: float) -> list[SoftwareBitmap]:
@@ -186,117 +184,12 @@ def make_pictures_html(value: ImageFeatureValue, longest: int = SCREEN) -> str:
 
     bitmaps = decode_bitmaps(value, shrink=max(map(max, value.sizes)) / longest)
     figures = []
-    for bitmap in bitmaps[:SHOWN]:
+    for bitmap in bitmaps[:8]:
         data = base64.b64encode(encode_png(bitmap.to_pil(), longest)).decode()
-        shown = f'<img src="data:image/png;base64,{data}" alt="a picture" style="max-width:100%">'
-        words = escape(repr(value).strip("<>"))
-        figures.append(f'<div style="display:inline-block;margin-right:1em">{shown}<br>{words}</div>')
+        image = f'<img src="data:image/png;base64,{data}" alt="a picture" style="max-width:100%">'
+        caption = escape(repr(value).strip("<>"))
+        figures.append(f'<div style="display:inline-block;margin-right:1em">{image}<br>{caption}</div>')
     return "".join(figures)
-
-
-# BindProperties: the properties of a bind, Windows ML's and `ImageContract`.
-
-
-class BindProperties(NamedTuple):
-    """What a bind asks for beside the value. None means: as the model states.
-
-    Attributes:
-        bounds: the part of the picture to use, stretched to the model's size.
-        pixel_format: the order of the tensor's channels, or of an array's if it is bound as a picture.
-        pixel_range: what the bytes 0 to 255 become.
-        contract: how a picture becomes the tensor, in place of the model's contract.
-        size: height and width of the tensor, where the model leaves them free.
-        stays_on_device: whether an output stays in the device's memory.
-        is_strict: whether what only pictures have is refused for numbers, where it would have no effect.
-    """
-
-    bounds: BitmapBounds | None = None
-    pixel_format: BitmapPixelFormat | None = None
-    pixel_range: LearningModelPixelRange | None = None
-    contract: ImageContract | None = None
-    size: Size | None = None
-    stays_on_device: bool = False
-    is_strict: bool = False
-
-    @classmethod
-    def read(cls, properties: Mapping[str, Any] | None, is_silent: bool = False) -> BindProperties:
-        """Reads the properties of a bind. Values of None are ignored, as in Windows ML; with `is_silent`, unknown keys.
-
-        Raises:
-            InvalidBindingError: a value of the wrong type, or an unknown key.
-        """
-        if not properties:
-            return NO_PROPERTIES
-        if not isinstance(properties, Mapping):
-            raise InvalidBindingError(
-                f"Expected a mapping of bind properties, got {type_name(properties)}.",
-                hint='Write {"ImageContract": contract} or {"BitmapBounds": [0, 0, 224, 224]}, for example.',
-            )
-        fields: dict[str, Any] = {}
-        for key, value in properties.items():
-            if key not in _FIELDS and not is_silent:
-                raise InvalidBindingError(f"A bind has no property {key!r}.", hint=did_you_mean(key, _FIELDS))
-            if value is not None and key in _FIELDS:
-                fields[_FIELDS[key]] = _read_property(key, value)
-        return cls(**fields, is_strict=not is_silent)
-
-    def refuse_picture_properties(self, name: str, value: object) -> None:
-        """Refuses what only pictures have, for a value that is bound as numbers; see `is_strict`."""
-        for key, field in _FIELDS.items() if self.is_strict else ():
-            if key != "DisableTensorCpuSync" and getattr(self, field) is not None:
-                raise InvalidBindingError(
-                    f"The property {key} is for pictures, but {type_name(value)} is bound to {name} as numbers.",
-                    hint=f"Leave {key} out, or bind a picture: ImageFeatureValue.from_array(array, pixel_format).",
-                )
-
-
-_FIELDS = {
-    "BitmapBounds": "bounds",
-    "BitmapPixelFormat": "pixel_format",
-    "PixelRange": "pixel_range",
-    "ImageContract": "contract",
-    "ImageSize": "size",
-    "DisableTensorCpuSync": "stays_on_device",
-}
-"""The field that each property sets."""
-
-NO_PROPERTIES = BindProperties()
-"""The properties of a bind that asks for nothing beside the value."""
-
-
-def _read_property(key: str, value: Any) -> Any:
-    what, hint = f"The property {key}", ""
-    match key:
-        case "BitmapPixelFormat":
-            return require_member(BitmapPixelFormat, value, what, InvalidBindingError)
-        case "PixelRange":
-            return require_member(LearningModelPixelRange, value, what, InvalidBindingError)
-        case "DisableTensorCpuSync":
-            return require_bool(value, what, InvalidBindingError)
-        case "ImageContract":
-            if isinstance(value, ImageContract):
-                return value
-            hint = "Write ImageContract.imagenet(), or make one."
-        case "ImageSize":
-            hint = "Expected height and width: (224, 224)."
-            with suppress(InvalidArgumentError):
-                return require_size(value)
-        case "BitmapBounds":
-            hint = "Expected four whole numbers: x, y, width, height."
-            with suppress(TypeError):
-                numbers = [operator.index(number) for number in value]
-                if len(numbers) == 4 and all(0 <= number < 1 << 32 for number in numbers):
-                    return BitmapBounds(*numbers)
-    raise InvalidBindingError(f"{what} is {value!r}.", hint=hint)
-
-
-# How pictures become a feature's tensor.
-
-
-_TENSOR_FORMATS = (BitmapPixelFormat.RGBA8, BitmapPixelFormat.BGRA8, BitmapPixelFormat.GRAY8)
-
-_GRAY, _COLOUR = ImageContract(BitmapPixelFormat.GRAY8), ImageContract(BitmapPixelFormat.BGR8)
-"""Windows ML's contracts for tensors of one channel, and of more."""
 
 
 class PreprocessPlan:
@@ -315,30 +208,41 @@ class PreprocessPlan:
     """
 
     def __init__(
-        self,
-        sizes: Sequence[tuple[int, int]],
-        descriptor: FeatureDescriptor,
-        properties: BindProperties = NO_PROPERTIES,
+        self, sizes: PictureSizes, descriptor: FeatureDescriptor, properties: BindProperties = NO_PROPERTIES
     ) -> None:
         self.descriptor, self.contract = _require_fit(sizes, descriptor, properties)
-        self.is_stated = is_contract_stated(self.descriptor, properties)
-        self.sizes, self._properties = sizes, properties
+        bind_states_format_and_range = None not in (properties.pixel_format, properties.pixel_range)
+        bind_states_contract = properties.contract is not None or bind_states_format_and_range
+        self.is_stated = bind_states_contract or isinstance(descriptor, ImageFeatureDescriptor)
+        self.sizes = sizes
+        self._properties = properties
 
-    def is_for(
-        self, sizes: Sequence[tuple[int, int]], descriptor: FeatureDescriptor, properties: BindProperties
-    ) -> bool:
+    def is_for(self, sizes: PictureSizes, descriptor: FeatureDescriptor, properties: BindProperties) -> bool:
         """Whether this plan can be reused for pictures of these sizes."""
         return descriptor is self.descriptor and properties == self._properties and sizes == self.sizes
 
     @cached_property  # only for inputs: an output is stretched over the bitmaps bound to it
     def placements(self) -> list[Placement]:
-        """Where each picture goes in the tensor."""
-        return place_pictures(self.descriptor, self.contract, self._properties, self.sizes)
+        """Where each picture goes in the tensor.
 
-    @cached_property
-    def shrink(self) -> float:
-        """The most by which a JPEG may be decoded smaller; 1 where only a part of it is used."""
-        return 1.0 if self._properties.bounds else min(self.placements[0].shrink)
+        Raises:
+            InvalidBindingError: bounds that extend beyond a picture, or a stated size that contradicts the model.
+            InvalidArgumentError: the model leaves a side free, and the pictures of the batch differ in it.
+        """
+        contract, bounds = self.contract, self._properties.bounds
+        height, width = find_fixed_sides(self.descriptor, contract, self._properties)
+        placements = [
+            compute_placement(*size, width, height, contract.crop_mode, bounds, contract.scaling) for size in self.sizes
+        ]
+        tensors = {placement.tensor for placement in placements}
+        if len(tensors) > 1:
+            tensor_sizes = ", ".join(sorted(f"{width}x{height}" for height, width in tensors))
+            raise InvalidArgumentError(
+                f"The model variable {self.descriptor.name} takes any size, but pictures of one batch must agree on "
+                f"it; these become {tensor_sizes}.",
+                hint="State a size: ImageContract(size=(height, width)), or scale or crop the pictures first.",
+            )
+        return placements
 
     @property
     def keeps_own_size(self) -> bool:
@@ -349,10 +253,13 @@ class PreprocessPlan:
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """The shape of the tensor for all pictures, as the contract lays it out."""
-        return compute_tensor_shape(self.contract, len(self.sizes), self.placements[0].tensor)
+        height, width = self.placements[0].tensor
+        if self.contract.layout is TensorLayout.NHWC:
+            return len(self.sizes), height, width, self.contract.channels
+        return len(self.sizes), self.contract.channels, height, width
 
     def reuse_or_allocate(self, before: object = None) -> Array:
-        """The tensor's host memory: that of the previous pictures, where it has the shape, or new memory."""
+        """Host memory for the tensor: the previous pictures' tensor if it has the same shape, else new memory."""
         if isinstance(before, np.ndarray) and before.shape == self.shape:
             return before
         try:
@@ -366,10 +273,12 @@ class PreprocessPlan:
         Raises:
             IllegalCallError: one has been closed.
         """
-        bitmaps, placements = decode_bitmaps(value, self.shrink), self.placements
-        size = bitmaps[0].pixel_width, bitmaps[0].pixel_height
-        if size != self.sizes[0]:
-            placements = [placements[0].reduce_to(*size)]
+        placements = self.placements
+        # A picture of which only a part is used is decoded whole: the bounds are in its pixels.
+        bitmaps = decode_bitmaps(value, 1.0 if self._properties.bounds else min(placements[0].shrink))
+        decoded_size = bitmaps[0].pixel_width, bitmaps[0].pixel_height
+        if decoded_size != self.sizes[0]:
+            placements = [placements[0].reduce_to(*decoded_size)]
         for bitmap in bitmaps:  # raises before the first one overwrites what was bound
             bitmap.to_numpy()
         return bitmaps, placements
@@ -382,48 +291,13 @@ class PreprocessPlan:
         return tensor
 
 
-def place_pictures(
-    descriptor: ShapedDescriptor, contract: ImageContract, properties: BindProperties, sizes: Sequence[tuple[int, int]]
-) -> list[Placement]:
-    """Where pictures of these widths and heights go in the feature's tensor.
-
-    Raises:
-        InvalidBindingError: bounds that extend beyond a picture, or a stated size that contradicts the model.
-        InvalidArgumentError: the model leaves a side free, and the pictures of the batch differ in it.
-    """
-    height, width = find_fixed_sides(descriptor, contract, properties)
-    mode, scaling = contract.crop_mode, contract.scaling
-    per_picture = [compute_placement(*size, width, height, mode, properties.bounds, scaling) for size in sizes]
-    tensors = {placement.tensor for placement in per_picture}
-    if len(tensors) > 1:
-        tensor_sizes = ", ".join(sorted(f"{width}x{height}" for height, width in tensors))
-        raise InvalidArgumentError(
-            f"The model variable {descriptor.name} takes any size, but pictures of one batch must agree on it; these "
-            f"become {tensor_sizes}.",
-            hint="State a size: ImageContract(size=(height, width)), or scale or crop the pictures first.",
-        )
-    return per_picture
-
-
-def is_contract_stated(descriptor: ShapedDescriptor, properties: BindProperties) -> bool:
-    """Whether the model or the bind states how pictures become numbers."""
-    is_image = isinstance(descriptor, ImageFeatureDescriptor) or properties.contract is not None
-    return is_image or (properties.pixel_format is not None and properties.pixel_range is not None)
-
-
-def compute_tensor_shape(contract: ImageContract, count: int, tensor: Size) -> tuple[int, ...]:
-    """The shape of a batch."""
-    channels_axis, height_axis, width_axis = contract.axes()
-    shape = [count] * 4
-    shape[channels_axis], shape[height_axis], shape[width_axis] = contract.channels, *tensor
-    return tuple(shape)
-
-
 def find_fixed_sides(
     descriptor: ShapedDescriptor, contract: ImageContract, properties: BindProperties = NO_PROPERTIES
 ) -> tuple[int | None, int | None]:
-    """Height and width of the tensor, as the bind, the contract or the model fixes them; None where nothing does.
-    InvalidBindingError where the model fixes another size.
+    """Height and width of the tensor, as the model, the bind or the contract fixes them; None where nothing does.
+
+    Raises:
+        InvalidBindingError: the bind or the contract states another size than the model.
     """
     size = properties.size or contract.size
     by = "the bind" if properties.size else "the image contract"
@@ -431,57 +305,66 @@ def find_fixed_sides(
         hint = "Leave the size out, or check that the contract belongs to this model."
         raise InvalidBindingError(conflict, hint=hint)
     height, width = (descriptor.shape[axis] for axis in contract.axes()[1:])
-    stated = size or (None, None)
-    return height if height >= 0 else stated[0], width if width >= 0 else stated[1]
+    stated_height, stated_width = size or (None, None)
+    return height if height >= 0 else stated_height, width if width >= 0 else stated_width
 
 
 def _require_fit(
-    sizes: Sequence[tuple[int, int]], descriptor: FeatureDescriptor, properties: BindProperties
+    sizes: PictureSizes, descriptor: FeatureDescriptor, properties: BindProperties
 ) -> tuple[ShapedDescriptor, ImageContract]:
     """The feature, checked to take these pictures, and how they become its tensor; raises as `PreprocessPlan` does."""
 
-    def misfit(kind: type[WinMLError], hint: str) -> WinMLError:
+    def make_misfit_error(kind: type[WinMLError], hint: str) -> WinMLError:
         width, height = sizes[0]
         return make_incompatible_error(kind, descriptor, f"Image[{width}x{height}]", hint)
 
     if not isinstance(descriptor, ShapedDescriptor):
-        raise misfit(InvalidBindingError, "")
-    contract = properties.contract
-    if isinstance(descriptor, TensorFeatureDescriptor) and descriptor.unsupported_image_metadata and contract is None:
+        raise make_misfit_error(InvalidBindingError, "")
+    is_image = isinstance(descriptor, ImageFeatureDescriptor)
+    has_unsupported_metadata = isinstance(descriptor, TensorFeatureDescriptor) and descriptor.unsupported_image_metadata
+    if has_unsupported_metadata and properties.contract is None:
         hint = "The model's Image.* metadata are not supported; bind a tensor, or state an ImageContract."
-        raise misfit(InvalidBindingError, hint)
+        raise make_misfit_error(InvalidBindingError, hint)
     if len(descriptor.shape) != 4:
         hint = "Pictures need a tensor of 4 dimensions: batch, channels, height, width."
-        raise misfit(SizeMismatchError, hint)
-    kind = contract.tensor_kind if contract else None
-    if kind is not None and kind != descriptor.tensor_kind:
+        raise make_misfit_error(SizeMismatchError, hint)
+
+    # The elements: those that the contract states, or floats.
+    stated_kind = properties.contract.tensor_kind if properties.contract else None
+    if stated_kind is not None and stated_kind != descriptor.tensor_kind:
         element_type = format_kind(descriptor.tensor_kind)
-        hint = f"The contract is for {format_kind(kind)}, and the feature's elements are {element_type}."
-        raise misfit(InvalidBindingError, hint)
-    is_stated = kind is not None or isinstance(descriptor, ImageFeatureDescriptor)
-    if descriptor.tensor_kind not in (TensorKind.FLOAT, TensorKind.FLOAT16) and not is_stated:
+        hint = f"The contract is for {format_kind(stated_kind)}, and the feature's elements are {element_type}."
+        raise make_misfit_error(InvalidBindingError, hint)
+    is_float = descriptor.tensor_kind in (TensorKind.FLOAT, TensorKind.FLOAT16)
+    if not is_float and not is_image and stated_kind is None:
         hint = "Model image inputs must have tensor type of Float or Float16; UInt8 where an ImageContract says so."
-        raise misfit(InvalidBindingError, hint)
-    batch, frames = descriptor.shape[0], len(sizes)
-    if batch not in (-1, frames):
-        hint = f"Expected a batch of {batch}, got {frames}."
+        raise make_misfit_error(InvalidBindingError, hint)
+
+    batch = descriptor.shape[0]
+    if batch not in (-1, len(sizes)):
+        hint = f"Expected a batch of {batch}, got {len(sizes)}."
         if batch == 1:
             hint += " Use session.evaluate_many(pictures), which evaluates them one by one. (If the model leaves the "
             hint += "batch free: options.batch_size_override = 0.)"
-        raise misfit(SizeMismatchError, hint)
+        raise make_misfit_error(SizeMismatchError, hint)
+
     contract = choose_contract(descriptor, properties)
     channels, height, width = (descriptor.shape[axis] for axis in contract.axes())
     if channels == -1 and properties.contract:
         channels = contract.channels
     if channels not in (1, 3):
         hint = f"Pictures have 1 or 3 channels, not {channels}, in a tensor of layout {contract.layout.name}."
-        raise misfit(InvalidArgumentError, hint)
+        raise make_misfit_error(InvalidArgumentError, hint)
     if 0 in (height, width):
-        raise misfit(SizeMismatchError, "The model's picture has no pixels.")
+        raise make_misfit_error(SizeMismatchError, "The model's picture has no pixels.")
     if contract.channels != channels:
         hint = f"A {contract.pixel_format.name} picture has {contract.channels} channels in a tensor, not {channels}."
-        raise misfit(InvalidBindingError, hint)
+        raise make_misfit_error(InvalidBindingError, hint)
     return descriptor, contract
+
+
+_GRAY, _COLOUR = ImageContract(BitmapPixelFormat.GRAY8), ImageContract(BitmapPixelFormat.BGR8)
+"""Windows ML's contracts for tensors of one channel, and of more."""
 
 
 def choose_contract(descriptor: ShapedDescriptor, properties: BindProperties = NO_PROPERTIES) -> ImageContract:
@@ -490,19 +373,23 @@ def choose_contract(descriptor: ShapedDescriptor, properties: BindProperties = N
     Raises:
         InvalidBindingError: a pixel format that Windows ML does not allow there.
     """
-    if isinstance(descriptor, ImageFeatureDescriptor):
-        contract = properties.contract or descriptor.contract
+    if properties.contract is not None:
+        contract = properties.contract
+    elif isinstance(descriptor, ImageFeatureDescriptor):
+        contract = descriptor.contract
     else:
-        contract = properties.contract or (_GRAY if descriptor.shape[1] == 1 else _COLOUR)
-    if properties.pixel_range is None and properties.pixel_format is None:
+        contract = _GRAY if descriptor.shape[1] == 1 else _COLOUR
+    pixel_format = properties.pixel_format
+    if properties.pixel_range is None and pixel_format is None:
         return contract
-    if properties.pixel_format is not None and properties.pixel_format not in _TENSOR_FORMATS:
+    formats = BitmapPixelFormat.RGBA8, BitmapPixelFormat.BGRA8, BitmapPixelFormat.GRAY8
+    if pixel_format is not None and pixel_format not in formats:
         raise InvalidBindingError(
-            f"The property BitmapPixelFormat is {properties.pixel_format.name}; for the channels of a tensor, expected "
+            f"The property BitmapPixelFormat is {pixel_format.name}; for the channels of a tensor, expected "
             "RGBA8, BGRA8 or GRAY8.",
             hint="To state the pixel format of an array, use ImageFeatureValue.from_array(array, pixel_format).",
         )
-    return _override_contract(contract, properties.pixel_range, properties.pixel_format)
+    return _override_contract(contract, properties.pixel_range, pixel_format)
 
 
 @lru_cache(64)  # checking a new contract takes longer than tensorizing a small picture

@@ -21,6 +21,7 @@ from ..base.buffers import ByteArray
 from ..base.messages import type_name
 from ..base.winrt_object import private_state
 from ..imaging.bitmap import SoftwareBitmap, VideoFrame
+from .bind_properties import BindProperties
 from .containers import MapOrSequence, as_tensor, convert_for_engine, format_container, is_element
 from .descriptors import (
     FeatureDescriptor,
@@ -32,7 +33,7 @@ from .descriptors import (
     format_tensor,
     make_incompatible_error,
 )
-from .pictures import BindProperties, ImageFeatureValue, PreprocessPlan
+from .pictures import ImageFeatureValue, PreprocessPlan
 from .tensor import Tensor, wrap_array, wrap_device_array
 from .tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES, TensorFloat16Bit, needs_cast
 

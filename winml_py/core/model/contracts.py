@@ -17,6 +17,7 @@ from ..base.collections import NameMap, Vector
 from ..base.messages import did_you_mean, logger, warn_caller
 from ..contracts.exporters import exporters_contract
 from ..contracts.published import Published
+from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
@@ -25,7 +26,7 @@ from ..features.descriptors import (
     format_kind,
     format_tensor,
 )
-from ..features.pictures import NO_PROPERTIES, BindProperties, PreprocessPlan, find_fixed_sides
+from ..features.pictures import PreprocessPlan, find_fixed_sides
 from ..imaging.contract import METADATA_KEYS, ImageContract
 
 

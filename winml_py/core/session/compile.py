@@ -1,4 +1,4 @@
-"""Makes a compile request from a model and options, with the free sizes of both, and isolates the compiler."""
+"""Compiles a session's model, with the sizes that the options fix, or shares the engine of an equal session."""
 
 from __future__ import annotations
 
@@ -13,17 +13,47 @@ from ..base.cancellation import Stop
 from ..base.collections import Vector
 from ..base.messages import did_you_mean
 from ..base.winrt_object import private_state
+from ..evaluation.session_state import SessionState
 from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
 from ..model.model import LearningModel
 from ..onnx_file.header import Header, TensorType
 from ..onnx_file.source import FileSource, ModelSource
 from ..runtime.device import LearningModelDevice
-from ..runtime.engine import EngineOptions, Isolation
-from ..runtime.request import Compiler, CompileRequest, ModelFeatures, ModelOrigin, do_nothing
+from ..runtime.engine import Engine, EngineOptions, Isolation
+from ..runtime.request import Compiler, CompileRequest, ModelFeatures, ModelOrigin
 from .options import LearningModelSessionOptions
 
 if TYPE_CHECKING:
     from ..runtime.custom.operator import CustomOperator
+
+
+def compile_model(
+    model: LearningModel, device: LearningModelDevice, options: EngineOptions, stop: Stop | None
+) -> SessionState:
+    """Compiles a model for a device, or leases the engine of another session with equal options.
+
+    Raises:
+        WinMLError: as `LearningModelSession` does.
+    """
+    content = private_state(model)
+    compiler = private_state(device)
+    if options.isolation is not None:
+        compiler = isolate(compiler, options.isolation, device, content.operators.functions)
+    options = fix_named_dimensions(model.input_features, options)
+    features = override_features(content.inputs, options)
+    source = content.open()  # refuses a disposed model, even if another session has the engine
+
+    def compile_engine() -> Engine:
+        request = make_compile_request(model, source, features, options, stop)
+        if not content.operators.functions:
+            return compiler.compile(request)
+        from ..runtime.custom.custom_engine import compile_custom  # only sessions with such operators need it
+
+        return compile_custom(request, content.operators.functions, compiler.compile)
+
+    unique_key = object() if options.is_profiled else None  # a profile belongs to one session
+    lease = content.engines.lease((compiler.key(options), options, unique_key), compile_engine, stop)
+    return SessionState(model, features, lease, compiler.session_lock(), device.name, compiler.compile)
 
 
 def make_compile_request(
@@ -45,50 +75,60 @@ def make_compile_request(
     Raises:
         WinMLError: as `ModelSource.engine_input` does.
     """
-    header, libraries = private_state(model).header, private_state(model).operators.libraries
-    sizes = _find_sizes(features, header, options)
-    ends = (*model.input_features, *model.output_features)
-    kinds = {end.name: end.tensor_kind if isinstance(end, ShapedDescriptor) else None for end in ends}
-    non_tensors = [name for name, kind in kinds.items() if kind in (None, TensorKind.STRING, TensorKind.UNDEFINED)]
-    have_rank = all(getattr(feature, "has_rank", True) for feature in model.output_features)
-    are_fixed = have_rank and all(-1 not in sizes.get(feature.name, (-1,)) for feature in model.input_features)
+    header = private_state(model).header
+    libraries = private_state(model).operators.libraries
     is_private = options.weights is Weights.PRIVATE
-    file = source if isinstance(source, FileSource) else None
     engine_input = source.engine_input(header, is_private)
-    data_stamps = file.data_stamps() if file else ()
-    return CompileRequest(
-        engine_input,
-        options,
-        ModelFeatures(
-            inputs=[feature.name for feature in model.input_features],
-            outputs=[feature.name for feature in model.output_features],
-            sizes=sizes,
-            has_fixed_shapes=are_fixed,
-            non_tensors=non_tensors,
-            has_only_numbers=not non_tensors,
-            has_float16=model.precision in ("float16", "mixed"),
-            float16_features=frozenset(name for name, kind in kinds.items() if kind is TensorKind.FLOAT16),
-        ),
-        ModelOrigin(
-            size=model.size,
-            total_size=model.size + (file.external_size(header) if file else 0),
-            # What a library's kernels fold into a saved graph would outlive the library.
-            mappable_weights=file.mappable_size(header) if file and not is_private and not libraries else 0,
-            path=file.path if file else "",
-            data_stamps=data_stamps,
-            graph=partial(source.graph, header),
-            reopen=partial(source.engine_input, header, is_private),
-            require_unchanged=partial(file.require_unchanged, data_stamps) if file else do_nothing,
-        ),
-        libraries,
-        stop,
+    model_features = _describe_features(model, _find_sizes(features, header, options))
+    origin = _describe_origin(model, source, is_private, has_libraries=bool(libraries))
+    return CompileRequest(engine_input, options, model_features, origin, libraries, stop)
+
+
+def _describe_features(model: LearningModel, sizes: dict[str, tuple[int, ...]]) -> ModelFeatures:
+    inputs, outputs = model.input_features, model.output_features
+    kinds = {
+        feature.name: feature.tensor_kind if isinstance(feature, ShapedDescriptor) else None
+        for feature in (*inputs, *outputs)
+    }
+    non_tensors = [name for name, kind in kinds.items() if kind in (None, TensorKind.STRING, TensorKind.UNDEFINED)]
+    have_rank = all(getattr(feature, "has_rank", True) for feature in outputs)
+    return ModelFeatures(
+        inputs=[feature.name for feature in inputs],
+        outputs=[feature.name for feature in outputs],
+        sizes=sizes,
+        has_fixed_shapes=have_rank and all(-1 not in sizes.get(feature.name, (-1,)) for feature in inputs),
+        non_tensors=non_tensors,
+        has_only_numbers=not non_tensors,
+        has_float16=model.precision in ("float16", "mixed"),
+        float16_features=frozenset(name for name, kind in kinds.items() if kind is TensorKind.FLOAT16),
+    )
+
+
+def _describe_origin(model: LearningModel, source: ModelSource, is_private: bool, has_libraries: bool) -> ModelOrigin:
+    header = private_state(model).header
+    graph = partial(source.graph, header)
+    reopen = partial(source.engine_input, header, is_private)
+    if not isinstance(source, FileSource):
+        return ModelOrigin(size=model.size, total_size=model.size, graph=graph, reopen=reopen)
+    data_stamps = source.data_stamps()
+    # What a library's kernels fold into a saved graph would outlive the library.
+    is_mappable = not is_private and not has_libraries
+    return ModelOrigin(
+        size=model.size,
+        total_size=model.size + source.external_size(header),
+        mappable_weights=source.mappable_size(header) if is_mappable else 0,
+        path=source.path,
+        data_stamps=data_stamps,
+        graph=graph,
+        reopen=reopen,
+        require_unchanged=partial(source.require_unchanged, data_stamps),
     )
 
 
 def _find_sizes(
     features: Iterable[FeatureDescriptor], header: Header, options: EngineOptions
 ) -> dict[str, tuple[int, ...]]:
-    """The shape of each tensor that goes in, with what the options override; -1 where a size stays free."""
+    """The shape of each input tensor, with the sizes that the options fix; -1 where a size stays free."""
     sizes = {
         feature.name: tuple(feature.shape)
         for feature in features
@@ -98,9 +138,11 @@ def _find_sizes(
         return sizes
     for info in header.inputs:  # only the header has the denotations of dimensions
         if info.name in sizes and isinstance(info.type, TensorType):
-            pairs = zip(sizes[info.name], info.type.dimensions or (), strict=True)
-            is_batch = [(size, size < 0 and dimension.denotation == "DATA_BATCH") for size, dimension in pairs]
-            sizes[info.name] = tuple(options.batch_size if is_free else size for size, is_free in is_batch)
+            dimensions = zip(sizes[info.name], info.type.dimensions or (), strict=True)
+            sizes[info.name] = tuple(
+                options.batch_size if size < 0 and dimension.denotation == "DATA_BATCH" else size
+                for size, dimension in dimensions
+            )
     return sizes
 
 
@@ -114,7 +156,8 @@ def override_features(features: Iterable[FeatureDescriptor], options: EngineOpti
         InvalidArgumentError: a shape for an input that the model does not have, or one that contradicts it.
     """
     features = list(features)
-    shapes, names = dict(options.shapes), [feature.name for feature in features]
+    names = [feature.name for feature in features]
+    shapes = dict(options.shapes)
     for name in shapes:
         if name not in names:
             raise InvalidArgumentError(
@@ -131,9 +174,10 @@ def _override_feature(
         if override is not None:
             raise InvalidArgumentError(f"Cannot override the shape of the input {feature.name}: it is not a tensor.")
         return feature
-    named = feature.dimension_names or ("",) * len(feature.shape)
-    pairs = zip(feature.shape, named, strict=True)
-    shape = tuple(dimensions.get(name, -1) if size < 0 else size for size, name in pairs)
+    names = feature.dimension_names or ("",) * len(feature.shape)
+    shape = tuple(
+        dimensions.get(name, -1) if size < 0 else size for size, name in zip(feature.shape, names, strict=True)
+    )
     if override is not None:
         shape = _combine_shapes(feature, shape, override)
     return feature if shape == feature.shape else replace(feature, shape=Vector(shape))
@@ -162,9 +206,10 @@ def fix_named_dimensions(features: Iterable[FeatureDescriptor], options: EngineO
     dimensions = dict(options.dimensions)
     features = list(features)
     for before, after in zip(features, override_features(features, options), strict=True):
-        if isinstance(before, ShapedDescriptor):
-            fixed = zip(before.dimension_names, before.shape, getattr(after, "shape", ()), strict=False)
-            dimensions |= {name: size for name, free, size in fixed if name and free < 0 <= size}
+        if isinstance(before, ShapedDescriptor) and isinstance(after, ShapedDescriptor):
+            for name, size, fixed_size in zip(before.dimension_names, before.shape, after.shape, strict=False):
+                if name and size < 0 <= fixed_size:
+                    dimensions[name] = fixed_size
     return options._replace(dimensions=tuple(sorted(dimensions.items())))
 
 
@@ -177,9 +222,9 @@ def require_known_dimensions(options: LearningModelSessionOptions, header: Heade
     Raises:
         InvalidArgumentError: if no input has a dimension that the options override.
     """
-    types = [info.type for info in header.inputs]
-    shapes = [kind.dimensions or () for kind in types if isinstance(kind, TensorType)]
-    dimension_names = dict.fromkeys(dimension.name for shape in shapes for dimension in shape if dimension.name)
+    tensor_types = [info.type for info in header.inputs if isinstance(info.type, TensorType)]
+    dimensions = [dimension for tensor_type in tensor_types for dimension in tensor_type.dimensions or ()]
+    dimension_names = dict.fromkeys(dimension.name for dimension in dimensions if dimension.name)
     for name in options.named_dimension_overrides:
         if name not in dimension_names:
             raise InvalidArgumentError(

@@ -24,14 +24,13 @@ from ..evaluation.binding import (
     check_features,
 )
 from ..evaluation.result import LearningModelEvaluationResult, ModelFacts
-from ..evaluation.session_state import SessionState
 from ..features.containers import as_tensor
 from ..features.tensor import Tensor, wrap_device_array
 from ..features.tensor_classes import TensorString
 from ..model.model import LearningModel
 from ..runtime.device import LearningModelDevice
-from ..runtime.engine import Engine, EngineOptions, Explanation, PlacedNode
-from .compile import fix_named_dimensions, isolate, make_compile_request, override_features, require_known_dimensions
+from ..runtime.engine import Explanation, PlacedNode
+from .compile import compile_model, require_known_dimensions
 from .options import LearningModelSessionOptions, make_engine_options
 
 if TYPE_CHECKING:
@@ -93,12 +92,12 @@ class LearningModelSession(Closeable, Object):
         self._device = LearningModelDevice() if device is None else device
         self._properties = PropertySet()
         self._facts = ModelFacts(model.labels, model.metadata)
-        self._given_options = copy(options)  # for sessions on other devices; the caller may change the original
+        self._options = copy(options)  # for sessions on other devices; the caller may change the original
         content = private_state(model)
         if options is not None and not content.is_silent:
             require_known_dimensions(options, content.header)
-        self._private_state = self._compile(make_engine_options(options), _stop)
-        self._options = self._private_state.engine.options
+        self._private_state = compile_model(model, self._device, make_engine_options(options), _stop)
+        self._engine_options = self._private_state.engine.options
         if options is not None and options.close_model_on_session_creation:
             model.dispose()
 
@@ -122,26 +121,6 @@ class LearningModelSession(Closeable, Object):
         """
         return AsyncOperation(lambda stop: cls(model, device, options, _stop=stop))
 
-    def _compile(self, options: EngineOptions, stop: Stop | None) -> SessionState:
-        model, content, compiler = self._model, private_state(self._model), private_state(self._device)
-        if options.isolation is not None:
-            compiler = isolate(compiler, options.isolation, self._device, content.operators.functions)
-        options = fix_named_dimensions(model.input_features, options)
-        features = override_features(content.inputs, options)
-        source = content.open()  # refuses a disposed model, even if another session has the engine
-        unique_key = object() if options.is_profiled else None  # a profile belongs to one session
-
-        def compile_engine() -> Engine:
-            request = make_compile_request(model, source, features, options, stop)
-            if not content.operators.functions:
-                return compiler.compile(request)
-            from ..runtime.custom.custom_engine import compile_custom  # only sessions with such operators need it
-
-            return compile_custom(request, content.operators.functions, compiler.compile)
-
-        lease = content.engines.lease((compiler.key(options), options, unique_key), compile_engine, stop)
-        return SessionState(model, features, lease, compiler.session_lock(), self._device.name, compiler.compile)
-
     @property
     def model(self) -> LearningModel:
         """The model it was made from; its properties remain readable."""
@@ -161,11 +140,11 @@ class LearningModelSession(Closeable, Object):
 
     def get_intra_op_num_threads(self) -> int:
         """Threads that work together on one operator."""
-        return self._options.intra_op_num_threads
+        return self._engine_options.intra_op_num_threads
 
     def get_intra_op_thread_spinning(self) -> bool:
         """Whether those threads spin while they wait."""
-        return self._options.intra_op_thread_spinning
+        return self._engine_options.intra_op_thread_spinning
 
     @property
     def engine(self) -> str:
@@ -337,9 +316,9 @@ class LearningModelSession(Closeable, Object):
         """
         _require_correlation_id(correlation_id)
         self._require_mapping(features)
-        values = check_features(self._private_state, features)
+        checked = check_features(self._private_state, features)
         return AsyncOperation(
-            lambda stop: self._run(bind_checked_features(self._private_state, values, stop), correlation_id, stop)
+            lambda stop: self._run(bind_checked_features(self._private_state, checked, stop), correlation_id, stop)
         )
 
     def evaluate_many(
@@ -405,11 +384,10 @@ class LearningModelSession(Closeable, Object):
         from ..streams.stream import open_stream
 
         self._private_state.require_open()
-        model, options = self._model, self._given_options
         return open_stream(
             inputs,
             self,
-            lambda device: LearningModelSession(model, device, options),
+            lambda device: LearningModelSession(self._model, device, self._options),
             concurrency=concurrency,
             batch=batch,
             contract=contract,
@@ -487,7 +465,7 @@ class LearningModelSession(Closeable, Object):
         if "EnableDebugOutput" in self._properties:
             from ..base.messages import logger
 
-            logger.debug("evaluated %s %r: %r gave %r", self, correlation_id, binding_state.given, outputs)
+            logger.debug("evaluated %s %r: %r gave %r", self, correlation_id, binding_state.values, outputs)
         return LearningModelEvaluationResult(correlation_id, outputs, placements=placements, facts=self._facts)
 
 

@@ -29,9 +29,10 @@ from ..base.winrt_object import private_state
 from ..evaluation.binding import LearningModelBinding
 from ..evaluation.result import LearningModelEvaluationResult, ModelFacts, set_stream_item
 from ..evaluation.session_state import SessionState
+from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.containers import as_tensor
 from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
-from ..features.pictures import NO_PROPERTIES, BindProperties, ImageFeatureValue
+from ..features.pictures import ImageFeatureValue
 from ..features.resolve import as_picture, is_pil_image
 from ..features.tensor import Tensor, wrap_array
 from ..imaging.bitmap import VideoFrame

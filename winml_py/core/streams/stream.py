@@ -22,7 +22,7 @@ from ..base.machine import usable_cores
 from ..base.winrt_object import Closeable, private_state
 from ..evaluation.result import LearningModelEvaluationResult, set_placements
 from ..evaluation.session_state import SessionState
-from ..features.pictures import NO_PROPERTIES, BindProperties
+from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.resolve import PlannedPictures, resolve
 from ..imaging.contract import ImageContract
 from ..imaging.picture_placement import PicturePlacement
