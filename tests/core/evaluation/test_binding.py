@@ -91,6 +91,7 @@ WRONG_TENSORS = [
     (TensorBoolean.create([2, 1]), InvalidBindingError, "Boolean[2,1,]"),
     (TensorFloat16Bit.create([2, 1]), InvalidBindingError, "Float16[2,1,]"),
     (np.zeros(2, np.float32), SizeMismatchError, "Expected rank 2, got 1"),
+    (np.float32(2), SizeMismatchError, "got 0: bind an array of shape 2 x any, not a single number."),
     (np.zeros((3, 1), np.float32), SizeMismatchError, "Dimension 0 is 3, not 2."),
     (np.zeros((2, 1, 1), np.float32), SizeMismatchError, "got 3"),
     (np.array([["a"], ["b"]]), InvalidBindingError, "String[2,1,]"),
@@ -479,7 +480,7 @@ def test_a_read_only_picture_is_no_output(picture: LearningModelBinding) -> None
 
 def test_frames_for_another_batch_are_refused() -> None:
     made = open_session(unary(shape=("n", 3, 4, 6), denotation="IMAGE"))
-    with pytest.raises(WinMLError, match="has 2 pictures, but 1 are bound to it"):
+    with pytest.raises(SizeMismatchError, match="has 2 pictures, but 1 are bound to it"):
         made.evaluate_features(
             {"x": np.zeros((2, 3, 4, 6), np.float32), "y": VideoFrame(BitmapPixelFormat.BGRA8, 6, 4)}
         )

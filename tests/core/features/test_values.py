@@ -291,6 +291,21 @@ def test_the_byte_order_of_an_array_for_a_picture() -> None:
         bound.bind("x", np.zeros((1, 3, 4, 6), ">f4"))
 
 
+def test_an_empty_list_states_no_shape() -> None:
+    with pytest.raises(InvalidBindingError, match=r"got an empty list\. It states no shape: bind an array"):
+        open_binding(unary("Neg", [3])).bind("x", [])
+
+
+def test_a_gray_array_is_a_picture_without_a_format() -> None:
+    levels = np.arange(24, dtype=np.uint8).reshape(4, 6)
+    for array in (levels, levels[..., None]):
+        picture = ImageFeatureValue.from_array(array)
+        assert picture.video_frame.software_bitmap.bitmap_pixel_format is BitmapPixelFormat.GRAY8
+        np.testing.assert_array_equal(picture.to_numpy(), levels)
+    with pytest.raises(InvalidArgumentError, match="channel order of the array is not stated"):
+        ImageFeatureValue.from_array(np.zeros((4, 6, 3), np.uint8))
+
+
 def test_a_number_is_no_output() -> None:
     with pytest.raises(InvalidBindingError, match="An output cannot be written into float"):
         open_binding(unary(shape=[])).bind("y", 0.5)

@@ -1,4 +1,4 @@
-"""Outputs: what can be bound to one, and what happens to it after a run: it is written in place, or a new value."""
+"""Outputs: what can be bound to one, and how each run writes it in place or makes a new value."""
 
 from __future__ import annotations
 
@@ -106,34 +106,40 @@ class UnboundOutput:
 class ContainerOutput:
     """An output bound to a dict or a list, which is cleared and refilled."""
 
-    def __init__(self, given: Any, descriptor: FeatureDescriptor) -> None:
-        self._given, self._descriptor = given, descriptor
-        self.targets: Sequence[object] = (given,)
+    def __init__(self, destination: Any, descriptor: FeatureDescriptor) -> None:
+        self._destination = destination
+        self._descriptor = descriptor
+        self.targets: Sequence[object] = (destination,)
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Refills the bound object: a list with the elements of a tensor or a sequence, a dict with those of a map."""
-        content: Any = (
-            value.reshape(-1).tolist() if isinstance(value, np.ndarray) else convert_to_python(value, self._descriptor)
-        )
-        if isinstance(self._given, MutableMapping):
-            self._given.clear()
-            self._given.update(content)
+        content: Any
+        if isinstance(value, np.ndarray):
+            content = value.reshape(-1).tolist()
         else:
-            self._given[:] = content
-        return self._given
+            content = convert_to_python(value, self._descriptor)
+        self._destination.clear()
+        if isinstance(self._destination, MutableMapping):
+            self._destination.update(content)
+        else:
+            self._destination.extend(content)
+        return self._destination
 
     def invalidate(self) -> None:
         """Empties the bound object."""
-        self._given.clear()
+        self._destination.clear()
 
 
 class BuffersOutput:
     """An output bound to several buffers, which are filled one after the other."""
 
-    def __init__(self, given: list[Any], descriptor: FeatureDescriptor) -> None:
-        self._given, self._descriptor = given, descriptor
-        # an empty memoryview cannot be cast, and receives nothing
-        views = [memoryview(buffer) for buffer in given]
+    def __init__(self, destination: list[Any], descriptor: TensorFeatureDescriptor) -> None:
+        if descriptor.tensor_kind is TensorKind.STRING:
+            raise InvalidBindingError("Strings cannot be written into buffers.", hint="Bind an empty list.")
+        self._destination = destination
+        self._descriptor = descriptor
+        # An empty memoryview cannot be cast, and receives nothing.
+        views = [memoryview(buffer) for buffer in destination]
         self._parts = [view.cast("B") if view.nbytes else memoryview(b"") for view in views]
         if any(part.readonly and part.nbytes for part in self._parts):
             raise InvalidBindingError("An output cannot be bound to read-only buffers.", hint="Use bytearray.")
@@ -154,67 +160,76 @@ class BuffersOutput:
             if size:  # the view of an empty part is read-only
                 part[:] = data[start : start + size]
             start += size
-        for buffer in self._given:
+        for buffer in self._destination:
             if isinstance(buffer, Buffer):
                 buffer.length = buffer.capacity
-        return self._given
+        return self._destination
 
     def invalidate(self) -> None:
         """Sets all bits, which makes floats NaN; the `length` of WinRT buffers becomes 0."""
         for part in self._parts:
             if part.nbytes:  # an empty part may be the empty view, which cannot be written
                 part[:] = b"\xff" * part.nbytes
-        for buffer in self._given:
+        for buffer in self._destination:
             if isinstance(buffer, Buffer):
                 buffer.length = 0
 
 
 class TensorOutput:
-    """An output bound to a tensor: the engine writes into its memory, or a placeholder takes the engine's.
+    """An output bound to a tensor or an array: the engine writes into its memory, or a placeholder takes the engine's.
 
-    With `is_cast`, the output is a float16 picture and the tensor float32: the numbers are cast.
+    Args:
+        destination: the bound object.
+        tensor: it, or a tensor over its memory.
+        memory: where the output is written; None for a placeholder.
+        is_cast: whether the output is a float16 picture and the tensor float32, so that the numbers are cast.
     """
 
     def __init__(
-        self, given: object, tensor: Tensor, memory: Array | DeviceArray | None = None, is_cast: bool = False
+        self, destination: object, tensor: Tensor, memory: Array | DeviceArray | None = None, is_cast: bool = False
     ) -> None:
-        self._given, self._storage, self._target, self._is_cast = given, private_state(tensor), memory, is_cast
-        self._memory = memory if isinstance(memory, np.ndarray) else None
-        self.targets: Sequence[object] = (given, self._memory)
+        self._destination = destination
+        self._storage = private_state(tensor)
+        self._memory = memory
+        self._is_cast = is_cast
+        self.targets: Sequence[object] = (destination, memory if isinstance(memory, np.ndarray) else None)
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Returns the bound object."""
-        storage = self._storage
-        if value is None:
-            storage.require_open()
+        if value is None:  # the engine wrote into the memory
+            self._storage.require_open()
         elif self._is_cast and isinstance(value, np.ndarray):
-            storage.require_open()
-            if self._memory is None:
-                storage.adopt(value.astype(np.float32))
-            elif self._memory.shape == value.shape:
-                np.copyto(self._memory, value)
-            else:
-                raise SizeMismatchError(
-                    f"Memory of shape {self._memory.shape} is bound to an output of shape {value.shape}.",
-                    hint="Bind TensorFloat.create(), which takes any shape.",
-                )
+            self._cast(value)
         elif isinstance(value, (np.ndarray, DeviceArray)):
-            storage.adopt(value)
-        storage.is_invalid = False
-        return self._given
+            self._storage.adopt(value)
+        self._storage.is_invalid = False
+        return self._destination
+
+    def _cast(self, halves: Array) -> None:
+        self._storage.require_open()
+        memory = self._memory
+        if not isinstance(memory, np.ndarray):
+            self._storage.adopt(halves.astype(np.float32))
+        elif memory.shape == halves.shape:
+            np.copyto(memory, halves)
+        else:
+            raise SizeMismatchError(
+                f"Memory of shape {memory.shape} is bound to an output of shape {halves.shape}.",
+                hint="Bind TensorFloat.create(), which takes any shape.",
+            )
 
     def invalidate(self) -> None:
         """Marks a tensor as invalid; fills an array, which cannot be marked."""
         self._storage.is_invalid = True
-        if not isinstance(self._given, Tensor) and self._target is not None:
-            invalidate(self._target)
+        if not isinstance(self._destination, Tensor) and self._memory is not None:
+            invalidate(self._memory)
 
 
 class ImageOutput:
     """An output bound to pictures: the result is stretched to their sizes, and written in place."""
 
     def __init__(
-        self, given: object, pictures: ImageFeatureValue, contract: ImageContract, descriptor: FeatureDescriptor
+        self, destination: object, pictures: ImageFeatureValue, contract: ImageContract, descriptor: FeatureDescriptor
     ) -> None:
         self._bitmaps = [frame.software_bitmap for frame in pictures.video_frames]
         if any(bitmap.is_read_only for bitmap in self._bitmaps):
@@ -222,7 +237,9 @@ class ImageOutput:
                 f"The model variable {descriptor.name} is an output, but the picture bound to it is read-only.",
                 hint="Bind a new VideoFrame, or a copy of the array.",
             )
-        self._given, self._contract, self._descriptor = given, contract, descriptor
+        self._destination = destination
+        self._contract = contract
+        self._descriptor = descriptor
         self._buffers = BufferCache()
         self.targets: Sequence[object] = [bitmap.to_numpy() if bitmap.is_valid else bitmap for bitmap in self._bitmaps]
 
@@ -231,7 +248,7 @@ class ImageOutput:
         array = _require_array(value, self._descriptor)
         require_pictures(array, self._contract, self._descriptor)
         if len(array) != len(self._bitmaps):
-            raise EvaluationError(
+            raise SizeMismatchError(
                 f"The model variable {self._descriptor.name} has {len(array)} pictures, but {len(self._bitmaps)} "
                 "are bound to it.",
                 hint="Bind as many frames as the batch holds.",
@@ -239,7 +256,7 @@ class ImageOutput:
         for tensor, bitmap in zip(array, self._bitmaps, strict=True):
             bitmap.is_valid = True
             detensorize(tensor, self._contract, bitmap, self._buffers)
-        return self._given
+        return self._destination
 
     def invalidate(self) -> None:
         """Makes reading the pictures an error until a run succeeds."""
@@ -248,7 +265,7 @@ class ImageOutput:
 
 
 class ResolvedOutput(NamedTuple):
-    """How an output is received, and where the engine writes it.
+    """What a caller's value is for an output: who receives the output, and where the engine writes it.
 
     Attributes:
         slot: receives the output.
@@ -260,7 +277,7 @@ class ResolvedOutput(NamedTuple):
 
 
 def resolve_output(
-    given: object, descriptor: FeatureDescriptor, properties: BindProperties, engine: Engine
+    destination: object, descriptor: FeatureDescriptor, properties: BindProperties, engine: Engine
 ) -> ResolvedOutput:
     """Checks what a caller binds to an output.
 
@@ -268,10 +285,10 @@ def resolve_output(
         NotSupportedError: memory on the device for float16 numbers that are computed in float32.
         WinMLError: as `resolve` does, and if the object cannot be written in place.
     """
-    slot = make_container_slot(given, descriptor)
+    slot = make_container_slot(destination, descriptor)
     if slot is not None:
         return ResolvedOutput(slot)
-    value = resolve(given, descriptor, properties)
+    value = resolve(destination, descriptor, properties)
     if isinstance(value, DeviceTensor):
         require_location(value.array, descriptor, engine.location)
         if value.array.dtype == np.float16 and engine.explanation.precision is Precision.FLOAT32:
@@ -280,19 +297,19 @@ def resolve_output(
                 "device.",
                 hint="Bind a tensor without memory, or make the session with another precision.",
             )
-        return ResolvedOutput(TensorOutput(given, value.tensor, value.array), value.array)
+        return ResolvedOutput(TensorOutput(destination, value.tensor, value.array), value.array)
     if isinstance(value, HostTensor):
-        if properties.stays_on_device and isinstance(given, Tensor) and engine.location is not None:
+        if properties.stays_on_device and isinstance(destination, Tensor) and engine.location is not None:
             check_tensor(value.tensor, descriptor)  # a device casts no tensor
-            return ResolvedOutput(TensorOutput(given, value.tensor), StaysOnDevice())
-        array = require_writable_array(given, value.tensor)
-        slot = TensorOutput(given, value.tensor, array, value.is_cast)
+            return ResolvedOutput(TensorOutput(destination, value.tensor), StaysOnDevice())
+        array = require_writable_array(destination, value.tensor)
+        slot = TensorOutput(destination, value.tensor, array, value.is_cast)
         return ResolvedOutput(slot, None if value.is_cast else array)
-    if isinstance(value, PlannedPictures) and not is_pil_image(given):
-        return ResolvedOutput(ImageOutput(given, value.value, value.plan.contract, descriptor))
-    what = "a Pillow image" if is_pil_image(given) else type_name(given)
+    if isinstance(value, PlannedPictures) and not is_pil_image(destination):
+        return ResolvedOutput(ImageOutput(destination, value.value, value.plan.contract, descriptor))
+    actual = "a Pillow image" if is_pil_image(destination) else type_name(destination)
     raise InvalidBindingError(
-        f"The model variable {descriptor.name} is an output, but {what} cannot be written in place.",
+        f"The model variable {descriptor.name} is an output, but {actual} cannot be written in place.",
         hint="Bind a tensor, an array, a VideoFrame, a dict or a list; or leave it unbound: results have to_pil().",
     )
 
@@ -310,37 +327,35 @@ def invalidate(array: Array | DeviceArray) -> None:
         array.fill(info.min or info.max)
 
 
-def make_container_slot(given: object, descriptor: FeatureDescriptor) -> OutputSlot | None:
-    """The slot for a dict, a list or a list of buffers bound to an output, or None for other values.
+def make_container_slot(destination: object, descriptor: FeatureDescriptor) -> OutputSlot | None:
+    """The slot for a dict, a list or a list of buffers bound to an output; None for other values, and for pictures.
 
     Raises:
         InvalidBindingError: a dict for an output that is not a map, or a list for one that is not a sequence or tensor.
     """
-    if isinstance(given, MutableMapping):
+    if isinstance(destination, MutableMapping):
         fits = isinstance(descriptor, MapFeatureDescriptor)
-    elif isinstance(given, list):
-        if given and all(map(is_buffer, given)) and isinstance(descriptor, TensorFeatureDescriptor):
-            if descriptor.tensor_kind is TensorKind.STRING:
-                raise InvalidBindingError("Strings cannot be written into buffers.", hint="Bind an empty list.")
-            return BuffersOutput(given, descriptor)
-        if given and all(isinstance(element, VideoFrame) for element in given):
+    elif isinstance(destination, list):
+        if destination and all(isinstance(element, VideoFrame) for element in destination):
             return None
-        fits = isinstance(descriptor, (SequenceFeatureDescriptor, TensorFeatureDescriptor)) and (
-            not given or _could_hold(given, descriptor)
-        )
+        if destination and all(map(is_buffer, destination)) and isinstance(descriptor, TensorFeatureDescriptor):
+            return BuffersOutput(destination, descriptor)
+        fits = _can_hold(destination, descriptor)
     else:
         return None
     if not fits:
         hint = "Bind an object of the descriptor's kind, or leave the output unbound."
-        raise make_incompatible_error(InvalidBindingError, descriptor, type_name(given), hint)
-    return ContainerOutput(given, descriptor)
+        raise make_incompatible_error(InvalidBindingError, descriptor, type_name(destination), hint)
+    return ContainerOutput(destination, descriptor)
 
 
-def _could_hold(elements: list[Any], descriptor: SequenceFeatureDescriptor | TensorFeatureDescriptor) -> bool:
-    """Whether a list's elements have the type of the output's elements: WinRT's vectors are of one type."""
+def _can_hold(elements: list[Any], descriptor: FeatureDescriptor) -> bool:
+    """Whether a list is empty, or its elements have the type of the output's: WinRT's vectors are of one type."""
     if isinstance(descriptor, SequenceFeatureDescriptor):
-        return convert_for_engine(elements, descriptor) is not None
-    return all(is_element(element, descriptor.tensor_kind) for element in elements)
+        return not elements or convert_for_engine(elements, descriptor) is not None
+    if isinstance(descriptor, TensorFeatureDescriptor):
+        return all(is_element(element, descriptor.tensor_kind) for element in elements)
+    return False
 
 
 def convert_to_python(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) -> Any:
@@ -357,7 +372,7 @@ def convert_to_python(value: Value | DeviceArray | None, descriptor: FeatureDesc
     raise make_unexpected_output_error(descriptor, value)
 
 
-def require_writable_array(given: Any, tensor: Tensor) -> Array | None:
+def require_writable_array(destination: Any, tensor: Tensor) -> Array | None:
     """The memory of an output tensor for the engine to write into; None for a placeholder, or for strings.
 
     Raises:
@@ -366,17 +381,17 @@ def require_writable_array(given: Any, tensor: Tensor) -> Array | None:
     if tensor.is_placeholder or isinstance(tensor, TensorString):
         return None
     array = private_state(tensor).memory()
-    if not isinstance(given, (Tensor, np.ndarray)) and exports_dlpack(given):
-        given = host_array(given)
-    is_view = is_buffer(given) and np.shares_memory(np.frombuffer(given, np.uint8), array)
-    if not isinstance(given, (Tensor, np.ndarray)) and not is_view:
+    if not isinstance(destination, (Tensor, np.ndarray)) and exports_dlpack(destination):
+        destination = host_array(destination)
+    is_view = is_buffer(destination) and np.shares_memory(np.frombuffer(destination, np.uint8), array)
+    if not isinstance(destination, (Tensor, np.ndarray)) and not is_view:
         raise InvalidBindingError(
-            f"An output cannot be written into {type_name(given)}.", hint="Bind an array, a tensor or a list."
+            f"An output cannot be written into {type_name(destination)}.", hint="Bind an array, a tensor or a list."
         )
     if not array.flags.writeable:
         raise InvalidBindingError("An output cannot be bound to read-only memory.", hint="Bind a copy of the array.")
     # Empty arrays share no memory, and nothing is written to them.
-    if isinstance(given, np.ndarray) and not np.shares_memory(given, array) and array.size:
+    if isinstance(destination, np.ndarray) and not np.shares_memory(destination, array) and array.size:
         raise InvalidBindingError(
             "An output cannot be bound to an array that is not C-contiguous: the engine would write to a copy.",
             hint="Bind np.ascontiguousarray(array), or a tensor.",
@@ -396,12 +411,16 @@ def require_no_overlap(slots: Mapping[str, OutputSlot]) -> None:
     Raises:
         InvalidBindingError: two of them share memory, or are the same object.
     """
-    bound = [(name, target) for name, slot in slots.items() for target in slot.targets if target is not None]
-    for (first, one), (second, other) in combinations(bound, 2):
-        are_arrays = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
-        if first != second and (np.shares_memory(one, other) if are_arrays else one is other):
+    named_targets = [(name, target) for name, slot in slots.items() for target in slot.targets if target is not None]
+    for (first_name, first), (second_name, second) in combinations(named_targets, 2):
+        if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
+            overlap = np.shares_memory(first, second)
+        else:
+            overlap = first is second
+        if overlap and first_name != second_name:
             raise InvalidBindingError(
-                f"The outputs {first} and {second} are bound to the same memory: one would overwrite the other.",
+                f"The outputs {first_name} and {second_name} are bound to the same memory: one would overwrite the "
+                "other.",
                 hint="Bind a separate array to each output, or leave one unbound.",
             )
 
@@ -416,10 +435,10 @@ def make_unexpected_output_error(
     descriptor: FeatureDescriptor, value: object, dtype: DType | None = None
 ) -> EvaluationError:
     """The error for an output that is not what the model declares: of another dtype, or else of another kind."""
-    what = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type_name(value)
+    actual = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type_name(value)
     return EvaluationError(
         f"The engine produced an unexpected evaluation output for unbound output variable {descriptor.name}: "
-        f"expected {dtype or descriptor.expects()}, got {what}.",
+        f"expected {dtype or descriptor.expects()}, got {actual}.",
         hint="Correct the types that the model declares, or what a function in its place returns.",
         hresult=E_UNEXPECTED,
     )

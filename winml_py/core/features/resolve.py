@@ -104,7 +104,10 @@ ResolvedValue = HostTensor | DeviceTensor | PlannedPictures | DevicePixels | Con
 
 
 def resolve(
-    value: object, descriptor: FeatureDescriptor, properties: BindProperties, before: PreprocessPlan | None = None
+    value: object,
+    descriptor: FeatureDescriptor,
+    properties: BindProperties,
+    previous_plan: PreprocessPlan | None = None,
 ) -> ResolvedValue:
     """Determines what a caller's value is, and checks it against the feature it is bound to.
 
@@ -112,41 +115,40 @@ def resolve(
         value: what the caller binds.
         descriptor: the feature.
         properties: those of the bind.
-        before: the plan of the pictures bound before; it is reused if it fits.
+        previous_plan: that of the pictures bound before; it is reused if it fits.
 
     Raises:
         InvalidBindingError: a value that does not fit, or pixels without a stated channel order.
         SizeMismatchError: a tensor of another shape, or pictures for a tensor that holds none.
         InvalidArgumentError: a list that does not fill the descriptor's shape.
     """
-    feature, properties = _convert_to_feature_value(value, descriptor, properties)
-    if isinstance(feature, ImageFeatureValue):
-        if before is None or not before.is_for(feature.sizes, descriptor, properties):
-            before = PreprocessPlan(feature.sizes, descriptor, properties)
-        return PlannedPictures(feature, before)
-    if isinstance(feature, DeviceArray):
-        return _resolve_cuda(feature, descriptor, properties)
-    if not isinstance(feature, Tensor):
-        converted = convert_for_engine(feature, descriptor)
+    feature_value, properties = _convert_to_feature_value(value, descriptor, properties)
+    if isinstance(feature_value, ImageFeatureValue):
+        if previous_plan is not None and previous_plan.is_for(feature_value.sizes, descriptor, properties):
+            return PlannedPictures(feature_value, previous_plan)
+        return PlannedPictures(feature_value, PreprocessPlan(feature_value.sizes, descriptor, properties))
+    if isinstance(feature_value, DeviceArray):
+        return _resolve_cuda(feature_value, descriptor, properties)
+    if not isinstance(feature_value, Tensor):
+        converted = convert_for_engine(feature_value, descriptor)
         if converted is None:
             hint = "Keys, values and elements must be of these types."
-            raise make_incompatible_error(InvalidBindingError, descriptor, format_container(feature), hint)
+            raise make_incompatible_error(InvalidBindingError, descriptor, format_container(feature_value), hint)
         return Container(converted)
-    if needs_cast(feature, descriptor):  # the tensor that is made from it must fit: float16, of the same shape
-        check_tensor(TensorFloat16Bit.create(feature.shape or None), descriptor)
-        return HostTensor(feature, is_cast=True)
-    check_tensor(feature, descriptor)
-    device_array = private_state(feature).device_array
-    return HostTensor(feature) if device_array is None else DeviceTensor(feature, device_array)
+    if needs_cast(feature_value, descriptor):  # the tensor that is made from it must fit: float16, of the same shape
+        check_tensor(TensorFloat16Bit.create(feature_value.shape or None), descriptor)
+        return HostTensor(feature_value, is_cast=True)
+    check_tensor(feature_value, descriptor)
+    device_array = private_state(feature_value).device_array
+    return HostTensor(feature_value) if device_array is None else DeviceTensor(feature_value, device_array)
 
 
 def _resolve_cuda(array: DeviceArray, descriptor: FeatureDescriptor, properties: BindProperties) -> ResolvedValue:
     if array.dtype == np.uint8 and len(array.shape) in (2, 3) and _takes_picture(descriptor):
         pixel_format = _find_pixel_format(array.shape, descriptor, properties)
-        sizes = [(array.shape[1], array.shape[0])]
-        return DevicePixels(
-            array, pixel_format, PreprocessPlan(sizes, descriptor, properties._replace(pixel_format=None))
-        )
+        height, width = array.shape[:2]
+        plan = PreprocessPlan([(width, height)], descriptor, properties._replace(pixel_format=None))
+        return DevicePixels(array, pixel_format, plan)
     if array.dtype not in CLASSES_BY_DTYPE:
         raise InvalidBindingError(f"There is no tensor class for {array.dtype}.", hint="Cast the array on the device.")
     tensor = wrap_device_array(CLASSES_BY_DTYPE[array.dtype], array)
@@ -158,7 +160,6 @@ def _convert_to_feature_value(
     value: Any, descriptor: FeatureDescriptor, properties: BindProperties
 ) -> tuple[FeatureValue | DeviceArray, BindProperties]:
     """The feature value, or CUDA memory, for what a caller binds; and the properties that remain for it."""
-    feature_value: FeatureValue | None
     if isinstance(value, np.ndarray):
         # Bytes for an image are pixels, unless they have its four dimensions. The pixel format then describes the
         # array, which does not state it, and is used up. A frame states its own format, so for a frame the property
@@ -167,41 +168,41 @@ def _convert_to_feature_value(
         if is_image and value.dtype == np.uint8 and value.ndim != 4:
             pixel_format = _find_pixel_format(value.shape, descriptor, properties)
             return ImageFeatureValue.from_array(value, pixel_format), properties._replace(pixel_format=None)
-        feature_value = as_tensor(value)
-    else:
-        feature_value = as_picture(value)
-        if feature_value is None and not isinstance(value, Tensor):
-            if is_cuda_array(value):
-                return as_device_array(value), properties
-            if exports_dlpack(value):
-                return _convert_to_feature_value(host_array(value), descriptor, properties)
-        feature_value = feature_value or as_tensor(value)
-    if feature_value is None:
+    elif not isinstance(value, Tensor):
+        pictures = as_picture(value)
+        if pictures is not None:
+            return pictures, properties
+        if is_cuda_array(value):
+            return as_device_array(value), properties
+        if exports_dlpack(value):
+            return _convert_to_feature_value(host_array(value), descriptor, properties)
+    tensor = as_tensor(value)
+    if tensor is None:
         is_list = isinstance(descriptor, SequenceFeatureDescriptor) and isinstance(value, (list, tuple))
-        feature_value = value if is_list or isinstance(value, Mapping) else None
-    if feature_value is None and isinstance(descriptor, TensorFeatureDescriptor):
-        feature_value = _make_tensor(value, descriptor)
-    if feature_value is None:
+        if is_list or isinstance(value, Mapping):
+            return value, properties
+        if isinstance(descriptor, TensorFeatureDescriptor):
+            tensor = _make_tensor(value, descriptor)
+    if tensor is None:
         raise InvalidBindingError(
             f"The model variable {descriptor.name} cannot be bound with the provided type: "
             f"it expects {descriptor.expects()}, got {_describe(value)}.",
             hint=_make_hint(value, descriptor),
         )
-    return feature_value, properties
+    return tensor, properties
 
 
 def _find_pixel_format(
     sizes: tuple[int, ...], descriptor: FeatureDescriptor, properties: BindProperties
 ) -> BitmapPixelFormat:
-    """The pixel format of an array of this shape; InvalidBindingError where nothing states it."""
+    """The pixel format of an array of these sizes; InvalidBindingError where nothing states it."""
     if properties.pixel_format is not None:
         return properties.pixel_format
     if len(sizes) == 2 or sizes[2:] == (1,):
         return BitmapPixelFormat.GRAY8
-    shape = "x".join(map(str, sizes))
     raise InvalidBindingError(
-        f"The model variable {descriptor.name} is a picture, but an array of {shape} does not state whether its "
-        "channels are red, green, blue or blue, green, red.",
+        f"The model variable {descriptor.name} is a picture, but an array of {'x'.join(map(str, sizes))} does not "
+        "state whether its channels are red, green, blue or blue, green, red.",
         hint="State it: ImageFeatureValue.from_array(array, BitmapPixelFormat.RGB8) for arrays from Pillow, BGR8 for "
         'those from OpenCV; or bind with {"BitmapPixelFormat": BitmapPixelFormat.RGB8}.',
     )
@@ -258,64 +259,71 @@ def _make_tensor(value: Any, descriptor: TensorFeatureDescriptor) -> Tensor | No
     tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
     if tensor_class is None:
         return None
-    elements: list[Any]
-    shape: tuple[int, ...] | None = None
     if isinstance(value, (int, float, str)):
-        if any(size not in (1, -1) for size in descriptor.shape):
-            return None
-        elements, shape = [value], (1,) * len(descriptor.shape)
-    elif is_buffer(value):
-        array = np.asarray(memoryview(value))
-        is_typed = not isinstance(value, (bytes, bytearray, ByteArray))
-        if not is_typed or array.dtype not in (tensor_class.dtype, tensor_class.view_dtype):
-            return None
-        shares = array.dtype == tensor_class.dtype
-        make = tensor_class.create_from_buffer if shares else tensor_class.create_from_array
-        return make(_infer_shape(descriptor, array.size), array)
-    elif not isinstance(value, Sequence) or not value:
+        has_one_element = all(size in (1, -1) for size in descriptor.shape)
+        return _make_from_elements([value], (1,) * len(descriptor.shape), tensor_class) if has_one_element else None
+    if is_buffer(value):
+        return _make_from_buffer(value, descriptor, tensor_class)
+    if not isinstance(value, Sequence) or not value:
         return None
-    elif all(map(is_buffer, value)):
+    if all(map(is_buffer, value)):
         if tensor_class.dtype == object:
             return None
         data = bytearray().join(memoryview(buffer).cast("B") for buffer in value)
         return tensor_class.create_from_buffer(_infer_shape(descriptor, len(data) // tensor_class.dtype.itemsize), data)
-    elif any(isinstance(row, (list, tuple)) for row in value):
-        nested = np.array(value, object)  # rows of unequal length become lists, which are refused below
-        elements, shape = nested.reshape(-1).tolist(), nested.shape
-    else:
-        elements = list(value)
-    if not all(is_element(element, descriptor.tensor_kind) for element in elements):
+    if any(isinstance(row, (list, tuple)) for row in value):
+        array = np.array(value, object)  # rows of unequal length become lists, which are no elements
+        return _make_from_elements(array.reshape(-1).tolist(), array.shape, tensor_class)
+    if not all(is_element(element, descriptor.tensor_kind) for element in value):
         return None
-    shape = _infer_shape(descriptor, len(elements)) if shape is None else shape
+    return _make_from_elements(list(value), _infer_shape(descriptor, len(value)), tensor_class)
+
+
+def _make_from_elements(elements: list[Any], shape: tuple[int, ...], tensor_class: type[Tensor]) -> Tensor | None:
+    if not all(is_element(element, tensor_class.tensor_kind) for element in elements):
+        return None
     with np.errstate(over="ignore"):  # see Tensor._elements
         return wrap_array(tensor_class, np.array(elements, tensor_class.dtype).reshape(shape))
+
+
+def _make_from_buffer(value: Any, descriptor: TensorFeatureDescriptor, tensor_class: type[Tensor]) -> Tensor | None:
+    """A tensor of a typed buffer, such as `array.array`, whose memory it shares if the elements are those in memory."""
+    array = np.asarray(memoryview(value))
+    if isinstance(value, (bytes, bytearray, ByteArray)):  # bytes do not state the type of their elements
+        return None
+    if array.dtype == tensor_class.dtype:
+        return tensor_class.create_from_buffer(_infer_shape(descriptor, array.size), array)
+    if array.dtype == tensor_class.view_dtype:
+        return tensor_class.create_from_array(_infer_shape(descriptor, array.size), array)
+    return None
 
 
 def _infer_shape(descriptor: TensorFeatureDescriptor, count: int) -> tuple[int, ...]:
     """The descriptor's shape, with its one free size taken from the number of elements."""
     sizes = descriptor.shape
-    fixed = math.prod(size for size in sizes if size != -1)
-    free = sizes.count(-1)
-    if free > 1 or not descriptor.has_rank:
+    is_fixed = -1 not in sizes
+    fixed_count = math.prod(size for size in sizes if size != -1)
+    if sizes.count(-1) > 1 or not descriptor.has_rank:
         raise InvalidArgumentError(
             f"The model variable {descriptor.name} expects {descriptor.expects()}: a plain list of {count} elements "
             "does not determine the free sizes.",
             hint="Bind an array or a tensor, which has a shape.",
         )
-    if (free and (fixed == 0 or count % fixed)) or (not free and count != fixed):
+    fits = count == fixed_count if is_fixed else fixed_count > 0 and count % fixed_count == 0
+    if not fits:
         raise InvalidArgumentError(
             f"The model variable {descriptor.name} expects {descriptor.expects()}, got {count} elements.",
-            hint=f"It takes {'a multiple of ' if free else ''}{fixed}.",
+            hint=f"It takes {'' if is_fixed else 'a multiple of '}{fixed_count}.",
         )
-    return tuple(count // fixed if size == -1 else size for size in sizes)
+    return tuple(count // fixed_count if size == -1 else size for size in sizes)
 
 
 def _describe(value: object) -> str:
     name = type_name(value)
     if isinstance(value, np.ndarray):
         return f"an array of {value.dtype}"
-    if isinstance(value, (list, tuple)) and value:
-        return f"{name} of {type_name(value[0])}"
+    if isinstance(value, (list, tuple)):
+        return f"{name} of {type_name(value[0])}" if value else f"an empty {name}"
     if isinstance(value, (int, float)):
         return f"{name} {value!r}"
     return name
@@ -337,6 +345,8 @@ def _make_hint(value: object, descriptor: FeatureDescriptor) -> str:
             return "To bind a picture file: ImageFeatureValue.load(path)."
         if isinstance(value, float) and tensor_class.dtype.kind in "iu":
             return f"The feature takes whole numbers: bind int({value!r}), or {name}.from_numpy(array)."
+        if isinstance(value, (list, tuple)) and not value:
+            return "It states no shape: bind an array."
         return f"Bind a numpy array, a tensor such as {name}.from_numpy(array), or a list of its elements."
     if isinstance(descriptor, SequenceFeatureDescriptor):
         return "Bind a list."
@@ -378,30 +388,39 @@ def _takes_picture(descriptor: FeatureDescriptor) -> TypeGuard[ShapedDescriptor]
 def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
     """Refuses a tensor that does not fit, by Windows ML's table in `FeatureCompatibility.h`."""
 
-    def mismatch(kind: type[WinMLError], hint: str) -> WinMLError:  # builds the message only for an error
+    def make_mismatch_error(kind: type[WinMLError], hint: str) -> WinMLError:  # builds the message only for an error
         return make_incompatible_error(kind, descriptor, format_tensor(value.tensor_kind, tuple(value.shape)), hint)
 
     if not isinstance(descriptor, ShapedDescriptor):
-        raise mismatch(InvalidBindingError, "")
+        raise make_mismatch_error(InvalidBindingError, "")
     if value.tensor_kind != descriptor.tensor_kind:
-        raise mismatch(InvalidBindingError, _make_kind_hint(value, descriptor))
-    # A placeholder takes any shape, and some features have none.
-    if not value.is_placeholder and not (isinstance(descriptor, TensorFeatureDescriptor) and not descriptor.has_rank):
-        sizes, wanted_sizes = private_state(value).shape or (), descriptor.shape
-        if len(sizes) != len(wanted_sizes):
-            shape = " x ".join("any" if size == -1 else str(size) for size in wanted_sizes)
-            how = f"reshape it to {shape}" if shape else "bind the number without a list or an array around it"
-            hint = f"Expected rank {len(wanted_sizes)}, got {len(sizes)}: {how}."
-            raise mismatch(SizeMismatchError, hint)
-        wrong = [axis for axis, size in enumerate(wanted_sizes) if size not in (-1, sizes[axis])]
-        if wrong:
-            hint = " ".join(f"Dimension {axis} is {sizes[axis]}, not {wanted_sizes[axis]}." for axis in wrong)
-            raise mismatch(SizeMismatchError, hint)
+        raise make_mismatch_error(InvalidBindingError, _make_kind_hint(value, descriptor))
+    has_known_rank = isinstance(descriptor, ImageFeatureDescriptor) or descriptor.has_rank
+    if has_known_rank and not value.is_placeholder:  # a placeholder takes any shape
+        hint = _describe_size_mismatch(private_state(value).shape or (), descriptor.shape)
+        if hint:
+            raise make_mismatch_error(SizeMismatchError, hint)
     if value.has_open_references:
         raise InvalidBindingError(
             "The tensor has outstanding memory buffer references that must be closed prior to evaluation!",
             hint="Close what create_reference() returned, or use get_buffer(), which needs no closing.",
         )
+
+
+def _describe_size_mismatch(sizes: tuple[int, ...], expected_sizes: tuple[int, ...]) -> str:
+    """How a tensor's sizes differ from a feature's, and what to do; "" where they fit."""
+    if len(sizes) == len(expected_sizes):
+        pairs = enumerate(zip(sizes, expected_sizes, strict=True))
+        wrong = [(axis, size, expected) for axis, (size, expected) in pairs if expected not in (-1, size)]
+        return " ".join(f"Dimension {axis} is {size}, not {expected}." for axis, size, expected in wrong)
+    shape = " x ".join("any" if size == -1 else str(size) for size in expected_sizes)
+    if not shape:
+        remedy = "bind the number without a list or an array around it"
+    elif not sizes:
+        remedy = f"bind an array of shape {shape}, not a single number"
+    else:
+        remedy = f"reshape it to {shape}"
+    return f"Expected rank {len(expected_sizes)}, got {len(sizes)}: {remedy}."
 
 
 def require_location(array: DeviceArray, descriptor: FeatureDescriptor, location: MemoryLocation | None) -> None:

@@ -91,7 +91,8 @@ class SoftwareBitmap(Object, Closeable):
             array: height x width x channels, or height x width for gray; uint8, or uint16 for the 16-bit formats; any
                 strides. NV12 and P010: 3/2 height x width, the brightness plane above the colour plane. YUY2: height x
                 width x 2.
-            pixel_format: the order of its channels, which an array does not state.
+            pixel_format: the order of its channels, which an array does not state. It may be left out for gray levels:
+                uint8, of one channel.
             alpha: how the alpha channel relates to the colours; models never see it.
 
         Raises:
@@ -102,6 +103,10 @@ class SoftwareBitmap(Object, Closeable):
                 "Expected an array, got None.",
                 hint="OpenCV's imread returns None where it cannot read the file: check the path.",
             )
+        pixels = np.asarray(array)
+        has_one_channel = pixels.ndim == 2 or pixels.shape[2:] == (1,)
+        if pixel_format is None and pixels.dtype == np.uint8 and has_one_channel:
+            pixel_format = BitmapPixelFormat.GRAY8
         if pixel_format is None:
             raise InvalidArgumentError(
                 "The channel order of the array is not stated.",
@@ -109,7 +114,6 @@ class SoftwareBitmap(Object, Closeable):
                 "OpenCV's, GRAY8 for one channel.",
             )
         layout = find_layout(pixel_format)
-        pixels = np.asarray(array)
         # Many libraries make gray pictures of height x width x 1.
         if pixels.ndim == 3 and pixels.shape[2] == 1 and layout.is_gray:
             pixels = pixels[..., 0]
