@@ -41,7 +41,9 @@ class PictureModels:
     def __init__(
         self, compile_model: Callable[[CompileRequest], Engine], lock: AbstractContextManager[object], has_float32: bool
     ) -> None:
-        self._compile_model, self._lock, self._has_float32 = compile_model, lock, has_float32
+        self._compile_model = compile_model
+        self._lock = lock
+        self._has_float32 = has_float32
         self._engines: dict[GraphKey, Engine] = {}
         self._compiling = threading.Lock()
 
@@ -69,11 +71,13 @@ class DeviceTensorizer:
     """Puts one binding's pictures into the device's memory. For one thread at a time."""
 
     def __init__(self, models: PictureModels, lock: AbstractContextManager[object], has_float32: bool) -> None:
-        self._models, self._lock, self._has_float32 = models, lock, has_float32
+        self._models = models
+        self._lock = lock
+        self._has_float32 = has_float32
         self._bound: dict[GraphKey, Bound] = {}
 
     def write(
-        self, plan: PreprocessPlan, bitmaps: Sequence[SoftwareBitmap], placements: Sequence[Placement], before: object
+        self, plan: PreprocessPlan, bitmaps: Sequence[SoftwareBitmap], placements: Sequence[Placement], previous: object
     ) -> DeviceArray | None:
         """Tensorizes pictures on the device.
 
@@ -81,13 +85,14 @@ class DeviceTensorizer:
             plan: how they become the tensor.
             bitmaps: a batch.
             placements: which part of each goes where in the tensor.
-            before: the tensor of an earlier call, whose memory is reused.
+            previous: the tensor of an earlier call; its memory is reused if it fits.
 
         Returns:
             The tensor; or None if the CPU must do it: for pictures of unequal sizes or formats in one batch, formats
             other than the interleaved ones of 8 bits, and tensors of bytes.
         """
-        source, placement = bitmaps[0].bitmap_pixel_format, placements[0]
+        source = bitmaps[0].bitmap_pixel_format
+        placement = placements[0]
         are_alike = all(bitmap.bitmap_pixel_format == source for bitmap in bitmaps) and len(set(placements)) == 1
         if not are_alike or source not in INTERLEAVED_FORMATS or plan.descriptor.tensor_kind is TensorKind.UINT8:
             return None
@@ -98,14 +103,16 @@ class DeviceTensorizer:
         pixels = np.ascontiguousarray(arrays[0])[None] if len(arrays) == 1 else np.stack(arrays)
         if pixels.ndim == 3:
             pixels = pixels[..., None]
-        return self._run(pixels, source, plan, placement, before)
+        return self._run(pixels, source, plan, placement, previous)
 
-    def write_pixels(self, value: DevicePixels, before: object) -> DeviceArray:
+    def write_pixels(self, value: DevicePixels, previous: object) -> DeviceArray:
         """Tensorizes a picture whose pixels are on the device; see `write`."""
         value.array.wait()
         shape = value.array.shape
-        pixels = value.array.reshape((1, *shape, *(() if len(shape) == 3 else (1,))))
-        return self._run(pixels, value.pixel_format, value.plan, value.plan.placements[0], before)
+        if len(shape) == 2:  # gray
+            shape = (*shape, 1)
+        pixels = value.array.reshape((1, *shape))
+        return self._run(pixels, value.pixel_format, value.plan, value.plan.placements[0], previous)
 
     def _run(
         self,
@@ -113,9 +120,9 @@ class DeviceTensorizer:
         source: BitmapPixelFormat,
         plan: PreprocessPlan,
         placement: Placement,
-        before: object,
+        previous: object,
     ) -> DeviceArray:
-        """Tensorizes pixels, pictures x height x width x channels, on the host or the device."""
+        """Tensorizes pixels, pictures x height x width x channels, which are on the host or the device."""
         contract = plan.contract
         is_half = plan.descriptor.tensor_kind is TensorKind.FLOAT16 and not self._has_float32
         key = GraphKey.for_placement(contract, source, placement, is_half)
@@ -127,10 +134,12 @@ class DeviceTensorizer:
         if key.has_padding:
             bound.set_input("padding", make_padding(placement, contract))
         dtype = np.dtype(np.float16 if is_half else np.float32)
-        is_written_again = isinstance(before, DeviceArray) and (before.shape, before.dtype) == (plan.shape, dtype)
-        bound.set_output("tensor", before if is_written_again else StaysOnDevice())  # type: ignore[arg-type]
-        fresh = self._models.run(key, bound)
-        tensor: DeviceArray = fresh.get("tensor", before)
+        if isinstance(previous, DeviceArray) and previous.shape == plan.shape and previous.dtype == dtype:
+            bound.set_output("tensor", previous)
+        else:
+            bound.set_output("tensor", StaysOnDevice())
+        outputs = self._models.run(key, bound)
+        tensor: DeviceArray = outputs.get("tensor", previous)  # missing if it was written into the previous tensor
         return tensor
 
 
@@ -170,10 +179,17 @@ class GraphKey(NamedTuple):
         cls, contract: ImageContract, source: BitmapPixelFormat, placement: Placement, is_half: bool
     ) -> GraphKey:
         """The key for pictures that go to this placement."""
-        (height, width), part = placement.scaled, placement.part
+        height, width = placement.scaled
+        part = placement.part
         is_antialiased = KERNELS[contract.kernel].is_antialiased
-        is_height_first = is_antialiased and scales_height_first(part.width, part.height, width, height)
-        return cls(contract, source, not placement.is_identity, placement.has_padding, is_half, is_height_first)
+        return cls(
+            contract,
+            source,
+            is_scaled=not placement.is_identity,
+            has_padding=placement.has_padding,
+            is_half=is_half,
+            is_height_first=is_antialiased and scales_height_first(part.width, part.height, width, height),
+        )
 
 
 def make_picture_model(key: GraphKey) -> bytes:
@@ -187,20 +203,23 @@ def make_picture_model(key: GraphKey) -> bytes:
     The output `tensor` is in the contract's layout, float32 or float16.
     """
     graph = _PictureGraph()
-    contract, layout = key.contract, find_layout(key.source)
-    is_gray = contract.pixel_format is BitmapPixelFormat.GRAY8
+    contract = key.contract
+    layout = find_layout(key.source)
     pixels = graph.add_input("pixels", np.uint8, "n", "height", "width", layout.channels)
     value = pixels.cast(np.float32).transpose(0, 3, 1, 2)
     # A gray picture with coloured padding is computed in colour: the same weights must turn the padding gray.
-    has_colour = not layout.is_gray or (key.has_padding and not has_gray_padding(contract))
+    pads_with_colour = key.has_padding and not has_gray_padding(contract)
+    has_colour = not layout.is_gray or pads_with_colour
     if has_colour:
         value = value.take(graph.constant(find_channel_order(key.source, contract), np.int64), 1)
     if contract.gray is ImageGray.LUMA and not layout.is_gray:  # before scaling: see `tensorize`
-        value, has_colour = _convert_to_luma(value), key.has_padding and not has_gray_padding(contract)
+        value = _convert_to_luma(value)
+        has_colour = pads_with_colour
     if key.is_scaled:
         value = _scale(graph, value, key)
-    if is_gray:
+    if contract.pixel_format is BitmapPixelFormat.GRAY8:
         value = _convert_to_gray(graph, value, has_colour, contract.gray)
+    # The contract's line for each channel: level x factor + summand.
     factors, summands = np.array(contract.affine(), np.float32).T.reshape(2, -1, 1, 1)
     value = value * graph.constant(factors, np.float32) + graph.constant(summands, np.float32)
     if contract.layout is TensorLayout.NHWC:
@@ -210,30 +229,33 @@ def make_picture_model(key: GraphKey) -> bytes:
 
 
 def compute_scaling_inputs(placement: Placement, contract: ImageContract) -> dict[str, Array]:
-    """The inputs that put a picture in its place in the tensor.
+    """The matrices that put a picture in its place in the tensor.
 
     These are `across`, width x tensor width, and `down`, tensor height x height, float32.
     """
     part, scaled, cut, target, picture, tensor = placement
-    across_axis = _Axis(scaled[1], cut.x, cut.width, tensor[1], target.x)
-    down_axis = _Axis(scaled[0], cut.y, cut.height, tensor[0], target.y)
-    across = _compute_matrix(picture[1], part.x, part.width, across_axis, contract.kernel)
-    down = _compute_matrix(picture[0], part.y, part.height, down_axis, contract.kernel)
-    return {"across": across, "down": np.ascontiguousarray(down.T)}
+    row = _Axis(picture[1], part.x, part.width, scaled[1], cut.x, cut.width, tensor[1], target.x)
+    column = _Axis(picture[0], part.y, part.height, scaled[0], cut.y, cut.height, tensor[0], target.y)
+    across = _compute_matrix(row, contract.kernel)
+    down = np.ascontiguousarray(_compute_matrix(column, contract.kernel).T)
+    return {"across": across, "down": down}
 
 
 class _Axis(NamedTuple):
-    """How a row is scaled and cut: to `scaled` numbers, of which `left` from `start` go to the tensor's row at `at`."""
+    """How a row or a column of a picture becomes one of the tensor.
 
+    A part of `picture` pixels is scaled to `scaled` numbers, and a cut of these goes to a place among the `tensor`
+    numbers of the tensor's row.
+    """
+
+    picture: int
+    part_start: int
+    part_size: int
     scaled: int
-    start: int
-    left: int
+    cut_start: int
+    cut_size: int
     tensor: int
-    at: int
-
-    def cut(self, matrix: Array) -> Array:
-        """The columns that remain."""
-        return matrix[:, self.start : self.start + self.left]
+    target_start: int
 
 
 def make_padding(placement: Placement, contract: ImageContract) -> Array:
@@ -245,24 +267,28 @@ def make_padding(placement: Placement, contract: ImageContract) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _compute_matrix(length: int, start: int, part: int, axis: _Axis, kernel: ImageKernel) -> Array:
-    """Length x tensor: the weight of each pixel of a row in each number of the tensor's row."""
-    matrix = np.zeros((length, axis.tensor), np.float32)
-    identity = np.eye(part, dtype=np.float32)
-    matrix[start : start + part, axis.at : axis.at + axis.left] = axis.cut(resize(identity, axis.scaled, part, kernel))
-    # The cache gives the same array to every caller.
-    matrix.flags.writeable = False
+def _compute_matrix(axis: _Axis, kernel: ImageKernel) -> Array:
+    """Picture x tensor: the weight of each pixel of a row in each number of the tensor's row."""
+    weights = resize(np.eye(axis.part_size, dtype=np.float32), axis.scaled, axis.part_size, kernel)
+    part = slice(axis.part_start, axis.part_start + axis.part_size)
+    cut = slice(axis.cut_start, axis.cut_start + axis.cut_size)
+    target = slice(axis.target_start, axis.target_start + axis.cut_size)
+    matrix = np.zeros((axis.picture, axis.tensor), np.float32)
+    matrix[part, target] = weights[:, cut]
+    matrix.flags.writeable = False  # the cache gives the same array to every caller
     return matrix
 
 
 def _scale(graph: _PictureGraph, value: Expression, key: GraphKey) -> Expression:
     across = graph.add_input("across", np.float32, "columns_used", "tensor_width")
     down = graph.add_input("down", np.float32, "tensor_height", "rows_used")
+    rounds_twice = KERNELS[key.contract.kernel].is_antialiased  # these kernels round after each side
     for is_height in (key.is_height_first, not key.is_height_first):
-        value = graph.node("MatMul", *((down, value) if is_height else (value, across)), dtype=np.float32)
-        if KERNELS[key.contract.kernel].is_antialiased:  # these round after each side
+        factors = (down, value) if is_height else (value, across)
+        value = graph.node("MatMul", *factors, dtype=np.float32)
+        if rounds_twice:
             value = value.to_levels()
-    if not KERNELS[key.contract.kernel].is_antialiased:
+    if not rounds_twice:
         value = value.to_levels()
     if not key.has_padding:
         return value

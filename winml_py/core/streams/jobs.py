@@ -1,12 +1,12 @@
-"""Jobs: what one thread of a stream does for a batch of items: load, evaluate, split; and the threads that do it."""
+"""Jobs: a thread of a stream loads a batch of items, evaluates it, and splits the outputs."""
 
 from __future__ import annotations
 
 import copy
 import os
 from collections import deque
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise
 from typing import Any, Protocol
 from weakref import WeakSet
 
@@ -57,9 +57,12 @@ class Jobs:
     def __init__(
         self, session_state: SessionState, runner: Runner, batch: int, fast_decode: bool, copies: bool
     ) -> None:
-        self.runner, self.batch = runner, batch
-        self._session_state, self._inputs = session_state, NameMap(session_state.inputs)
-        self._fast_decode, self._copies = fast_decode, copies
+        self.runner = runner
+        self.batch = batch
+        self._session_state = session_state
+        self._inputs = NameMap(session_state.inputs)
+        self._fast_decode = fast_decode
+        self._copies = copies
         if batch > 1:
             for feature in (*session_state.inputs.values(), *session_state.outputs.values()):
                 require_free_batch(feature)
@@ -71,7 +74,7 @@ class Jobs:
             return item
         try:
             if isinstance(value, Mapping):
-                value = {name: detach(each) if name in self._inputs else each for name, each in value.items()}
+                value = {name: detach(part) if name in self._inputs else part for name, part in value.items()}
             else:
                 value = detach(value)
         except WinMLError as error:  # the error stays with its item
@@ -80,32 +83,31 @@ class Jobs:
 
     def run(self, items: list[Item]) -> list[LearningModelEvaluationResult]:
         """The items' results, in order; failed ones hold their error."""
-        loaded = [self._load(item) for item in items]
-        good = [features for features in loaded if not isinstance(features, WinMLError)]
-        results = iter(self._run_batch(good) if len(good) > 1 else map(self._run_one, good))
-        return [
-            set_stream_item(
-                _make_failed_result(entry) if isinstance(entry, WinMLError) else next(results), item.source, item.number
-            )
-            for entry, item in zip(loaded, items, strict=True)
-        ]
+        results: dict[int, LearningModelEvaluationResult] = {}
+        loaded: dict[int, Features] = {}
+        for item in items:
+            try:
+                loaded[item.number] = self._load(item)
+            except WinMLError as error:
+                results[item.number] = _make_failed_result(error)
+        batch = list(loaded.values())
+        batch_results = self._run_batch(batch) if len(batch) > 1 else map(self._run_one, batch)
+        results.update(zip(loaded, batch_results, strict=True))
+        return [set_stream_item(results[item.number], item.source, item.number) for item in items]
 
-    def _load(self, item: Item) -> Features | WinMLError:
-        """The item's values by name, with files read; or the item's error."""
-        value = item.value
-        if isinstance(value, WinMLError):
-            return value
-        if not isinstance(value, Mapping):
+    def _load(self, item: Item) -> Features:
+        """The item's values by name, with files read; raises the item's error."""
+        features = item.value
+        if isinstance(features, WinMLError):
+            raise features
+        if not isinstance(features, Mapping):
             if len(self._inputs) != 1:
-                return InvalidArgumentError(
-                    f"The model has {len(self._inputs)} inputs, but got one {type_name(value)} for all of them.",
+                raise InvalidArgumentError(
+                    f"The model has {len(self._inputs)} inputs, but got one {type_name(features)} for all of them.",
                     hint=f"Write {{name: value}}; the names: {', '.join(self._inputs)}.",
                 )
-            value = {next(iter(self._inputs)): value}
-        try:
-            return {name: self._read(name, each) for name, each in value.items()}
-        except WinMLError as error:
-            return error
+            features = {next(iter(self._inputs)): features}
+        return {name: self._read(name, value) for name, value in features.items()}
 
     def _read(self, name: str, value: object) -> Any:
         if not isinstance(value, (str, os.PathLike, bytes, bytearray)) or name not in self._inputs:
@@ -124,34 +126,32 @@ class Jobs:
         Raises:
             InvalidArgumentError: the session's first batch gives other results than its items one by one.
         """
-        inputs = self._session_state.inputs
-        if any(features.keys() != items[0].keys() or not features.keys() <= inputs.keys() for features in items):
-            # The items have values for outputs, or names that the model lacks.
+        names = items[0].keys()
+        # Values for outputs, and names that the model lacks, are not batched.
+        if not names <= self._session_state.inputs.keys() or any(features.keys() != names for features in items):
             return [self._run_one(features) for features in items]
         try:
-            result = self.runner.run({name: concatenate([features[name] for features in items]) for name in items[0]})
+            result = self.runner.run({name: concatenate([features[name] for features in items]) for name in names})
             counts = [count_entries(next(iter(features.values()))) for features in items]
             parts = {name: split_value(name, value, counts) for name, value in result.outputs.items()}
-            mixed = None if self._session_state in _compared else self._find_mixed_output(items, parts)
+            mixed_output = None if self._session_state in _compared else self._find_mixed_output(items, parts)
         # Arrays whose shapes do not match raise numpy's ValueError. One by one, only the faulty items fail.
         except (WinMLError, KeyError, ValueError):
             return [self._run_one(features) for features in items]
-        if mixed is not None:
+        if mixed_output is not None:
             raise InvalidArgumentError(
-                f"Items cannot be batched: in a batch of {len(items)}, the output {mixed} differs from what the items "
-                "give one by one.",
+                f"Items cannot be batched: in a batch of {len(items)}, the output {mixed_output} differs from what the "
+                "items give one by one.",
                 hint="Leave batch out: the model mixes the items of a batch, or its results are random.",
             )
         _compared.add(self._session_state)
-        return [
-            LearningModelEvaluationResult(
-                "",
-                {name: values[index] for name, values in parts.items()},
-                placements={name: per_picture[start:end] for name, per_picture in result.placements.items()},
-                facts=ModelFacts(result.labels, result.metadata),
-            )
-            for index, (start, end) in enumerate(pairwise(np.cumsum([0, *counts])))
-        ]
+        facts = ModelFacts(result.labels, result.metadata)
+        item_results = []
+        for index, (start, end) in enumerate(_find_spans(counts)):
+            outputs = {name: values[index] for name, values in parts.items()}
+            placements = {name: per_picture[start:end] for name, per_picture in result.placements.items()}
+            item_results.append(LearningModelEvaluationResult("", outputs, placements=placements, facts=facts))
+        return item_results
 
     def _find_mixed_output(self, items: Sequence[Features], parts: Mapping[str, Sequence[object]]) -> str | None:
         """The name of an output that differs if the items are evaluated one by one, or None."""
@@ -207,13 +207,18 @@ def count_entries(value: object) -> int:
 
 def split_value(name: str, value: object, counts: Sequence[int]) -> list[Any]:
     """Each item's part of an output; EvaluationError where the output does not have one entry for each item."""
-    starts = np.cumsum([0, *counts])
-    if isinstance(value, list) and all(isinstance(frame, VideoFrame) for frame in value) and len(value) == starts[-1]:
-        return [ImageFeatureValue(value[start:end]) for start, end in pairwise(starts)]
-    if isinstance(value, Tensor) and value.shape and value.shape[0] == starts[-1]:
-        array, kind = value.to_numpy(), type(value)
-        return [wrap_array(kind, array[start:end]) for start, end in pairwise(starts)]
+    total = sum(counts)
+    if isinstance(value, list) and all(isinstance(frame, VideoFrame) for frame in value) and len(value) == total:
+        return [ImageFeatureValue(value[start:end]) for start, end in _find_spans(counts)]
+    if isinstance(value, Tensor) and value.shape and value.shape[0] == total:
+        array = value.to_numpy()
+        return [wrap_array(type(value), array[start:end]) for start, end in _find_spans(counts)]
     raise EvaluationError(f"The output {name} cannot be split by item.", hint="Evaluate without batch.", hresult=E_FAIL)
+
+
+def _find_spans(counts: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Where each item's entries begin and end in the batch."""
+    return pairwise(accumulate(counts, initial=0))
 
 
 def require_free_batch(feature: FeatureDescriptor) -> None:
@@ -267,7 +272,8 @@ class SessionRunner:
     """Evaluates on one session, with these properties of binds, by the names of inputs."""
 
     def __init__(self, session: StreamSession, properties: Properties) -> None:
-        self._session, self._properties = session, NameMap(properties)
+        self._session = session
+        self._properties = NameMap(properties)
         self._bindings: deque[LearningModelBinding] = deque()
 
     def run(self, features: Features) -> LearningModelEvaluationResult:
@@ -291,14 +297,12 @@ class SessionRunner:
         self._bindings.clear()
 
 
-# What a stream copies of an item's values before it requests the next: a source may overwrite them by then.
-#
-# Cameras, files and sockets are read into one buffer repeatedly, and threads evaluate an item while the source makes
-# the next ones. So what the program can still write is copied; what cannot change is not.
+# Copies of an item's values: a source may read its next item into the same memory while a thread evaluates this one, as
+# cameras, files and sockets do. So what the program can still write is copied before the next item is requested.
 
 
 def detach(value: Any) -> Any:
-    """A value that nobody else can write: itself, or a deep copy.
+    """The value if nobody else can write it, else a deep copy.
 
     Paths, bytes, frames of a `VideoReader` and picture files that Pillow has not decoded yet are not copied.
     """

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...enums import TensorKind
 from ...errors import InvalidArgumentError, PictureError, PictureNotFoundError, WinMLError
-from ..base.arrays import Array
+from ..base.arrays import Array, DType
 from ..base.messages import type_name
 from ..features.descriptors import FeatureDescriptor, ShapedDescriptor, TensorFeatureDescriptor
 from ..features.pictures import ImageFeatureValue
@@ -52,14 +52,21 @@ class Sources:
     """
 
     def __init__(self, inputs: Any) -> None:
-        alone = _is_single_item(inputs)
-        self.total = 1 if alone else len(inputs) if isinstance(inputs, Sized) else None
+        expansions: Iterable[tuple[Any, Any]]
+        self.total: int | None
+        if _is_single_item(inputs):
+            expansions = [(inputs, _expand(inputs))]
+            self.total = 1
+        else:
+            expansions = _expand_each(inputs)
+            self.total = len(inputs) if isinstance(inputs, Sized) else None
         self.reader: VideoReader | None = None
-        self._values = self._iterate([(inputs, _expand(inputs))] if alone else _expand_each(inputs))
+        self._values = self._iterate(expansions)
         self._numbers = count()
 
     def __next__(self) -> Item:
-        return Item(next(self._numbers), *next(self._values))
+        source, value = next(self._values)
+        return Item(next(self._numbers), source, value)
 
     def close(self) -> None:
         """Closes the video that is being read, if it was opened here. A second call does nothing."""
@@ -79,14 +86,15 @@ class Sources:
                 yield from ((file, file) for file in expansion)
 
     def _read_frames(self, reader: VideoReader, is_ours: bool) -> Generator[tuple[Any, Any]]:
-        frame_count, read = reader.frame_count, 0
-        self._grow(frame_count - 1 if frame_count else None)
+        stated_count = reader.frame_count
+        read_count = 0
+        self._grow(stated_count - 1 if stated_count else None)
         self.reader = reader
         try:
             while (frame := reader.read()) is not None:
-                read += 1
+                read_count += 1
                 yield frame, frame
-            self._grow(read - frame_count)  # a header may be wrong
+            self._grow(read_count - stated_count)  # a header may be wrong
         finally:
             self.reader = None
             if is_ours:
@@ -98,9 +106,9 @@ class Sources:
 
 
 def _is_single_item(inputs: object) -> bool:
-    """Whether `inputs` is one source, not an iterable of sources."""
-    alone = str, os.PathLike, bytes, bytearray, memoryview, Mapping, VideoReader, Tensor
-    if isinstance(inputs, alone) or hasattr(inputs, "read"):
+    """Whether `inputs` is one item, or names one folder or video; otherwise it is an iterable of such."""
+    single_types = str, os.PathLike, bytes, bytearray, memoryview, Mapping, VideoReader, Tensor
+    if isinstance(inputs, single_types) or hasattr(inputs, "read"):
         return True
     return not isinstance(inputs, Iterable) and not hasattr(inputs, "__getitem__")
 
@@ -313,35 +321,47 @@ def convert_numbers(feature: ShapedDescriptor, words: Sequence[Any], path: str, 
     """
     dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
     try:
-        if dtype.kind == "f":
-            with np.errstate(over="ignore"):
-                numbers: Any = np.array(words, np.float64).astype(dtype)
-            lost = np.isinf(numbers)
-            misfits = [w for w, is_lost in zip(words, lost, strict=True) if is_lost and "inf" not in str(w).lower()]
-            expected = f"numbers of at most {np.finfo(dtype).max:g}"
-        else:
-            least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-            numbers = list(map(_parse_integer, words))
-            misfits = [w for w, n in zip(words, numbers, strict=True) if n is None or not least <= n <= most]
-            expected = f"integers from {least} to {most}"
+        numbers, expected = _parse_floats(words, dtype) if dtype.kind == "f" else _parse_integers(words, dtype)
     except (TypeError, ValueError, OverflowError) as error:  # no number, or a feature of texts
         raise _make_not_numbers_error(path, error) from error
+    misfits = [word for word, number in zip(words, numbers, strict=True) if number is None]
     if misfits:
-        what = f"{feature.name} takes {feature.expects()}"
-        raise InvalidArgumentError(f"{path}: {what}: expected {expected}, got {str(misfits[0])[:60]}.")
-    is_batch = not shape and feature.shape[:1] == (-1,)
+        takes = f"{feature.name} takes {feature.expects()}"
+        raise InvalidArgumentError(f"{path}: {takes}: expected {expected}, got {str(misfits[0])[:60]}.")
+
+    has_free_batch = not shape and feature.shape[:1] == (-1,)
     if not shape:
         shape = [1 if size < 0 else size for size in feature.shape]
-        row = int(np.prod(shape[1:]))
-        if is_batch and row and words and len(words) % row == 0:
-            shape[0] = len(words) // row  # as many rows as there are
+        row_size = int(np.prod(shape[1:]))
+        if has_free_batch and row_size and words and len(words) % row_size == 0:
+            shape[0] = len(words) // row_size
     if len(words) != np.prod(shape):
         raise InvalidArgumentError(
             f"{path}: It holds {len(words)} number{'s' * (len(words) != 1)}, but {feature.name} takes "
-            f"{'a multiple of ' * is_batch}{int(np.prod(shape))} ({' x '.join(map(str, shape))}).",
+            f"{'a multiple of ' * has_free_batch}{int(np.prod(shape))} ({' x '.join(map(str, shape))}).",
             hint="Write as many, separated by commas.",
         )
     return np.array(numbers, dtype).reshape(shape)
+
+
+def _parse_floats(words: Sequence[Any], dtype: DType) -> tuple[list[float | None], str]:
+    """The numbers, with None for those that the type cannot hold, and which numbers it can."""
+    numbers = np.array(words, np.float64)
+    with np.errstate(over="ignore"):
+        is_infinite = np.isinf(numbers.astype(dtype))
+    in_range = [
+        None if overflows and "inf" not in str(word).lower() else float(number)
+        for word, number, overflows in zip(words, numbers, is_infinite, strict=True)
+    ]
+    return in_range, f"numbers of at most {np.finfo(dtype).max:g}"
+
+
+def _parse_integers(words: Sequence[Any], dtype: DType) -> tuple[list[int | None], str]:
+    """The numbers, with None for fractions and for those that the type cannot hold, and which numbers it can."""
+    least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    numbers = [_parse_integer(word) for word in words]
+    in_range = [number if number is not None and least <= number <= most else None for number in numbers]
+    return in_range, f"integers from {least} to {most}"
 
 
 def _parse_integer(word: Any) -> int | None:

@@ -73,8 +73,8 @@ def open_stream(
     properties: Properties = {}
     if contract is not None:
         require_type(contract, ImageContract, "Write ImageContract.imagenet(), or make one.")
-        fitting = fitting_inputs(list(session_state.inputs.values()), contract)
-        properties = {feature.name: BindProperties(contract=contract) for feature in fitting}
+        images = fitting_inputs(list(session_state.inputs.values()), contract)
+        properties = {image.name: BindProperties(contract=contract) for image in images}
     # No code of the program runs between two items of a list: they all exist, each with separate memory.
     copies = require_bool(copy, "copy") and type(inputs) not in (list, tuple)
     is_fast = require_bool(fast_decode, "fast_decode")
@@ -84,10 +84,11 @@ def open_stream(
         if len(sessions) == 1:
             runner = SessionRunner(sessions[0], properties)
         else:
-            slots = [threads if one.device.hardware == "cpu" else OTHER_SLOTS for one in sessions]
-            runner = DevicesRunner(sessions, slots, properties)
+            cpu_slots = threads
+            is_cpu = [member.device.hardware == "cpu" for member in sessions]
+            runner = DevicesRunner(sessions, [cpu_slots if cpu else OTHER_SLOTS for cpu in is_cpu], properties)
             # A thread that waits for another device leaves the CPU to the others.
-            threads += sum(one.device.hardware != "cpu" for one in sessions) * OTHER_SLOTS
+            threads += is_cpu.count(False) * OTHER_SLOTS
         jobs = Jobs(session_state, runner, batch_size, is_fast, copies)
         return EvaluationStream(jobs, Sources(inputs), threads, progress, cleanup.pop_all())
 
@@ -102,10 +103,12 @@ def _open_sessions(
     require_different(devices)
     sessions = []
     for device in devices:
-        is_own = device == session.device
-        sessions.append(session if is_own else new_session(device))
-        if not is_own:
-            cleanup.callback(sessions[-1].close)
+        if device == session.device:
+            sessions.append(session)
+        else:
+            device_session = new_session(device)
+            cleanup.callback(device_session.close)
+            sessions.append(device_session)
     return sessions
 
 
@@ -120,7 +123,9 @@ class EvaluationStream(Closeable):
     ) -> None:
         from concurrent.futures import ThreadPoolExecutor
 
-        self._jobs, self._sources, self._progress = jobs, sources, progress
+        self._jobs = jobs
+        self._sources = sources
+        self._progress = progress
         self._sessions = sessions  # sessions on other devices, made for this stream
         # An error of the source of inputs, raised after the results before it.
         self._failure: BaseException | None = None
@@ -232,7 +237,8 @@ class EvaluationStream(Closeable):
         except StopIteration:
             self._is_exhausted = True
         except Exception as failure:  # any error of the caller's iterator is raised to the caller
-            self._failure, self._is_exhausted = failure, True
+            self._failure = failure
+            self._is_exhausted = True
         return items
 
 
@@ -260,9 +266,9 @@ class DevicesRunner:
         self._runners = [SessionRunner(session, properties) for session in sessions]
         self._lost: dict[int, DeviceLostError] = {}
         self._free: PriorityQueue[_Slot] = PriorityQueue()
-        for index, (session, count) in enumerate(zip(sessions, slots, strict=True)):
-            for number in range(count):
-                self._free.put(_Slot(number, session.device.hardware == "cpu", index))
+        for device, (session, slot_count) in enumerate(zip(sessions, slots, strict=True)):
+            for number in range(slot_count):
+                self._free.put(_Slot(number, session.device.hardware == "cpu", device))
 
     def run(self, features: Features) -> LearningModelEvaluationResult:
         """Evaluates the values of one item, on another device if its device is lost."""
@@ -292,12 +298,12 @@ class DevicesRunner:
             return value
         feature = self._inputs[name]
         properties = self._properties.get(feature.name, NO_PROPERTIES)
-        bindable = resolve(value, feature, properties)
-        if not isinstance(bindable, PlannedPictures):
+        resolved = resolve(value, feature, properties)
+        if not isinstance(resolved, PlannedPictures):
             return value
-        self._session_state.missing_contracts.warn(bindable.plan, properties)
-        placements[feature.name] = tuple(map(PicturePlacement, bindable.plan.placements))
-        return bindable.plan.make_tensor(bindable.value)
+        self._session_state.missing_contracts.warn(resolved.plan, properties)
+        placements[feature.name] = tuple(map(PicturePlacement, resolved.plan.placements))
+        return resolved.plan.make_tensor(resolved.value)
 
     def clear(self) -> None:
         """Releases the memory kept for the next item."""
