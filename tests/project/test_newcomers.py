@@ -24,7 +24,6 @@ from winml_py import (
     InvalidArgumentError,
     LearningModel,
     LearningModelSession,
-    LearningModelSessionOptions,
     TensorFloat,
     authoring,
     perf,
@@ -147,14 +146,6 @@ def test_the_characters_of_paddleocr_are_the_labels() -> None:
     proto = onnx.load_from_string(unary("Neg", [1, 4]))
     proto.metadata_props.add(key="character", value="a\nb")
     assert LearningModel.load(proto.SerializeToString()).labels == ("", "a", "b", " ")
-
-
-def test_options_show_all_settings_in_a_notebook() -> None:
-    options = LearningModelSessionOptions()
-    options.batch_size_override = 3
-    html = options._repr_html_()
-    assert "<b>3</b>" in html
-    assert "intra_op_num_threads" in html
 
 
 def test_a_detectors_result_leads_to_its_objects_in_a_notebook() -> None:

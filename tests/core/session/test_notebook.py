@@ -29,21 +29,6 @@ from winml_py import (
 from winml_py.errors import PictureNotFoundError
 
 
-def test_a_models_features_are_a_table() -> None:
-    html = LearningModel.load(MODELS / "digits.onnx")._repr_html_()
-    cells = re.findall(r"<td[^>]*>(.*?)</td>", html)
-    assert cells[:3] == ["input", "image", "Float 1 x 1 x 28 x 28, GRAY8, zero_to_one"]
-    assert cells[4:7] == ["output", "probabilities", "Float 1 x 10"]
-    assert "LearningModel <b>digits</b>" in html
-
-
-def test_a_session_says_where_it_runs() -> None:
-    session = LearningModelSession(LearningModel.load(MODELS / "digits.onnx"))
-    assert f"<b>digits</b> on DEFAULT, {session.device.name}: onnxruntime, float32" in session._repr_html_()
-    session.close()
-    assert ": closed" in session._repr_html_()
-
-
 def test_a_results_scores_and_pictures(digits: LearningModelSession, seven: Path, cat: Path) -> None:
     html = digits.evaluate_features({"image": ImageFeatureValue.load(seven)})._repr_html_()
     assert re.findall(r"<td[^>]*>(\d)</td>", html)[0] == "7"
@@ -130,9 +115,9 @@ def test_names_are_escaped() -> None:
     node = helper.make_node("Neg", ["<i>"], ["<b>x</b>"])
     loaded = LearningModel.load(data([node], [tensor("<i>", [2])], [tensor("<b>x</b>", [2])]))
     result = LearningModelSession(loaded).evaluate_features({"<i>": np.ones(2, np.float32)})
-    for html in (loaded._repr_html_(), result._repr_html_()):
-        assert "<b>x</b>" not in html
-        assert "&lt;b&gt;x&lt;/b&gt;" in html
+    html = result._repr_html_()
+    assert "<b>x</b>" not in html
+    assert "&lt;b&gt;x&lt;/b&gt;" in html
 
 
 def test_a_failure_is_shown_as_one(digits: LearningModelSession) -> None:

@@ -349,7 +349,7 @@ def _collect_waits(memory: object) -> list[Callable[[], object]]:
 
 
 # The values of one call: `bind_features` binds them at once. An asynchronous call checks them in the caller's thread
-# with `check_features`, and its own thread binds them with `bind_checked_features`.
+# with `check_features`, and its own thread binds them with `bind_checked`.
 
 
 def bind_features(session_state: SessionState, features: Mapping[str, object]) -> BindingState:
@@ -385,7 +385,7 @@ class CheckedFeature(NamedTuple):
 
 
 def check_features(session_state: SessionState, features: Mapping[str, object]) -> list[CheckedFeature]:
-    """Checks values for `bind_checked_features`.
+    """Checks values for `bind_checked`.
 
     Raises:
         WinMLError: as a bind does, except for pictures that must be decoded first.
@@ -405,7 +405,7 @@ def check_features(session_state: SessionState, features: Mapping[str, object]) 
     return checked_features
 
 
-def bind_checked_features(session_state: SessionState, features: Iterable[CheckedFeature], stop: Stop) -> BindingState:
+def bind_checked(session_state: SessionState, features: Iterable[CheckedFeature], stop: Stop) -> BindingState:
     """Binds values that `check_features` has checked; loads and decodes the pictures among them.
 
     At most as many threads do this at once as there are cores: more would decode no faster, hold a picture each, and

@@ -41,9 +41,9 @@ class PictureModels:
     def __init__(
         self, compile_model: Callable[[CompileRequest], Engine], lock: AbstractContextManager[object], has_float32: bool
     ) -> None:
+        self.lock = lock
+        self.has_float32 = has_float32
         self._compile_model = compile_model
-        self._lock = lock
-        self._has_float32 = has_float32
         self._engines: dict[GraphKey, Engine] = {}
         self._compiling = threading.Lock()
 
@@ -57,7 +57,7 @@ class PictureModels:
 
     def make_tensorizer(self) -> DeviceTensorizer:
         """The tensorizer of one binding."""
-        return DeviceTensorizer(self, self._lock, self._has_float32)
+        return DeviceTensorizer(self)
 
     def close(self) -> None:
         """Frees the models."""
@@ -70,10 +70,8 @@ class PictureModels:
 class DeviceTensorizer:
     """Puts one binding's pictures into the device's memory. For one thread at a time."""
 
-    def __init__(self, models: PictureModels, lock: AbstractContextManager[object], has_float32: bool) -> None:
+    def __init__(self, models: PictureModels) -> None:
         self._models = models
-        self._lock = lock
-        self._has_float32 = has_float32
         self._bound: dict[GraphKey, Bound] = {}
 
     def write(
@@ -124,9 +122,9 @@ class DeviceTensorizer:
     ) -> DeviceArray:
         """Tensorizes pixels, pictures x height x width x channels, which are on the host or the device."""
         contract = plan.contract
-        is_half = plan.descriptor.tensor_kind is TensorKind.FLOAT16 and not self._has_float32
+        is_half = plan.descriptor.tensor_kind is TensorKind.FLOAT16 and not self._models.has_float32
         key = GraphKey.for_placement(contract, source, placement, is_half)
-        bound = self._bound.setdefault(key, Bound(lock=self._lock))
+        bound = self._bound.setdefault(key, Bound(lock=self._models.lock))
         bound.set_input("pixels", pixels)
         if key.is_scaled:
             for name, value in compute_scaling_inputs(placement, contract).items():
@@ -182,14 +180,8 @@ class GraphKey(NamedTuple):
         height, width = placement.scaled
         part = placement.part
         is_antialiased = KERNELS[contract.kernel].is_antialiased
-        return cls(
-            contract,
-            source,
-            is_scaled=not placement.is_identity,
-            has_padding=placement.has_padding,
-            is_half=is_half,
-            is_height_first=is_antialiased and scales_height_first(part.width, part.height, width, height),
-        )
+        is_height_first = is_antialiased and scales_height_first(part.width, part.height, width, height)
+        return cls(contract, source, not placement.is_identity, placement.has_padding, is_half, is_height_first)
 
 
 def make_picture_model(key: GraphKey) -> bytes:

@@ -23,7 +23,7 @@ from ..features.descriptors import (
     MapFeatureDescriptor,
     SequenceFeatureDescriptor,
     TensorFeatureDescriptor,
-    make_incompatible_error,
+    make_mismatch_error,
 )
 from ..features.pictures import ImageFeatureValue
 from ..features.resolve import (
@@ -88,7 +88,7 @@ class UnboundOutput:
                 "bfloat16.",
                 hint="Add a Cast to float32 to the model, behind that output.",
             )
-        raise make_unexpected_output_error(descriptor, value, tensor_class.dtype if tensor_class else None)
+        raise make_output_error(descriptor, value, tensor_class.dtype if tensor_class else None)
 
     def invalidate(self) -> None:
         """Does nothing: the results of earlier runs belong to the caller."""
@@ -345,7 +345,7 @@ def make_container_slot(destination: object, descriptor: FeatureDescriptor) -> O
         return None
     if not fits:
         hint = "Bind an object of the descriptor's kind, or leave the output unbound."
-        raise make_incompatible_error(InvalidBindingError, descriptor, type_name(destination), hint)
+        raise make_mismatch_error(InvalidBindingError, descriptor, type_name(destination), hint)
     return ContainerOutput(destination, descriptor)
 
 
@@ -369,7 +369,7 @@ def convert_to_python(value: Value | DeviceArray | None, descriptor: FeatureDesc
             else convert_to_python(element, descriptor.element_descriptor)
             for element in value
         )
-    raise make_unexpected_output_error(descriptor, value)
+    raise make_output_error(descriptor, value)
 
 
 def require_writable_array(destination: Any, tensor: Tensor) -> Array | None:
@@ -402,7 +402,7 @@ def require_writable_array(destination: Any, tensor: Tensor) -> Array | None:
 def _require_array(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) -> Array:
     if isinstance(value, np.ndarray):
         return value
-    raise make_unexpected_output_error(descriptor, value)
+    raise make_output_error(descriptor, value)
 
 
 def require_no_overlap(slots: Mapping[str, OutputSlot]) -> None:
@@ -428,12 +428,10 @@ def require_no_overlap(slots: Mapping[str, OutputSlot]) -> None:
 def require_pictures(value: Array, contract: ImageContract, descriptor: FeatureDescriptor) -> None:
     """Refuses an output that the model declares as a picture, but whose values are not."""
     if value.ndim != 4 or value.shape[contract.axes()[0]] != contract.channels or 0 in value.shape:
-        raise make_unexpected_output_error(descriptor, value)
+        raise make_output_error(descriptor, value)
 
 
-def make_unexpected_output_error(
-    descriptor: FeatureDescriptor, value: object, dtype: DType | None = None
-) -> EvaluationError:
+def make_output_error(descriptor: FeatureDescriptor, value: object, dtype: DType | None = None) -> EvaluationError:
     """The error for an output that is not what the model declares: of another dtype, or else of another kind."""
     actual = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type_name(value)
     return EvaluationError(

@@ -223,9 +223,7 @@ def describe_size_conflict(
     return ""
 
 
-def make_incompatible_error(
-    kind: type[WinMLError], descriptor: FeatureDescriptor, actual: str, hint: str
-) -> WinMLError:
+def make_mismatch_error(kind: type[WinMLError], descriptor: FeatureDescriptor, actual: str, hint: str) -> WinMLError:
     """An error of class `kind`, in Windows ML's words: a value of type `actual` does not fit a feature."""
     return kind(
         f"Model variable {descriptor.name}, expects {descriptor.expects()}, but binding was attempted with an "

@@ -1,4 +1,4 @@
-"""HTML for notebooks: small tables and small pictures of models, sessions and results."""
+"""HTML for notebooks: a table of the outputs of an evaluation, with small pictures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from html import escape
 
 from ...errors import WinMLError
 from ..base.arrays import Array
-from .descriptors import FeatureDescriptor
 from .pictures import make_pictures_html
 from .ranking import find_best_classes
 from .resolve import as_picture
@@ -19,21 +18,6 @@ PREVIEW = 160
 _CELL = 'style="text-align:left;vertical-align:top;padding:.2em 1em .2em 0"'
 
 
-Descriptors = Iterable[FeatureDescriptor]
-
-
-def make_model_html(name: str, description: str, inputs: Descriptors, outputs: Descriptors) -> str:
-    """A model's name and features."""
-    about = f"LearningModel <b>{escape(name or '(no name)')}</b> {escape(description)}"
-    return f"<div>{about}{_make_features_table(inputs, outputs)}</div>"
-
-
-def make_session_html(name: str, device: str, engine: str, inputs: Descriptors, outputs: Descriptors) -> str:
-    """A session's model, where it runs, and the features."""
-    about = f"LearningModelSession <b>{escape(name or '(no name)')}</b> on {escape(device)}: {escape(engine)}"
-    return f"<div>{about}{_make_features_table(inputs, outputs)}</div>"
-
-
 def make_outputs_html(outputs: Mapping[str, object], labels: Sequence[str] = (), *, is_of_picture: bool = False) -> str:
     """The outputs of an evaluation, with the model's labels. Plain outputs of a picture get a hint at `vision`."""
     rows = [(escape(name), _make_value_html(value, labels)) for name, value in outputs.items()]
@@ -41,24 +25,6 @@ def make_outputs_html(outputs: Mapping[str, object], labels: Sequence[str] = (),
     seen = "winml_py.vision: detections(result) of a detector, masks(result) of a segmenter."
     more = f"<p>{seen}</p>" if is_of_picture and is_plain else ""
     return f"<div>LearningModelEvaluationResult{make_table(('output', 'value'), rows)}{more}</div>"
-
-
-def make_options_html(settings: Mapping[str, object], defaults: Mapping[str, object]) -> str:
-    """All settings of a session, with changed ones in bold."""
-    rows = [
-        (name, escape(repr(value)) if value == defaults[name] else f"<b>{escape(repr(value))}</b>")
-        for name, value in settings.items()
-    ]
-    return f"<div>LearningModelSessionOptions{make_table(('setting', 'value'), rows)}</div>"
-
-
-def _make_features_table(inputs: Descriptors, outputs: Descriptors) -> str:
-    rows = [
-        (direction, escape(feature.name), escape(feature.describe()), escape(feature.description))
-        for direction, features in (("input", inputs), ("output", outputs))
-        for feature in features
-    ]
-    return make_table(("", "name", "takes or gives", ""), rows)
 
 
 def make_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -29,7 +29,7 @@ from .descriptors import (
     TensorFeatureDescriptor,
     describe_size_conflict,
     format_kind,
-    make_incompatible_error,
+    make_mismatch_error,
 )
 from .tensor_classes import TENSOR_CLASSES
 
@@ -316,7 +316,7 @@ def _require_fit(
 
     def make_misfit_error(kind: type[WinMLError], hint: str) -> WinMLError:
         width, height = sizes[0]
-        return make_incompatible_error(kind, descriptor, f"Image[{width}x{height}]", hint)
+        return make_mismatch_error(kind, descriptor, f"Image[{width}x{height}]", hint)
 
     if not isinstance(descriptor, ShapedDescriptor):
         raise make_misfit_error(InvalidBindingError, "")

@@ -31,7 +31,7 @@ from .descriptors import (
     TensorFeatureDescriptor,
     format_kind,
     format_tensor,
-    make_incompatible_error,
+    make_mismatch_error,
 )
 from .pictures import ImageFeatureValue, PreprocessPlan
 from .tensor import Tensor, wrap_array, wrap_device_array
@@ -104,10 +104,7 @@ ResolvedValue = HostTensor | DeviceTensor | PlannedPictures | DevicePixels | Con
 
 
 def resolve(
-    value: object,
-    descriptor: FeatureDescriptor,
-    properties: BindProperties,
-    previous_plan: PreprocessPlan | None = None,
+    value: object, descriptor: FeatureDescriptor, properties: BindProperties, previous: PreprocessPlan | None = None
 ) -> ResolvedValue:
     """Determines what a caller's value is, and checks it against the feature it is bound to.
 
@@ -115,7 +112,7 @@ def resolve(
         value: what the caller binds.
         descriptor: the feature.
         properties: those of the bind.
-        previous_plan: that of the pictures bound before; it is reused if it fits.
+        previous: the plan of the pictures bound before; it is reused if it fits.
 
     Raises:
         InvalidBindingError: a value that does not fit, or pixels without a stated channel order.
@@ -124,8 +121,8 @@ def resolve(
     """
     feature_value, properties = _convert_to_feature_value(value, descriptor, properties)
     if isinstance(feature_value, ImageFeatureValue):
-        if previous_plan is not None and previous_plan.is_for(feature_value.sizes, descriptor, properties):
-            return PlannedPictures(feature_value, previous_plan)
+        if previous is not None and previous.is_for(feature_value.sizes, descriptor, properties):
+            return PlannedPictures(feature_value, previous)
         return PlannedPictures(feature_value, PreprocessPlan(feature_value.sizes, descriptor, properties))
     if isinstance(feature_value, DeviceArray):
         return _resolve_cuda(feature_value, descriptor, properties)
@@ -133,7 +130,7 @@ def resolve(
         converted = convert_for_engine(feature_value, descriptor)
         if converted is None:
             hint = "Keys, values and elements must be of these types."
-            raise make_incompatible_error(InvalidBindingError, descriptor, format_container(feature_value), hint)
+            raise make_mismatch_error(InvalidBindingError, descriptor, format_container(feature_value), hint)
         return Container(converted)
     if needs_cast(feature_value, descriptor):  # the tensor that is made from it must fit: float16, of the same shape
         check_tensor(TensorFloat16Bit.create(feature_value.shape or None), descriptor)
@@ -388,18 +385,18 @@ def _takes_picture(descriptor: FeatureDescriptor) -> TypeGuard[ShapedDescriptor]
 def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
     """Refuses a tensor that does not fit, by Windows ML's table in `FeatureCompatibility.h`."""
 
-    def make_mismatch_error(kind: type[WinMLError], hint: str) -> WinMLError:  # builds the message only for an error
-        return make_incompatible_error(kind, descriptor, format_tensor(value.tensor_kind, tuple(value.shape)), hint)
+    def make_tensor_error(kind: type[WinMLError], hint: str) -> WinMLError:  # builds the message only for an error
+        return make_mismatch_error(kind, descriptor, format_tensor(value.tensor_kind, tuple(value.shape)), hint)
 
     if not isinstance(descriptor, ShapedDescriptor):
-        raise make_mismatch_error(InvalidBindingError, "")
+        raise make_tensor_error(InvalidBindingError, "")
     if value.tensor_kind != descriptor.tensor_kind:
-        raise make_mismatch_error(InvalidBindingError, _make_kind_hint(value, descriptor))
+        raise make_tensor_error(InvalidBindingError, _make_kind_hint(value, descriptor))
     has_known_rank = isinstance(descriptor, ImageFeatureDescriptor) or descriptor.has_rank
     if has_known_rank and not value.is_placeholder:  # a placeholder takes any shape
         hint = _describe_size_mismatch(private_state(value).shape or (), descriptor.shape)
         if hint:
-            raise make_mismatch_error(SizeMismatchError, hint)
+            raise make_tensor_error(SizeMismatchError, hint)
     if value.has_open_references:
         raise InvalidBindingError(
             "The tensor has outstanding memory buffer references that must be closed prior to evaluation!",

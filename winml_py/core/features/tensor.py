@@ -50,10 +50,6 @@ class Tensor(Closeable, Object):
         self._private_state = storage[0]
 
     @classmethod
-    def _over(cls, array: Array | None, shape: tuple[int, ...] | None) -> Self:
-        return cls(TensorStorage(cls, array, shape))
-
-    @classmethod
     def create(cls, shape: Iterable[int] | None = None, /) -> Self:
         """A placeholder, usually bound to an output.
 
@@ -65,8 +61,8 @@ class Tensor(Closeable, Object):
             InvalidArgumentError: a size below -1.
         """
         if shape is None:
-            return cls._over(None, None)
-        return cls._over(None, _read_shape(shape, free=None))
+            return _make_tensor(cls, None, None)
+        return _make_tensor(cls, None, _read_shape(shape, free=None))
 
     @classmethod
     def create_from_array(cls, shape: Iterable[int], data: object, /) -> Self:
@@ -91,7 +87,7 @@ class Tensor(Closeable, Object):
             )
         array = allocate_zeros(cls, sizes)
         array.reshape(-1)[: elements.size] = elements
-        return cls._over(array, sizes)
+        return _make_tensor(cls, array, sizes)
 
     @classmethod
     def create_from_iterable(cls, shape: Iterable[int], data: Iterable[object], /) -> Self:
@@ -129,7 +125,7 @@ class Tensor(Closeable, Object):
                 f"The buffer holds {elements.size} elements, but the shape {sizes} needs {math.prod(sizes)}.",
                 hint="One size may be -1.",
             )
-        return cls._over(elements.reshape(sizes), sizes)
+        return _make_tensor(cls, elements.reshape(sizes), sizes)
 
     @classmethod
     def from_numpy(cls, array: Array, /) -> Self:
@@ -146,7 +142,7 @@ class Tensor(Closeable, Object):
             )
         if not elements.flags.carray:  # most arrays are; this check costs less than numpy's
             elements = np.require(elements, cls.dtype, ["C", "A"])
-        return cls._over(elements, elements.shape)
+        return _make_tensor(cls, elements, elements.shape)
 
     @classmethod
     def from_dlpack(cls, array: object, /) -> Self:
@@ -312,7 +308,7 @@ class Tensor(Closeable, Object):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the class, the shape and the numbers, which are copied to the host's memory from a device."""
         array = None if self.is_placeholder else self.to_numpy()
-        return _unpickle, (type(self), array, self._private_state.shape)
+        return _make_tensor, (type(self), array, self._private_state.shape)
 
     def close(self) -> None:
         """Releases the memory; `shape` and `kind` stay readable. A second call does nothing."""
@@ -338,7 +334,7 @@ def wrap_array(cls: type[T], array: Array) -> T:
     return cls(TensorStorage(cls, array, array.shape))
 
 
-def _unpickle(cls: type[T], array: Array | None, shape: tuple[int, ...] | None) -> T:
+def _make_tensor(cls: type[T], array: Array | None, shape: tuple[int, ...] | None) -> T:
     return cls(TensorStorage(cls, array, shape))
 
 

@@ -19,7 +19,7 @@ from ...errors import (
 from ..base.arguments import is_text
 from ..base.arrays import Array, DType
 from ..base.messages import type_name
-from .descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from .descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor
 from .tensor import Tensor
 
 
@@ -180,15 +180,11 @@ CLASSES_BY_DTYPE: dict[DType, type[Tensor]] = {cls.dtype: cls for cls in Tensor.
 
 def needs_cast(value: Tensor, descriptor: FeatureDescriptor) -> bool:
     """Whether a tensor is float32, and the feature a float16 tensor with the shape of pictures."""
-    return isinstance(value, TensorFloat) and _takes_pictures(descriptor)
-
-
-def _takes_pictures(descriptor: FeatureDescriptor) -> bool:
-    if isinstance(descriptor, ImageFeatureDescriptor):
-        return descriptor.tensor_kind is TensorKind.FLOAT16
-    if not isinstance(descriptor, TensorFeatureDescriptor) or descriptor.tensor_kind is not TensorKind.FLOAT16:
+    if not isinstance(value, TensorFloat) or not isinstance(descriptor, ShapedDescriptor):
         return False
-    return len(descriptor.shape) == 4 and descriptor.shape[1] in (1, 3)
+    is_picture = len(descriptor.shape) == 4 and descriptor.shape[1] in (1, 3)
+    is_picture = is_picture or isinstance(descriptor, ImageFeatureDescriptor)
+    return is_picture and descriptor.tensor_kind is TensorKind.FLOAT16
 
 
 def cast_to_half(value: Tensor, descriptor: FeatureDescriptor) -> Tensor:

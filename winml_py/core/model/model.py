@@ -278,11 +278,6 @@ class LearningModel(Closeable, Object):
         source, attached = packed(content.open()), dict(content.contracts)
         return _unpickle, (type(self), source, content.operators, attached, self.name, content.published)
 
-    def _repr_html_(self) -> str:
-        from ..features.html import make_model_html
-
-        return make_model_html(self.name, self.description, self.input_features, self._outputs)
-
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(f.name for f in fs) for fs in (self._private_state.inputs, self._outputs))
         disposed = ", disposed" if self.is_disposed else ""

@@ -106,21 +106,22 @@ def _describe_features(model: LearningModel, sizes: dict[str, tuple[int, ...]]) 
 
 def _describe_origin(model: LearningModel, source: ModelSource, is_private: bool, has_libraries: bool) -> ModelOrigin:
     header = private_state(model).header
-    graph = partial(source.graph, header)
-    reopen = partial(source.engine_input, header, is_private)
+    origin = ModelOrigin(
+        size=model.size,
+        total_size=model.size,
+        graph=partial(source.graph, header),
+        reopen=partial(source.engine_input, header, is_private),
+    )
     if not isinstance(source, FileSource):
-        return ModelOrigin(size=model.size, total_size=model.size, graph=graph, reopen=reopen)
+        return origin
     data_stamps = source.data_stamps()
     # What a library's kernels fold into a saved graph would outlive the library.
     is_mappable = not is_private and not has_libraries
-    return ModelOrigin(
-        size=model.size,
+    return origin._replace(
         total_size=model.size + source.external_size(header),
         mappable_weights=source.mappable_size(header) if is_mappable else 0,
         path=source.path,
         data_stamps=data_stamps,
-        graph=graph,
-        reopen=reopen,
         require_unchanged=partial(source.require_unchanged, data_stamps),
     )
 

@@ -400,11 +400,6 @@ class LearningModelSessionOptions(Object):
     def __setstate__(self, state: Mapping[str, object]) -> None:
         vars(self).update((key, SETTINGS[key].from_json(value)) for key, value in state.items())
 
-    def _repr_html_(self) -> str:
-        from ..features.html import make_options_html
-
-        return make_options_html(self.to_dict(), type(self)().to_dict())
-
     def __repr__(self) -> str:
         changed = [
             f"{key}={setting.to_json(vars(self)[key])!r}"

@@ -16,13 +16,7 @@ from ..base.cancellation import Stop
 from ..base.collections import PropertySet
 from ..base.messages import type_name
 from ..base.winrt_object import Closeable, Object, private_state
-from ..evaluation.binding import (
-    BindingState,
-    LearningModelBinding,
-    bind_checked_features,
-    bind_features,
-    check_features,
-)
+from ..evaluation.binding import BindingState, LearningModelBinding, bind_checked, bind_features, check_features
 from ..evaluation.result import LearningModelEvaluationResult, ModelFacts
 from ..features.containers import as_tensor
 from ..features.tensor import Tensor, wrap_device_array
@@ -318,7 +312,7 @@ class LearningModelSession(Closeable, Object):
         self._require_mapping(features)
         checked = check_features(self._private_state, features)
         return AsyncOperation(
-            lambda stop: self._run(bind_checked_features(self._private_state, checked, stop), correlation_id, stop)
+            lambda stop: self._run(bind_checked(self._private_state, checked, stop), correlation_id, stop)
         )
 
     def evaluate_many(
@@ -406,13 +400,6 @@ class LearningModelSession(Closeable, Object):
         self._private_state.close()
 
     dispose = close
-
-    def _repr_html_(self) -> str:
-        from ..features.html import make_session_html
-
-        model, engine = self._model, self._state or f"{self.engine}, {self.precision.name.lower()}"
-        device = f"{self._device.kind.name}, {self._device.name}"
-        return make_session_html(model.name, device, engine, model.input_features, model.output_features)
 
     def __reduce__(self) -> NoReturn:
         raise IllegalCallError(

@@ -155,33 +155,25 @@ def _read_content(source: object) -> Any:
 # The files that a path stands for: those of a folder, and those that a pattern matches.
 
 
-PICTURES = (
-    ".avif",
-    ".bmp",
-    ".gif",
-    ".heic",
-    ".heif",
-    ".ico",
-    ".jp2",
-    ".jpeg",
-    ".jpg",
-    ".pgm",
-    ".png",
-    ".ppm",
-    ".qoi",
-    ".tga",
-    ".tif",
-    ".tiff",
-    ".webp",
-)
+_COMMON = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
+PICTURES = (*_COMMON, ".avif", ".heic", ".heif", ".ico", ".jp2", ".pgm", ".ppm", ".qoi", ".tga")
 """The endings of the picture files taken from a folder."""
 
 
 def find_files(path: str) -> list[str] | None:
-    """The pictures in a folder, or the files that match a pattern; None for a path that names one item."""
+    """The pictures in a folder, or the files that match a pattern, in natural order; None for the path of one item.
+
+    Raises:
+        InvalidArgumentError: there are no such files.
+    """
     if os.path.isdir(path):
         return list_files(path, "picture", PICTURES)
-    return match_files(path) if is_pattern(path) else None
+    if not has_magic(path) or os.path.lexists(path):  # there may be a file called "photo[1].jpg"
+        return None
+    files = [file for file in glob(path, recursive=True) if os.path.isfile(file)]
+    if not files:
+        raise InvalidArgumentError(f"{path}: No file matches this pattern.", hint="Check the working directory.")
+    return sort_naturally(files)
 
 
 def list_files(folder: str, kind: str, endings: tuple[str, ...]) -> list[str]:
@@ -196,20 +188,6 @@ def list_files(folder: str, kind: str, endings: tuple[str, ...]) -> list[str]:
             f"{folder}: There is no {kind} in this folder.", hint=f"Names end in {', '.join(endings)}."
         )
     return [os.path.join(folder, name) for name in sort_naturally(names)]
-
-
-def match_files(pattern: str) -> list[str]:
-    """The files that match a shell pattern, in natural order; InvalidArgumentError if there are none."""
-    files = [path for path in glob(pattern, recursive=True) if os.path.isfile(path)]
-    if not files:
-        raise InvalidArgumentError(f"{pattern}: No file matches this pattern.", hint="Check the working directory.")
-    return sort_naturally(files)
-
-
-def is_pattern(path: str) -> bool:
-    """Whether a path is a pattern, not the name of a file."""
-    # A file may be called "photo[1].jpg": an existing file takes precedence over a pattern.
-    return has_magic(path) and not os.path.lexists(path)
 
 
 def sort_naturally(names: Iterable[str]) -> list[str]:

@@ -63,7 +63,7 @@ def open_stream(
     """The stream of results; takes the arguments of `evaluate_many`, and raises as it does.
 
     `session` is the one whose `evaluate_many` was called, and `new_session` makes one of the same model and options on
-    another device.
+    another device; the stream closes those at its end.
     """
     threads = usable_cores() if concurrency is None else require_whole_number(concurrency, "concurrency", 1)
     batch_size = 1 if batch is None else require_whole_number(batch, "batch", 1)
@@ -80,7 +80,15 @@ def open_stream(
     is_fast = require_bool(fast_decode, "fast_decode")
     runner: Runner
     with ExitStack() as cleanup:
-        sessions = [session] if devices is None else _open_sessions(session, devices, new_session, cleanup)
+        sessions: list[StreamSession] = []
+        if devices is not None:
+            require_different(devices)
+        for device in devices or [session.device]:
+            if device == session.device:
+                sessions.append(session)
+            else:
+                sessions.append(new_session(device))
+                cleanup.callback(sessions[-1].close)
         if len(sessions) == 1:
             runner = SessionRunner(sessions[0], properties)
         else:
@@ -91,25 +99,6 @@ def open_stream(
             threads += is_cpu.count(False) * OTHER_SLOTS
         jobs = Jobs(session_state, runner, batch_size, is_fast, copies)
         return EvaluationStream(jobs, Sources(inputs), threads, progress, cleanup.pop_all())
-
-
-def _open_sessions(
-    session: StreamSession,
-    devices: Sequence[LearningModelDevice],
-    new_session: Callable[[LearningModelDevice], StreamSession],
-    cleanup: ExitStack,
-) -> list[StreamSession]:
-    """A session for each device; `cleanup` closes the new ones."""
-    require_different(devices)
-    sessions = []
-    for device in devices:
-        if device == session.device:
-            sessions.append(session)
-        else:
-            device_session = new_session(device)
-            cleanup.callback(device_session.close)
-            sessions.append(device_session)
-    return sessions
 
 
 class EvaluationStream(Closeable):
