@@ -209,13 +209,6 @@ class LearningModelEvaluationResult(Object):
             )
         return rank_classes(rows[0], n, require_labels(labels) or select_fitting_labels(self._facts.labels, rows[0]))
 
-    def _repr_html_(self) -> str | None:
-        if self._error is not None:
-            return None
-        from ..features.html import make_outputs_html
-
-        return make_outputs_html(self._outputs, self.labels, is_of_picture=bool(self._placements))
-
     def __repr__(self) -> str:
         if self._error is not None:
             return f"<LearningModelEvaluationResult failed: {self._error}>"

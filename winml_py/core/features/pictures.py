@@ -148,10 +148,20 @@ class ImageFeatureValue(Object):
         self.video_frame.software_bitmap.save(path, kind=kind)
 
     def _repr_html_(self) -> str | None:
+        """The pictures as a notebook shows them, at most eight, each with a caption."""
+        import base64
+        from html import escape
+
+        figures = []
         try:
-            return make_pictures_html(self)
+            caption = escape(repr(self).strip("<>"))
+            for bitmap in decode_bitmaps(self, shrink=max(map(max, self.sizes)) / SCREEN)[:8]:
+                data = base64.b64encode(encode_png(bitmap.to_pil(), SCREEN)).decode()
+                image = f'<img src="data:image/png;base64,{data}" alt="a picture" style="max-width:100%">'
+                figures.append(f'<div style="display:inline-block;margin-right:1em">{image}<br>{caption}</div>')
         except WinMLError:  # a closed or undecodable picture is shown as text
             return None
+        return "".join(figures)
 
     def __repr__(self) -> str:
         width, height = self.sizes[0]
@@ -175,21 +185,6 @@ def decode_bitmaps(value: ImageFeatureValue, shrink: float) -> list[SoftwareBitm
     if encoded is None or shrink < 4:
         return [frame.software_bitmap for frame in value.video_frames]
     return [SoftwareBitmap.from_array(*encoded.decode(shrink))]
-
-
-def make_pictures_html(value: ImageFeatureValue, longest: int = SCREEN) -> str:
-    """The pictures of a value as a notebook shows them, at most eight, each with a caption."""
-    import base64
-    from html import escape
-
-    bitmaps = decode_bitmaps(value, shrink=max(map(max, value.sizes)) / longest)
-    figures = []
-    for bitmap in bitmaps[:8]:
-        data = base64.b64encode(encode_png(bitmap.to_pil(), longest)).decode()
-        image = f'<img src="data:image/png;base64,{data}" alt="a picture" style="max-width:100%">'
-        caption = escape(repr(value).strip("<>"))
-        figures.append(f'<div style="display:inline-block;margin-right:1em">{image}<br>{caption}</div>')
-    return "".join(figures)
 
 
 class PreprocessPlan:

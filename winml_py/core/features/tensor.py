@@ -220,7 +220,8 @@ class Tensor(Closeable, Object):
             InvalidArgumentError, SizeMismatchError: another dtype, or another shape.
             IllegalCallError: the tensor is closed, or its memory is read-only or another library's.
         """
-        array, device_array = type(self).from_numpy(data).to_numpy(), self._private_state.device_array
+        array = type(self).from_numpy(data).to_numpy()
+        device_array = self._private_state.device_array
         memory = self._private_state.memory() if device_array is None else None
         if array.shape != self._private_state.shape:
             raise SizeMismatchError(
@@ -355,13 +356,13 @@ def _infer_free_size(sizes: tuple[int, ...], count: int) -> tuple[int, ...]:
     """Replaces the -1 by what remains of `count` elements."""
     if -1 not in sizes:
         return sizes
-    others = math.prod(size for size in sizes if size != -1)
-    if others == 0 or count % others:
+    fixed_count = math.prod(size for size in sizes if size != -1)
+    if fixed_count == 0 or count % fixed_count:
         raise InvalidArgumentError(
-            f"{count} elements cannot fill the shape {sizes}: they are not divisible by {others}.",
+            f"{count} elements cannot fill the shape {sizes}: they are not divisible by {fixed_count}.",
             hint="Check the number of elements.",
         )
-    return tuple(count // others if size == -1 else size for size in sizes)
+    return tuple(count // fixed_count if size == -1 else size for size in sizes)
 
 
 # TensorStorage: the memory of a tensor, and its state.
@@ -392,8 +393,12 @@ class TensorStorage:
         shape: tuple[int, ...] | None = None,
         device_array: DeviceArray | None = None,
     ) -> None:
-        self.owner, self.array, self.shape, self.device_array = owner, array, shape, device_array
-        self.is_closed = self.is_invalid = False
+        self.owner = owner
+        self.array = array
+        self.shape = shape
+        self.device_array = device_array
+        self.is_closed = False
+        self.is_invalid = False
         self._references: weakref.WeakSet[MemoryBufferReference] | None = None
 
     @property
@@ -421,9 +426,9 @@ class TensorStorage:
     def adopt(self, memory: Array | DeviceArray) -> None:
         """Takes an evaluation's output as its own memory."""
         self.require_open()
-        is_array = isinstance(memory, np.ndarray)
         self.shape = memory.shape
-        self.array, self.device_array = (memory, None) if is_array else (None, memory)  # type: ignore[assignment]
+        self.array = memory if isinstance(memory, np.ndarray) else None
+        self.device_array = None if isinstance(memory, np.ndarray) else memory
 
     def add(self, reference: MemoryBufferReference) -> None:
         """Tracks a reference to the memory for as long as anyone holds it."""

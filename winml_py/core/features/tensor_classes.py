@@ -143,8 +143,7 @@ class TensorString(Tensor):
         elements = np.array(data, dtype=object).reshape(-1)
         for element in elements:
             if not isinstance(element, str):
-                what = f"{type_name(element)}: {element!r}"
-                raise InvalidArgumentError(f"TensorString takes str elements, not {what}.")
+                raise InvalidArgumentError(f"TensorString takes str elements, not {type_name(element)}: {element!r}.")
             if not is_text(element):
                 raise InvalidArgumentError(
                     f"TensorString takes text that UTF-8 can encode, not {element!r}.",

@@ -86,10 +86,7 @@ def make_compile_request(
 
 def _describe_features(model: LearningModel, sizes: dict[str, tuple[int, ...]]) -> ModelFeatures:
     inputs, outputs = model.input_features, model.output_features
-    kinds = {
-        feature.name: feature.tensor_kind if isinstance(feature, ShapedDescriptor) else None
-        for feature in (*inputs, *outputs)
-    }
+    kinds = {feature.name: getattr(feature, "tensor_kind", None) for feature in (*inputs, *outputs)}
     non_tensors = [name for name, kind in kinds.items() if kind in (None, TensorKind.STRING, TensorKind.UNDEFINED)]
     have_rank = all(getattr(feature, "has_rank", True) for feature in outputs)
     return ModelFeatures(

@@ -416,8 +416,10 @@ SETTINGS = collect_settings(LearningModelSessionOptions)
 def make_engine_options(options: LearningModelSessionOptions | None) -> EngineOptions:
     """The engine's part of the options; without options they are the defaults, but the batch stays free."""
     values = vars(LearningModelSessionOptions() if options is None else options)
-    found = EngineOptions(**{s.engine: s.for_engine(values[key]) for key, s in SETTINGS.items() if s.engine})
-    return found._replace(batch_size=None) if options is None else found
+    fields = {setting.engine: setting.for_engine(values[key]) for key, setting in SETTINGS.items() if setting.engine}
+    if options is None:
+        fields["batch_size"] = None
+    return EngineOptions(**fields)
 
 
 # The file of session options: a dict of settings in JSON, with notes beside it.

@@ -15,7 +15,7 @@ S = TypeVar("S")
 
 
 class Setting(Generic[T, S]):
-    """A descriptor: reading returns the value, writing checks it, and the arguments say how engines and files have it.
+    """An attribute of session options that checks what a program sets, and converts it for engines and files.
 
     Programs read a `T`, and set an `S`. The value is in the options' `__dict__`, under the setting's name in files.
 
@@ -35,10 +35,14 @@ class Setting(Generic[T, S]):
         for_engine: Callable[[T], Any] = lambda value: value,
         key: str = "",
     ) -> None:
-        self.default, self.check, self.engine, self.for_engine, self.key = default, check, engine, for_engine, key
+        self.default = default
+        self.check = check
+        self.engine = engine
+        self.for_engine = for_engine
+        self.key = key
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self._name, self.key = name, self.key or name
+        self.key = self.key or name
 
     @overload
     def __get__(self, options: None, owner: type) -> Setting[T, S]: ...

@@ -52,16 +52,12 @@ class Sources:
     """
 
     def __init__(self, inputs: Any) -> None:
-        expansions: Iterable[tuple[Any, Any]]
-        self.total: int | None
-        if _is_single_item(inputs):
-            expansions = [(inputs, _expand(inputs))]
-            self.total = 1
-        else:
-            expansions = _expand_each(inputs)
+        is_single = _is_single_item(inputs)
+        self.total: int | None = 1
+        if not is_single:
             self.total = len(inputs) if isinstance(inputs, Sized) else None
         self.reader: VideoReader | None = None
-        self._values = self._iterate(expansions)
+        self._values = self._iterate([(inputs, _expand(inputs))] if is_single else _expand_each(inputs))
         self._numbers = count()
 
     def __next__(self) -> Item:
@@ -210,9 +206,6 @@ def sort_naturally(names: Iterable[str]) -> list[str]:
 # Values for a model's inputs from files: pictures, arrays, tables of numbers.
 
 
-_WHOLE = [kind for kind, tensor_class in TENSOR_CLASSES.items() if tensor_class.dtype.kind in "iu"]
-
-
 def read_value(
     feature: FeatureDescriptor, source: str | os.PathLike[str] | bytes | bytearray, fast_decode: bool = False
 ) -> Any:
@@ -240,11 +233,9 @@ def read_value(
             problem = "there is no such file"
         else:
             problem = "this is neither an array (.npy) nor a table of numbers (.csv)"
-        hint = "Write an array with numpy.save. On the command line, write a few numbers without brackets: 1,2,3."
-        if feature.tensor_kind in _WHOLE:
-            hint += f" For a file's bytes: numpy.fromfile({path!r}, numpy.uint8), padded as the model's makers pad."
         raise InvalidArgumentError(
-            f"{path}: The input {feature.name} takes {feature.describe()}, but {problem}.", hint=hint
+            f"{path}: The input {feature.name} takes {feature.describe()}, but {problem}.",
+            hint="Write an array with numpy.save. On the command line, write a few numbers without brackets: 1,2,3.",
         ) from error
 
 
