@@ -29,7 +29,7 @@ from winml_py import (
     LearningModelSession,
 )
 from winml_py.authoring import ContractEvidence, LearnedContract, write_contract
-from winml_py.authoring.evidence import KEY, outdated
+from winml_py.authoring.contract_evidence import KEY, describe_outdated_evidence
 from winml_py.authoring.learning.probe_images import LARGEST_SIZES
 from winml_py.errors import MissingContractWarning
 from winml_py.view.workbench import Workbench
@@ -179,9 +179,9 @@ class TestTheCommand:
         model = onnx.load(proven)
         model.graph.input[0].type.denotation = ""
         loaded = LearningModel.load(model.SerializeToString())
-        (told,) = outdated(loaded)
+        (told,) = describe_outdated_evidence(loaded)
         assert "The model no longer has an input that takes pictures." in told
 
     def test_a_proof_that_cannot_be_read_is_told(self, proven: Path) -> None:
-        (told,) = outdated(changed(proven, winml_py__proof="{}"))
+        (told,) = describe_outdated_evidence(changed(proven, winml_py__proof="{}"))
         assert told.startswith("The model's evidence is invalid: ")

@@ -55,7 +55,7 @@ def test_a_picture_is_stored_as_small_bytes(mode: str, tmp_path: Path) -> None:
     (known,) = read_answers(LearningModel.load(target).metadata)
     assert known.inputs["image"].to_json() == sample["inputs"]["image"]
     assert [output["tolerance"] for output in sample["outputs"]] == [1e-4]
-    pixels = known.inputs["image"].value()
+    pixels = known.inputs["image"].make_value()
     assert 30_000 < pixels.nbytes <= 32_000
     with Image.open(PICTURES / "cat.jpg") as image:
         wanted = np.asarray(image.resize(pixels.shape[1::-1]).convert(mode))
@@ -64,10 +64,10 @@ def test_a_picture_is_stored_as_small_bytes(mode: str, tmp_path: Path) -> None:
 
 def test_the_example_is_the_same_for_ever(tmp_path: Path) -> None:
     """JavaScript makes it by the same rule."""
-    waves = KnownInput(seed=1, shape=(9, 9, 2), dtype="waves").value()
+    waves = KnownInput(seed=1, shape=(9, 9, 2), dtype="waves").make_value()
     assert waves.dtype == np.uint8
     assert waves[8, 6].tolist() == [100 * 2 // 32, 100 * 3 // 32]
-    assert KnownInput(shape=(480, 640, 3), dtype="waves").value()[400, 600, 2] == 520_000 * 3 // 32 % 256
+    assert KnownInput(shape=(480, 640, 3), dtype="waves").make_value()[400, 600, 2] == 520_000 * 3 // 32 % 256
 
 
 def test_a_model_of_tensors_has_no_file_beside_it(tmp_path: Path) -> None:

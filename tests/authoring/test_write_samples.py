@@ -28,8 +28,8 @@ from winml_py import (
     WinMLError,
 )
 from winml_py.authoring import Edits, build_in, check_samples, edit_model, write_contract, write_samples
-from winml_py.authoring.known_answers import KEY, KnownInput, KnownOutput, leader_of, read_answers
-from winml_py.authoring.write_samples import small_png
+from winml_py.authoring.known_answers import KEY, KnownInput, KnownOutput, find_leader, read_answers
+from winml_py.authoring.write_samples import make_small_png
 from winml_py.core.base.arrays import Array
 
 SHAPES = PICTURES / "shapes.png"
@@ -77,7 +77,7 @@ class TestWhatIsStored:
         assert picture.answer.startswith("3 found: circle")
         raw = onnxruntime.InferenceSession(MODELS / "shapes.onnx")
         for answer in (picture, made_up):
-            value = answer.inputs["image"].value()
+            value = answer.inputs["image"].make_value()
             pixels = value.video_frame.software_bitmap.to_pil()
             tensor_in = _letterboxed(pixels)
             (given,) = raw.run(None, {"image": tensor_in})
@@ -125,21 +125,21 @@ class TestWhatIsStored:
 
     def test_made_up_values_are_the_same_for_ever(self) -> None:
         """Models with samples are out there: other numbers would make all of them wrong."""
-        numbers = KnownInput(seed=3, shape=(2, 2), dtype="float32").value()
+        numbers = KnownInput(seed=3, shape=(2, 2), dtype="float32").make_value()
         np.testing.assert_array_equal(
             numbers, np.array([[0.1759691, 0.7210452], [-0.7243272, 0.037507925]], np.float32)
         )
-        picture = KnownInput(seed=0, shape=(2, 3), dtype="picture").value().to_numpy()
+        picture = KnownInput(seed=0, shape=(2, 3), dtype="picture").make_value().to_numpy()
         assert picture.shape == (2, 3, 3)
         assert picture.reshape(-1)[:6].tolist() == [193, 145, 130, 185, 155, 141]
 
     def test_arrays_and_texts_come_back(self) -> None:
         for value in (np.arange(6, dtype=np.int64).reshape(2, 3), np.array([[1.5, np.nan]], np.float16)):
-            again = KnownInput.from_json(json.loads(json.dumps(KnownInput(array=value).to_json()))).value()
+            again = KnownInput.from_json(json.loads(json.dumps(KnownInput(array=value).to_json()))).make_value()
             np.testing.assert_array_equal(again, value)
             assert again.dtype == value.dtype
         words = np.array([["a", "ö"]], object)
-        again = KnownInput.from_json(json.loads(json.dumps(KnownInput(array=words).to_json()))).value()
+        again = KnownInput.from_json(json.loads(json.dumps(KnownInput(array=words).to_json()))).make_value()
         assert again.tolist() == [["a", "ö"]]
 
 
@@ -347,7 +347,7 @@ class TestOtherModels:
     @pytest.mark.parametrize("size", [(1, 300_000), (300_000, 1)])
     def test_a_picture_of_one_pixel_in_width_or_height(self, size: tuple[int, int], tmp_path: Path) -> None:
         image = Image.effect_noise(size, 80)
-        png = small_png(image, 8_000)
+        png = make_small_png(image, 8_000)
         assert len(png) <= 8_000
         assert min(Image.open(io.BytesIO(png)).size) == 1
         image.save(tmp_path / "thin.png")
@@ -577,8 +577,8 @@ class TestTheCommands:
         assert facts["results"][0]["check"]["is_right"] is False
 
     def test_scores_of_which_all_are_left_out_have_no_best(self) -> None:
-        assert leader_of(np.full((1, 3), -np.inf, np.float32)) == (-1, 0.0)
-        assert leader_of(np.array([[-np.inf, 4.0, -np.inf]], np.float32)) == (1, 2.0)
+        assert find_leader(np.full((1, 3), -np.inf, np.float32)) == (-1, 0.0)
+        assert find_leader(np.array([[-np.inf, 4.0, -np.inf]], np.float32)) == (1, 2.0)
 
     def test_what_goes_not_together(self, known: Path, seven: Path) -> None:
         for words in ([seven], ["--top-k", "3"], ["--layout", "none"]):

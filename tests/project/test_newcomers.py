@@ -29,7 +29,7 @@ from winml_py import (
     perf,
     vision,
 )
-from winml_py.authoring.evidence import ContractEvidence
+from winml_py.authoring.contract_evidence import ContractEvidence
 from winml_py.authoring.learning.learn_contract import LearnedContract
 from winml_py.compare import compare
 

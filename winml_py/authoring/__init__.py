@@ -3,8 +3,8 @@ known answers; other names, sizes and texts.
 """
 
 from .check_samples import AnswerCheck, ModelCheck, check_samples
+from .contract_evidence import ContractEvidence
 from .edit_features import EditReport, Edits, edit_model
-from .evidence import ContractEvidence
 from .known_answers import KnownAnswer, KnownInput, KnownOutput
 from .learning import LearnedContract, learn_contract
 from .output_nodes import BuiltIn

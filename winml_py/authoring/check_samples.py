@@ -20,7 +20,7 @@ from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..enums import Precision
 from ..errors import InvalidArgumentError, WinMLError
-from .known_answers import KnownAnswer, KnownInput, known_output, read_answers
+from .known_answers import KnownAnswer, KnownInput, make_known_output, read_answers
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ def check_samples(
 
 
 def require_answers(model: LearningModel) -> tuple[KnownAnswer, ...]:
-    """As `stored_answers`; InvalidArgumentError also if there are none."""
-    answers = stored_answers(model)
+    """As `read_stored_answers`; InvalidArgumentError also if there are none."""
+    answers = read_stored_answers(model)
     if not answers:
         raise InvalidArgumentError(
             "The model has no samples with known answers.",
@@ -118,7 +118,7 @@ def require_answers(model: LearningModel) -> tuple[KnownAnswer, ...]:
     return answers
 
 
-def stored_answers(model: LearningModel) -> tuple[KnownAnswer, ...]:
+def read_stored_answers(model: LearningModel) -> tuple[KnownAnswer, ...]:
     """The model's samples, or those of its folder; InvalidArgumentError if they cannot be read."""
     published = private_state(model).published.parts.get("answers", ())
     return read_answers(model.metadata) or tuple(_read_test_set(model, *files) for files in published)
@@ -137,7 +137,7 @@ def _check_sample(session: LearningModelSession, known: KnownAnswer) -> AnswerCh
         problem = f"the sample was taken from a model with the inputs {', '.join(known.inputs)}"
         return AnswerCheck(sample, (problem,), math.inf)
     try:
-        outputs = outputs_as_arrays(evaluate_by(session, known.values()))
+        outputs = flatten_outputs(evaluate_by(session, known.make_values()))
     except WinMLError as error:
         return AnswerCheck(sample, (f"it cannot be evaluated: {error}",), math.inf)
     floor = HALF_TOLERANCE if session.precision is Precision.HALF else 0.0
@@ -152,7 +152,7 @@ def _check_sample(session: LearningModelSession, known: KnownAnswer) -> AnswerCh
     return AnswerCheck(sample, tuple(problems), largest)
 
 
-def outputs_as_arrays(outputs: Mapping[str, object]) -> dict[str, Array]:
+def flatten_outputs(outputs: Mapping[str, object]) -> dict[str, Array]:
     """Outputs as arrays: of lists and maps, one for each element."""
     return {name: array for key, value in outputs.items() for name, array in _flatten_output(key, as_numpy(value))}
 
@@ -188,7 +188,7 @@ def _read_test_set(model: LearningModel, inputs: list[str], outputs: list[str]) 
         for feature, path in zip(model.input_features, inputs, strict=True)
     }
     features = zip(model.output_features, outputs, strict=True)
-    known = tuple(known_output(feature.name, _read_tensor(path), _NUMBERS) for feature, path in features)
+    known = tuple(make_known_output(feature.name, _read_tensor(path), _NUMBERS) for feature, path in features)
     return KnownAnswer(given, known, "")
 
 

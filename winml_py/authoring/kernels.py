@@ -23,7 +23,7 @@ from ..core.onnx_file.expressions import Expression, GraphWriter
 from ..enums import BitmapPixelFormat, ImageGray, ImageKernel, TensorLayout
 
 
-def scaled_planes(pixels: Expression, placement: Placement, contract: ImageContract) -> Expression:
+def scale_to_planes(pixels: Expression, placement: Placement, contract: ImageContract) -> Expression:
     """The used part of a picture, scaled: uint8 of height x width x channels becomes channels x height x width."""
     graph, kernel = pixels.graph, contract.kernel
     height, width = (graph.as_expression(side) for side in placement.scaled)
@@ -53,7 +53,7 @@ def scaled_planes(pixels: Expression, placement: Placement, contract: ImageContr
     return graph.either(turns, lambda: planes.transpose(0, 2, 1), lambda: planes.apply("Identity"))
 
 
-def planes_of(pixels: Expression) -> Expression:
+def move_channels_first(pixels: Expression) -> Expression:
     """Height x width x channels as channels x height x width."""
     return pixels.transpose(2, 0, 1)
 
@@ -61,7 +61,7 @@ def planes_of(pixels: Expression) -> Expression:
 def _nearest(pixels: Expression, part: Any, height: Expression, width: Expression) -> Expression:
     rows = _nearest_positions(part.height, height) + part.y
     columns = _nearest_positions(part.width, width) + part.x
-    return planes_of(pixels.take(rows, 0).take(columns, 1))
+    return move_channels_first(pixels.take(rows, 0).take(columns, 1))
 
 
 def _nearest_positions(side: Expression, scaled: Expression) -> Expression:
@@ -130,7 +130,7 @@ def _linear_planes(pixels: Expression, height: Expression, width: Expression, ta
     parts = ((planes.take(above, 0), 2048 - second), (planes.take(below, 0), second))
     first, last = ((rows * (weight * (1 / 65536))).cast(np.int32) for rows, weight in parts)
     levels = _to_bytes((first + last).cast(np.float32) + 0.5, 4)
-    return planes_of(levels.reshape(height, width, channels))
+    return move_channels_first(levels.reshape(height, width, channels))
 
 
 # The other kernels: sums of many pixels. Weights are multiples of 2**-15, so every sum of levels is exact in float32,
@@ -169,7 +169,7 @@ def _antialias(
             columns = _turned(scale(rows, height), wide)
             return _turned(scale(columns, width), channels * height).reshape(channels, height, width)
         columns = scale(_turned(rows, wide), width).reshape(width * channels, high)
-        return planes_of(scale(_turned(columns, high), height).reshape(height, width, channels))
+        return move_channels_first(scale(_turned(columns, high), height).reshape(height, width, channels))
 
     # What differs by a level after the first side may differ by two after a side that grows, and as Windows ML's gray.
     if is_exact or contract.pixel_format is _GRAY:
@@ -446,10 +446,10 @@ class Preprocessing(NamedTuple):
         is_gray = source is _GRAY and self.contract.pixel_format is _GRAY
         stays_gray = is_gray and not (placement.has_padding and len(set(self.contract.pad)) > 1)
         if placement.is_identity:
-            planes = planes_of(pixels)
+            planes = move_channels_first(pixels)
         else:
             x, y, width, height = placement.cut
-            planes = scaled_planes(pixels, placement, self.contract).slice((y, x), (height, width), (1, 2))
+            planes = scale_to_planes(pixels, placement, self.contract).slice((y, x), (height, width), (1, 2))
         if not stays_gray:  # three planes, in the contract's order
             order = find_channel_order(source, self.contract)
             if order != tuple(range(find_layout(source).channels)):

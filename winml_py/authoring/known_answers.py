@@ -94,7 +94,7 @@ class KnownInput:
         little = self.array.astype(self.array.dtype.newbyteorder("<"))
         return facts | {"dtype": self.array.dtype.name, "bytes": base64.b64encode(little.tobytes()).decode()}
 
-    def value(self) -> Any:
+    def make_value(self) -> Any:
         """The value to bind."""
         if self.png is not None:
             return ImageFeatureValue.load(self.png, max_pixels=MAX_PIXELS)
@@ -102,7 +102,7 @@ class KnownInput:
             return self.array
         rng = np.random.RandomState(self.seed)  # its numbers are the same in every version of numpy
         if self.dtype == "picture":
-            return ImageFeatureValue.from_array(noise(rng, *self.shape), BitmapPixelFormat.RGB8)
+            return ImageFeatureValue.from_array(make_noise_picture(rng, *self.shape), BitmapPixelFormat.RGB8)
         if self.dtype == WAVES:
             rows, columns, channels = np.indices(self.shape)[-3:]
             return ((rows**2 + columns**2) * (channels + 1 + self.seed) // 32 % 256).astype(np.uint8)
@@ -120,7 +120,7 @@ class KnownInput:
         return f"an example {what} of {'x'.join(map(str, self.shape)) or '1'}"
 
 
-def noise(rng: np.random.RandomState, height: int, width: int) -> Pixels:
+def make_noise_picture(rng: np.random.RandomState, height: int, width: int) -> Pixels:
     """A picture of noise of three scales, the same on every machine; height x width x 3."""
     total = np.zeros((height, width, 3), np.int64)
     for step in (1, 3, 9):
@@ -232,12 +232,12 @@ class KnownOutput:
         if not np.isfinite(found[is_finite]).all():
             return math.inf
         shares = np.abs(np.where(is_finite, found, 0) - np.where(is_finite, known, 0)) / scales
-        mean_differences = np.abs(np.subtract(means_of(actual), self.mean))
+        mean_differences = np.abs(np.subtract(compute_means(actual), self.mean))
         mean_shares = mean_differences / scales.max(initial=MIN_MAGNITUDE)
         return float(max(shares.max(initial=0), mean_shares.max()))
 
 
-def known_output(name: str, array: Array, count: int) -> KnownOutput:
+def make_known_output(name: str, array: Array, count: int) -> KnownOutput:
     """The stored part of an output: its largest numbers, which matter most, and some others."""
     flat = array.reshape(-1)
     is_float = array.dtype.kind == "f"
@@ -254,12 +254,12 @@ def known_output(name: str, array: Array, count: int) -> KnownOutput:
     # A scale for each number: boxes in pixels may be next to scores up to 1.
     each_scale = np.broadcast_to(np.maximum(channel_scales(array), MIN_MAGNITUDE), array.shape).reshape(-1)
     scales = tuple(float(f"{scale:.9g}") for scale in each_scale[list(positions)].tolist())
-    known = KnownOutput(name, array.shape, kind, positions, values, scales, means_of(array), FLOAT_TOLERANCE)
-    best, lead = leader_of(array)
+    known = KnownOutput(name, array.shape, kind, positions, values, scales, compute_means(array), FLOAT_TOLERANCE)
+    best, lead = find_leader(array)
     return replace(known, best=best, lead=float(f"{lead:.3g}"))
 
 
-def leader_of(array: Array) -> tuple[int, float]:
+def find_leader(array: Array) -> tuple[int, float]:
     """The best class of a row of scores, and its lead relative to the largest magnitude; -1 and 0 if not a row."""
     best = find_best_classes(array, 2)
     finite = array[np.isfinite(array)].astype(np.float64) if best else np.zeros(0)
@@ -270,7 +270,7 @@ def leader_of(array: Array) -> tuple[int, float]:
     return first.index, min(lead, 2.0)  # an infinite one, too, in a number that JSON has
 
 
-def means_of(array: Array) -> tuple[float, float]:
+def compute_means(array: Array) -> tuple[float, float]:
     """The mean of the finite numbers, and of their magnitudes."""
     finite = array[np.isfinite(array)].astype(np.float64)
     return (float(finite.mean()), float(np.abs(finite).mean())) if finite.size else (0.0, 0.0)
@@ -290,9 +290,9 @@ class KnownAnswer:
     outputs: tuple[KnownOutput, ...]
     answer: str
 
-    def values(self) -> dict[str, Any]:
+    def make_values(self) -> dict[str, Any]:
         """The values to bind."""
-        return {name: known.value() for name, known in self.inputs.items()}
+        return {name: known.make_value() for name, known in self.inputs.items()}
 
     def __str__(self) -> str:
         inputs = " and ".join(f"{name}: {value}" for name, value in self.inputs.items())

@@ -77,7 +77,7 @@ def add_answers(
         raise NotSupportedError(f"Answers need one picture, but the model takes {what}.")
     sample = KnownInput(shape=(256, 320), dtype="picture")
     with LearningModelSession(loaded) as session:
-        result = session.evaluate_features(generated(loaded) | {picture: sample.value()})
+        result = session.evaluate_features(generated(loaded) | {picture: sample.make_value()})
     facts = read_facts(result, find_placement(result, 0, None), labels)
     kind = _recognise(result, facts) if kind == AUTO else kind
     sides: Shape = [f"{picture}_height", f"{picture}_width"]

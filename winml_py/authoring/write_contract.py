@@ -25,7 +25,7 @@ from ..core.onnx_file.expressions import GraphWriter
 from ..core.onnx_file.nodes import messages
 from ..enums import BitmapPixelFormat, TensorKind
 from ..errors import InvalidArgumentError, NotSupportedError
-from . import evidence, known_answers
+from . import contract_evidence, known_answers
 from .kernels import Preprocessing
 from .learning.learn_contract import LearnedContract
 from .output_nodes import AUTO, BuiltIn, add_answers, put_before
@@ -169,7 +169,7 @@ def build_in(
     built = BuiltIn("", {})
     if answers or names:
         built = add_answers(model, loaded, answers or AUTO, names, written)
-    outdated = [evidence.KEY, known_answers.KEY]  # about pictures, which an input no longer takes
+    outdated = [contract_evidence.KEY, known_answers.KEY]  # about pictures, which an input no longer takes
     parts = [part for value in (*model.graph.input, *model.graph.output) for part in messages(value.type)]
     if not any(getattr(part, "denotation", "") == "IMAGE" for part in parts):
         outdated += METADATA_KEYS  # kept if they describe another image

@@ -30,7 +30,7 @@ from ..core.session.session import LearningModelSession
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError, WinMLError
 from ..vision.detections import detections, may_be_detections
-from .check_samples import KEYS, outputs_as_arrays
+from .check_samples import KEYS, flatten_outputs
 from .known_answers import (
     KEY,
     MAX_NUMBERS,
@@ -40,8 +40,8 @@ from .known_answers import (
     KnownAnswer,
     KnownInput,
     answers_to_metadata,
-    known_output,
-    leader_of,
+    find_leader,
+    make_known_output,
 )
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def _store_value(model: LearningModel, feature: FeatureDescriptor, value: Any, b
         if pictures := bytes_format(model, feature):
             small = ImageFeatureValue.from_pil(_shrink(image, budget // find_layout(pictures).channels))
             return KnownInput(array=with_bytes(model, {feature.name: small})[feature.name])
-        return KnownInput(png=small_png(image, budget))
+        return KnownInput(png=make_small_png(image, budget))
     to_numpy = getattr(value, "to_numpy", None)
     try:
         array = np.asarray(value) if to_numpy is None else np.asarray(to_numpy())
@@ -219,7 +219,7 @@ def _make_up_value(model: LearningModel, feature: FeatureDescriptor, seed: int) 
     return KnownInput(seed=seed, shape=shape, dtype=TENSOR_CLASSES[feature.tensor_kind].dtype.name)
 
 
-def small_png(image: Image, budget: int) -> bytes:
+def make_small_png(image: Image, budget: int) -> bytes:
     """A picture as PNG, scaled down to at most this many bytes."""
     # A plain picture of millions of pixels may be a small file.
     image, pixels = image.convert("L" if image.mode == "L" else "RGB"), MAX_PIXELS
@@ -247,16 +247,16 @@ def _shrink(image: Image, pixels: int) -> Image:
 
 def _take_answer(session: LearningModelSession, inputs: dict[str, KnownInput]) -> KnownAnswer:
     """Evaluates a sample: twice unchanged, and once with slightly moved inputs."""
-    values = {name: known.value() for name, known in inputs.items()}
-    result = outputs_as_arrays(evaluate_by(session, values))
-    again = outputs_as_arrays(evaluate_by(session, values))
+    values = {name: known.make_value() for name, known in inputs.items()}
+    result = flatten_outputs(evaluate_by(session, values))
+    again = flatten_outputs(evaluate_by(session, values))
     rng = np.random.default_rng(0)
-    nudged = {name: _nudge(value, rng) for name, value in values.items()}
-    moved = outputs_as_arrays(evaluate_by(session, nudged))
+    nudged = {name: _perturb_value(value, rng) for name, value in values.items()}
+    moved = flatten_outputs(evaluate_by(session, nudged))
     outputs, left_out = [], []
     count = max(4, min(NUMBERS, ALL_NUMBERS // max(1, len(result))))
     for name, array in result.items():
-        known = known_output(name, array, count)
+        known = make_known_output(name, array, count)
         if name not in again or known.compare(again[name], FLOAT_TOLERANCE)[1]:
             raise InvalidArgumentError(
                 f"The model gives another {name} in each evaluation, so it has no known answer.",
@@ -267,7 +267,9 @@ def _take_answer(session: LearningModelSession, inputs: dict[str, KnownInput]) -
             continue
         change = 2 * known.compare(moved[name], math.inf)[0] if name in moved else math.inf
         if known.kind == "float" and change <= LOOSEST:
-            lead = known.lead if leader_of(moved[name])[0] == known.best else 0.0  # a gray level changes the best class
+            lead = (
+                known.lead if find_leader(moved[name])[0] == known.best else 0.0
+            )  # a gray level changes the best class
             outputs.append(replace(known, tolerance=float(f"{max(FLOAT_TOLERANCE, change):.3g}"), lead=lead))
         elif known.kind != "float" and change == 0:
             outputs.append(known)
@@ -283,7 +285,7 @@ def _take_answer(session: LearningModelSession, inputs: dict[str, KnownInput]) -
     return KnownAnswer(inputs, tuple(outputs), _describe_answer(session, values, result))
 
 
-def _nudge(value: Any, rng: np.random.Generator) -> Any:
+def _perturb_value(value: Any, rng: np.random.Generator) -> Any:
     """A value as another machine may have it: some pixels differ by a level, and floats in their last digits."""
     if isinstance(value, ImageFeatureValue):
         bitmap = value.video_frame.software_bitmap

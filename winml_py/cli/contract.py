@@ -19,8 +19,8 @@ import numpy as np
 from .._inputs.files import bytes_format, generated, jobs, read_pictures, with_bytes
 from .._inputs.model import evaluate_by, load_model
 from ..authoring import BuiltIn
-from ..authoring.evidence import stated_contract
-from ..authoring.known_answers import noise
+from ..authoring.contract_evidence import find_stated_contract
+from ..authoring.known_answers import make_noise_picture
 from ..authoring.learning.learn_contract import LearnedContract, learn_contract
 from ..authoring.write_contract import build_in, write_contract
 from ..authoring.write_samples import write_samples
@@ -135,7 +135,7 @@ def _compare_with_bind(
     model = session.model
     new = LearningModel.load(output)
     inputs = {feature.name: feature for feature in new.input_features if bytes_format(new, feature)}
-    pixels = noise(np.random.RandomState(0), 480, 640)
+    pixels = make_noise_picture(np.random.RandomState(0), 480, 640)
     if pictures is BitmapPixelFormat.GRAY8:
         pixels[...] = pixels[..., :1]  # `bind` makes another gray of colours than Pillow
     picture = ImageFeatureValue.from_array(pixels, BitmapPixelFormat.RGB8)
@@ -195,7 +195,7 @@ def _find_stated(model: str, source: str | None, fields: Mapping[str, str]) -> I
         contract = find_contract(source)
     else:
         with prefix_errors(model):
-            contract = stated_contract(LearningModel.load(model).input_features) or ImageContract()
+            contract = find_stated_contract(LearningModel.load(model).input_features) or ImageContract()
     if "pixel_format" in values and not values.keys() & {"mean", "std"}:
         # A contract's mean and std go by colour, in any channel order of the model.
         contract = contract.with_pixel_format(values.pop("pixel_format"))

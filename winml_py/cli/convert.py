@@ -9,7 +9,7 @@ import click
 from .._inputs.examples import StatedSizes
 from .._inputs.files import given_values
 from .._inputs.model import load_model
-from ..authoring.evidence import stated_contract
+from ..authoring.contract_evidence import find_stated_contract
 from ..authoring.write_contract import write_contract
 from ..core.base.messages import Facts
 from ..core.imaging.contract import ImageContract
@@ -77,7 +77,7 @@ def convert(
             sizes=sizes,
             force=True,
         )
-        if os.path.isdir(model) and (stated := stated_contract(load_model(model).input_features)):
+        if os.path.isdir(model) and (stated := find_stated_contract(load_model(model).input_features)):
             write_contract(output, output, stated)  # a folder states it beside the model
     facts: Facts = {"model": model, "output": output} | report.to_json()
 

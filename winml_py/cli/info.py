@@ -6,7 +6,7 @@ from textwrap import shorten
 
 import click
 
-from ..authoring.evidence import KEY, ContractEvidence, outdated
+from ..authoring.contract_evidence import KEY, ContractEvidence, describe_outdated_evidence
 from ..authoring.known_answers import KEY as SAMPLES_KEY
 from ..authoring.known_answers import read_answers
 from ..core.base.messages import Facts
@@ -42,7 +42,7 @@ def info(model: str, as_json: bool) -> None:
 def _describe_model(model: LearningModel, path: str) -> Facts:
     return {
         "model": path,
-        "outdated": outdated(model),
+        "outdated": describe_outdated_evidence(model),
         **{name: getattr(model, name) for name in _FACTS},
         "opsets": {domain or "ai.onnx": version for domain, version in model.opsets.items()},
         "metadata": dict(model.metadata),

@@ -274,7 +274,7 @@ def _check(case: Case, as_json: bool) -> None:
         WinMLError: the model has neither, or cannot be evaluated.
     """
     from ..authoring.check_samples import check_session, require_answers
-    from ..authoring.evidence import ContractEvidence
+    from ..authoring.contract_evidence import ContractEvidence
     from ..authoring.known_answers import read_answers
 
     facts: Facts = {"model": case.model}

@@ -227,7 +227,7 @@ def warn_outdated(path: str, model: LearningModel) -> None:
     """Prints to standard error why the proof of a learned contract is outdated."""
     if not any(key.startswith("winml_py.") for key in model.metadata):
         return  # most models have neither
-    from ..authoring.evidence import outdated
+    from ..authoring.contract_evidence import describe_outdated_evidence
 
-    for reason in outdated(model):
+    for reason in describe_outdated_evidence(model):
         print_line(f"{path}: {reason}", "bold yellow", is_error=True)

@@ -13,7 +13,7 @@ import numpy as np
 from .._inputs.files import generated, jobs, read_pictures, with_bytes
 from .._inputs.interpretation import Classes
 from .._inputs.model import EXAMPLE, Case, evaluate_to_tensors
-from ..authoring.check_samples import outputs_as_arrays, stored_answers
+from ..authoring.check_samples import flatten_outputs, read_stored_answers
 from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, TOP1_KEPT, Agreement, compare_values
 from ..core.base.arguments import require_type
 from ..core.base.arrays import Array
@@ -188,8 +188,8 @@ def make_inputs(model: LearningModel, case: Case) -> Iterator[tuple[str, Callabl
     """For each evaluation a name, and what makes its values: from files, the model's samples, or examples."""
     if case.inputs:
         yield from ((label, partial(read_pictures, model, files)) for label, files in jobs(model, case.inputs))
-    elif answers := stored_answers(model):
-        yield from ((str(known), known.values) for known in answers)
+    elif answers := read_stored_answers(model):
+        yield from ((str(known), known.make_values) for known in answers)
     else:
         yield EXAMPLE, partial(generated, model, case.sizes)
 
@@ -240,7 +240,7 @@ class Comparer:
         Raises:
             InvalidArgumentError: the results have no output in common.
         """
-        first, second = (outputs_as_arrays(result.outputs) for result in results)
+        first, second = (flatten_outputs(result.outputs) for result in results)
         values, ranked = list[Answer](), list[Answer]()
         for name in [name for name in first if name in second]:
             pair = first[name], second[name]

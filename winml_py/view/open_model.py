@@ -13,7 +13,7 @@ import numpy as np
 from .._http import MAX_REQUEST_PIXELS
 from .._inputs.examples import MAX_NUMBERS
 from .._inputs.model import Case
-from ..authoring.evidence import outdated
+from ..authoring.contract_evidence import describe_outdated_evidence
 from ..core.base.arrays import Array
 from ..core.base.async_operation import AsyncOperation
 from ..core.base.child_process import is_available
@@ -164,7 +164,7 @@ class OpenModel:
         return {
             "name": self.name,
             "description": self.model.description,
-            "outdated": outdated(self.model),
+            "outdated": describe_outdated_evidence(self.model),
             "is_isolated": self.is_isolated,
             "inputs": [self._describe_input(feature) for feature in self.features.values()],
             "outputs": [{"name": feature.name, "words": feature.describe()} for feature in self.model.output_features],

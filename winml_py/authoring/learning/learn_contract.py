@@ -15,13 +15,13 @@ from ...core.model.contracts import fitting_inputs
 from ...core.model.model import LearningModel
 from ...enums import BitmapPixelFormat, ImageGray, LearningModelPixelRange, TensorLayout
 from ...errors import InvalidArgumentError, NotSupportedError
-from ..evidence import ContractEvidence
+from ..contract_evidence import ContractEvidence
 from ..picture_function import PictureFunction, PictureKind, PictureTensor
-from .candidates import choose
-from .measure import Area, measure_area, measure_numbers
-from .probe_images import LARGEST_SIZES, SIZES, Numbers, texture
-from .proof import Proof, prove
-from .rules import find_rules, tensor_of
+from .choose_contract import choose_contract
+from .measure_function import Area, measure_area, measure_colours
+from .placement_rules import find_rules, find_tensor_sides
+from .probe_images import LARGEST_SIZES, SIZES, ColourMapping, make_texture
+from .prove_contract import ContractProof, prove_contract
 
 
 @dataclass(frozen=True)
@@ -93,11 +93,11 @@ def learn_contract(
         <ImageContract RGB8, zero_to_one, stretch, antialiased_linear, size 64 64>
     """
     prepare = PictureFunction(function, pictures)
-    probe = texture((120, 160), np.random.default_rng(seed))
+    probe = make_texture((120, 160), np.random.default_rng(seed))
     first = prepare(probe)
     for _ in range(3):
         _require_same(prepare, first, prepare(probe))
-    numbers = measure_numbers(prepare)
+    numbers = measure_colours(prepare)
     areas = [measure_area(prepare, size, numbers) for size in SIZES]
     colours = _find_colours(first, numbers, areas)
     if model is not None:
@@ -109,8 +109,8 @@ def learn_contract(
             f"{prepare.name} places pictures by an unknown rule: {_describe_areas(areas)}.",
             hint="Scale and crop in the program, and learn the rest; or bind the function's tensor.",
         )
-    candidate = choose(prepare, colours, rules, numbers, seed + 1)
-    proof = prove(prepare, candidate, rules, numbers, seed + 2)
+    candidate = choose_contract(prepare, colours, rules, numbers, seed + 1)
+    proof = prove_contract(prepare, candidate, rules, numbers, seed + 2)
     evidence = ContractEvidence(prepare.name, candidate.contract.to_metadata(), LARGEST_SIZES)
     _require_same(prepare, first, prepare(probe))  # even after all the other pictures
     if not proof.holds:
@@ -136,7 +136,7 @@ def learn_contract(
     )
 
 
-def _describe_difference(proof: Proof) -> str:
+def _describe_difference(proof: ContractProof) -> str:
     size = proof.sizes_differ or proof.worst_size
     picture = "" if size is None else f" for a picture of {size[1]}x{size[0]}"
     if proof.sizes_differ is not None:
@@ -175,7 +175,7 @@ def _fit_model(
 
     if fits(turned) and not fits(colours):
         colours = turned
-    tensor = tensor_of(areas)
+    tensor = find_tensor_sides(areas)
     for feature in fitting_inputs(model.input_features, replace(colours, size=None), names):
         _, *axes = colours.axes()
         sides = [feature.shape[axis] for axis in axes]
@@ -201,13 +201,13 @@ def _describe_areas(areas: Sequence[Area]) -> str:
 # Colours.
 
 
-def _find_colours(answer: PictureTensor, numbers: Numbers, areas: Sequence[Area]) -> ImageContract:
+def _find_colours(answer: PictureTensor, numbers: ColourMapping, areas: Sequence[Area]) -> ImageContract:
     """A contract's order, range, mean, std, padding and size."""
     order = BitmapPixelFormat.GRAY8
     if numbers.order:
         order = BitmapPixelFormat.RGB8 if numbers.order == (0, 1, 2) else BitmapPixelFormat.BGR8
     pixel_range, mean, std = _find_range(numbers)
-    height, width = tensor_of(areas)
+    height, width = find_tensor_sides(areas)
     size = (height, width) if height and width else None
     gray = ImageGray.LUMA if numbers.is_luma else ImageGray.WINDOWS
     return ImageContract(
@@ -215,7 +215,7 @@ def _find_colours(answer: PictureTensor, numbers: Numbers, areas: Sequence[Area]
     )
 
 
-def _find_range(numbers: Numbers) -> tuple[LearningModelPixelRange, tuple[float, ...], tuple[float, ...]]:
+def _find_range(numbers: ColourMapping) -> tuple[LearningModelPixelRange, tuple[float, ...], tuple[float, ...]]:
     """Range, mean and std: the numbers allow several forms, and this is the canonical one."""
     for pixel_range, (scale, shift) in SCALE_AND_SHIFT.items():
         if np.allclose(numbers.factors, 1 / scale, rtol=1e-5) and np.allclose(numbers.summands, -shift, atol=2e-6):
@@ -234,7 +234,7 @@ def _shorten(value: float) -> float:
     return float(value)
 
 
-def _find_padding(numbers: Numbers, areas: Sequence[Area]) -> tuple[int, int, int]:
+def _find_padding(numbers: ColourMapping, areas: Sequence[Area]) -> tuple[int, int, int]:
     """The padding's RGB. A number between two levels is rounded, by at most half a level."""
     padding = next((area.padding for area in areas if area.padding is not None), None)
     if padding is None:

@@ -32,25 +32,25 @@ GRAYS = (0, 255, 128, 5, 31, 64, 100, 200, 254)
 COLOURS = ((255, 0, 0), (0, 255, 0), (0, 0, 255), (10, 200, 90), (230, 40, 120))
 
 
-def plain(size: Size, colour: tuple[int, int, int]) -> Pixels:
+def make_plain_picture(size: Size, colour: tuple[int, int, int]) -> Pixels:
     """A picture of one colour: height x width x RGB."""
     return np.full((*size, 3), colour, np.uint8)
 
 
-def ramp(size: Size, axis: int) -> Pixels:
+def make_ramp(size: Size, axis: int) -> Pixels:
     """Gray from black to white along the height (0) or the width (1): its levels are coordinates."""
     levels = np.rint(np.linspace(0, 255, size[axis])).astype(np.uint8)
     plane = np.broadcast_to(levels[:, None] if axis == 0 else levels, size)
     return np.repeat(plane[..., None], 3, axis=2)
 
 
-def texture(size: Size, rng: np.random.Generator, low: int = 48, high: int = 208) -> Pixels:
+def make_texture(size: Size, rng: np.random.Generator, low: int = 48, high: int = 208) -> Pixels:
     """Noise of several scales, which shows the kernel. Its levels avoid both ends, where a kernel that overshoots would
     be cut off.
     """
     height, width = size
     if height * width > LARGE:
-        part = texture((min(height, 997), min(width, 997)), rng, low, high)
+        part = make_texture((min(height, 997), min(width, 997)), rng, low, high)
         return np.tile(part, (-(-height // 997), -(-width // 997), 1))[:height, :width].copy()
     total = np.zeros((height, width, 3))
     for step, weight in ((1, 1.0), (3, 1.0), (9, 1.0)):
@@ -59,7 +59,7 @@ def texture(size: Size, rng: np.random.Generator, low: int = 48, high: int = 208
     return (low + (high - low) * total / 3).astype(np.uint8)
 
 
-def fresh(count: int, seed: int, scaled: int) -> Iterator[Pixels]:
+def make_fresh_pictures(count: int, seed: int, scaled: int) -> Iterator[Pixels]:
     """Pictures to prove a contract on: texture in all levels, of sizes that no probe had.
 
     Args:
@@ -75,10 +75,10 @@ def fresh(count: int, seed: int, scaled: int) -> Iterator[Pixels]:
             longest = min(MAX_SIDE, int(scaled * rng.uniform(1.1, 2.5)))
         ratio = float(rng.uniform(0.2, 0.4)) if index % 5 == 2 else float(rng.uniform(0.5, 1))
         shortest = max(8, int(longest * ratio))
-        yield texture((shortest, longest) if rng.random() < 0.5 else (longest, shortest), rng, 0, 255)
+        yield make_texture((shortest, longest) if rng.random() < 0.5 else (longest, shortest), rng, 0, 255)
 
 
-def deciding(sides: Iterable[int], named: Iterable[int], seed: int) -> Iterator[Pixels]:
+def make_decisive_pictures(sides: Iterable[int], named: Iterable[int], seed: int) -> Iterator[Pixels]:
     """Pictures that reveal a function with a limit, or one that depends on a picture's content.
 
     Args:
@@ -89,25 +89,25 @@ def deciding(sides: Iterable[int], named: Iterable[int], seed: int) -> Iterator[
     rng = np.random.default_rng(seed)
     for size in ((300, 400), (1250, 1000)):
         for low, high in ((0, 20), (0, 60), (235, 255), (190, 255), (120, 136), (90, 165)):
-            yield texture(size, rng, low, high)
-        yield np.repeat(texture(size, rng, 0, 255)[..., :1], 3, axis=2)
-        halves = texture(size, rng, 0, 255)
+            yield make_texture(size, rng, low, high)
+        yield np.repeat(make_texture(size, rng, 0, 255)[..., :1], 3, axis=2)
+        halves = make_texture(size, rng, 0, 255)
         halves[:, : size[1] // 2] //= 16
         yield halves
-        yield np.where(texture(size, rng, 0, 255) > 200, 0, 255).astype(np.uint8)
+        yield np.where(make_texture(size, rng, 0, 255) > 200, 0, 255).astype(np.uint8)
     sizes = [(40, 1000), (800, 31), (1000, 1360), (1900, 1500), *LARGEST_SIZES]
     for side in sides:
         sizes += [(side * 3 // 5, side - 1), (side, side * 3 // 5), (side * 3 // 5, side + 1)]
         sizes += [(side * 7 // 5, each) for each in (side - 1, side, side + 1)]
     for side in named:
-        sizes += _inexact_sizes(side)
+        sizes += _find_inexact_sizes(side)
     largest = LARGEST_SIZES[0][0] * LARGEST_SIZES[0][1]
     for height, width in sorted(set(sizes), key=math.prod):
         if min(height, width) >= 8 and height * width <= largest:
-            yield texture((height, width), rng, 0, 255)
+            yield make_texture((height, width), rng, 0, 255)
 
 
-def _inexact_sizes(side: int) -> Iterator[Size]:
+def _find_inexact_sizes(side: int) -> Iterator[Size]:
     """Sizes that a factor scales to whole pixels, and whose product in floating point is just below or just above."""
     for short_part, long_part in ((1, 1), (3, 4)):
         for parts in (range(side // long_part + 1, 3 * side), range(side // long_part - 1, side // 3, -1)):
@@ -123,7 +123,7 @@ def _inexact_sizes(side: int) -> Iterator[Size]:
             yield from found.values()
 
 
-class Numbers(NamedTuple):
+class ColourMapping(NamedTuple):
     """How levels become numbers: number = level * factor + summand, for each channel.
 
     Attributes:
@@ -143,7 +143,7 @@ class Numbers(NamedTuple):
         """Whether gray is mixed as in Pillow and OpenCV."""
         return bool(self.weights) and abs(self.weights[0] - LUMA_WEIGHTS[0]) < abs(self.weights[0] - GRAY_WEIGHTS[0])
 
-    def levels(self, numbers: Array) -> Array:
+    def to_levels(self, numbers: Array) -> Array:
         """The levels of numbers, channels x height x width."""
         levels: Array = (numbers - self.summands[:, None, None]) / self.factors[:, None, None]
         return levels

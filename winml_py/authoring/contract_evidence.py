@@ -65,12 +65,12 @@ class ContractEvidence:
             before, now = self.contract.get(key, "nothing"), model.metadata.get(key, "nothing")
             if before != now and key != "Image.DataType":  # added for models of bytes
                 changes.append(f"{key} was {before} when the contract was learned, now {now}.")
-        if stated_contract(model.input_features) is None:
+        if find_stated_contract(model.input_features) is None:
             changes.append("The model no longer has an input that takes pictures.")
         return tuple(changes)
 
 
-def outdated(model: LearningModel) -> list[str]:
+def describe_outdated_evidence(model: LearningModel) -> list[str]:
     """Why a model's proof no longer holds, in sentences. Nothing is computed."""
     try:
         evidence = ContractEvidence.from_metadata(model.metadata)
@@ -85,7 +85,7 @@ def outdated(model: LearningModel) -> list[str]:
     ]
 
 
-def stated_contract(features: Iterable[FeatureDescriptor]) -> ImageContract | None:
+def find_stated_contract(features: Iterable[FeatureDescriptor]) -> ImageContract | None:
     """The contract of the first picture input, which the metadata state for all of them; None if there is none."""
     contracts = (image.contract for image in features if isinstance(image, ImageFeatureDescriptor))
     return next(contracts, None)

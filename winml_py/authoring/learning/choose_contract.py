@@ -17,8 +17,8 @@ from ...core.imaging.tensorize import tensorize
 from ...enums import BitmapPixelFormat, ImageCropMode, ImageKernel, TensorKind, TensorLayout
 from ...errors import WinMLError
 from ..picture_function import PictureFunction, PictureTensor
-from .probe_images import SIZES, Numbers, texture
-from .rules import Rule
+from .placement_rules import Rule
+from .probe_images import SIZES, ColourMapping, make_texture
 
 TEXTURES: tuple[Size, ...] = ((97, 131), (300, 400), (701, 350))
 """Height and width of the pictures that determine a kernel, smallest first: it rules out most. Antialiasing shows when
@@ -40,7 +40,7 @@ class ContractCandidate(NamedTuple):
     contract: ImageContract
     rule: Rule
 
-    def numbers(self, pixels: Pixels) -> Array | None:
+    def compute_tensor(self, pixels: Pixels) -> Array | None:
         """The tensor of a picture, as in a bind: float32 of channels x height x width; None if there is none."""
         try:
             placement = self.rule.place((pixels.shape[0], pixels.shape[1]))
@@ -52,9 +52,9 @@ class ContractCandidate(NamedTuple):
         tensorize(bitmap, plain, out, placement)
         return out
 
-    def differences(self, pixels: Pixels, answer: PictureTensor, numbers: Numbers) -> Array | None:
+    def compute_differences(self, pixels: Pixels, answer: PictureTensor, numbers: ColourMapping) -> Array | None:
         """The differences from the function's tensor, in gray levels; None if their sizes differ."""
-        made = self.numbers(pixels)
+        made = self.compute_tensor(pixels)
         if made is None or made.shape != answer.numbers.shape:
             return None
         found: Array = made - answer.numbers
@@ -62,8 +62,8 @@ class ContractCandidate(NamedTuple):
         return np.abs(found, out=found)
 
 
-def choose(
-    prepare: PictureFunction, contract: ImageContract, rules: Sequence[Rule], numbers: Numbers, seed: int
+def choose_contract(
+    prepare: PictureFunction, contract: ImageContract, rules: Sequence[Rule], numbers: ColourMapping, seed: int
 ) -> ContractCandidate:
     """The candidate closest to the function; of several that make the same of all pictures, the plainest.
 
@@ -85,9 +85,12 @@ def choose(
     longest = max(*rules[0].place((300, 400)).scaled, *rules[0].sides)
     larger = min(MAX_SIDE, longest * 3 // 2)
     for size in (*TEXTURES, *([(larger * 4 // 5, larger)] if longest > max(TEXTURES[-1]) else [])):
-        pixels = texture(size, rng)
+        pixels = make_texture(size, rng)
         answer = prepare(pixels)
-        scored = [(s + _mean_difference(c.differences(pixels, answer, numbers)), c, group) for s, c, group in scored]
+        scored = [
+            (s + _compute_mean_difference(c.compute_differences(pixels, answer, numbers)), c, group)
+            for s, c, group in scored
+        ]
         best = min(score for score, *_ in scored)
         scored = [entry for entry in scored if entry[0] <= 2 * best + 1]
     best = min(score for score, *_ in scored)
@@ -97,7 +100,7 @@ def choose(
     return _tell_apart(prepare, left, numbers, rng)[0]
 
 
-def _mean_difference(differences: Array | None) -> float:
+def _compute_mean_difference(differences: Array | None) -> float:
     return 1e3 if differences is None else float(differences.mean())
 
 
@@ -107,19 +110,20 @@ def _make_candidate(contract: ImageContract, rule: Rule, kernel: ImageKernel) ->
 
 
 def _tell_apart(
-    prepare: PictureFunction, candidates: list[ContractCandidate], numbers: Numbers, rng: np.random.Generator
+    prepare: PictureFunction, candidates: list[ContractCandidate], numbers: ColourMapping, rng: np.random.Generator
 ) -> list[ContractCandidate]:
     """Tries pictures that two candidates place differently, until one candidate is left, or none differ."""
     while len(candidates) > 1:
-        size = _telling_size(candidates, rng)
+        size = _find_distinctive_size(candidates, rng)
         if size is None:
             break
-        pixels = texture(size, rng)
+        pixels = make_texture(size, rng)
         answer = prepare(pixels)
         ways = [(_try_placing(candidate.rule, size), candidate.contract.kernel) for candidate in candidates]
         by_way = dict(zip(ways, candidates, strict=True))
         found = {
-            way: _mean_difference(candidate.differences(pixels, answer, numbers)) for way, candidate in by_way.items()
+            way: _compute_mean_difference(candidate.compute_differences(pixels, answer, numbers))
+            for way, candidate in by_way.items()
         }
         means = [found[way] for way in ways]
         pairs = zip(candidates, means, strict=True)
@@ -130,13 +134,13 @@ def _tell_apart(
     return candidates
 
 
-def _telling_size(candidates: Iterable[ContractCandidate], rng: np.random.Generator) -> Size | None:
+def _find_distinctive_size(candidates: Iterable[ContractCandidate], rng: np.random.Generator) -> Size | None:
     """The picture size that the rules place most differently; None if they place all tried sizes alike."""
     rules = list({candidate.rule: None for candidate in candidates})
     if len(rules) == 1:
         return None
     # Ties come last: a function that computes in floating point may round them by another rule.
-    for sizes in (_random_sizes(rng), _ties(rules)):
+    for sizes in (_generate_random_sizes(rng), _find_tie_sizes(rules)):
         best, size = 1, None
         for index, tried in enumerate(sizes):
             if best > 1 and index >= ENOUGH:
@@ -149,14 +153,14 @@ def _telling_size(candidates: Iterable[ContractCandidate], rng: np.random.Genera
     return None
 
 
-def _random_sizes(rng: np.random.Generator) -> Iterator[Size]:
+def _generate_random_sizes(rng: np.random.Generator) -> Iterator[Size]:
     for attempt in range(3000):
         long = int(np.exp(rng.uniform(np.log(16), np.log(MAX_SIDE))))
         short = max(8, int(long * (rng.uniform(0.04, 0.3) if attempt % 3 == 0 else rng.uniform(0.3, 1))))
         yield (short, long) if attempt % 2 else (long, short)
 
 
-def _ties(rules: Sequence[Rule]) -> Iterator[Size]:
+def _find_tie_sizes(rules: Sequence[Rule]) -> Iterator[Size]:
     """Sizes with a side that scales to a whole number and a half, where rounding up and rounding to even differ.
 
     One side is twice its scaled length, and the other is odd.

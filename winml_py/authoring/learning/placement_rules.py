@@ -13,7 +13,7 @@ from ...core.imaging.geometry import Placement, compute_placement
 from ...core.imaging.scaling import ImageScaling
 from ...enums import ImageAnchor, ImageCropMode, ImageRounding
 from ...errors import WinMLError
-from .measure import Area
+from .measure_function import Area
 
 ROUNDINGS = (ImageRounding.DOWN, ImageRounding.HALF_EVEN, ImageRounding.HALF_UP, ImageRounding.UP)
 MULTIPLES = (1, 8, 14, 16, 28, 32, 64, 128)
@@ -46,7 +46,7 @@ class Rule(NamedTuple):
         return compute_placement(picture[1], picture[0], width, height, self.mode, None, self.scaling)
 
 
-def tensor_of(areas: Sequence[Area]) -> tuple[int | None, int | None]:
+def find_tensor_sides(areas: Sequence[Area]) -> tuple[int | None, int | None]:
     """Height and width of the tensor; None for a side that differs from picture to picture."""
     heights, widths = {area.tensor[0] for area in areas}, {area.tensor[1] for area in areas}
     return heights.pop() if len(heights) == 1 else None, widths.pop() if len(widths) == 1 else None
@@ -57,8 +57,8 @@ def find_rules(areas: Sequence[Area]) -> list[Rule]:
 
     Texture decides later what a ramp cannot show: half a pixel of an offset, a pixel of a scaled size.
     """
-    tensor = tensor_of(areas)
-    rules = dict.fromkeys(_candidates(areas, tensor))  # each once, in their order
+    tensor = find_tensor_sides(areas)
+    rules = dict.fromkeys(_propose_rules(areas, tensor))  # each once, in their order
     # A limit as long as the longest picture cannot show.
     shortest, longest = (max(pick(area.picture) for area in areas) for pick in (min, max))
     shown = [
@@ -67,10 +67,10 @@ def find_rules(areas: Sequence[Area]) -> list[Rule]:
         if rule.scaling is None
         or ((rule.scaling.shortest_side or 0) < shortest and (rule.scaling.longest_side or 0) < longest)
     ]
-    return [rule for rule in shown if all(_agrees(rule, area) for area in areas)]
+    return [rule for rule in shown if all(_is_consistent(rule, area) for area in areas)]
 
 
-def _agrees(rule: Rule, area: Area) -> bool:
+def _is_consistent(rule: Rule, area: Area) -> bool:
     try:
         placement = rule.place(area.picture)
     except WinMLError:
@@ -92,7 +92,7 @@ def _agrees(rule: Rule, area: Area) -> bool:
     return True
 
 
-def _candidates(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> Iterator[Rule]:
+def _propose_rules(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> Iterator[Rule]:
     """Rules whose numbers match the areas, plainest first."""
     is_fixed = None not in tensor
     if is_fixed:
@@ -100,7 +100,7 @@ def _candidates(areas: Sequence[Area], tensor: tuple[int | None, int | None]) ->
             yield Rule(mode, None, tensor)
     else:
         yield Rule(ImageCropMode.STRETCH, None, tensor)
-    for scaling in _scalings(areas, tensor):
+    for scaling in _propose_scalings(areas, tensor):
         yield Rule(ImageCropMode.CENTER, scaling, tensor)
 
 
@@ -114,7 +114,7 @@ class _Sides(NamedTuple):
     def of(cls, areas: Sequence[Area]) -> _Sides:
         """The sides of the areas that show them."""
         seen = [area for area in areas if not any(map(math.isnan, area.scaled))]
-        return cls([_scaled_side(area, 0) for area in seen], [_scaled_side(area, 1) for area in seen])
+        return cls([_find_scaled_side(area, 0) for area in seen], [_find_scaled_side(area, 1) for area in seen])
 
     @property
     def short(self) -> list[float]:
@@ -127,7 +127,7 @@ class _Sides(NamedTuple):
         return list(map(max, self.heights, self.widths))
 
 
-def _scaled_side(area: Area, axis: int) -> float:
+def _find_scaled_side(area: Area, axis: int) -> float:
     """A side of the scaled picture; if it is not cropped, it is that of the visible part, which is exact."""
     seen = area.target.height if axis == 0 else area.target.width
     return seen if area.offset[axis] < 0.75 and not _is_cropped(area, axis) else area.scaled[axis]
@@ -139,14 +139,14 @@ def _is_cropped(area: Area, axis: int) -> bool:
     return area.scaled[axis] - seen > 1.5 + 0.01 * seen
 
 
-def _scalings(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> Iterator[ImageScaling]:
+def _propose_scalings(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> Iterator[ImageScaling]:
     """Scalings whose numbers match the areas, plainest first."""
     sides = _Sides.of(areas)
     for ends in _find_ends(areas, tensor):
         yield ImageScaling(**ends)
         for height, width in product(_find_sides(sides.heights), _find_sides(sides.widths)):
             yield ImageScaling(height=height, width=width, **ends)
-        for multiple in _multiples(sides):
+        for multiple in _find_multiples(sides):
             ways = [
                 ends | {"multiple": multiple, "multiple_rounding": rounding}
                 for rounding in (ROUNDINGS if multiple > 1 else ROUNDINGS[:1])
@@ -156,12 +156,12 @@ def _scalings(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> I
             for rounding, way in product(ROUNDINGS, ways):
                 rounded = way | {"rounding": rounding}
                 if None in tensor and any(tensor):
-                    yield from _by_tensor(sides, rounded)
-                yield from _by_one_side(sides, rounded)
-                yield from _by_two_sides(sides, rounded)
-                yield from _in_boxes(sides, rounded)
+                    yield from _propose_by_tensor(sides, rounded)
+                yield from _propose_by_one_side(sides, rounded)
+                yield from _propose_by_two_sides(sides, rounded)
+                yield from _propose_boxes(sides, rounded)
     if None not in tensor:
-        yield from _of_cropped(sides, min(side for side in tensor if side is not None))
+        yield from _propose_cropped_squares(sides, min(side for side in tensor if side is not None))
 
 
 def _find_ends(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> Iterator[dict[str, Any]]:
@@ -180,35 +180,35 @@ def _find_ends(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> 
         yield {"crop_rounding": crop_rounding, "anchor": anchor, "pad_multiple": stride}
 
 
-def _multiples(sides: _Sides) -> list[int]:
+def _find_multiples(sides: _Sides) -> list[int]:
     """The largest number that all exact sides are multiples of, and 1."""
     exact = [side for side in (*sides.heights, *sides.widths) if isinstance(side, int)]
     fitting = [multiple for multiple in MULTIPLES if exact and not any(side % multiple for side in exact)]
     return sorted({1, *fitting[-1:]}, reverse=True)
 
 
-def _by_tensor(sides: _Sides, way: dict[str, Any]) -> Iterator[ImageScaling]:
+def _propose_by_tensor(sides: _Sides, way: dict[str, Any]) -> Iterator[ImageScaling]:
     """One side is the tensor's, and the other follows, with or without a limit."""
     yield ImageScaling(**way)
     yield from (ImageScaling(longest_side=limit, **way) for limit in _find_sides(sides.long, largest=True))
 
 
-def _by_one_side(sides: _Sides, way: dict[str, Any]) -> Iterator[ImageScaling]:
+def _propose_by_one_side(sides: _Sides, way: dict[str, Any]) -> Iterator[ImageScaling]:
     """The shorter or the longer side is stated."""
-    for side in _typical_sides(_find_sides(sides.short), way):
+    for side in _add_typical_sides(_find_sides(sides.short), way):
         yield ImageScaling(shortest_side=side, **way)
-    for side in _typical_sides(_find_sides(sides.long), way):
+    for side in _add_typical_sides(_find_sides(sides.long), way):
         yield ImageScaling(longest_side=side, **way)
     # Sides that only limit: the largest of all pictures, or the smallest.
-    for side in _typical_sides(_find_sides(sides.long, largest=True), way):
+    for side in _add_typical_sides(_find_sides(sides.long, largest=True), way):
         yield ImageScaling(longest_side=side, enlarges=False, **way)
-    for side in _typical_sides(_find_sides(sides.short, largest=True), way):
+    for side in _add_typical_sides(_find_sides(sides.short, largest=True), way):
         yield ImageScaling(shortest_side=side, enlarges=False, **way)
     for side in _find_sides(sides.short, least=True):
         yield ImageScaling(shortest_side=side, shrinks=False, **way)
 
 
-def _by_two_sides(sides: _Sides, way: dict[str, Any]) -> Iterator[ImageScaling]:
+def _propose_by_two_sides(sides: _Sides, way: dict[str, Any]) -> Iterator[ImageScaling]:
     """The shorter and the longer side are stated, and one of them decides."""
     for shortest, longest in product(_find_sides(sides.short, largest=True), _find_sides(sides.long, largest=True)):
         if longest > shortest:
@@ -220,7 +220,7 @@ def _by_two_sides(sides: _Sides, way: dict[str, Any]) -> Iterator[ImageScaling]:
         yield ImageScaling(shortest_side=most, longest_side=most, changes_least=True, **way)
 
 
-def _in_boxes(sides: _Sides, way: dict[str, Any]) -> Iterator[ImageScaling]:
+def _propose_boxes(sides: _Sides, way: dict[str, Any]) -> Iterator[ImageScaling]:
     """Pictures keep their aspect ratio in a square or another box.
 
     keeps_aspect multiplies in floating point, like `int(side * scale)`: if the product is just below a whole number,
@@ -233,14 +233,14 @@ def _in_boxes(sides: _Sides, way: dict[str, Any]) -> Iterator[ImageScaling]:
         yield ImageScaling(height=height, width=width, keeps_aspect=True, enlarges=False, **way)
 
 
-def _of_cropped(sides: _Sides, side: int) -> Iterator[ImageScaling]:
+def _propose_cropped_squares(sides: _Sides, side: int) -> Iterator[ImageScaling]:
     """A square is cropped first, whose side is a share of the picture's shorter one."""
     for ratio in sorted({round(side / each, 3) for each in sides.short if each >= side}, reverse=True):
         if 0 < ratio <= 1:
             yield ImageScaling(crop_ratio=ratio, crops_first=True)
 
 
-def _typical_sides(sides: Sequence[int], way: dict[str, Any]) -> list[int]:
+def _add_typical_sides(sides: Sequence[int], way: dict[str, Any]) -> list[int]:
     """The sides, and typical sides that become the same multiples."""
     multiple = way["multiple"]
     near = (other for side in sides for other in range(max(1, side - multiple + 1), side + multiple))

@@ -10,9 +10,9 @@ import numpy as np
 
 from ...core.base.arrays import Size
 from ..picture_function import PictureFunction
-from .candidates import ContractCandidate
-from .probe_images import Numbers, deciding, fresh
-from .rules import Rule
+from .choose_contract import ContractCandidate
+from .placement_rules import Rule
+from .probe_images import ColourMapping, make_decisive_pictures, make_fresh_pictures
 
 PICTURES = 50
 """How many pictures of random sizes prove a contract, besides those that decide whether there is a limit."""
@@ -27,7 +27,7 @@ TINY = 64
 """Pixels: text detectors place smaller pictures by a special rule, and such pictures are rare."""
 
 
-class Proof(NamedTuple):
+class ContractProof(NamedTuple):
     """The differences of a contract from the function, on pictures that it was not learned from; in gray levels.
 
     Attributes:
@@ -52,9 +52,9 @@ class Proof(NamedTuple):
         return self.sizes_differ is None and self.mean <= MAX_MEAN and self.most <= MAX_DIFFERENCE
 
 
-def prove(
-    prepare: PictureFunction, candidate: ContractCandidate, rivals: Iterable[Rule], numbers: Numbers, seed: int
-) -> Proof:
+def prove_contract(
+    prepare: PictureFunction, candidate: ContractCandidate, rivals: Iterable[Rule], numbers: ColourMapping, seed: int
+) -> ContractProof:
     """Compares a contract with the function on fresh pictures: texture in all levels, of many sizes.
 
     Args:
@@ -66,14 +66,16 @@ def prove(
     """
     means, most, worst_size, count = [], -1.0, None, 0
     differing: dict[bool, Size] = {}
-    sides = _distinct_sides(itertools.chain([candidate.rule], rivals))
+    sides = _select_distinct_sides(itertools.chain([candidate.rule], rivals))
     scaled = max(*candidate.rule.place((300, 400)).scaled, *candidate.rule.sides)
-    for pixels in itertools.chain(fresh(PICTURES, seed, scaled), deciding(sides, candidate.rule.sides, seed + 1)):
+    for pixels in itertools.chain(
+        make_fresh_pictures(PICTURES, seed, scaled), make_decisive_pictures(sides, candidate.rule.sides, seed + 1)
+    ):
         if count >= PICTURES and (most > MAX_DIFFERENCE or False in differing):
             break  # it is refused, and the large pictures take longest
         count += 1
         size = (pixels.shape[0], pixels.shape[1])
-        differences = candidate.differences(pixels, prepare(pixels), numbers)
+        differences = candidate.compute_differences(pixels, prepare(pixels), numbers)
         if differences is None:
             differing[max(size) < TINY] = size
             continue
@@ -81,10 +83,10 @@ def prove(
         if differences.max() > most:
             most, worst_size = float(differences.max()), size
     mean = float(np.mean(means)) if means else np.inf
-    return Proof(count, mean, most, worst_size, differing.get(False), differing.get(True))
+    return ContractProof(count, mean, most, worst_size, differing.get(False), differing.get(True))
 
 
-def _distinct_sides(rules: Iterable[Rule]) -> list[int]:
+def _select_distinct_sides(rules: Iterable[Rule]) -> list[int]:
     """The sides of the rules, without nearly equal ones."""
     kept: list[int] = []
     for side in (side for rule in rules for side in sorted(rule.sides)):

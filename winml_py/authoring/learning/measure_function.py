@@ -11,7 +11,7 @@ from ...core.imaging.formats import GRAY_WEIGHTS, LUMA_WEIGHTS
 from ...core.imaging.geometry import BitmapBounds
 from ...errors import NotSupportedError
 from ..picture_function import PictureFunction
-from .probe_images import COLOURS, GRAYS, SIZES, Numbers, plain, ramp
+from .probe_images import COLOURS, GRAYS, SIZES, ColourMapping, make_plain_picture, make_ramp
 
 EXACT = 0.02
 """Gray levels: the largest deviation of a colour's numbers from a straight line. Functions compute in float32."""
@@ -40,7 +40,7 @@ class Area(NamedTuple):
     padding: Array | None
 
 
-def measure_numbers(function: PictureFunction) -> Numbers:
+def measure_colours(function: PictureFunction) -> ColourMapping:
     """How the levels of a colour become numbers, from pictures of one colour.
 
     Raises:
@@ -54,14 +54,14 @@ def measure_numbers(function: PictureFunction) -> Numbers:
             "a value of the picture itself, such as its mean, or equalises it.",
             hint="A contract's numbers depend on the pixel only. Bind the function's tensor.",
         )
-    grays = np.array([_colour_of(function, size, (level,) * 3, middle) for level in GRAYS])
+    grays = np.array([_measure_colour(function, size, (level,) * 3, middle) for level in GRAYS])
     black, white = grays[0], grays[1]
     levels = np.array(GRAYS, float)
     span = white - black
     if np.any(span == 0):
         raise NotSupportedError(f"{function.name} has a channel that is the same for black and white.")
     off = (grays - black) / span * 255 - levels[:, None]
-    if np.abs(off).max() > EXACT + _rounding_of(grays):
+    if np.abs(off).max() > EXACT + _find_rounding(grays):
         raise NotSupportedError(
             f"{function.name} gives levels numbers that are not on a straight line: a gamma, a threshold, a contrast "
             "correction, or a division by the picture's largest number.",
@@ -69,7 +69,7 @@ def measure_numbers(function: PictureFunction) -> Numbers:
         )
     factors, summands = span / 255, black
     # Two levels side by side keep their numbers. A kernel that overshoots does so by less than a fifth of the edge.
-    pixels = plain(size, (100, 100, 100))
+    pixels = make_plain_picture(size, (100, 100, 100))
     pixels[:, size[1] // 2 :] = 150
     found = ((function(pixels).numbers - summands[:, None, None]) / factors[:, None, None])[middle]
     if found.min() < 85 or found.max() > 165:
@@ -78,7 +78,7 @@ def measure_numbers(function: PictureFunction) -> Numbers:
             f"{found.max():.0f}. It corrects the contrast of each picture, or equalises it.",
             hint="A contract's numbers depend on the pixel only. Bind the function's tensor.",
         )
-    colours = np.array([_colour_of(function, size, colour, middle) for colour in COLOURS])
+    colours = np.array([_measure_colour(function, size, colour, middle) for colour in COLOURS])
     as_levels = (colours - summands) / factors  # colours x channels
     # Each channel is a mix of red, green and blue.
     mix, *_ = np.linalg.lstsq(np.array(COLOURS, float), as_levels, rcond=None)
@@ -92,9 +92,9 @@ def measure_numbers(function: PictureFunction) -> Numbers:
         order = tuple(int(index) for index in weights.argmax(axis=1))
         if sorted(order) != [0, 1, 2]:
             raise NotSupportedError(f"{function.name} repeats or loses a colour: its channels are {order} of RGB.")
-        return Numbers(order, (), factors, summands)
+        return ColourMapping(order, (), factors, summands)
     if len(weights) == 1 and min(np.abs(weights[0] - known).max() for known in (GRAY_WEIGHTS, LUMA_WEIGHTS)) < 0.01:
-        return Numbers((), tuple(float(weight) for weight in weights[0]), factors, summands)
+        return ColourMapping((), tuple(float(weight) for weight in weights[0]), factors, summands)
     raise NotSupportedError(
         f"{function.name} mixes the colours: its channels are {np.round(weights, 3).tolist()} of red, green and blue.",
         hint="A contract takes red, green and blue as they are, or one gray, of BT.601 or BT.709. Convert first.",
@@ -107,7 +107,7 @@ Middle = tuple[slice, slice, slice]
 
 def _find_middle(function: PictureFunction, size: Size) -> Middle | None:
     """The middle of the picture in the tensor, away from padding; None if no number shows the colour."""
-    answers = [function(plain(size, (level,) * 3)).numbers for level in (0, 255, 128)]
+    answers = [function(make_plain_picture(size, (level,) * 3)).numbers for level in (0, 255, 128)]
     if len({answer.shape for answer in answers}) > 1:
         raise NotSupportedError(f"{function.name} gives pictures of other colours tensors of other shapes.")
     shows = np.ptp(np.stack(answers), axis=0).max(axis=0) > 1e-6
@@ -122,30 +122,30 @@ def _find_middle(function: PictureFunction, size: Size) -> Middle | None:
     )
 
 
-def _colour_of(function: PictureFunction, size: Size, colour: tuple[int, int, int], where: Middle) -> Array:
+def _measure_colour(function: PictureFunction, size: Size, colour: tuple[int, int, int], where: Middle) -> Array:
     """The numbers of a colour, one per channel."""
-    found: Array = np.median(function(plain(size, colour)).numbers[where], axis=(1, 2))
+    found: Array = np.median(function(make_plain_picture(size, colour)).numbers[where], axis=(1, 2))
     return found
 
 
-def _rounding_of(numbers: Array) -> float:
+def _find_rounding(numbers: Array) -> float:
     """Half a level if the numbers are whole, because they are rounded."""
     is_whole = np.abs(np.ptp(numbers, axis=0)).max() > 2 and not np.any(numbers % 1)
     return 0.51 if is_whole else 0.0
 
 
-def measure_area(function: PictureFunction, size: Size, numbers: Numbers) -> Area:
+def measure_area(function: PictureFunction, size: Size, numbers: ColourMapping) -> Area:
     """Where a picture of a size goes in the tensor.
 
     Raises:
         NotSupportedError: not as a scaled rectangle of the picture in a rectangle of the tensor.
     """
-    black, white = (function(plain(size, (level,) * 3)) for level in (0, 255))
+    black, white = (function(make_plain_picture(size, (level,) * 3)) for level in (0, 255))
     name = f"{function.name}, for a picture of {size[1]}x{size[0]},"
     if black.numbers.shape != white.numbers.shape:
         raise NotSupportedError(f"{name} gives black and white tensors of different shapes.")
     tensor = (black.numbers.shape[1], black.numbers.shape[2])
-    shows = np.abs(numbers.levels(white.numbers) - numbers.levels(black.numbers)).min(axis=0) > 0.5
+    shows = np.abs(numbers.to_levels(white.numbers) - numbers.to_levels(black.numbers)).min(axis=0) > 0.5
     rows, columns = np.flatnonzero(shows.any(axis=1)), np.flatnonzero(shows.any(axis=0))
     if not rows.size:
         raise NotSupportedError(f"{name} shows nothing of the picture.")
@@ -154,7 +154,7 @@ def measure_area(function: PictureFunction, size: Size, numbers: Numbers) -> Are
     if not shows[inside].all():
         raise NotSupportedError(f"{name} does not place it in a rectangle.")
     for level, answer in ((0, black), (255, white)):
-        off = np.abs(numbers.levels(answer.numbers)[(slice(None), *inside)] - level)
+        off = np.abs(numbers.to_levels(answer.numbers)[(slice(None), *inside)] - level)
         if off.max() > 1.01:
             raise NotSupportedError(
                 f"{name} gives one colour different numbers in different places: it is random, or pads before it "
@@ -170,14 +170,14 @@ def measure_area(function: PictureFunction, size: Size, numbers: Numbers) -> Are
         padding = found[:, 0]
     scaled, offset = [], []
     for axis in (0, 1):
-        levels = numbers.levels(function(ramp(size, axis)).numbers)[(slice(None), *inside)].mean(axis=0)
-        side, begin = _fit(levels.mean(axis=1 - axis), size[axis], name)
+        levels = numbers.to_levels(function(make_ramp(size, axis)).numbers)[(slice(None), *inside)].mean(axis=0)
+        side, begin = _fit_ramp(levels.mean(axis=1 - axis), size[axis], name)
         scaled.append(side)
         offset.append(begin)
     return Area(size, tensor, target, (scaled[0], scaled[1]), (offset[0], offset[1]), padding)
 
 
-def _fit(levels: Array, pixels: int, name: str) -> tuple[float, float]:
+def _fit_ramp(levels: Array, pixels: int, name: str) -> tuple[float, float]:
     """From the levels along a ramp: the scaled side of the whole picture, and where the rectangle begins in it."""
     # The ends of a scaled picture are flatter than the rest, because there is nothing beyond them.
     inner = np.flatnonzero((levels > 3) & (levels < 252))
