@@ -66,7 +66,6 @@ NOT_CALLED = {
     "Candidate",
     "CompiledOperator",
     "ConversionReport",
-    "EditReport",
     "EvaluationStream",
     "ExampleShape",
     "Explanation",
@@ -93,8 +92,6 @@ NOT_CALLED = {
 """Classes that programs receive and do not make: the site does not show their constructors' parameters."""
 
 PUBLIC_SIGNATURES = {
-    "Edits": "(rename={}, shapes={}, denotations={}, dimensions={}, name=None, description=None, domain=None, "
-    "author=None, version=None, metadata={}, labels=None)",
     "ImageFeatureValue": "(frames: Iterable[VideoFrame])",
     "LearningModelBinding": "(session: LearningModelSession, /)",
     "LearningModelSession": "(model: LearningModel, device: LearningModelDevice | None = None, "

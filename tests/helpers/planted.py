@@ -12,7 +12,7 @@ from onnx import helper, numpy_helper
 
 from helpers.paths import MODELS, PICTURES
 from winml_py import BitmapPixelFormat, ImageKernel, LearningModel
-from winml_py.authoring import Edits, build_in, edit_model, write_samples
+from winml_py.authoring import build_in, write_samples
 
 CONTRACTS = {
     "another kernel": {"kernel": ImageKernel.ANTIALIASED_LINEAR},
@@ -24,7 +24,9 @@ CONTRACTS = {
 def plant(folder: Path) -> dict[str, Path]:
     """The models by their fault; "" has none. Each has the answers of that one beside it."""
     source, half = folder / "detector.onnx", folder / "half.onnx"
-    edit_model(MODELS / "shapes.onnx", source, Edits(rename={"boxes": "raw"}))
+    model = onnx.load(MODELS / "shapes.onnx")
+    rename_output(model, "raw")  # the answers have an output named "boxes"
+    onnx.save(model, source)
     contract = LearningModel.load(source).input_features[0].contract
     _round_to_half(source, half)
     made = {name: (source, replace(contract, **change)) for name, change in CONTRACTS.items()}
@@ -38,6 +40,14 @@ def plant(folder: Path) -> dict[str, Path]:
         if name:
             shutil.copy(f"{paths['']}.answers.json", f"{path}.answers.json")
     return paths
+
+
+def rename_output(model: onnx.ModelProto, name: str) -> None:
+    """Renames a model's only output."""
+    (output,) = model.graph.output
+    for node in model.graph.node:
+        node.output[:] = [name if value == output.name else value for value in node.output]
+    output.name = name
 
 
 def _transpose(path: Path) -> None:

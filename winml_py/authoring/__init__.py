@@ -1,10 +1,9 @@
-"""What is written into a model: image contracts, learned from its training code, as metadata or nodes; samples with
-known answers; other names, sizes and texts.
+"""What is written into a model: image contracts, learned from its training code, as metadata or nodes; and samples with
+known answers.
 """
 
 from .check_samples import AnswerCheck, ModelCheck, check_samples
 from .contract_evidence import ContractEvidence
-from .edit_features import EditReport, Edits, edit_model
 from .known_answers import KnownAnswer, KnownInput, KnownOutput
 from .learning import LearnedContract, learn_contract
 from .output_nodes import BuiltIn
@@ -15,8 +14,6 @@ __all__ = [
     "AnswerCheck",
     "BuiltIn",
     "ContractEvidence",
-    "EditReport",
-    "Edits",
     "KnownAnswer",
     "KnownInput",
     "KnownOutput",
@@ -24,7 +21,6 @@ __all__ = [
     "ModelCheck",
     "build_in",
     "check_samples",
-    "edit_model",
     "learn_contract",
     "write_contract",
     "write_samples",
