@@ -1,6 +1,4 @@
-"""A model's answers as nodes after its own outputs (classes, boxes, masks), like `winml_py.vision`; and adding nodes to
-models.
-"""
+"""A model's answers as nodes after its own outputs (classes, boxes, masks), like `winml_py.vision`."""
 
 from __future__ import annotations
 
@@ -14,24 +12,22 @@ import numpy as np
 from .._inputs.files import generated
 from ..core.base.messages import did_you_mean
 from ..core.evaluation.result import LearningModelEvaluationResult
-from ..core.imaging.formats import find_layout
 from ..core.model.model import LearningModel
 from ..core.onnx_file.expressions import Expression, GraphWriter
-from ..core.onnx_file.nodes import messages
 from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError, NotSupportedError
 from ..vision.detections import LIMIT, OVERLAPS, THRESHOLDS, detections, may_be_detections, read_facts
 from ..vision.layouts import PROTOTYPES, DetectionLayout, DetectorFacts, count_extra_numbers, recognise_layout
 from ..vision.outputs import find_placement, read_floats
 from ..vision.segmentation import OUTSIDE, is_segmentation, require_one_map
-from .kernels import Preprocessing
 from .known_answers import KnownInput
+from .preprocessing_nodes import Shape, WrittenInput, find_used_names
 
 if TYPE_CHECKING:
     import onnx
 
-Shape = list[str | int | None]
 Outputs = dict[str, tuple[Expression, Shape]]
+"""Values to give as outputs, with their shapes, by what they hold."""
 
 MOST_LABELS = 5
 """The number of classes that are named."""
@@ -55,7 +51,7 @@ class BuiltIn(NamedTuple):
 
 
 def add_answers(
-    model: onnx.ModelProto, loaded: LearningModel, kind: str, labels: Sequence[str], written: Mapping[str, Written]
+    model: onnx.ModelProto, loaded: LearningModel, kind: str, labels: Sequence[str], written: Mapping[str, WrittenInput]
 ) -> BuiltIn:
     """Appends the outputs of an answer.
 
@@ -68,13 +64,13 @@ def add_answers(
     """
     from onnx import helper
 
-    words = {*ANSWERS, *(layout.value for layout in DetectionLayout)}
-    if kind not in words:
-        raise InvalidArgumentError(f"There are no answers {kind!r}.", hint=did_you_mean(kind, words))
-    (picture, (graph, place)), *further = written.items()
-    if further or place is None:
-        what = ", ".join(written) if further else "several"
-        raise NotSupportedError(f"Answers need one picture, but the model takes {what}.")
+    kinds = {*ANSWERS, *(layout.value for layout in DetectionLayout)}
+    if kind not in kinds:
+        raise InvalidArgumentError(f"There are no answers {kind!r}.", hint=did_you_mean(kind, kinds))
+    (picture, (graph, place)), *more = written.items()
+    if more or place is None:
+        pictures = ", ".join(written) if more else "several"
+        raise NotSupportedError(f"Answers need one picture, but the model takes {pictures}.")
     sample = KnownInput(shape=(256, 320), dtype="picture")
     with LearningModelSession(loaded) as session:
         result = session.evaluate_features(generated(loaded) | {picture: sample.make_value()})
@@ -83,26 +79,26 @@ def add_answers(
     sides: Shape = [f"{picture}_height", f"{picture}_width"]
     elements = {output.name: output.type.tensor_type.elem_type for output in model.graph.output}
 
-    def value(name: str) -> Expression:
+    def read_output(name: str) -> Expression:
         """An output of the model: floats as float32, whole numbers as int64."""
         output = Expression(graph, name, helper.tensor_dtype_to_np_dtype(elements[name]).type)
         return output.cast(np.float32 if np.issubdtype(output.dtype, np.floating) else np.int64)
 
     if kind in (CLASSES, SOFTMAX):
-        outputs = _write_top_classes(value, result, labels, kind)
+        outputs = _write_top_classes(read_output, result, labels, kind)
     elif kind == MASKS:
         name, array = require_one_map(result, None)
         if array.dtype.kind == "f" and array.shape[1] == 1:
             raise NotSupportedError(f"The output {name} is one map of numbers, whose threshold is not known.")
-        outputs = {"class_map": (_write_class_map(value(name), place), sides)}
+        outputs = {"class_map": (_write_class_map(read_output(name), place), sides)}
     else:
         layout = DetectionLayout(kind)
         if layout not in _DETECTORS or facts.exporter.task == "pose":
-            what = "points" if layout in _DETECTORS else f"answers in the layout {layout.name}"
+            content = "points" if layout in _DETECTORS else f"answers in the layout {layout.name}"
             hint = f"winml_py.vision.detections reads them. Built in are {', '.join(ANSWERS[1:])}."
-            raise NotSupportedError(f"The model gives {what}, which cannot be built in.", hint=hint)
-        detections(result, layout=layout, labels=labels)  # refuses, in its own words, what does not fit
-        values = {id(array): value(name) for name, array in facts.outputs.items()}
+            raise NotSupportedError(f"The model gives {content}, which cannot be built in.", hint=hint)
+        detections(result, layout=layout, labels=labels)  # raises if the outputs do not fit
+        values = {id(array): read_output(name) for name, array in facts.outputs.items()}
         outputs = _write_objects(values, facts, layout, place, sides)
     return BuiltIn(kind, _put_after(model, graph, outputs))
 
@@ -121,20 +117,21 @@ def _recognise(result: LearningModelEvaluationResult, facts: DetectorFacts) -> s
 
 
 def _write_top_classes(
-    value: Callable[[str], Expression], result: LearningModelEvaluationResult, labels: Sequence[str], kind: str
+    read_output: Callable[[str], Expression], result: LearningModelEvaluationResult, labels: Sequence[str], kind: str
 ) -> Outputs:
     """The likeliest classes, the best first, as `result.top_k` gives them."""
-    ranked = result.top_k(1 << 30, labels)  # all; it refuses, in its own words, what does not fit
+    ranked = result.top_k(1 << 30, labels)  # all of them; raises if the outputs do not fit
     rows = read_floats(result).items()
     (name,) = (name for name, row in rows if row.size == len(ranked) == max(row.shape, default=0))
-    scores, count = value(name).reshape(1, -1), min(MOST_LABELS, len(ranked))
-    best, indices = _sort_best(
-        scores.apply("Softmax", axis=-1) if kind == SOFTMAX else scores, scores.graph.vector(count)
-    )
+    scores, count = read_output(name).reshape(1, -1), min(MOST_LABELS, len(ranked))
+    graph = scores.graph
+    if kind == SOFTMAX:
+        scores = scores.apply("Softmax", axis=-1)
+    best, indices = _sort_best(scores, graph.vector(count))
     outputs: Outputs = {"top_classes": (indices, [1, count]), "top_scores": (best, [1, count])}
     names = [prediction.label for prediction in sorted(ranked, key=attrgetter("index"))]
     if any(names):
-        outputs["top_labels"] = (scores.graph.constant(names, np.str_).take(indices, 0), [1, count])
+        outputs["top_labels"] = (graph.constant(names, np.str_).take(indices, 0), [1, count])
     return outputs
 
 
@@ -147,78 +144,119 @@ def _sort_best(scores: Expression, count: Expression) -> tuple[Expression, Expre
 # Objects, as `vision.detections` gives them.
 
 
+class _Objects(NamedTuple):
+    """The objects of a picture, the best first.
+
+    Attributes:
+        boxes: objects x 4: centre, width and height, in pixels of the tensor.
+        scores: of each object.
+        classes: of each object.
+        coefficients: objects x `PROTOTYPES`, whose masks are sums of prototypes; None if there are no masks.
+    """
+
+    boxes: Expression
+    scores: Expression
+    classes: Expression
+    coefficients: Expression | None = None
+
+
 def _write_objects(
     values: Mapping[int, Expression], facts: DetectorFacts, layout: DetectionLayout, place: Any, sides: Shape
 ) -> Outputs:
     """Boxes in pixels of the picture, the best first; their scores, classes, names and masks. Values are by array."""
     graph = next(iter(values.values())).graph
-    table, prototypes, coefficients = values.get(id(facts.table)), values.get(id(facts.prototypes)), None
+    table, prototypes = values.get(id(facts.table)), values.get(id(facts.prototypes))
     if table is None:
         boxes, logits = (values[id(array)] for array in facts.queries or ())
-        boxes, scores, classes = _decode_queries(boxes.reshape(-1, 4), logits)
-        boxes = boxes * _repeat_for_sides(graph, *place.tensor[::-1]).cast(np.float32)
+        objects = _decode_queries(boxes, logits, place)
     else:
         rows = table.transpose(0, 2, 1) if layout is DetectionLayout.YOLO else table
-        boxes, scores, classes, at = _suppress(rows, facts, layout)
-        if prototypes is not None:
-            first = rows.size(2) - PROTOTYPES
-            coefficients = rows.slice((first,), (PROTOTYPES,), (2,)).reshape(-1, PROTOTYPES).take(at, 0)
-    middles, halves = boxes.slice((0,), (2,), (1,)), boxes.slice((2,), (2,), (1,)) * 0.5
-    corners = graph.node("Concat", middles - halves, middles + halves, dtype=np.float32, axis=1)
-    # Like `PicturePlacement.boxes_to_picture`, in float64.
-    pairs = (*zip(*place.to_picture, strict=True), place.picture[::-1])
-    factors, summands, ends = (_repeat_for_sides(graph, x, y) for x, y in pairs)
-    corners = (corners * factors + summands).at_least(0).at_most(ends)
+        objects = _suppress(rows, facts, layout, has_masks=prototypes is not None)
+    corners = _find_corners_in_picture(objects.boxes, place)
     outputs: Outputs = {
         "boxes": (corners.cast(np.float32), ["box_count", 4]),
-        "box_scores": (scores, ["box_count"]),
-        "box_classes": (classes, ["box_count"]),
+        "box_scores": (objects.scores, ["box_count"]),
+        "box_classes": (objects.classes, ["box_count"]),
     }
     if facts.labels:
-        outputs["box_labels"] = (graph.constant(facts.labels, np.str_).take(classes, 0), ["box_count"])
-    if coefficients is not None and prototypes is not None:
-        outputs["box_masks"] = (_write_masks(corners, coefficients, prototypes, place), ["box_count", *sides])
+        names = graph.constant(facts.labels, np.str_)
+        outputs["box_labels"] = (names.take(objects.classes, 0), ["box_count"])
+    if objects.coefficients is not None and prototypes is not None:
+        masks = _write_masks(corners, objects.coefficients, prototypes, place)
+        outputs["box_masks"] = (masks, ["box_count", *sides])
     return outputs
 
 
-def _decode_queries(boxes: Expression, logits: Expression) -> tuple[Expression, ...]:
-    """DETR's queries that are likely objects, the best first: centre and size, scores, classes."""
+def _decode_queries(boxes: Expression, logits: Expression, place: Any) -> _Objects:
+    """DETR's queries that are likely objects."""
+    graph = logits.graph
+    boxes = boxes.reshape(-1, 4)
     shares = logits.apply("Softmax", axis=-1).slice((0,), (logits.size(2) - 1,), (2,))  # the last is no object
-    scores, classes = (value.reshape(-1) for value in _sort_best(shares, logits.graph.vector(1)))
+    scores, classes = (value.reshape(-1) for value in _sort_best(shares, graph.vector(1)))
     scores, order = _sort_best(scores, scores.size(0).at_most(LIMIT).reshape(1))
-    found = (scores > THRESHOLDS[DetectionLayout.DETR]).cast(np.int64).sum(0)
-    order = order.slice((0,), (found,), (0,))
-    return boxes.take(order, 0), scores.slice((0,), (found,), (0,)), classes.take(order, 0)
+    count = (scores > THRESHOLDS[DetectionLayout.DETR]).cast(np.int64).sum(0)
+    order = order.slice((0,), (count,), (0,))
+    boxes, scores, classes = boxes.take(order, 0), scores.slice((0,), (count,), (0,)), classes.take(order, 0)
+    height, width = place.tensor
+    boxes = boxes * _repeat_for_sides(graph, width, height).cast(np.float32)  # they are shares of the tensor
+    return _Objects(boxes, scores, classes)
 
 
-def _suppress(rows: Expression, facts: DetectorFacts, layout: DetectionLayout) -> tuple[Expression, ...]:
-    """The kept ones of YOLO's 1 x places x columns, the best first: centre and size, scores, classes, places."""
+def _suppress(rows: Expression, facts: DetectorFacts, layout: DetectionLayout, has_masks: bool) -> _Objects:
+    """The objects that non-maximum suppression keeps of YOLO's 1 x places x columns."""
     assert facts.table is not None
     graph, has_objectness = rows.graph, layout is DetectionLayout.YOLO_V5
-    before = 5 if has_objectness else 4
-    width = facts.table.shape[2 if has_objectness else 1] - before
-    count = width - count_extra_numbers(facts, width)
-    best, classes = _sort_best(rows.slice((before,), (count,), (2,)), graph.vector(1))
-    best = best * rows.slice((4,), (1,), (2,)) if has_objectness else best
-    # A place has one box, of its likeliest class.
-    scores = best * classes.equals(graph.constant(range(count), np.int64)).cast(np.float32)
-    scores, boxes = scores.transpose(0, 2, 1), rows.slice((0,), (4,), (2,))
-    limits = [graph.constant([limit], np.float32) for limit in (OVERLAPS[layout], THRESHOLDS[layout])]
-    most = graph.vector(LIMIT)
-    selected = graph.node("NonMaxSuppression", boxes, scores, most, *limits, dtype=np.int64, center_point_box=1)
-    # Of equal scores, of which half precision has many, the first place comes first.
-    at = selected.slice((2,), (1,), (1,)).reshape(-1)
-    selected = selected.take(_sort_best(-at, at.size(0).reshape(1))[1], 0)
+    first_class = 5 if has_objectness else 4
+    width = facts.table.shape[2 if has_objectness else 1] - first_class
+    class_count = width - count_extra_numbers(facts, width)
+
+    # A place has one box, of its likeliest class: its scores for the other classes are 0.
+    best, classes = _sort_best(rows.slice((first_class,), (class_count,), (2,)), graph.vector(1))
+    if has_objectness:
+        best = best * rows.slice((4,), (1,), (2,))
+    is_best = classes.equals(graph.constant(range(class_count), np.int64))
+    scores = (best * is_best.cast(np.float32)).transpose(0, 2, 1)
+
+    # Rows of picture, class and place.
+    boxes = rows.slice((0,), (4,), (2,))
+    overlap = graph.constant([OVERLAPS[layout]], np.float32)
+    threshold = graph.constant([THRESHOLDS[layout]], np.float32)
+    arguments = boxes, scores, graph.vector(LIMIT), overlap, threshold
+    selected = graph.node("NonMaxSuppression", *arguments, dtype=np.int64, center_point_box=1)
+
+    # The best first. Of equal scores, of which half precision has many, the first place comes first: `TopK` keeps the
+    # order of equal numbers.
+    places = selected.slice((2,), (1,), (1,)).reshape(-1)
+    selected = selected.take(_sort_best(-places, places.size(0).reshape(1))[1], 0)
     selected_scores = graph.node("GatherND", scores, selected, dtype=np.float32)
     sorted_scores, order = _sort_best(selected_scores, selected_scores.size(0).at_most(LIMIT).reshape(1))
-    _, selected_classes, at = (selected.take(order, 0).slice((column,), (1,), (1,)).reshape(-1) for column in range(3))
-    return boxes.reshape(-1, 4).take(at, 0), sorted_scores, selected_classes, at
+    _, classes, places = (selected.take(order, 0).slice((column,), (1,), (1,)).reshape(-1) for column in range(3))
+
+    boxes = boxes.reshape(-1, 4).take(places, 0)
+    coefficients = None
+    if has_masks:
+        first = rows.size(2) - PROTOTYPES
+        coefficients = rows.slice((first,), (PROTOTYPES,), (2,)).reshape(-1, PROTOTYPES).take(places, 0)
+    return _Objects(boxes, sorted_scores, classes, coefficients)
+
+
+def _find_corners_in_picture(boxes: Expression, place: Any) -> Expression:
+    """Left, top, right and bottom in pixels of the picture, like `PicturePlacement.boxes_to_picture`, in float64."""
+    graph = boxes.graph
+    middles, halves = boxes.slice((0,), (2,), (1,)), boxes.slice((2,), (2,), (1,)) * 0.5
+    corners = graph.node("Concat", middles - halves, middles + halves, dtype=np.float32, axis=1)
+    (factor_x, summand_x), (factor_y, summand_y) = place.to_picture
+    height, width = place.picture
+    factors = _repeat_for_sides(graph, factor_x, factor_y)
+    summands = _repeat_for_sides(graph, summand_x, summand_y)
+    ends = _repeat_for_sides(graph, width, height)
+    return (corners * factors + summands).at_least(0).at_most(ends)
 
 
 def _repeat_for_sides(graph: GraphWriter, x: Any, y: Any) -> Expression:
     """Numbers for the four sides of a box."""
-    two = [graph.as_expression(value).cast(np.float64).reshape(1) for value in (x, y)]
-    return graph.node("Concat", *two, *two, dtype=np.float64, axis=0)
+    pair = [graph.as_expression(value).cast(np.float64).reshape(1) for value in (x, y)]
+    return graph.node("Concat", *pair, *pair, dtype=np.float64, axis=0)
 
 
 # Maps over the tensor, read at the picture's pixels as `vision.segmentation` reads them.
@@ -228,78 +266,106 @@ _TILE = 16
 """How many rows or columns of pixels are made at once: a matrix for all would be nearly all zeros."""
 
 
-class _Side(NamedTuple):
+class _SideReading(NamedTuple):
     """How a map is read along one side of the picture.
 
     Attributes:
-        seen: tiles x window: the cells of the map that are near each tile of pixels.
+        cells: tiles x window: the cells of the map that are near each tile of pixels.
         weights: tiles x `_TILE` x window: how much each counts for a pixel, linear between their centres.
         nearest: the cell at the middle of each pixel.
         is_inside: whether a pixel is in the tensor.
-        pixels: how many there are.
+        pixel_count: how many pixels there are.
     """
 
-    seen: Expression
+    cells: Expression
     weights: Expression
     nearest: Expression
     is_inside: Expression
-    pixels: Expression
-
-    @classmethod
-    def of(cls, cells: Expression, line: tuple[Any, Any], tensor: Any, pixels: Expression) -> _Side:
-        """From the size of the map, the way from tensor to picture, and the sizes of both."""
-        graph, (factor, summand), share = cells.graph, line, cells / tensor
-        start, end = (0 - summand) / factor * share, (pixels - summand) / factor * share
-        step, tiles = (end - start) / pixels, (pixels + (_TILE - 1)) // _TILE
-        first = math.ceil(-start / step - 1e-9).at_least(0).at_most(pixels - 1)
-        last = math.floor((cells - start) / step + 1e-9).at_most(pixels).at_least(first + 1)
-        reach, rim = step.at_least(1.0), step.at_most(1.0) * 0.5
-        at = graph.range(tiles * _TILE).at_least(first).at_most(last - 1)
-        centres = ((at + 0.5) * step + start).at_least(rim).at_most(cells - rim).reshape(tiles, _TILE)
-        window = math.ceil(step * _TILE + reach * 2 + 1).at_most(cells)
-        begins = math.floor(centres.slice((0,), (1,), (1,)) - reach).at_least(0).at_most(cells - window)
-        seen = begins + graph.range(window)
-        weights = (1 - abs(seen.unsqueeze(1) + 0.5 - centres.unsqueeze(2)) / reach).at_least(0)
-        weights = (weights / weights.sum(2, keepdims=True)).cast(np.float32)
-        found = (graph.range(pixels) + 0.5 - summand) / factor / tensor * cells
-        nearest = math.floor(found).at_least(0).at_most(cells - 1)
-        return cls(seen, weights, nearest, (found >= 0) & (found < cells), pixels)
+    pixel_count: Expression
 
 
-def _read_both_sides(planes: Expression, place: Any) -> tuple[_Side, _Side]:
+def _plan_reading(planes: Expression, place: Any) -> tuple[_SideReading, _SideReading]:
     """How planes over the tensor are read along the height and the width of the picture."""
-    lines = place.to_picture[::-1]
-    rows, columns = (_Side.of(planes.size(1 + i), lines[i], place.tensor[i], place.picture[i]) for i in (0, 1))
+    across, down = place.to_picture
+    rows = _plan_side(planes.size(1), down, place.tensor[0], place.picture[0])
+    columns = _plan_side(planes.size(2), across, place.tensor[1], place.picture[1])
     return rows, columns
 
 
+def _plan_side(
+    cell_count: Expression, to_picture: tuple[Any, Any], tensor: Any, pixel_count: Expression
+) -> _SideReading:
+    """How a side of a map is read.
+
+    Args:
+        cell_count: the size of the map.
+        to_picture: the factor and the summand from the tensor to the picture.
+        tensor: the size of the tensor.
+        pixel_count: the size of the picture.
+    """
+    graph = cell_count.graph
+    factor, summand = to_picture
+
+    # Where the picture begins and ends in the map, and how far it is from pixel to pixel there; in cells.
+    share = cell_count / tensor
+    start = (0 - summand) / factor * share
+    end = (pixel_count - summand) / factor * share
+    step = (end - start) / pixel_count
+
+    # Pixels outside of the map read what the first or the last pixel inside of it does.
+    tiles = (pixel_count + (_TILE - 1)) // _TILE
+    first = math.ceil(-start / step - 1e-9).at_least(0).at_most(pixel_count - 1)
+    last = math.floor((cell_count - start) / step + 1e-9).at_most(pixel_count).at_least(first + 1)
+
+    # The centre of each pixel, not nearer to the edge than half of it, or half a cell; and how far its weights reach:
+    # at least to the next cell.
+    reach = step.at_least(1.0)
+    margin = step.at_most(1.0) * 0.5
+    pixels = graph.range(tiles * _TILE).at_least(first).at_most(last - 1)
+    centres = ((pixels + 0.5) * step + start).at_least(margin).at_most(cell_count - margin).reshape(tiles, _TILE)
+
+    # The cells that a tile reads, and their weights, whose sum is 1 for each pixel.
+    window = math.ceil(step * _TILE + reach * 2 + 1).at_most(cell_count)
+    begins = math.floor(centres.slice((0,), (1,), (1,)) - reach).at_least(0).at_most(cell_count - window)
+    cells = begins + graph.range(window)
+    weights = (1 - abs(cells.unsqueeze(1) + 0.5 - centres.unsqueeze(2)) / reach).at_least(0)
+    weights = (weights / weights.sum(2, keepdims=True)).cast(np.float32)
+
+    positions = (graph.range(pixel_count) + 0.5 - summand) / factor / tensor * cell_count
+    nearest = math.floor(positions).at_least(0).at_most(cell_count - 1)
+    is_inside = (positions >= 0) & (positions < cell_count)
+    return _SideReading(cells, weights, nearest, is_inside, pixel_count)
+
+
 def _read_tiles(
-    planes: Expression, rows: _Side, columns: _Side, finish: Callable[[Expression], Expression]
+    planes: Expression, rows: _SideReading, columns: _SideReading, finish: Callable[[Expression], Expression]
 ) -> Expression:
-    """What a function makes of planes x 16 rows x columns of pixels, tile by tile: all could fill the memory."""
+    """What `finish` makes of planes x 16 rows x columns of pixels, tile by tile: all at once could fill the memory."""
     graph = planes.graph
 
-    def tile(index: Expression) -> list[Expression]:
-        near = planes.take(rows.seen.take(index, 0), 1)
+    def read_tile(index: Expression) -> list[Expression]:
+        near = planes.take(rows.cells.take(index, 0), 1)
         low = graph.node("MatMul", rows.weights.take(index, 0), near, dtype=np.float32).transpose(0, 2, 1)
-        wide = graph.node("MatMul", columns.weights, low.take(columns.seen, 1), dtype=np.float32)
-        wide = wide.reshape(low.size(0), columns.seen.size(0) * _TILE, _TILE).transpose(0, 2, 1)
-        return [finish(wide.slice((0,), (columns.pixels,), (2,)))]
+        wide = graph.node("MatMul", columns.weights, low.take(columns.cells, 1), dtype=np.float32)
+        wide = wide.reshape(low.size(0), columns.cells.size(0) * _TILE, _TILE).transpose(0, 2, 1)
+        return [finish(wide.slice((0,), (columns.pixel_count,), (2,)))]
 
-    return graph.loop(rows.seen.size(0), tile)[0]
+    return graph.loop(rows.cells.size(0), read_tile)[0]
 
 
 def _write_class_map(stack: Expression, place: Any) -> Expression:
     """The class of each pixel: from n x classes x height x width, or from classes."""
     graph, planes = stack.graph, stack.reshape(-1, stack.size(-2), stack.size(-1))
-    rows, columns = _read_both_sides(planes, place)
+    rows, columns = _plan_reading(planes, place)
     if planes.dtype is np.int64:
         classes = planes.take(rows.nearest, 1).take(columns.nearest, 2)
     else:
-        classes = _read_tiles(
-            planes, rows, columns, lambda wide: wide.graph.node("ArgMax", wide, dtype=np.int64, keepdims=0)
-        )
-    classes = classes.reshape(-1, columns.pixels).slice((0,), (rows.pixels,), (0,))
+
+        def find_best(scores: Expression) -> Expression:
+            return graph.node("ArgMax", scores, dtype=np.int64, keepdims=0)
+
+        classes = _read_tiles(planes, rows, columns, find_best)
+    classes = classes.reshape(-1, columns.pixel_count).slice((0,), (rows.pixel_count,), (0,))
     is_inside = rows.is_inside.unsqueeze(1) & columns.is_inside
     return graph.where(is_inside, classes, OUTSIDE).cast(np.int32)
 
@@ -308,80 +374,33 @@ def _write_masks(corners: Expression, coefficients: Expression, prototypes: Expr
     """The mask of each object, false outside of its box: bool, objects x height x width."""
     graph, (height, width) = corners.graph, (prototypes.size(2), prototypes.size(3))
     # A row more, for a picture without objects: ONNX Runtime 1.24 fails where no matrices are multiplied.
-    more = graph.constant(np.zeros((1, PROTOTYPES)), np.float32)
-    coefficients = graph.node("Concat", coefficients, more, dtype=np.float32, axis=0)
+    extra_row = graph.constant(np.zeros((1, PROTOTYPES)), np.float32)
+    coefficients = graph.node("Concat", coefficients, extra_row, dtype=np.float32, axis=0)
     logits = graph.node("MatMul", coefficients, prototypes.reshape(PROTOTYPES, -1), dtype=np.float32)
     count, planes = corners.size(0) + 1, logits.reshape(-1, height, width)
-    rows, columns = _read_both_sides(planes, place)
-    tiles, masks = rows.seen.size(0), _read_tiles(planes, rows, columns, lambda wide: wide > 0)
-    masks = masks.reshape(tiles, count, _TILE, columns.pixels).transpose(1, 0, 2, 3)
-    masks = masks.reshape(count, tiles * _TILE, columns.pixels).slice((0, 0), (count - 1, rows.pixels), (0, 1))
+    rows, columns = _plan_reading(planes, place)
+    tiles = rows.cells.size(0)
+    masks = _read_tiles(planes, rows, columns, lambda pixels: pixels > 0)
+    # Tiles x objects x 16 rows become objects x rows, without the last tile's rows below the picture.
+    masks = masks.reshape(tiles, count, _TILE, columns.pixel_count).transpose(1, 0, 2, 3)
+    masks = masks.reshape(count, tiles * _TILE, columns.pixel_count)
+    masks = masks.slice((0, 0), (count - 1, rows.pixel_count), (0, 1))
     left, top, right, bottom = (corners.slice((side,), (1,), (1,)) for side in range(4))
-    x, y = graph.range(columns.pixels), graph.range(rows.pixels)
-    across, down = (x >= math.floor(left)) & (x < math.ceil(right)), (y >= math.floor(top)) & (y < math.ceil(bottom))
-    return masks & down.unsqueeze(2) & across.unsqueeze(1)
-
-
-# Where nodes go in a model: before it, replacing an input, or after it, as new outputs.
-
-
-Written = tuple[GraphWriter, Any]
-"""What writes nodes after those of a model, and a picture's `Placement` as values of its graph; None for a batch."""
-
-
-def put_before(model: onnx.ModelProto, name: str, steps: Preprocessing) -> Written:
-    """Turns an input into a picture."""
-    from onnx import NodeProto, TensorProto, helper
-
-    if any(output.name == name for output in model.graph.output):
-        raise NotSupportedError(
-            f"The input {name} is also an output of the model, which cannot be both a picture and a tensor.",
-            hint="Put an Identity node between the two.",
-        )
-    prefix, names = f"{name}/picture", _used_names(model.graph)
-    while any(used.startswith(prefix) for used in names):
-        prefix += "_"
-    graph = GraphWriter(prefix)
-    tensor = graph.name_of("tensor")
-    for part in messages(model.graph):  # including subgraphs
-        if isinstance(part, NodeProto):
-            part.input[:] = [tensor if read == name else read for read in part.input]
-    placement = steps.write(graph, name, tensor)
-    nodes = list(model.graph.node)
-    model.graph.ClearField("node")
-    model.graph.node.extend([*graph.nodes, *nodes])
-    graph.nodes.clear()
-    value = next(value for value in model.graph.input if value.name == name)
-    model.graph.value_info.append(value)
-    inner = model.graph.value_info[-1]
-    inner.name, inner.type.denotation = tensor, ""
-    sides = (f"{name}_height", f"{name}_width")
-    size = value.type.tensor_type.shape.dim[0]
-    batch: Shape = [size.dim_value or size.dim_param or None] if steps.is_batch else []
-    shape: Shape = [*batch, *sides, find_layout(steps.source).channels]
-    value.type.CopyFrom(helper.make_tensor_type_proto(TensorProto.UINT8, shape))
-    what = "Pictures of one size: pictures x" if batch else "One picture of any size:"
-    value.doc_string = f"{what} height x width x channels, {steps.source.name}."
-    return graph, placement
+    x, y = graph.range(columns.pixel_count), graph.range(rows.pixel_count)
+    is_across = (x >= math.floor(left)) & (x < math.ceil(right))
+    is_down = (y >= math.floor(top)) & (y < math.ceil(bottom))
+    return masks & is_down.unsqueeze(2) & is_across.unsqueeze(1)
 
 
 def _put_after(model: onnx.ModelProto, graph: GraphWriter, outputs: Outputs) -> dict[str, str]:
     """Appends nodes and outputs; returns the outputs' names, which end in a number where the model has them already."""
     from onnx import helper
 
-    used, names = _used_names(model.graph), {}
-    for what, (value, shape) in outputs.items():
-        numbered = (f"{what}_{number}" for number in range(2, len(used) + 3))
-        names[what] = next(name for name in (what, *numbered) if name not in used)
-        graph.node("Identity", value, dtype=value.dtype, output=names[what])
-        model.graph.output.append(helper.make_tensor_value_info(names[what], value.onnx_type, shape))
+    used_names, names = find_used_names(model.graph), {}
+    for content, (value, shape) in outputs.items():
+        numbered = (f"{content}_{number}" for number in range(2, len(used_names) + 3))
+        names[content] = next(name for name in (content, *numbered) if name not in used_names)
+        graph.node("Identity", value, dtype=value.dtype, output=names[content])
+        model.graph.output.append(helper.make_tensor_value_info(names[content], value.onnx_type, shape))
     model.graph.node.extend(graph.nodes)
     return names
-
-
-def _used_names(graph: onnx.GraphProto) -> set[str]:
-    from onnx import NodeProto
-
-    nodes = [part for part in messages(graph) if isinstance(part, NodeProto)]
-    values = {name for node in nodes for name in (node.name, *node.input, *node.output)}
-    return values | {value.name for value in (*graph.input, *graph.output, *graph.initializer)}

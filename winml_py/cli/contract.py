@@ -19,10 +19,11 @@ import numpy as np
 from .._inputs.files import bytes_format, generated, jobs, read_pictures, with_bytes
 from .._inputs.model import evaluate_by, load_model
 from ..authoring import BuiltIn
+from ..authoring.build_in import build_in
 from ..authoring.contract_evidence import find_stated_contract
 from ..authoring.known_answers import make_noise_picture
 from ..authoring.learning.learn_contract import LearnedContract, learn_contract
-from ..authoring.write_contract import build_in, write_contract
+from ..authoring.write_contract import write_contract
 from ..authoring.write_samples import write_samples
 from ..core.base.agreement import FLOAT_TOLERANCE, compare_outputs
 from ..core.base.messages import Facts, did_you_mean

@@ -51,7 +51,7 @@ KERNELS: Mapping[ImageKernel, Kernel] = {
     ImageKernel.ANTIALIASED_BOX: Kernel("BOX", is_antialiased=True),
     ImageKernel.ANTIALIASED_HAMMING: Kernel("HAMMING", is_antialiased=True),
 }
-"""Everything specific to a kernel; its formula as nodes of a graph is in `authoring/kernels.py`."""
+"""Everything specific to a kernel; its formula as nodes of a graph is in `authoring/scaling_nodes.py`."""
 
 BY_PILLOW_NAME: Mapping[str, ImageKernel] = {entry.pillow: kernel for kernel, entry in KERNELS.items() if entry.pillow}
 """The kernels by Pillow's names, which timm and transformers use."""

@@ -1,0 +1,192 @@
+"""From a picture's bytes to a model's tensor: nodes in front of a model, equivalent to `imaging/tensorize.py`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..core.base.arrays import ScalarType
+from ..core.imaging.contract import SCALE_AND_SHIFT, ImageContract, order_pad_levels
+from ..core.imaging.formats import GRAY_WEIGHTS, LUMA_WEIGHTS, find_layout
+from ..core.imaging.geometry import BitmapBounds, Placement, place
+from ..core.imaging.tensorize import find_channel_order, make_gray_table
+from ..core.onnx_file.expressions import Expression, GraphWriter
+from ..core.onnx_file.nodes import messages
+from ..enums import BitmapPixelFormat, ImageGray, TensorLayout
+from ..errors import NotSupportedError
+from .scaling_nodes import move_channels_first, scale_to_planes, to_bytes
+
+if TYPE_CHECKING:
+    import onnx
+
+Shape = list[str | int | None]
+"""The sizes of a value in a model; a text names a free one."""
+
+_GRAY = BitmapPixelFormat.GRAY8
+
+
+class Preprocessing(NamedTuple):
+    """How pictures of a format become a tensor of a type.
+
+    Attributes:
+        contract: the contract.
+        source: the format of the pictures.
+        sides: height and width of the tensor; None if it is free.
+        dtype: the tensor's type.
+        is_batch: whether the pictures have an axis before height, width and channels.
+    """
+
+    contract: ImageContract
+    source: BitmapPixelFormat
+    sides: tuple[int | None, int | None]
+    dtype: ScalarType
+    is_batch: bool = False
+
+    def write(self, graph: GraphWriter, picture: str, tensor: str) -> Placement | None:
+        """Writes the nodes between two values. Returns the picture's placement, or None for a batch."""
+        pictures = Expression(graph, picture, np.uint8)
+        if self.is_batch:
+            tensors = graph.loop(pictures.size(0), lambda index: [self._write_tensor(pictures.take(index, 0))[0]])
+            graph.node("Identity", *tensors, dtype=self.dtype, output=tensor)
+            return None
+        numbers, placement = self._write_tensor(pictures)
+        graph.node("Unsqueeze", numbers, graph.vector(0), dtype=self.dtype, output=tensor)
+        return placement
+
+    def _write_tensor(self, pixels: Expression) -> tuple[Expression, Placement]:
+        """The tensor of one picture, of rank 3, and where the picture goes in it."""
+        source = self.source
+        if self.contract.gray is ImageGray.LUMA and not find_layout(source).is_gray:  # before scaling: see `tensorize`
+            pixels, source = self._mix_luma(pixels), _GRAY
+        placement = self._place(pixels)
+        if placement.is_identity:
+            planes = move_channels_first(pixels)
+        else:
+            x, y, width, height = placement.cut
+            planes = scale_to_planes(pixels, placement, self.contract).slice((y, x), (height, width), (1, 2))
+        # Gray stays one plane, unless its padding is coloured.
+        is_gray = source is _GRAY and self.contract.pixel_format is _GRAY
+        stays_gray = is_gray and not (placement.has_padding and len(set(self.contract.pad)) > 1)
+        if not stays_gray:  # three planes, in the contract's order
+            order = find_channel_order(source, self.contract)
+            if order != tuple(range(find_layout(source).channels)):
+                planes = planes.take(pixels.graph.constant(order, np.int64), 0)
+        if placement.has_padding:
+            planes = self._pad(planes, placement)
+        numbers = self._normalize(self._mix_gray(planes, stays_gray))
+        if self.contract.layout is TensorLayout.NHWC:
+            numbers = numbers.transpose(1, 2, 0)
+        return numbers, placement
+
+    def _mix_luma(self, pixels: Expression) -> Expression:
+        """The gray of a coloured picture, as bytes."""
+        weights = [weight for _, weight in sorted(zip(find_layout(self.source).rgb, LUMA_WEIGHTS, strict=True))]
+        return (pixels.cast(np.float32).weighted_sum(weights, 2) + 0.5).apply("Floor").cast(np.uint8)
+
+    def _place(self, pixels: Expression) -> Placement:
+        """Where the picture goes, in numbers that depend on its size."""
+        height, width = self.sides
+        size: Any = (pixels.size(0), pixels.size(1))  # the rules use these as numbers
+        region = BitmapBounds(0, 0, size[1], size[0])
+        if self.contract.scaling is None and height is None and width is None:
+            return Placement(region, size, region, region, size, size)
+        return place(region, size, width, height, self.contract.crop_mode, self.contract.scaling)
+
+    def _pad(self, planes: Expression, placement: Placement) -> Expression:
+        """Adds the padding around the planes."""
+        x, y, width, height = placement.target
+        tensor_height, tensor_width = placement.tensor
+        pads = planes.graph.vector(0, y, x, 0, tensor_height - height - y, tensor_width - width - x)
+        levels = order_pad_levels(self.contract)
+        # Pad has one number for all planes, so the levels are subtracted before it and added after it.
+        used = levels[:1] if len(set(self.contract.pad)) == 1 else levels
+        colour = planes.graph.constant(np.reshape(used, (-1, 1, 1)), np.float32)
+        planes = planes.cast(np.float32)
+        return planes.graph.node("Pad", planes - colour, pads, dtype=np.float32) + colour
+
+    def _mix_gray(self, planes: Expression, stays_gray: bool) -> Expression:
+        """The gray levels that the contract wants of gray, or of three colours; colours as they are."""
+        is_luma = self.contract.gray is ImageGray.LUMA
+        if stays_gray and not is_luma:
+            return planes.graph.constant(make_gray_table(), np.uint8).take(planes.cast(np.int32), 0)
+        if self.contract.pixel_format is _GRAY and not stays_gray:
+            # Windows ML's gray is mixed in float32, then truncated to an integer.
+            weights, summand = (LUMA_WEIGHTS, 0.5) if is_luma else (GRAY_WEIGHTS, 0.0)
+            return (planes.cast(np.float32).weighted_sum(weights, 0) + summand).apply("Floor")
+        return planes
+
+    def _normalize(self, planes: Expression) -> Expression:
+        """The tensor's number for each level, computed like `ImageContract.numbers`."""
+        contract, graph = self.contract, planes.graph
+        scale, shift = SCALE_AND_SHIFT[contract.pixel_range]
+        numbers = planes.cast(np.float32)
+        steps = (("Div", (scale,), 1), ("Sub", (shift,), 0), ("Sub", contract.mean, 0), ("Div", contract.std, 1))
+        for operator, operands, neutral in steps:
+            if any(operand != neutral for operand in operands):
+                operand = graph.constant(np.reshape(operands, (-1, 1, 1)), np.float32)
+                numbers = graph.node(operator, numbers, operand, dtype=np.float32)
+        return to_bytes(numbers) if self.dtype is np.uint8 else numbers.cast(self.dtype)
+
+
+class WrittenInput(NamedTuple):
+    """An input that takes pictures now.
+
+    Attributes:
+        graph: what writes nodes after those of the model.
+        placement: the picture's `Placement`, as values of the graph; None for a batch.
+    """
+
+    graph: GraphWriter
+    placement: Any
+
+
+def put_before(model: onnx.ModelProto, name: str, steps: Preprocessing) -> WrittenInput:
+    """Turns an input into a picture: writes its preprocessing in front of the model's nodes."""
+    from onnx import NodeProto
+
+    if any(output.name == name for output in model.graph.output):
+        raise NotSupportedError(
+            f"The input {name} is also an output of the model, which cannot be both a picture and a tensor.",
+            hint="Put an Identity node between the two.",
+        )
+    prefix, names = f"{name}/picture", find_used_names(model.graph)
+    while any(used.startswith(prefix) for used in names):
+        prefix += "_"
+    graph = GraphWriter(prefix)
+    tensor = graph.name_of("tensor")
+    for part in messages(model.graph):  # including subgraphs
+        if isinstance(part, NodeProto):
+            part.input[:] = [tensor if read == name else read for read in part.input]
+    placement = steps.write(graph, name, tensor)
+    nodes = list(model.graph.node)
+    model.graph.ClearField("node")
+    model.graph.node.extend([*graph.nodes, *nodes])
+    graph.nodes.clear()
+    _declare_picture(model, name, tensor, steps)
+    return WrittenInput(graph, placement)
+
+
+def _declare_picture(model: onnx.ModelProto, name: str, tensor: str, steps: Preprocessing) -> None:
+    """Gives an input the type of a picture, and the value inside the model the input's old type."""
+    from onnx import TensorProto, helper
+
+    value = next(value for value in model.graph.input if value.name == name)
+    model.graph.value_info.append(value)
+    inner = model.graph.value_info[-1]
+    inner.name, inner.type.denotation = tensor, ""
+    size = value.type.tensor_type.shape.dim[0]
+    batch: Shape = [size.dim_value or size.dim_param or None] if steps.is_batch else []
+    shape: Shape = [*batch, f"{name}_height", f"{name}_width", find_layout(steps.source).channels]
+    value.type.CopyFrom(helper.make_tensor_type_proto(TensorProto.UINT8, shape))
+    pictures = "Pictures of one size: pictures x" if batch else "One picture of any size:"
+    value.doc_string = f"{pictures} height x width x channels, {steps.source.name}."
+
+
+def find_used_names(graph: onnx.GraphProto) -> set[str]:
+    """The names of all nodes and values of a graph, including subgraphs."""
+    from onnx import NodeProto
+
+    nodes = [part for part in messages(graph) if isinstance(part, NodeProto)]
+    values = {name for node in nodes for name in (node.name, *node.input, *node.output)}
+    return values | {value.name for value in (*graph.input, *graph.output, *graph.initializer)}
