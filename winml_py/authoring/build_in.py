@@ -86,6 +86,8 @@ def build_in(
         ('image', 'UINT8', (-1, -1, 1))
     """
     require_type(contract, ImageContract | None, "Write ImageContract.imagenet(), or make one.")
+    require_type(inputs, Iterable, 'Pass the names of inputs: ["image"].')
+    require_type(labels, Iterable | os.PathLike, "Pass the names of the classes, or the path of a file with them.")
     if pictures not in INTERLEAVED_FORMATS:
         raise InvalidArgumentError(
             f"A built-in contract cannot take {pictures!r} pictures.",

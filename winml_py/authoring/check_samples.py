@@ -30,7 +30,7 @@ class AnswerCheck:
     Attributes:
         sample: the sample and its answer, as text.
         problems: the differences, as sentences; empty if everything is right.
-        largest_difference: of a number, as a share of the largest one of its channel.
+        largest_difference: the largest difference of a number, relative to the largest magnitude of its channel.
     """
 
     sample: str
@@ -132,7 +132,8 @@ def check_session(session: LearningModelSession, answers: Sequence[KnownAnswer])
 
 def _check_sample(session: LearningModelSession, known: KnownAnswer) -> AnswerCheck:
     """Evaluates a sample with a session. Half precision has a larger tolerance."""
-    sample, names = str(known), {feature.name for feature in session.model.input_features}
+    sample = str(known)
+    names = {feature.name for feature in session.model.input_features}
     if names != known.inputs.keys():
         problem = f"the sample was taken from a model with the inputs {', '.join(known.inputs)}"
         return AnswerCheck(sample, (problem,), math.inf)
@@ -140,15 +141,16 @@ def _check_sample(session: LearningModelSession, known: KnownAnswer) -> AnswerCh
         outputs = flatten_outputs(evaluate_by(session, known.make_values()))
     except WinMLError as error:
         return AnswerCheck(sample, (f"it cannot be evaluated: {error}",), math.inf)
-    floor = HALF_TOLERANCE if session.precision is Precision.HALF else 0.0
+    least_tolerance = HALF_TOLERANCE if session.precision is Precision.HALF else 0.0
     problems, largest = list[str](), 0.0
     for output in known.outputs:
         if output.name in outputs:
-            difference, problem = output.compare(outputs[output.name], floor)
+            difference, problem = output.compare(outputs[output.name], least_tolerance)
         else:
             difference, problem = math.inf, f"the output {output.name} no longer exists"
         largest = max(largest, difference)
-        problems += [problem] if problem else []
+        if problem:
+            problems.append(problem)
     return AnswerCheck(sample, tuple(problems), largest)
 
 
@@ -173,23 +175,23 @@ def _flatten_output(name: str, value: Any) -> Iterator[tuple[str, Array]]:
         yield name, np.asarray(value)
 
 
-# The known answers that ONNX's model zoo publishes beside a model: `test_data_set_0/input_0.pb` and so on.
-
-
 _NUMBERS = 4096
-"""How many numbers of an output are compared."""
+"""How many numbers of an output of a test set are compared."""
 
 
 def _read_test_set(model: LearningModel, inputs: list[str], outputs: list[str]) -> KnownAnswer:
+    """An answer that ONNX's model zoo publishes beside a model: `test_data_set_0/input_0.pb` and so on."""
     if (len(inputs), len(outputs)) != (len(model.input_features), len(model.output_features)):
         raise InvalidArgumentError(f"{outputs[0]}: Expected a file for each input and output of the model beside it.")
-    given = {
+    known_inputs = {
         feature.name: KnownInput(array=_read_tensor(path))
         for feature, path in zip(model.input_features, inputs, strict=True)
     }
-    features = zip(model.output_features, outputs, strict=True)
-    known = tuple(make_known_output(feature.name, _read_tensor(path), _NUMBERS) for feature, path in features)
-    return KnownAnswer(given, known, "")
+    known_outputs = tuple(
+        make_known_output(feature.name, _read_tensor(path), _NUMBERS)
+        for feature, path in zip(model.output_features, outputs, strict=True)
+    )
+    return KnownAnswer(known_inputs, known_outputs, "")
 
 
 def _read_tensor(path: str) -> Array:

@@ -1,6 +1,6 @@
 """Known answers: small samples in a model's metadata, with the model's results, to check on any machine.
 
-Only numbers are stored: for an output with millions, some positions and two statistics represent it.
+Of an output with millions of numbers, only the numbers at some positions and two means are stored.
 `winml_py.authoring.write_samples` writes them.
 """
 
@@ -35,7 +35,9 @@ MAX_SAMPLES = 8
 """The most samples of a model."""
 
 WAVES = "waves"
-"""The `dtype` of rings that become narrower, which every kernel scales to something else: as simple in JavaScript."""
+"""The `dtype` of a picture of rings that become narrower. Each kernel makes another picture of them, and JavaScript can
+generate them as easily as Python.
+"""
 
 MAX_PIXELS = 1 << 22
 MAX_NUMBERS = 1 << 24
@@ -48,9 +50,14 @@ MIN_MAGNITUDE = 1e-30
 
 @dataclass(frozen=True)
 class KnownInput:
-    """A value of one input: a picture (`png`, its bytes), an array, or a generated value, the same on every machine,
-    with a `seed`, a `shape` (for a picture height and width) and a `dtype` ("picture" for a picture, "waves" for its
-    bytes).
+    """A value of one input: a picture, an array, or a value that is generated and the same on every machine.
+
+    Attributes:
+        png: the file of a picture.
+        array: the array.
+        seed: of a generated value.
+        shape: of a generated value; of a picture, height and width.
+        dtype: of a generated value: the name of a type, "picture" for a picture, or "waves" for a picture's bytes.
     """
 
     png: bytes | None = None
@@ -116,8 +123,8 @@ class KnownInput:
             return "a picture"
         if self.array is not None:
             return f"an array of {'x'.join(map(str, self.array.shape)) or '1'}"
-        what = {"picture": "picture", WAVES: "picture"}.get(self.dtype, "array")
-        return f"an example {what} of {'x'.join(map(str, self.shape)) or '1'}"
+        kind = "picture" if self.dtype in ("picture", WAVES) else "array"
+        return f"an example {kind} of {'x'.join(map(str, self.shape)) or '1'}"
 
 
 def make_noise_picture(rng: np.random.RandomState, height: int, width: int) -> Pixels:
@@ -141,7 +148,8 @@ class KnownOutput:
         positions: in the flattened output.
         values: the values there.
         scales: the largest magnitude in the channel of each position, which differences are relative to.
-        mean: of all finite numbers; and of their magnitudes: one of the two shows a changed sign.
+        mean: the mean of all finite numbers, and that of their magnitudes: the first shows a changed sign, which the
+            second does not.
         tolerance: the largest relative difference that is right for float32.
         best: the class with the highest score, if the output is a row of scores; else -1.
         lead: by how much it leads, relative to the largest magnitude; 0 if a gray level changes the best class.
@@ -193,48 +201,54 @@ class KnownOutput:
         ]
         return {**vars(self), "values": values}
 
-    def compare(self, actual: Array, floor: float) -> tuple[float, str]:
-        """The largest relative difference of an output from this one, and the problem, or "". The
-        tolerance is at least `floor`.
-        """
+    def compare(self, actual: Array, least_tolerance: float) -> tuple[float, str]:
+        """The largest relative difference of an output from this one, and the problem, or ""."""
         if actual.shape != self.shape:
-            made, wanted = ("x".join(map(str, shape)) or "one number" for shape in (actual.shape, self.shape))
-            return math.inf, f"{self.name} is {made}, not {wanted}"
-        found = actual.reshape(-1)[list(self.positions)]
+            shape, known_shape = ("x".join(map(str, sizes)) or "one number" for sizes in (actual.shape, self.shape))
+            return math.inf, f"{self.name} is {shape}, not {known_shape}"
         if (actual.dtype.kind == "f") is not (self.kind == "float"):
             return math.inf, f"{self.name} has another type: {actual.dtype.name}"
+        values = actual.reshape(-1)[list(self.positions)]
         if self.kind != "float":
-            wrong = [pair for pair in zip(self.values, found.tolist(), strict=True) if not self._is_equal(*pair)]
-            problem = f"{self.name}: {wrong[0][1]!r}, not {wrong[0][0]!r}" if wrong else ""
-            return (math.inf if wrong else 0.0), problem + (f", and {len(wrong) - 1} more" if len(wrong) > 1 else "")
-        error = self._largest_error(found.astype(np.float64), actual)
-        tolerance = max(self.tolerance, floor)
+            return self._compare_exactly(values.tolist())
+        error = self._compute_largest_error(values.astype(np.float64), actual)
         if math.isinf(error) or (self.best >= 0 and not find_best_classes(actual, 1)):
             return math.inf, f"{self.name}: NaN or infinity instead of numbers, or the reverse"
+        tolerance = max(self.tolerance, least_tolerance)
         best = int(actual.argmax()) if self.best >= 0 else self.best
-        changed = "" if best == self.best else f"the best class was {self.best}, now {best}"
+        other_best = "" if best == self.best else f"the best class was {self.best}, now {best}"
         if error > tolerance:
             problem = f"{self.name}: differs by {error:.2%} of its largest numbers; {tolerance:.2%} is allowed"
-            return error, f"{problem}; {changed}" if changed else problem
+            return error, f"{problem}; {other_best}" if other_best else problem
         # Most numbers of a long row are not stored: the new best class may be one of those.
-        return error, f"{self.name}: {changed}" if changed and self.lead >= tolerance else ""
+        return error, f"{self.name}: {other_best}" if other_best and self.lead >= tolerance else ""
 
-    def _is_equal(self, known: object, actual: object) -> bool:
-        if self.kind == "byte" and isinstance(known, (int, float)) and isinstance(actual, int):
-            return abs(actual - known) <= 1
-        return bool(known == actual)
+    def _compare_exactly(self, values: list[Any]) -> tuple[float, str]:
+        """As `compare`, for values that must be equal; bytes may be one off."""
 
-    def _largest_error(self, found: Array, actual: Array) -> float:
+        def is_equal(known: Any, value: Any) -> bool:
+            if self.kind == "byte" and isinstance(known, (int, float)) and isinstance(value, int):
+                return abs(value - known) <= 1
+            return bool(known == value)
+
+        wrong = [pair for pair in zip(self.values, values, strict=True) if not is_equal(*pair)]
+        if not wrong:
+            return 0.0, ""
+        known, value = wrong[0]
+        more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        return math.inf, f"{self.name}: {value!r}, not {known!r}{more}"
+
+    def _compute_largest_error(self, values: Array, actual: Array) -> float:
         known, scales = np.array(self.values, np.float64), np.array(self.scales, np.float64)
         is_finite = np.isfinite(known)
-        if not np.array_equal(known[~is_finite], found[~is_finite], equal_nan=True):
+        if not np.array_equal(known[~is_finite], values[~is_finite], equal_nan=True):
             return math.inf
-        if not np.isfinite(found[is_finite]).all():
+        if not np.isfinite(values[is_finite]).all():
             return math.inf
-        shares = np.abs(np.where(is_finite, found, 0) - np.where(is_finite, known, 0)) / scales
+        errors = np.abs(values[is_finite] - known[is_finite]) / scales[is_finite]
         mean_differences = np.abs(np.subtract(compute_means(actual), self.mean))
-        mean_shares = mean_differences / scales.max(initial=MIN_MAGNITUDE)
-        return float(max(shares.max(initial=0), mean_shares.max()))
+        mean_errors = mean_differences / scales.max(initial=MIN_MAGNITUDE)
+        return float(max(errors.max(initial=0), mean_errors.max()))
 
 
 def make_known_output(name: str, array: Array, count: int) -> KnownOutput:
@@ -242,21 +256,26 @@ def make_known_output(name: str, array: Array, count: int) -> KnownOutput:
     flat = array.reshape(-1)
     is_float = array.dtype.kind == "f"
     kind = "float" if is_float else "byte" if array.dtype in (np.uint8, np.int8) else "exact"
-    chosen = np.random.RandomState(0).permutation(flat.size)[:count]
+    selected = np.random.RandomState(0).permutation(flat.size)[:count]
     if is_float and flat.size > count:
         largest = np.argsort(np.nan_to_num(-np.abs(flat.astype(np.float64)), nan=0.0), kind="stable")[: count // 4]
-        chosen = np.concatenate([largest, chosen])[:count]
-    positions = tuple(sorted({int(position) for position in chosen}))
-    # The nine digits of a float32: more would only take space.
-    values = tuple(float(f"{each:.9g}") if isinstance(each, float) else each for each in flat[list(positions)].tolist())
+        selected = np.concatenate([largest, selected])[:count]
+    positions = tuple(sorted({int(position) for position in selected}))
+    stored = flat[list(positions)].tolist()
     if not is_float:
-        return KnownOutput(name, array.shape, kind, positions, values)
+        return KnownOutput(name, array.shape, kind, positions, tuple(stored))
+    values = tuple(map(_round_to_float32, stored))
     # A scale for each number: boxes in pixels may be next to scores up to 1.
-    each_scale = np.broadcast_to(np.maximum(channel_scales(array), MIN_MAGNITUDE), array.shape).reshape(-1)
-    scales = tuple(float(f"{scale:.9g}") for scale in each_scale[list(positions)].tolist())
+    all_scales = np.broadcast_to(np.maximum(channel_scales(array), MIN_MAGNITUDE), array.shape).reshape(-1)
+    scales = tuple(map(_round_to_float32, all_scales[list(positions)].tolist()))
     known = KnownOutput(name, array.shape, kind, positions, values, scales, compute_means(array), FLOAT_TOLERANCE)
     best, lead = find_leader(array)
     return replace(known, best=best, lead=float(f"{lead:.3g}"))
+
+
+def _round_to_float32(number: float) -> float:
+    """The number with the nine digits of a float32: more would only take space."""
+    return float(f"{number:.9g}")
 
 
 def find_leader(array: Array) -> tuple[int, float]:

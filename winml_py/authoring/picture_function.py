@@ -50,15 +50,15 @@ class PictureFunction:
         self._function, self._call = function, _CALLS[0]
         self._channels_last: bool | None = None
         self.calls = 0
-        self.pictures: PictureKind = self._find_out(pictures)
+        self.pictures: PictureKind = self._find_kind(pictures)
 
     @property
     def name(self) -> str:
         """The function's full name."""
-        thing = self._function if hasattr(self._function, "__qualname__") else type(self._function)
-        return f"{thing.__module__}.{thing.__qualname__}"
+        definition = self._function if hasattr(self._function, "__qualname__") else type(self._function)
+        return f"{definition.__module__}.{definition.__qualname__}"
 
-    def _find_out(self, stated: PictureKind | None) -> PictureKind:
+    def _find_kind(self, stated: PictureKind | None) -> PictureKind:
         """Calls the function with a picture, in each way, until it returns something."""
         image, problems = PIL.Image.fromarray(np.full((60, 80, 3), 128, np.uint8)), []
         kinds: tuple[PictureKind, ...] = (stated,) if stated else ("pillow", "path")
@@ -66,7 +66,7 @@ class PictureFunction:
             for call in _CALLS:
                 self._call = call
                 try:
-                    self._give(image, kind)
+                    self._call_with(image, kind)
                 except Exception as error:  # foreign code may raise anything
                     problems.append(f"{type(error).__name__}: {error}")
                 else:
@@ -77,7 +77,7 @@ class PictureFunction:
             "channel order its result does not show; 'pillow' or 'path'.",
         )
 
-    def _give(self, image: Image, kind: PictureKind) -> Any:
+    def _call_with(self, image: Image, kind: PictureKind) -> Any:
         self.calls += 1
         match kind:
             case "pillow":
@@ -102,16 +102,16 @@ class PictureFunction:
             NotSupportedError: it returns more than one picture.
         """
         try:
-            given = self._give(PIL.Image.fromarray(pixels), self.pictures)
+            result = self._call_with(PIL.Image.fromarray(pixels), self.pictures)
         except Exception as error:  # foreign code may raise anything
             height, width = pixels.shape[:2]
             raise InvalidArgumentError(
                 f"{self.name} raises for a picture of {width}x{height}: {type(error).__name__}: {str(error)[:300]}"
             ) from error
-        array = next(_find_arrays(given), None)
+        array = next(_find_arrays(result), None)
         if array is None:
             raise InvalidArgumentError(
-                f"{self.name} returns {type(given).__name__} without a tensor of a picture.",
+                f"{self.name} returns {type(result).__name__} without a tensor of a picture.",
                 hint="Expected an array of two to five dimensions, alone or in a dict, tuple or list.",
             )
         return self._as_tensor(array)
@@ -140,33 +140,33 @@ class PictureFunction:
         return PictureTensor((array.transpose(2, 0, 1) if is_last else array).astype(np.float32), layout)
 
 
-def _find_arrays(given: Any, depth: int = 0) -> Iterator[Array]:
+def _find_arrays(value: Any, depth: int = 0) -> Iterator[Array]:
     """Copies of the numeric arrays in a function's result, those with a telling name first."""
-    array = _copy_array(given)
+    array = _copy_array(value)
     if array is not None:
         if 2 <= array.ndim <= 5 and array.dtype.kind in "fiub":
             yield array
         return
     if depth > 3:
         return
-    if isinstance(given, Mapping):
-        names = sorted(given, key=lambda name: _NAMES.index(name) if name in _NAMES else len(_NAMES))
+    if isinstance(value, Mapping):
+        names = sorted(value, key=lambda name: _NAMES.index(name) if name in _NAMES else len(_NAMES))
         for name in names:
-            yield from _find_arrays(given[name], depth + 1)
-    elif isinstance(given, Sequence) and not isinstance(given, (str, bytes)):
-        for element in given:
+            yield from _find_arrays(value[name], depth + 1)
+    elif isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        for element in value:
             yield from _find_arrays(element, depth + 1)
 
 
-def _copy_array(given: Any) -> Array | None:
+def _copy_array(value: Any) -> Array | None:
     """A copy of an array, a tensor or an image; None for others."""
-    if isinstance(given, (np.ndarray, PIL.Image.Image)):
-        return np.array(given)
-    for leave in ("detach", "cpu"):  # for torch tensors in a graph or on a device
-        if callable(getattr(given, leave, None)):
-            given = getattr(given, leave)()
-    if callable(getattr(given, "numpy", None)):
-        return np.array(given.numpy())
-    if hasattr(given, "__dlpack__"):
-        return np.array(np.from_dlpack(given))
+    if isinstance(value, (np.ndarray, PIL.Image.Image)):
+        return np.array(value)
+    for method in ("detach", "cpu"):  # for torch tensors in a graph or on a device
+        if callable(getattr(value, method, None)):
+            value = getattr(value, method)()
+    if callable(getattr(value, "numpy", None)):
+        return np.array(value.numpy())
+    if hasattr(value, "__dlpack__"):
+        return np.array(np.from_dlpack(value))
     return None

@@ -50,6 +50,7 @@ def write_contract(
         (33.3,)
     """
     require_type(contract, ImageContract | LearnedContract, "Write ImageContract.imagenet(), or make one.")
+    require_type(inputs, Iterable, 'Pass the names of inputs: ["image"].')
     proof: dict[str, str] = {}
     if isinstance(contract, LearnedContract):
         proof, contract = contract.evidence.to_metadata(), contract.contract

@@ -6,6 +6,7 @@ import io
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,7 @@ from .known_answers import (
     WAVES,
     KnownAnswer,
     KnownInput,
+    KnownOutput,
     answers_to_metadata,
     find_leader,
     make_known_output,
@@ -57,19 +59,19 @@ NUMBERS = 40
 """How many numbers of an output are stored; fewer for a model with many outputs."""
 
 ALL_NUMBERS = 400
-NUDGED = 0.1
-"""The share of a picture's bytes that are moved by a level, to see how much that changes the outputs: this covers the
+PERTURBED_SHARE = 0.1
+"""The share of a picture's bytes that are changed by a level, to see how much that changes the outputs: this covers the
 differences in scaling and decoding between machines."""
 
-EXACT = 1e-4
+EXACT_TOLERANCE = 1e-4
 """The tolerance in the file beside a model of bytes, whose inputs no decoder and no scaling changes. Sums of float32 in
 another order differ by a hundredth of it, and half precision by more."""
 
 WAVES_SIDES = 480, 640
 """Height and width of an example for a model of bytes: larger than most models' pictures, so that it is scaled down."""
 
-LOOSEST = 0.1
-"""The largest tolerance: an output that moves farther with a level has no known answer."""
+LARGEST_TOLERANCE = 0.1
+"""An output that changes by more than half of this with a level has no known answer."""
 
 
 def write_samples(
@@ -84,8 +86,8 @@ def write_samples(
     For a model with a built-in contract, a picture's pixels are stored, at most 32,000 bytes. The samples are then also
     written to `destination` + ".answers.json", for JavaScript, which cannot read metadata.
 
-    A tenth of the picture's bytes is moved by a gray level, to see how far that moves each output: twice that is its
-    tolerance, and at least 0.1 %. An output that moves by more than 5 %, or changes its shape, is not stored.
+    A tenth of the picture's bytes is changed by a gray level. Twice the change of an output is its tolerance, which is
+    0.1 % at least. An output that changes by more than 5 %, or changes its shape, is not stored.
 
     Args:
         source: the path of the model.
@@ -122,7 +124,7 @@ def write_samples(
     if answers and all(bytes_format(model, feature) for feature in model.input_features):
         exact = []
         for answer in answers:
-            outputs = tuple(replace(output, tolerance=EXACT) for output in answer.outputs)
+            outputs = tuple(replace(output, tolerance=EXACT_TOLERANCE) for output in answer.outputs)
             exact.append(replace(answer, outputs=outputs))
         write_whole(f"{os.fspath(destination)}.answers.json", answers_to_metadata(exact)[KEY].encode())
     return answers
@@ -146,10 +148,13 @@ def take_answers(model: LearningModel, samples: Sequence[Sample]) -> tuple[Known
 def _store_inputs(model: LearningModel, sample: Sample, budget: int, seed: int) -> dict[str, KnownInput]:
     """The values of a sample as they are stored, in the order of the model's inputs."""
     if isinstance(sample, (str, os.PathLike)):
-        found = list(jobs(model, [os.fspath(sample)]))
-        if len(found) != 1:
-            raise InvalidArgumentError(f"{os.fspath(sample)}: It matches {len(found)} files.")
-        sample = read_pictures(model, found[0][1])
+        matches = list(jobs(model, [os.fspath(sample)]))
+        if len(matches) != 1:
+            raise InvalidArgumentError(
+                f"{os.fspath(sample)}: It matches {len(matches)} files.", hint="Name one file for each sample."
+            )
+        (_, files) = matches[0]
+        sample = read_pictures(model, files)
     elif not isinstance(sample, Mapping):
         raise InvalidArgumentError(
             f"Expected the path of a picture, or values by the names of inputs, got {type_name(sample)}.",
@@ -230,7 +235,7 @@ def make_small_png(image: Image, budget: int) -> bytes:
             return file.getvalue()
         # A little less than the ratio: small pictures have more bytes per pixel.
         pixels = int(small.width * small.height * min(0.9, budget / file.tell()))
-    raise InvalidArgumentError("There is no room for this many pictures.")
+    raise InvalidArgumentError("There is no room for this many pictures.", hint="Pass fewer pictures in a sample.")
 
 
 def _shrink(image: Image, pixels: int) -> Image:
@@ -246,43 +251,51 @@ def _shrink(image: Image, pixels: int) -> Image:
 
 
 def _take_answer(session: LearningModelSession, inputs: dict[str, KnownInput]) -> KnownAnswer:
-    """Evaluates a sample: twice unchanged, and once with slightly moved inputs."""
+    """Evaluates a sample: twice unchanged, and once with slightly changed inputs."""
     values = {name: known.make_value() for name, known in inputs.items()}
-    result = flatten_outputs(evaluate_by(session, values))
-    again = flatten_outputs(evaluate_by(session, values))
     rng = np.random.default_rng(0)
-    nudged = {name: _perturb_value(value, rng) for name, value in values.items()}
-    moved = flatten_outputs(evaluate_by(session, nudged))
-    outputs, left_out = [], []
+    perturbed_values = {name: _perturb_value(value, rng) for name, value in values.items()}
+    result = flatten_outputs(evaluate_by(session, values))
+    second_result = flatten_outputs(evaluate_by(session, values))
+    perturbed_result = flatten_outputs(evaluate_by(session, perturbed_values))
     count = max(4, min(NUMBERS, ALL_NUMBERS // max(1, len(result))))
+    outputs, unstable = [], []
     for name, array in result.items():
         known = make_known_output(name, array, count)
-        if name not in again or known.compare(again[name], FLOAT_TOLERANCE)[1]:
+        if name not in second_result or known.compare(second_result[name], FLOAT_TOLERANCE)[1]:
             raise InvalidArgumentError(
                 f"The model gives another {name} in each evaluation, so it has no known answer.",
                 hint="Fix the seeds of its random operators.",
             )
-        if known.kind == "float" and array.size and not np.isfinite(array).any():
-            left_out.append(name)  # NaN everywhere would accept every broken model
-            continue
-        change = 2 * known.compare(moved[name], math.inf)[0] if name in moved else math.inf
-        if known.kind == "float" and change <= LOOSEST:
-            lead = (
-                known.lead if find_leader(moved[name])[0] == known.best else 0.0
-            )  # a gray level changes the best class
-            outputs.append(replace(known, tolerance=float(f"{max(FLOAT_TOLERANCE, change):.3g}"), lead=lead))
-        elif known.kind != "float" and change == 0:
-            outputs.append(known)
+        stable = _limit_tolerance(known, array, perturbed_result.get(name))
+        if stable is None:
+            unstable.append(name)
         else:
-            left_out.append(name)
+            outputs.append(stable)
     if not outputs:
         raise InvalidArgumentError(
-            f"This sample has no known answer: when its pixels change by a level, {' and '.join(left_out)} "
-            f"{'changes' if len(left_out) == 1 else 'change'} by more than {LOOSEST / 2:.0%} or in shape; or all of it "
-            "is NaN or infinite.",
+            f"This sample has no known answer: when its pixels change by a level, {' and '.join(unstable)} "
+            f"{'changes' if len(unstable) == 1 else 'change'} by more than {LARGEST_TOLERANCE / 2:.0%} or in shape; or "
+            "all of it is NaN or infinite.",
             hint="Use another picture, one that the model was made for.",
         )
     return KnownAnswer(inputs, tuple(outputs), _describe_answer(session, values, result))
+
+
+def _limit_tolerance(known: KnownOutput, array: Array, perturbed: Array | None) -> KnownOutput | None:
+    """The output with the tolerance that a change of its input asks for; None if it changes too much."""
+    if perturbed is None:
+        return None
+    change = 2 * known.compare(perturbed, math.inf)[0]
+    if known.kind != "float":
+        return known if change == 0 else None
+    if array.size and not np.isfinite(array).any():
+        return None  # NaN everywhere would accept every broken model
+    if change > LARGEST_TOLERANCE:
+        return None
+    best, _ = find_leader(perturbed)
+    lead = known.lead if best == known.best else 0.0
+    return replace(known, tolerance=float(f"{max(FLOAT_TOLERANCE, change):.3g}"), lead=lead)
 
 
 def _perturb_value(value: Any, rng: np.random.Generator) -> Any:
@@ -290,29 +303,34 @@ def _perturb_value(value: Any, rng: np.random.Generator) -> Any:
     if isinstance(value, ImageFeatureValue):
         bitmap = value.video_frame.software_bitmap
         pixels = bitmap.to_numpy()
-        steps = rng.choice([-1, 0, 1], pixels.shape, p=[NUDGED / 2, 1 - NUDGED, NUDGED / 2])
-        nudged = np.clip(pixels.astype(np.int16) + steps, 0, 255).astype(np.uint8)
-        return ImageFeatureValue.from_array(nudged, bitmap.bitmap_pixel_format)
+        shares = [PERTURBED_SHARE / 2, 1 - PERTURBED_SHARE, PERTURBED_SHARE / 2]
+        perturbed = np.clip(pixels.astype(np.int16) + rng.choice([-1, 0, 1], pixels.shape, p=shares), 0, 255)
+        return ImageFeatureValue.from_array(perturbed.astype(np.uint8), bitmap.bitmap_pixel_format)
     if isinstance(value, np.ndarray) and value.dtype.kind == "f":
         digits = float(np.finfo(value.dtype).eps)
         return (value * (1 + rng.uniform(-digits, digits, value.shape))).astype(value.dtype)
     return value
 
 
-def _describe_answer(session: LearningModelSession, values: Mapping[str, Any], result: Mapping[str, Array]) -> str:
+def _describe_answer(session: LearningModelSession, values: Mapping[str, Any], outputs: Mapping[str, Array]) -> str:
     """The answer as text: the objects found, or the best classes."""
-    model = session.model
+    labels = session.model.labels
     if any(isinstance(value, ImageFeatureValue) for value in values.values()):
-        found = session.evaluate_features(values)
-        try:
-            if len(found.placements) == 1 and may_be_detections(found, model.labels):
-                objects = [f"{one.label or one.index} {one.score:.2f}" for one in detections(found)]
+        result = session.evaluate_features(values)
+        with suppress(WinMLError):  # an unknown kind of detector; the numbers are stored anyway
+            if len(result.placements) == 1 and may_be_detections(result, labels):
+                objects = list(map(_describe_prediction, detections(result)))
                 return f"{len(objects)} found: {', '.join(objects[:5])}" if objects else "nothing found"
-        except WinMLError:  # an unknown kind of detector; the numbers are stored anyway
-            pass
-    for name, array in result.items():
-        keys = result.get(f"{name}{KEYS}")
-        labels = model.labels if keys is None else [str(key) for key in keys]
-        if best := find_best_classes(array.astype(np.float64) if keys is not None else array, 3, labels):
-            return ", ".join(f"{one.label or one.index} {one.score:.2f}" for one in best)
+    for name, array in outputs.items():
+        keys = outputs.get(f"{name}{KEYS}")
+        if keys is None:
+            best = find_best_classes(array, 3, labels)
+        else:
+            best = find_best_classes(array.astype(np.float64), 3, [str(key) for key in keys])
+        if best:
+            return ", ".join(map(_describe_prediction, best))
     return ""
+
+
+def _describe_prediction(prediction: Any) -> str:
+    return f"{prediction.label or prediction.index} {prediction.score:.2f}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -52,18 +51,23 @@ class ContractCandidate(NamedTuple):
         tensorize(bitmap, plain, out, placement)
         return out
 
-    def compute_differences(self, pixels: Pixels, answer: PictureTensor, numbers: ColourMapping) -> Array | None:
+    def compute_differences(self, pixels: Pixels, answer: PictureTensor, mapping: ColourMapping) -> Array | None:
         """The differences from the function's tensor, in gray levels; None if their sizes differ."""
-        made = self.compute_tensor(pixels)
-        if made is None or made.shape != answer.numbers.shape:
+        tensor = self.compute_tensor(pixels)
+        if tensor is None or tensor.shape != answer.numbers.shape:
             return None
-        found: Array = made - answer.numbers
-        found /= numbers.factors[:, None, None]
-        return np.abs(found, out=found)
+        differences: Array = tensor - answer.numbers
+        differences /= mapping.factors[:, None, None]
+        return np.abs(differences, out=differences)
+
+    def compute_mean_difference(self, pixels: Pixels, answer: PictureTensor, mapping: ColourMapping) -> float:
+        """The mean of the differences; more than any of them if the sizes differ."""
+        differences = self.compute_differences(pixels, answer, mapping)
+        return 1e3 if differences is None else float(differences.mean())
 
 
 def choose_contract(
-    prepare: PictureFunction, contract: ImageContract, rules: Sequence[Rule], numbers: ColourMapping, seed: int
+    prepare: PictureFunction, contract: ImageContract, rules: Sequence[Rule], mapping: ColourMapping, seed: int
 ) -> ContractCandidate:
     """The candidate closest to the function; of several that make the same of all pictures, the plainest.
 
@@ -71,37 +75,38 @@ def choose_contract(
         prepare: the function.
         contract: order, range, mean, std, padding and size, as determined from colours.
         rules: how pictures may be placed, plainest first.
-        numbers: how levels become numbers.
+        mapping: how levels become numbers.
         seed: the seed of the pictures.
     """
     rng = np.random.default_rng(seed)
     # Rules that place all probe pictures alike are tried as one.
-    alike: dict[tuple[Placement, ...], list[Rule]] = {}
+    groups: dict[tuple[Placement, ...], list[Rule]] = {}
     for rule in rules:
-        alike.setdefault(tuple(rule.place(size) for size in (*SIZES, *TEXTURES)), []).append(rule)
-    scored = [
-        (0.0, _make_candidate(contract, group[0], kernel), group) for group in alike.values() for kernel in ImageKernel
-    ]
-    longest = max(*rules[0].place((300, 400)).scaled, *rules[0].sides)
-    larger = min(MAX_SIDE, longest * 3 // 2)
-    for size in (*TEXTURES, *([(larger * 4 // 5, larger)] if longest > max(TEXTURES[-1]) else [])):
+        groups.setdefault(tuple(rule.place(size) for size in (*SIZES, *TEXTURES)), []).append(rule)
+    scores = {(kernel, placements): 0.0 for placements in groups for kernel in ImageKernel}
+    for size in _select_texture_sizes(rules[0]):
         pixels = make_texture(size, rng)
         answer = prepare(pixels)
-        scored = [
-            (s + _compute_mean_difference(c.compute_differences(pixels, answer, numbers)), c, group)
-            for s, c, group in scored
-        ]
-        best = min(score for score, *_ in scored)
-        scored = [entry for entry in scored if entry[0] <= 2 * best + 1]
-    best = min(score for score, *_ in scored)
-    scored.sort(key=itemgetter(0))
-    close = [(c.contract.kernel, group) for score, c, group in scored if score <= best + CLOSE]
-    left = [_make_candidate(contract, rule, kernel) for kernel, group in close for rule in group]
-    return _tell_apart(prepare, left, numbers, rng)[0]
+        for kernel, placements in scores:
+            candidate = _make_candidate(contract, groups[placements][0], kernel)
+            scores[kernel, placements] += candidate.compute_mean_difference(pixels, answer, mapping)
+        best = min(scores.values())
+        scores = {key: score for key, score in scores.items() if score <= 2 * best + 1}
+    best = min(scores.values())
+    close = [key for key in sorted(scores, key=scores.__getitem__) if scores[key] <= best + CLOSE]
+    candidates = [
+        _make_candidate(contract, rule, kernel) for kernel, placements in close for rule in groups[placements]
+    ]
+    return _tell_apart(prepare, candidates, mapping, rng)[0]
 
 
-def _compute_mean_difference(differences: Array | None) -> float:
-    return 1e3 if differences is None else float(differences.mean())
+def _select_texture_sizes(rule: Rule) -> Sequence[Size]:
+    """`TEXTURES`, and a larger picture if none of them shrinks."""
+    longest = max(*rule.place((300, 400)).scaled, *rule.sides)
+    if longest <= max(TEXTURES[-1]):
+        return TEXTURES
+    larger = min(MAX_SIDE, longest * 3 // 2)
+    return (*TEXTURES, (larger * 4 // 5, larger))
 
 
 def _make_candidate(contract: ImageContract, rule: Rule, kernel: ImageKernel) -> ContractCandidate:
@@ -110,7 +115,7 @@ def _make_candidate(contract: ImageContract, rule: Rule, kernel: ImageKernel) ->
 
 
 def _tell_apart(
-    prepare: PictureFunction, candidates: list[ContractCandidate], numbers: ColourMapping, rng: np.random.Generator
+    prepare: PictureFunction, candidates: list[ContractCandidate], mapping: ColourMapping, rng: np.random.Generator
 ) -> list[ContractCandidate]:
     """Tries pictures that two candidates place differently, until one candidate is left, or none differ."""
     while len(candidates) > 1:
@@ -119,18 +124,17 @@ def _tell_apart(
             break
         pixels = make_texture(size, rng)
         answer = prepare(pixels)
-        ways = [(_try_placing(candidate.rule, size), candidate.contract.kernel) for candidate in candidates]
-        by_way = dict(zip(ways, candidates, strict=True))
-        found = {
-            way: _compute_mean_difference(candidate.compute_differences(pixels, answer, numbers))
-            for way, candidate in by_way.items()
-        }
-        means = [found[way] for way in ways]
-        pairs = zip(candidates, means, strict=True)
-        left = [candidate for candidate, mean in pairs if mean <= min(means) + CLOSE]
-        if len(left) == len(candidates):  # they place it differently, but texture does not show it
+        # Candidates with one kernel that place the picture alike make the same tensor, which is compared once.
+        keys = [(_try_placing(candidate.rule, size), candidate.contract.kernel) for candidate in candidates]
+        means: dict[tuple[Placement | None, ImageKernel], float] = {}
+        for key, candidate in zip(keys, candidates, strict=True):
+            if key not in means:
+                means[key] = candidate.compute_mean_difference(pixels, answer, mapping)
+        limit = min(means.values()) + CLOSE
+        close = [candidate for key, candidate in zip(keys, candidates, strict=True) if means[key] <= limit]
+        if len(close) == len(candidates):  # they place it differently, but texture does not show it
             break
-        candidates = left
+        candidates = close
     return candidates
 
 
@@ -141,15 +145,15 @@ def _find_distinctive_size(candidates: Iterable[ContractCandidate], rng: np.rand
         return None
     # Ties come last: a function that computes in floating point may round them by another rule.
     for sizes in (_generate_random_sizes(rng), _find_tie_sizes(rules)):
-        best, size = 1, None
-        for index, tried in enumerate(sizes):
-            if best > 1 and index >= ENOUGH:
+        most_placements, best_size = 1, None
+        for index, size in enumerate(sizes):
+            if most_placements > 1 and index >= ENOUGH:
                 break
-            kinds = len({_try_placing(rule, tried) for rule in rules})
-            if kinds > best:
-                best, size = kinds, tried
-        if size is not None:
-            return size
+            placements = len({_try_placing(rule, size) for rule in rules})
+            if placements > most_placements:
+                most_placements, best_size = placements, size
+        if best_size is not None:
+            return best_size
     return None
 
 
@@ -165,13 +169,14 @@ def _find_tie_sizes(rules: Sequence[Rule]) -> Iterator[Size]:
 
     One side is twice its scaled length, and the other is odd.
     """
-    placed = [_try_placing(rule, size) for rule in rules for size in ((300, 400), (400, 300))]
-    sides = {side for placement in placed if placement is not None for side in placement.scaled}
-    for side in sorted(sides.union(*(rule.sides for rule in rules))):
-        for other in (301, side // 2 * 2 + 1, side // 2 * 2 + 3, 2 * side - 1, 2 * side + 1, 2 * side + 3):
-            if 2 * side * other <= MAX_SIDE * 3000:
-                yield 2 * side, other
-                yield other, 2 * side
+    placements = [_try_placing(rule, size) for rule in rules for size in ((300, 400), (400, 300))]
+    scaled_sides = {side for placement in placements if placement is not None for side in placement.scaled}
+    for scaled in sorted(scaled_sides.union(*(rule.sides for rule in rules))):
+        even = 2 * scaled
+        for odd in (301, scaled // 2 * 2 + 1, scaled // 2 * 2 + 3, even - 1, even + 1, even + 3):
+            if even * odd <= MAX_SIDE * 3000:
+                yield even, odd
+                yield odd, even
 
 
 def _try_placing(rule: Rule, picture: Size) -> Placement | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.base.arguments import require_type, require_whole_number
 from ...core.features.descriptors import ShapedDescriptor
 from ...core.imaging.contract import SCALE_AND_SHIFT, ImageContract
 from ...core.model.contracts import fitting_inputs
@@ -92,14 +93,16 @@ def learn_contract(
         >>> learn_contract(prepare).contract
         <ImageContract RGB8, zero_to_one, stretch, antialiased_linear, size 64 64>
     """
+    seed = require_whole_number(seed, "The seed")
+    require_type(inputs, Iterable, 'Pass the names of inputs: ["image"].')
     prepare = PictureFunction(function, pictures)
     probe = make_texture((120, 160), np.random.default_rng(seed))
     first = prepare(probe)
     for _ in range(3):
         _require_same(prepare, first, prepare(probe))
-    numbers = measure_colours(prepare)
-    areas = [measure_area(prepare, size, numbers) for size in SIZES]
-    colours = _find_colours(first, numbers, areas)
+    mapping = measure_colours(prepare)
+    areas = [measure_area(prepare, size, mapping) for size in SIZES]
+    colours = _make_colour_contract(first, mapping, areas)
     if model is not None:
         colours = _fit_model(prepare, model, {inputs} if isinstance(inputs, str) else set(inputs), colours, areas)
     rules = find_rules(areas)
@@ -109,39 +112,40 @@ def learn_contract(
             f"{prepare.name} places pictures by an unknown rule: {_describe_areas(areas)}.",
             hint="Scale and crop in the program, and learn the rest; or bind the function's tensor.",
         )
-    candidate = choose_contract(prepare, colours, rules, numbers, seed + 1)
-    proof = prove_contract(prepare, candidate, rules, numbers, seed + 2)
+    candidate = choose_contract(prepare, colours, rules, mapping, seed + 1)
+    proof = prove_contract(prepare, candidate, rules, mapping, seed + 2)
     evidence = ContractEvidence(prepare.name, candidate.contract.to_metadata(), LARGEST_SIZES)
     _require_same(prepare, first, prepare(probe))  # even after all the other pictures
-    if not proof.holds:
+    if not proof.is_close:
         raise NotSupportedError(
             f"No contract matches {prepare.name}. The closest is {candidate.contract.describe()}: "
             f"{_describe_difference(proof)}.",
             hint="Bind the function's tensor.",
         )
     notes: tuple[str, ...] = ()
-    if proof.tiny_differ is not None:
-        height, width = proof.tiny_differ
+    if proof.other_tiny_size is not None:
+        height, width = proof.other_tiny_size
         notes = (f"it places tiny pictures differently, for example {width}x{height}",)
     return LearnedContract(
         candidate.contract,
         prepare.name,
         prepare.pictures,
         prepare.calls,
-        proof.pictures,
-        proof.mean,
-        proof.most,
+        proof.picture_count,
+        proof.mean_difference,
+        proof.largest_difference,
         evidence,
         notes,
     )
 
 
 def _describe_difference(proof: ContractProof) -> str:
-    size = proof.sizes_differ or proof.worst_size
+    size = proof.other_size or proof.worst_size
     picture = "" if size is None else f" for a picture of {size[1]}x{size[0]}"
-    if proof.sizes_differ is not None:
+    if proof.other_size is not None:
         return f"its tensor has another size{picture}"
-    return f"{proof.mean:.2f} gray levels away on average, {proof.most:.0f} at most,{picture}"
+    mean, largest = proof.mean_difference, proof.largest_difference
+    return f"{mean:.2f} gray levels away on average, {largest:.0f} at most,{picture}"
 
 
 def _require_same(prepare: PictureFunction, first: PictureTensor, again: PictureTensor) -> None:
@@ -168,21 +172,22 @@ def _fit_model(
     model = source if isinstance(source, LearningModel) else LearningModel.load(source)
     features = [feature for feature in model.input_features if isinstance(feature, ShapedDescriptor)]
     named = [feature for feature in features if not names or feature.name in names]
-    turned = replace(colours, layout=TensorLayout.NHWC if colours.layout is TensorLayout.NCHW else TensorLayout.NCHW)
+    other_layout = TensorLayout.NHWC if colours.layout is TensorLayout.NCHW else TensorLayout.NCHW
+    transposed = replace(colours, layout=other_layout)
 
-    def fits(contract: ImageContract) -> bool:
+    def has_fitting_input(contract: ImageContract) -> bool:
         return any(feature.fits(replace(contract, size=None)) for feature in named)
 
-    if fits(turned) and not fits(colours):
-        colours = turned
+    if has_fitting_input(transposed) and not has_fitting_input(colours):
+        colours = transposed
     tensor = find_tensor_sides(areas)
     for feature in fitting_inputs(model.input_features, replace(colours, size=None), names):
         _, *axes = colours.axes()
         sides = [feature.shape[axis] for axis in axes]
-        if any(wanted not in (-1, given) for wanted, given in zip(sides, tensor, strict=True)):
-            given = "x".join(str(side or "any") for side in tensor)
+        if any(side not in (-1, returned) for side, returned in zip(sides, tensor, strict=True)):
+            returned_sides = "x".join(str(side or "any") for side in tensor)
             raise InvalidArgumentError(
-                f"{prepare.name} returns tensors of {given} (height x width), but {feature.name} takes "
+                f"{prepare.name} returns tensors of {returned_sides} (height x width), but {feature.name} takes "
                 f"{sides[0]}x{sides[1]}.",
                 hint="Learn the function with the settings that this model was trained with.",
             )
@@ -198,30 +203,27 @@ def _describe_areas(areas: Sequence[Area]) -> str:
     )
 
 
-# Colours.
-
-
-def _find_colours(answer: PictureTensor, numbers: ColourMapping, areas: Sequence[Area]) -> ImageContract:
+def _make_colour_contract(answer: PictureTensor, mapping: ColourMapping, areas: Sequence[Area]) -> ImageContract:
     """A contract's order, range, mean, std, padding and size."""
     order = BitmapPixelFormat.GRAY8
-    if numbers.order:
-        order = BitmapPixelFormat.RGB8 if numbers.order == (0, 1, 2) else BitmapPixelFormat.BGR8
-    pixel_range, mean, std = _find_range(numbers)
+    if mapping.order:
+        order = BitmapPixelFormat.RGB8 if mapping.order == (0, 1, 2) else BitmapPixelFormat.BGR8
+    pixel_range, mean, std = _find_range(mapping)
     height, width = find_tensor_sides(areas)
     size = (height, width) if height and width else None
-    gray = ImageGray.LUMA if numbers.is_luma else ImageGray.WINDOWS
+    gray = ImageGray.LUMA if mapping.is_luma else ImageGray.WINDOWS
     return ImageContract(
-        order, pixel_range, mean, std, answer.layout, pad=_find_padding(numbers, areas), size=size, gray=gray
+        order, pixel_range, mean, std, answer.layout, pad=_find_padding(mapping, areas), size=size, gray=gray
     )
 
 
-def _find_range(numbers: ColourMapping) -> tuple[LearningModelPixelRange, tuple[float, ...], tuple[float, ...]]:
+def _find_range(mapping: ColourMapping) -> tuple[LearningModelPixelRange, tuple[float, ...], tuple[float, ...]]:
     """Range, mean and std: the numbers allow several forms, and this is the canonical one."""
     for pixel_range, (scale, shift) in SCALE_AND_SHIFT.items():
-        if np.allclose(numbers.factors, 1 / scale, rtol=1e-5) and np.allclose(numbers.summands, -shift, atol=2e-6):
+        if np.allclose(mapping.factors, 1 / scale, rtol=1e-5) and np.allclose(mapping.summands, -shift, atol=2e-6):
             return pixel_range, (), ()
-    std = 1 / (255 * numbers.factors)
-    mean = -numbers.summands * std
+    std = 1 / (255 * mapping.factors)
+    mean = -mapping.summands * std
     return LearningModelPixelRange.ZERO_TO_ONE, tuple(map(_shorten, mean)), tuple(map(_shorten, std))
 
 
@@ -234,15 +236,15 @@ def _shorten(value: float) -> float:
     return float(value)
 
 
-def _find_padding(numbers: ColourMapping, areas: Sequence[Area]) -> tuple[int, int, int]:
+def _find_padding(mapping: ColourMapping, areas: Sequence[Area]) -> tuple[int, int, int]:
     """The padding's RGB. A number between two levels is rounded, by at most half a level."""
     padding = next((area.padding for area in areas if area.padding is not None), None)
     if padding is None:
         return 0, 0, 0
-    levels = np.rint((padding - numbers.summands) / numbers.factors)
+    levels = np.rint((padding - mapping.summands) / mapping.factors)
     if levels.min() < 0 or levels.max() > 255:
         raise NotSupportedError(f"The padding is {padding.tolist()}, which is not the tensor of any colour.")
-    if not numbers.order:
+    if not mapping.order:
         return int(levels[0]), int(levels[0]), int(levels[0])
-    red, green, blue = (int(levels[numbers.order.index(colour)]) for colour in range(3))
+    red, green, blue = (int(levels[mapping.order.index(colour)]) for colour in range(3))
     return red, green, blue

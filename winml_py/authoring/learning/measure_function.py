@@ -40,6 +40,10 @@ class Area(NamedTuple):
     padding: Array | None
 
 
+Middle = tuple[slice, slice, slice]
+"""The middle of the picture in a tensor of channels x height x width."""
+
+
 def measure_colours(function: PictureFunction) -> ColourMapping:
     """How the levels of a colour become numbers, from pictures of one colour.
 
@@ -54,45 +58,22 @@ def measure_colours(function: PictureFunction) -> ColourMapping:
             "a value of the picture itself, such as its mean, or equalises it.",
             hint="A contract's numbers depend on the pixel only. Bind the function's tensor.",
         )
-    grays = np.array([_measure_colour(function, size, (level,) * 3, middle) for level in GRAYS])
-    black, white = grays[0], grays[1]
-    levels = np.array(GRAYS, float)
-    span = white - black
-    if np.any(span == 0):
-        raise NotSupportedError(f"{function.name} has a channel that is the same for black and white.")
-    off = (grays - black) / span * 255 - levels[:, None]
-    if np.abs(off).max() > EXACT + _find_rounding(grays):
-        raise NotSupportedError(
-            f"{function.name} gives levels numbers that are not on a straight line: a gamma, a threshold, a contrast "
-            "correction, or a division by the picture's largest number.",
-            hint="A contract's numbers are level * factor + summand. Bind the function's tensor.",
-        )
-    factors, summands = span / 255, black
+    factors, summands = _measure_levels(function, size, middle)
     # Two levels side by side keep their numbers. A kernel that overshoots does so by less than a fifth of the edge.
     pixels = make_plain_picture(size, (100, 100, 100))
     pixels[:, size[1] // 2 :] = 150
-    found = ((function(pixels).numbers - summands[:, None, None]) / factors[:, None, None])[middle]
-    if found.min() < 85 or found.max() > 165:
+    levels = ((function(pixels).numbers - summands[:, None, None]) / factors[:, None, None])[middle]
+    if levels.min() < 85 or levels.max() > 165:
         raise NotSupportedError(
-            f"{function.name} gives levels 100 and 150, side by side, the numbers of {found.min():.0f} and "
-            f"{found.max():.0f}. It corrects the contrast of each picture, or equalises it.",
+            f"{function.name} gives levels 100 and 150, side by side, the numbers of {levels.min():.0f} and "
+            f"{levels.max():.0f}. It corrects the contrast of each picture, or equalises it.",
             hint="A contract's numbers depend on the pixel only. Bind the function's tensor.",
         )
-    colours = np.array([_measure_colour(function, size, colour, middle) for colour in COLOURS])
-    as_levels = (colours - summands) / factors  # colours x channels
-    # Each channel is a mix of red, green and blue.
-    mix, *_ = np.linalg.lstsq(np.array(COLOURS, float), as_levels, rcond=None)
-    weights = mix.T
-    if np.abs(np.array(COLOURS) @ mix - as_levels).max() > 1.01:
-        raise NotSupportedError(
-            f"{function.name} mixes the colours other than as a sum of red, green and blue: JPEG, or a curve.",
-            hint="A contract takes red, green and blue as they are, or gray. Convert the picture first.",
-        )
+    weights = _measure_mix(function, size, middle, factors, summands)
     if len(weights) == 3 and np.abs(weights - np.round(weights)).max() < 0.004:
         order = tuple(int(index) for index in weights.argmax(axis=1))
-        if sorted(order) != [0, 1, 2]:
-            raise NotSupportedError(f"{function.name} repeats or loses a colour: its channels are {order} of RGB.")
-        return ColourMapping(order, (), factors, summands)
+        if sorted(order) == [0, 1, 2]:
+            return ColourMapping(order, (), factors, summands)
     if len(weights) == 1 and min(np.abs(weights[0] - known).max() for known in (GRAY_WEIGHTS, LUMA_WEIGHTS)) < 0.01:
         return ColourMapping((), tuple(float(weight) for weight in weights[0]), factors, summands)
     raise NotSupportedError(
@@ -101,8 +82,35 @@ def measure_colours(function: PictureFunction) -> ColourMapping:
     )
 
 
-Middle = tuple[slice, slice, slice]
-"""The middle of the picture in a tensor of channels x height x width."""
+def _measure_levels(function: PictureFunction, size: Size, middle: Middle) -> tuple[Array, Array]:
+    """The factor and the summand of each channel, from grays."""
+    grays = np.array([_measure_colour(function, size, (level,) * 3, middle) for level in GRAYS])
+    black, white = grays[0], grays[1]
+    span = white - black
+    if np.any(span == 0):
+        raise NotSupportedError(f"{function.name} has a channel that is the same for black and white.")
+    deviations = (grays - black) / span * 255 - np.array(GRAYS, float)[:, None]
+    if np.abs(deviations).max() > EXACT + _find_rounding(grays):
+        raise NotSupportedError(
+            f"{function.name} gives levels numbers that are not on a straight line: a gamma, a threshold, a contrast "
+            "correction, or a division by the picture's largest number.",
+            hint="A contract's numbers are level * factor + summand. Bind the function's tensor.",
+        )
+    return span / 255, black
+
+
+def _measure_mix(function: PictureFunction, size: Size, middle: Middle, factors: Array, summands: Array) -> Array:
+    """The share of red, green and blue in each channel: channels x 3."""
+    colours = np.array([_measure_colour(function, size, colour, middle) for colour in COLOURS])
+    levels = (colours - summands) / factors  # colours x channels
+    mix, *_ = np.linalg.lstsq(np.array(COLOURS, float), levels, rcond=None)
+    if np.abs(np.array(COLOURS) @ mix - levels).max() > 1.01:
+        raise NotSupportedError(
+            f"{function.name} mixes the colours other than as a sum of red, green and blue: JPEG, or a curve.",
+            hint="A contract takes red, green and blue as they are, or gray. Convert the picture first.",
+        )
+    weights: Array = mix.T
+    return weights
 
 
 def _find_middle(function: PictureFunction, size: Size) -> Middle | None:
@@ -114,18 +122,18 @@ def _find_middle(function: PictureFunction, size: Size) -> Middle | None:
     rows, columns = np.flatnonzero(shows.any(axis=1)), np.flatnonzero(shows.any(axis=0))
     if not rows.size:
         return None
-    third = len(rows) // 3, len(columns) // 3
+    third_of_rows, third_of_columns = len(rows) // 3, len(columns) // 3
     return (
         slice(None),
-        slice(int(rows[0]) + third[0], int(rows[-1]) + 1 - third[0]),
-        slice(int(columns[0]) + third[1], int(columns[-1]) + 1 - third[1]),
+        slice(int(rows[0]) + third_of_rows, int(rows[-1]) + 1 - third_of_rows),
+        slice(int(columns[0]) + third_of_columns, int(columns[-1]) + 1 - third_of_columns),
     )
 
 
-def _measure_colour(function: PictureFunction, size: Size, colour: tuple[int, int, int], where: Middle) -> Array:
+def _measure_colour(function: PictureFunction, size: Size, colour: tuple[int, int, int], middle: Middle) -> Array:
     """The numbers of a colour, one per channel."""
-    found: Array = np.median(function(make_plain_picture(size, colour)).numbers[where], axis=(1, 2))
-    return found
+    numbers: Array = np.median(function(make_plain_picture(size, colour)).numbers[middle], axis=(1, 2))
+    return numbers
 
 
 def _find_rounding(numbers: Array) -> float:
@@ -134,7 +142,7 @@ def _find_rounding(numbers: Array) -> float:
     return 0.51 if is_whole else 0.0
 
 
-def measure_area(function: PictureFunction, size: Size, numbers: ColourMapping) -> Area:
+def measure_area(function: PictureFunction, size: Size, mapping: ColourMapping) -> Area:
     """Where a picture of a size goes in the tensor.
 
     Raises:
@@ -145,7 +153,7 @@ def measure_area(function: PictureFunction, size: Size, numbers: ColourMapping) 
     if black.numbers.shape != white.numbers.shape:
         raise NotSupportedError(f"{name} gives black and white tensors of different shapes.")
     tensor = (black.numbers.shape[1], black.numbers.shape[2])
-    shows = np.abs(numbers.to_levels(white.numbers) - numbers.to_levels(black.numbers)).min(axis=0) > 0.5
+    shows = np.abs(mapping.to_levels(white.numbers) - mapping.to_levels(black.numbers)).min(axis=0) > 0.5
     rows, columns = np.flatnonzero(shows.any(axis=1)), np.flatnonzero(shows.any(axis=0))
     if not rows.size:
         raise NotSupportedError(f"{name} shows nothing of the picture.")
@@ -154,8 +162,8 @@ def measure_area(function: PictureFunction, size: Size, numbers: ColourMapping) 
     if not shows[inside].all():
         raise NotSupportedError(f"{name} does not place it in a rectangle.")
     for level, answer in ((0, black), (255, white)):
-        off = np.abs(numbers.to_levels(answer.numbers)[(slice(None), *inside)] - level)
-        if off.max() > 1.01:
+        deviations = np.abs(mapping.to_levels(answer.numbers)[(slice(None), *inside)] - level)
+        if deviations.max() > 1.01:
             raise NotSupportedError(
                 f"{name} gives one colour different numbers in different places: it is random, or pads before it "
                 "scales, which mixes the edge of the picture with the padding.",
@@ -164,13 +172,13 @@ def measure_area(function: PictureFunction, size: Size, numbers: ColourMapping) 
     outside = ~shows
     padding = None
     if outside.any():
-        found = black.numbers[:, outside]
-        if np.ptp(found, axis=1).max() > 1e-5:
+        paddings = black.numbers[:, outside]
+        if np.ptp(paddings, axis=1).max() > 1e-5:
             raise NotSupportedError(f"{name} pads with more than one colour.")
-        padding = found[:, 0]
+        padding = paddings[:, 0]
     scaled, offset = [], []
     for axis in (0, 1):
-        levels = numbers.to_levels(function(make_ramp(size, axis)).numbers)[(slice(None), *inside)].mean(axis=0)
+        levels = mapping.to_levels(function(make_ramp(size, axis)).numbers)[(slice(None), *inside)].mean(axis=0)
         side, begin = _fit_ramp(levels.mean(axis=1 - axis), size[axis], name)
         scaled.append(side)
         offset.append(begin)

@@ -36,9 +36,11 @@ class Rule(NamedTuple):
     @property
     def sides(self) -> set[int]:
         """The sides that it names: larger pictures may be treated differently."""
-        named = self.scaling and (getattr(self.scaling, f"{name}_side") for name in ("shortest", "longest"))
-        fitted = self.scaling and (self.scaling.height, self.scaling.width)
-        return {side for side in (*self.tensor, *(named or ()), *(fitted or ())) if side is not None}
+        sides = [*self.tensor]
+        if self.scaling is not None:
+            scaling = self.scaling
+            sides += [scaling.shortest_side, scaling.longest_side, scaling.height, scaling.width]
+        return {side for side in sides if side is not None}
 
     def place(self, picture: Size) -> Placement:
         """Where a picture of that height and width goes."""
@@ -59,18 +61,19 @@ def find_rules(areas: Sequence[Area]) -> list[Rule]:
     """
     tensor = find_tensor_sides(areas)
     rules = dict.fromkeys(_propose_rules(areas, tensor))  # each once, in their order
-    # A limit as long as the longest picture cannot show.
-    shortest, longest = (max(pick(area.picture) for area in areas) for pick in (min, max))
-    shown = [
-        rule
-        for rule in rules
-        if rule.scaling is None
-        or ((rule.scaling.shortest_side or 0) < shortest and (rule.scaling.longest_side or 0) < longest)
-    ]
-    return [rule for rule in shown if all(_is_consistent(rule, area) for area in areas)]
+    longest_short_side = max(min(area.picture) for area in areas)
+    longest_side = max(max(area.picture) for area in areas)
+
+    def has_visible_limits(scaling: ImageScaling) -> bool:
+        """Whether the limits of a scaling are below the sides of the largest pictures, which show them."""
+        return (scaling.shortest_side or 0) < longest_short_side and (scaling.longest_side or 0) < longest_side
+
+    visible = [rule for rule in rules if rule.scaling is None or has_visible_limits(rule.scaling)]
+    return [rule for rule in visible if all(_is_consistent(rule, area) for area in areas)]
 
 
 def _is_consistent(rule: Rule, area: Area) -> bool:
+    """Whether a rule places a picture where the function does."""
     try:
         placement = rule.place(area.picture)
     except WinMLError:
@@ -80,81 +83,83 @@ def _is_consistent(rule: Rule, area: Area) -> bool:
     # Where each axis begins in the picture, how much of it is used, and where that is cut after scaling.
     part, cut = placement.part, placement.cut
     axes = ((part.y, part.height, cut.y), (part.x, part.width, cut.x))
-    for axis, (first, length, start) in enumerate(axes):
-        measured, begin, picture = area.scaled[axis], area.offset[axis], area.picture[axis]
-        if math.isnan(measured):
+    for axis, (part_begin, part_length, cut_begin) in enumerate(axes):
+        measured_side, measured_begin, side = area.scaled[axis], area.offset[axis], area.picture[axis]
+        if math.isnan(measured_side):
             continue
-        scale = placement.scaled[axis] / length
+        scale = placement.scaled[axis] / part_length
         # A ramp of 256 levels locates a pixel to a fraction of one level, of which a long picture has few.
-        unsure = 1.0 + 0.01 * measured + scale * picture / 256
-        if abs(picture * scale - measured) > unsure or abs(first * scale + start - begin) > unsure:
+        tolerance = 1.0 + 0.01 * measured_side + scale * side / 256
+        if abs(side * scale - measured_side) > tolerance:
+            return False
+        if abs(part_begin * scale + cut_begin - measured_begin) > tolerance:
             return False
     return True
 
 
 def _propose_rules(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> Iterator[Rule]:
     """Rules whose numbers match the areas, plainest first."""
-    is_fixed = None not in tensor
-    if is_fixed:
-        for mode in (ImageCropMode.STRETCH, ImageCropMode.CENTER, ImageCropMode.LETTERBOX):
-            yield Rule(mode, None, tensor)
-    else:
-        yield Rule(ImageCropMode.STRETCH, None, tensor)
+    yield Rule(ImageCropMode.STRETCH, None, tensor)
+    if None not in tensor:
+        yield Rule(ImageCropMode.CENTER, None, tensor)
+        yield Rule(ImageCropMode.LETTERBOX, None, tensor)
     for scaling in _propose_scalings(areas, tensor):
         yield Rule(ImageCropMode.CENTER, scaling, tensor)
 
 
-class _Sides(NamedTuple):
+class _ScaledSides(NamedTuple):
     """Heights and widths of the scaled pictures; whole numbers where they are known to the pixel."""
 
     heights: list[float]
     widths: list[float]
 
-    @classmethod
-    def of(cls, areas: Sequence[Area]) -> _Sides:
-        """The sides of the areas that show them."""
-        seen = [area for area in areas if not any(map(math.isnan, area.scaled))]
-        return cls([_find_scaled_side(area, 0) for area in seen], [_find_scaled_side(area, 1) for area in seen])
-
     @property
-    def short(self) -> list[float]:
+    def shorter(self) -> list[float]:
         """The shorter side of each picture."""
         return list(map(min, self.heights, self.widths))
 
     @property
-    def long(self) -> list[float]:
+    def longer(self) -> list[float]:
         """The longer side of each picture."""
         return list(map(max, self.heights, self.widths))
 
 
+def _has_scale(area: Area) -> bool:
+    """Whether enough of the picture is visible to tell its scale."""
+    return not any(map(math.isnan, area.scaled))
+
+
 def _find_scaled_side(area: Area, axis: int) -> float:
     """A side of the scaled picture; if it is not cropped, it is that of the visible part, which is exact."""
-    seen = area.target.height if axis == 0 else area.target.width
-    return seen if area.offset[axis] < 0.75 and not _is_cropped(area, axis) else area.scaled[axis]
+    visible = area.target.height if axis == 0 else area.target.width
+    return visible if area.offset[axis] < 0.75 and not _is_cropped(area, axis) else area.scaled[axis]
 
 
 def _is_cropped(area: Area, axis: int) -> bool:
     """Whether the scaled picture is larger along the axis than its visible part."""
-    seen = area.target.height if axis == 0 else area.target.width
-    return area.scaled[axis] - seen > 1.5 + 0.01 * seen
+    visible = area.target.height if axis == 0 else area.target.width
+    return area.scaled[axis] - visible > 1.5 + 0.01 * visible
 
 
 def _propose_scalings(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> Iterator[ImageScaling]:
     """Scalings whose numbers match the areas, plainest first."""
-    sides = _Sides.of(areas)
-    for ends in _find_ends(areas, tensor):
+    scaled = [area for area in areas if _has_scale(area)]
+    sides = _ScaledSides(
+        [_find_scaled_side(area, 0) for area in scaled], [_find_scaled_side(area, 1) for area in scaled]
+    )
+    for ends in _propose_crops_and_pads(areas, tensor):
         yield ImageScaling(**ends)
         for height, width in product(_find_sides(sides.heights), _find_sides(sides.widths)):
             yield ImageScaling(height=height, width=width, **ends)
         for multiple in _find_multiples(sides):
-            ways = [
-                ends | {"multiple": multiple, "multiple_rounding": rounding}
-                for rounding in (ROUNDINGS if multiple > 1 else ROUNDINGS[:1])
+            multiple_roundings = ROUNDINGS if multiple > 1 else ROUNDINGS[:1]
+            multiples = [
+                ends | {"multiple": multiple, "multiple_rounding": rounding} for rounding in multiple_roundings
             ]
             if multiple > 1:
-                yield from (ImageScaling(**way) for way in ways)
-            for rounding, way in product(ROUNDINGS, ways):
-                rounded = way | {"rounding": rounding}
+                yield from (ImageScaling(**options) for options in multiples)
+            for rounding, options in product(ROUNDINGS, multiples):
+                rounded = options | {"rounding": rounding}
                 if None in tensor and any(tensor):
                     yield from _propose_by_tensor(sides, rounded)
                 yield from _propose_by_one_side(sides, rounded)
@@ -164,7 +169,7 @@ def _propose_scalings(areas: Sequence[Area], tensor: tuple[int | None, int | Non
         yield from _propose_cropped_squares(sides, min(side for side in tensor if side is not None))
 
 
-def _find_ends(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> Iterator[dict[str, Any]]:
+def _propose_crops_and_pads(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> Iterator[dict[str, Any]]:
     """How scaled pictures are cropped or padded to the tensor."""
     padded = [area for area in areas if (area.target.height, area.target.width) != area.tensor]
     stride = 1
@@ -173,78 +178,77 @@ def _find_ends(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> 
         stride = [stride for stride in STRIDES if not any(side % stride for side in free)][-1]
     is_in_corner = bool(padded) and not any(area.target.x or area.target.y for area in padded)
     anchor = ImageAnchor.TOP_LEFT if is_in_corner else ImageAnchor.CENTER
-    is_cropped = any(
-        _is_cropped(area, axis) for area in areas for axis in (0, 1) if not any(map(math.isnan, area.scaled))
-    )
+    is_cropped = any(_is_cropped(area, axis) for area in areas if _has_scale(area) for axis in (0, 1))
     for crop_rounding in (ImageRounding.DOWN, ImageRounding.HALF_EVEN)[: 2 if is_cropped else 1]:
         yield {"crop_rounding": crop_rounding, "anchor": anchor, "pad_multiple": stride}
 
 
-def _find_multiples(sides: _Sides) -> list[int]:
+def _find_multiples(sides: _ScaledSides) -> list[int]:
     """The largest number that all exact sides are multiples of, and 1."""
     exact = [side for side in (*sides.heights, *sides.widths) if isinstance(side, int)]
-    fitting = [multiple for multiple in MULTIPLES if exact and not any(side % multiple for side in exact)]
-    return sorted({1, *fitting[-1:]}, reverse=True)
+    common = [multiple for multiple in MULTIPLES if exact and not any(side % multiple for side in exact)]
+    return sorted({1, *common[-1:]}, reverse=True)
 
 
-def _propose_by_tensor(sides: _Sides, way: dict[str, Any]) -> Iterator[ImageScaling]:
+def _propose_by_tensor(sides: _ScaledSides, options: dict[str, Any]) -> Iterator[ImageScaling]:
     """One side is the tensor's, and the other follows, with or without a limit."""
-    yield ImageScaling(**way)
-    yield from (ImageScaling(longest_side=limit, **way) for limit in _find_sides(sides.long, largest=True))
+    yield ImageScaling(**options)
+    yield from (ImageScaling(longest_side=limit, **options) for limit in _find_sides(sides.longer, largest=True))
 
 
-def _propose_by_one_side(sides: _Sides, way: dict[str, Any]) -> Iterator[ImageScaling]:
+def _propose_by_one_side(sides: _ScaledSides, options: dict[str, Any]) -> Iterator[ImageScaling]:
     """The shorter or the longer side is stated."""
-    for side in _add_typical_sides(_find_sides(sides.short), way):
-        yield ImageScaling(shortest_side=side, **way)
-    for side in _add_typical_sides(_find_sides(sides.long), way):
-        yield ImageScaling(longest_side=side, **way)
+    for side in _add_typical_sides(_find_sides(sides.shorter), options):
+        yield ImageScaling(shortest_side=side, **options)
+    for side in _add_typical_sides(_find_sides(sides.longer), options):
+        yield ImageScaling(longest_side=side, **options)
     # Sides that only limit: the largest of all pictures, or the smallest.
-    for side in _add_typical_sides(_find_sides(sides.long, largest=True), way):
-        yield ImageScaling(longest_side=side, enlarges=False, **way)
-    for side in _add_typical_sides(_find_sides(sides.short, largest=True), way):
-        yield ImageScaling(shortest_side=side, enlarges=False, **way)
-    for side in _find_sides(sides.short, least=True):
-        yield ImageScaling(shortest_side=side, shrinks=False, **way)
+    for side in _add_typical_sides(_find_sides(sides.longer, largest=True), options):
+        yield ImageScaling(longest_side=side, enlarges=False, **options)
+    for side in _add_typical_sides(_find_sides(sides.shorter, largest=True), options):
+        yield ImageScaling(shortest_side=side, enlarges=False, **options)
+    for side in _find_sides(sides.shorter, least=True):
+        yield ImageScaling(shortest_side=side, shrinks=False, **options)
 
 
-def _propose_by_two_sides(sides: _Sides, way: dict[str, Any]) -> Iterator[ImageScaling]:
+def _propose_by_two_sides(sides: _ScaledSides, options: dict[str, Any]) -> Iterator[ImageScaling]:
     """The shorter and the longer side are stated, and one of them decides."""
-    for shortest, longest in product(_find_sides(sides.short, largest=True), _find_sides(sides.long, largest=True)):
+    for shortest, longest in product(_find_sides(sides.shorter, largest=True), _find_sides(sides.longer, largest=True)):
         if longest > shortest:
-            yield ImageScaling(shortest_side=shortest, longest_side=longest, **way)
+            yield ImageScaling(shortest_side=shortest, longest_side=longest, **options)
             for rule in ("limits_rounded", "changes_least"):
-                yield ImageScaling(shortest_side=shortest, longest_side=longest, **way | {rule: True})
+                yield ImageScaling(shortest_side=shortest, longest_side=longest, **options | {rule: True})
     # A side of most pictures, as the shorter or as the longer one (Depth Anything).
-    for most, _ in Counter(round(each) for each in (*sides.short, *sides.long)).most_common(2):
-        yield ImageScaling(shortest_side=most, longest_side=most, changes_least=True, **way)
+    for side, _ in Counter(map(round, (*sides.shorter, *sides.longer))).most_common(2):
+        yield ImageScaling(shortest_side=side, longest_side=side, changes_least=True, **options)
 
 
-def _propose_boxes(sides: _Sides, way: dict[str, Any]) -> Iterator[ImageScaling]:
+def _propose_boxes(sides: _ScaledSides, options: dict[str, Any]) -> Iterator[ImageScaling]:
     """Pictures keep their aspect ratio in a square or another box.
 
     keeps_aspect multiplies in floating point, like `int(side * scale)`: if the product is just below a whole number,
     longest_side, which is exact, gives a pixel more.
     """
-    squares = [(side, side) for side in _find_sides(sides.long, largest=True)]
+    squares = [(side, side) for side in _find_sides(sides.longer, largest=True)]
     boxes = [*product(_find_sides(sides.heights, largest=True), _find_sides(sides.widths, largest=True))]
     for height, width in dict.fromkeys([*squares, *boxes]):
-        yield ImageScaling(height=height, width=width, keeps_aspect=True, **way)
-        yield ImageScaling(height=height, width=width, keeps_aspect=True, enlarges=False, **way)
+        yield ImageScaling(height=height, width=width, keeps_aspect=True, **options)
+        yield ImageScaling(height=height, width=width, keeps_aspect=True, enlarges=False, **options)
 
 
-def _propose_cropped_squares(sides: _Sides, side: int) -> Iterator[ImageScaling]:
+def _propose_cropped_squares(sides: _ScaledSides, side: int) -> Iterator[ImageScaling]:
     """A square is cropped first, whose side is a share of the picture's shorter one."""
-    for ratio in sorted({round(side / each, 3) for each in sides.short if each >= side}, reverse=True):
+    for ratio in sorted({round(side / shorter, 3) for shorter in sides.shorter if shorter >= side}, reverse=True):
         if 0 < ratio <= 1:
             yield ImageScaling(crop_ratio=ratio, crops_first=True)
 
 
-def _add_typical_sides(sides: Sequence[int], way: dict[str, Any]) -> list[int]:
+def _add_typical_sides(sides: Sequence[int], options: dict[str, Any]) -> list[int]:
     """The sides, and typical sides that become the same multiples."""
-    multiple = way["multiple"]
-    near = (other for side in sides for other in range(max(1, side - multiple + 1), side + multiple))
-    return list(dict.fromkeys([*sides, *(side for side in near if side % 8 == 0 or side % 10 == 0)]))
+    multiple = options["multiple"]
+    nearby = [number for side in sides for number in range(max(1, side - multiple + 1), side + multiple)]
+    typical = [number for number in nearby if number % 8 == 0 or number % 10 == 0]
+    return list(dict.fromkeys([*sides, *typical]))
 
 
 def _find_sides(measured: Iterable[float], largest: bool = False, least: bool = False) -> list[int]:
@@ -252,13 +256,18 @@ def _find_sides(measured: Iterable[float], largest: bool = False, least: bool = 
     values = sorted(measured)
     if not values:
         return []
-    most = values[-1] if largest else values[0] if least else values[len(values) // 2]
-    if not largest and not least and values[-1] - values[0] > max(3, 0.02 * most):
-        return []
-    if isinstance(most, int):
-        return [most]
-    reach = max(1, round(0.004 * most))
-    nearest = round(most)
-    around = range(max(1, nearest - reach), nearest + reach + 1)
+    if largest:
+        side = values[-1]
+    elif least:
+        side = values[0]
+    else:
+        side = values[len(values) // 2]
+        if values[-1] - values[0] > max(3, 0.02 * side):
+            return []  # it differs from picture to picture
+    if isinstance(side, int):
+        return [side]
+    reach = max(1, round(0.004 * side))
+    nearest = round(side)
+    candidates = range(max(1, nearest - reach), nearest + reach + 1)
     # Typical sides come first.
-    return sorted(around, key=lambda side: (side % 32 != 0, side % 8 != 0, abs(side - most)))
+    return sorted(candidates, key=lambda number: (number % 32 != 0, number % 8 != 0, abs(number - side)))

@@ -59,20 +59,20 @@ def make_texture(size: Size, rng: np.random.Generator, low: int = 48, high: int 
     return (low + (high - low) * total / 3).astype(np.uint8)
 
 
-def make_fresh_pictures(count: int, seed: int, scaled: int) -> Iterator[Pixels]:
+def make_fresh_pictures(count: int, seed: int, scaled_side: int) -> Iterator[Pixels]:
     """Pictures to prove a contract on: texture in all levels, of sizes that no probe had.
 
     Args:
         count: how many.
         seed: the seed of sizes and pictures.
-        scaled: pixels of the longer side that pictures are scaled to: some are larger, and shrink.
+        scaled_side: the longer side, in pixels, that pictures are scaled to: some are larger, and shrink.
     """
     rng = np.random.default_rng(seed)
     for index in range(count):
         # Most pictures have hundreds of pixels; every seventh is tiny, every fifth is long, every eighth shrinks.
         longest = int(rng.integers(12, 60)) if index % 7 == 3 else int(rng.integers(120, 900))
         if index % 8 == 4:
-            longest = min(MAX_SIDE, int(scaled * rng.uniform(1.1, 2.5)))
+            longest = min(MAX_SIDE, int(scaled_side * rng.uniform(1.1, 2.5)))
         ratio = float(rng.uniform(0.2, 0.4)) if index % 5 == 2 else float(rng.uniform(0.5, 1))
         shortest = max(8, int(longest * ratio))
         yield make_texture((shortest, longest) if rng.random() < 0.5 else (longest, shortest), rng, 0, 255)
@@ -98,7 +98,7 @@ def make_decisive_pictures(sides: Iterable[int], named: Iterable[int], seed: int
     sizes = [(40, 1000), (800, 31), (1000, 1360), (1900, 1500), *LARGEST_SIZES]
     for side in sides:
         sizes += [(side * 3 // 5, side - 1), (side, side * 3 // 5), (side * 3 // 5, side + 1)]
-        sizes += [(side * 7 // 5, each) for each in (side - 1, side, side + 1)]
+        sizes += [(side * 7 // 5, width) for width in (side - 1, side, side + 1)]
     for side in named:
         sizes += _find_inexact_sizes(side)
     largest = LARGEST_SIZES[0][0] * LARGEST_SIZES[0][1]
@@ -111,16 +111,17 @@ def _find_inexact_sizes(side: int) -> Iterator[Size]:
     """Sizes that a factor scales to whole pixels, and whose product in floating point is just below or just above."""
     for short_part, long_part in ((1, 1), (3, 4)):
         for parts in (range(side // long_part + 1, 3 * side), range(side // long_part - 1, side // 3, -1)):
-            found: dict[bool, Size] = {}
+            sizes: dict[bool, Size] = {}  # by whether the product is below the whole number
             for part in parts:
                 short, long = short_part * part, long_part * part
-                for divisor, other in ((long, short), (short, long)):
-                    product, is_whole = other * (side / divisor), other * side % divisor == 0
-                    if is_whole and product != other * side // divisor:
-                        found.setdefault(product < other * side // divisor, (short, long))
-                if len(found) == 2:
+                for divisor, multiplicand in ((long, short), (short, long)):
+                    exact, remainder = divmod(multiplicand * side, divisor)
+                    product = multiplicand * (side / divisor)
+                    if not remainder and product != exact:
+                        sizes.setdefault(product < exact, (short, long))
+                if len(sizes) == 2:
                     break
-            yield from found.values()
+            yield from sizes.values()
 
 
 class ColourMapping(NamedTuple):

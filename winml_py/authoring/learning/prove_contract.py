@@ -31,29 +31,30 @@ class ContractProof(NamedTuple):
     """The differences of a contract from the function, on pictures that it was not learned from; in gray levels.
 
     Attributes:
-        pictures: how many.
-        mean: over all numbers of all pictures, each picture counting the same.
-        most: of all numbers.
-        worst_size: height and width of the picture with that difference.
-        sizes_differ: a picture size whose tensor has another size; None if there is none.
-        tiny_differ: the same among pictures whose longer side is below `TINY`, which count nowhere else.
+        picture_count: how many pictures were compared.
+        mean_difference: over all numbers of all pictures, each picture counting the same.
+        largest_difference: of all numbers.
+        worst_size: height and width of the picture with the largest difference.
+        other_size: a picture size whose tensor has another size; None if there is none.
+        other_tiny_size: the same among pictures whose longer side is below `TINY`, which count nowhere else.
     """
 
-    pictures: int
-    mean: float
-    most: float
+    picture_count: int
+    mean_difference: float
+    largest_difference: float
     worst_size: Size | None
-    sizes_differ: Size | None
-    tiny_differ: Size | None
+    other_size: Size | None
+    other_tiny_size: Size | None
 
     @property
-    def holds(self) -> bool:
+    def is_close(self) -> bool:
         """Whether the contract may be written."""
-        return self.sizes_differ is None and self.mean <= MAX_MEAN and self.most <= MAX_DIFFERENCE
+        has_small_differences = self.mean_difference <= MAX_MEAN and self.largest_difference <= MAX_DIFFERENCE
+        return self.other_size is None and has_small_differences
 
 
 def prove_contract(
-    prepare: PictureFunction, candidate: ContractCandidate, rivals: Iterable[Rule], numbers: ColourMapping, seed: int
+    prepare: PictureFunction, candidate: ContractCandidate, rivals: Iterable[Rule], mapping: ColourMapping, seed: int
 ) -> ContractProof:
     """Compares a contract with the function on fresh pictures: texture in all levels, of many sizes.
 
@@ -61,35 +62,37 @@ def prove_contract(
         prepare: the function.
         candidate: the contract.
         rivals: the rules that also fit the ramps: a side that one of them names may be the function's.
-        numbers: how levels become numbers.
+        mapping: how levels become numbers.
         seed: the seed of the pictures.
     """
-    means, most, worst_size, count = [], -1.0, None, 0
-    differing: dict[bool, Size] = {}
+    means, largest, worst_size, count = [], -1.0, None, 0
+    other_size = other_tiny_size = None
+    longest = max(*candidate.rule.place((300, 400)).scaled, *candidate.rule.sides)
+    fresh_pictures = make_fresh_pictures(PICTURES, seed, longest)
     sides = _select_distinct_sides(itertools.chain([candidate.rule], rivals))
-    scaled = max(*candidate.rule.place((300, 400)).scaled, *candidate.rule.sides)
-    for pixels in itertools.chain(
-        make_fresh_pictures(PICTURES, seed, scaled), make_decisive_pictures(sides, candidate.rule.sides, seed + 1)
-    ):
-        if count >= PICTURES and (most > MAX_DIFFERENCE or False in differing):
-            break  # it is refused, and the large pictures take longest
+    decisive_pictures = make_decisive_pictures(sides, candidate.rule.sides, seed + 1)
+    for pixels in itertools.chain(fresh_pictures, decisive_pictures):
+        if count >= PICTURES and (largest > MAX_DIFFERENCE or other_size is not None):
+            break  # the contract is refused, and the large pictures take longest
         count += 1
         size = (pixels.shape[0], pixels.shape[1])
-        differences = candidate.compute_differences(pixels, prepare(pixels), numbers)
-        if differences is None:
-            differing[max(size) < TINY] = size
-            continue
-        means.append(float(differences.mean()))
-        if differences.max() > most:
-            most, worst_size = float(differences.max()), size
+        differences = candidate.compute_differences(pixels, prepare(pixels), mapping)
+        if differences is None and max(size) < TINY:
+            other_tiny_size = size
+        elif differences is None:
+            other_size = size
+        else:
+            means.append(float(differences.mean()))
+            if differences.max() > largest:
+                largest, worst_size = float(differences.max()), size
     mean = float(np.mean(means)) if means else np.inf
-    return ContractProof(count, mean, most, worst_size, differing.get(False), differing.get(True))
+    return ContractProof(count, mean, largest, worst_size, other_size, other_tiny_size)
 
 
 def _select_distinct_sides(rules: Iterable[Rule]) -> list[int]:
     """The sides of the rules, without nearly equal ones."""
-    kept: list[int] = []
+    distinct: list[int] = []
     for side in (side for rule in rules for side in sorted(rule.sides)):
-        if len(kept) < SIDES and all(abs(side - other) > 0.02 * other for other in kept):
-            kept.append(side)
-    return kept
+        if len(distinct) < SIDES and all(abs(side - known) > 0.02 * known for known in distinct):
+            distinct.append(side)
+    return distinct
