@@ -23,14 +23,12 @@ from winml_py import (
     ImageContract,
     ImageCropMode,
     ImageFeatureDescriptor,
-    ImageFeatureValue,
     ImageKernel,
     ImageRounding,
     ImageScaling,
     InvalidArgumentError,
     InvalidBindingError,
     LearningModel,
-    LearningModelBinding,
     LearningModelSession,
     NotSupportedError,
     TensorFeatureDescriptor,
@@ -226,19 +224,6 @@ def test_a_picture_goes_where_bind_puts_it(seed: int) -> None:
         assert session.run(None, feeds)[0].tolist() == wanted, (scaling, mode, width, height, sides)
 
 
-def test_the_model_computes_what_it_did(tmp_path: Path) -> None:
-    source = ROOT / "models" / "digits.onnx"
-    target = tmp_path / "digits.onnx"
-    build_in(source, target, pictures=GRAY8)
-    pixels = np.array(Image.open(ROOT / "samples" / "pictures" / "seven.png").convert("L"))
-    session = LearningModelSession(LearningModel.load(source))
-    binding = LearningModelBinding(session)
-    binding.bind("image", ImageFeatureValue.from_array(pixels, GRAY8))
-    wanted = next(iter(session.evaluate(binding, "").outputs.values())).to_numpy()  # type: ignore[attr-defined]
-    np.testing.assert_allclose(run(target, image=pixels[..., None]), wanted, atol=1e-3)
-    assert run(target, image=pixels[..., None]).argmax() == 7
-
-
 def test_pictures_of_other_formats_are_the_same_picture(tmp_path: Path) -> None:
     source = saved(tmp_path, unary(shape=(1, 3, 20, 30)))
     pixels = picture(33, 44, RGB8)
@@ -320,23 +305,7 @@ def test_names_of_the_model_are_left_alone(tmp_path: Path) -> None:
     np.testing.assert_array_equal(run(built(source, RGB), x=pixels)[0], pixels.transpose(2, 0, 1))
 
 
-def test_weights_in_files_stay_where_they_are(tmp_path: Path) -> None:
-    weights = {"w": np.full((3, 3, 1, 1), 2, np.float32)}
-    ends = [tensor(name, [1, 3, 4, 4], FLOAT) for name in "xy"]
-    whole = model([helper.make_node("Conv", ["x", "w"], ["y"])], ends[:1], ends[1:], weights)
-    source = tmp_path / "model.onnx"
-    onnx.save(whole, source, save_as_external_data=True, location="weights.bin", size_threshold=0)
-    target = source.with_name("built.onnx")
-    build_in(source, target, RGB)
-    pixels = picture(4, 4, RGB8)
-    wanted = np.repeat(2.0 * pixels.sum(axis=2)[None], 3, axis=0)
-    np.testing.assert_allclose(run(target, x=pixels)[0], wanted)
-    (tmp_path / "elsewhere").mkdir()
-    with pytest.raises(InvalidArgumentError, match="are in files beside it"):
-        build_in(source, tmp_path / "elsewhere" / "model.onnx", RGB)
-
-
-@pytest.mark.parametrize("opset", [9, 11, 12])
+@pytest.mark.parametrize("opset", [9, 12])
 def test_older_operator_sets_are_converted(opset: int, tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Squeeze", ["x"], ["s"], axes=[0]),
@@ -355,17 +324,16 @@ def test_older_operator_sets_are_converted(opset: int, tmp_path: Path) -> None:
     assert onnx.load(made).graph.input[1].type.denotation == "IMAGE"
 
 
-@pytest.mark.parametrize("listed", [True, False], ids=["listed", "not listed"])
-def test_weights_of_old_files_need_not_be_inputs(listed: bool, tmp_path: Path) -> None:
+def test_weights_of_old_files_need_not_be_inputs(tmp_path: Path) -> None:
     """Before IR 4 they had to; runtimes take files of exporters that did not keep to it."""
     weights = {"w": np.random.default_rng(0).random((2, 3, 3, 3), np.float32)}
-    inputs = [tensor("x", [1, 3, 4, 4], FLOAT, "IMAGE"), *([tensor("w", [2, 3, 3, 3])] if listed else [])]
+    inputs, outputs = [tensor("x", [1, 3, 4, 4], FLOAT, "IMAGE")], [tensor("y", [1, 2, 2, 2])]
     node = helper.make_node("Conv", ["x", "w"], ["y"])
-    source = saved(tmp_path, data([node], inputs, [tensor("y", [1, 2, 2, 2])], weights, opset=9, ir_version=3))
+    source = saved(tmp_path, data([node], inputs, outputs, weights, opset=9, ir_version=3))
     pixels = picture(4, 4, RGB8)
     wanted = run(source, x=pixels.transpose(2, 0, 1)[None].astype(np.float32) / 255)
-    made = built(source, ImageContract(RGB8, pixel_range=1), inputs=["x"])
-    np.testing.assert_allclose(run(made, x=pixels), wanted, atol=1e-5)
+    built_in = built(source, ImageContract(RGB8, pixel_range=1), inputs=["x"])
+    np.testing.assert_allclose(run(built_in, x=pixels), wanted, atol=1e-5)
 
 
 def test_what_cannot_be_converted_is_refused_by_name(tmp_path: Path) -> None:
@@ -411,25 +379,12 @@ def test_what_is_refused(
     assert not (tmp_path / "none.onnx").exists()
 
 
-def test_a_contract_that_does_not_fit_its_image_is_refused(tmp_path: Path) -> None:
+def test_what_the_model_itself_refuses(tmp_path: Path) -> None:
     metadata = ImageContract(GRAY8).to_metadata()
     source = saved(tmp_path, unary(shape=(1, 3, 4, 4), denotation="IMAGE", metadata=metadata))
     with pytest.raises(InvalidArgumentError, match="No input is a tensor of a GRAY8 picture"):
         build_in(source, tmp_path / "none.onnx")
-
-
-def test_an_input_that_is_an_output_is_refused(tmp_path: Path) -> None:
-    ends = [tensor(name, [1, 3, 4, 4]) for name in "xy"]
-    node = helper.make_node("Identity", ["x"], ["y"])
-    source = saved(tmp_path, data([node], ends[:1], [ends[1], ends[0]]))
+    x, y = (tensor(name, [1, 3, 4, 4]) for name in "xy")
+    source = saved(tmp_path, data([helper.make_node("Identity", ["x"], ["y"])], [x], [y, x]))
     with pytest.raises(NotSupportedError, match="The input x is also an output"):
         build_in(source, tmp_path / "none.onnx", RGB)
-
-
-def test_layouts_and_half_precision(tmp_path: Path) -> None:
-    contract = ImageContract(RGB8, pixel_range=1, layout=TensorLayout.NHWC)
-    made = built(saved(tmp_path, unary(shape=(1, 4, 5, 3), element=FLOAT16)), contract)
-    pixels = picture(4, 5, RGB8)
-    found = run(made, x=pixels)
-    assert found.dtype == np.float16
-    np.testing.assert_array_equal(found[0], (pixels.astype(np.float32) / np.float32(255)).astype(np.float16))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -99,23 +98,15 @@ def test_a_picture_larger_than_the_proven_ones_is_told(
     assert not recwarn.list
 
 
-@pytest.mark.parametrize(
-    ("metadata", "words"),
-    [
-        (
-            {"Image__BitmapPixelFormat": "Bgr8"},
-            "Image.BitmapPixelFormat was Rgb8 when the contract was learned, now Bgr8",
-        ),
-        ({"Image__Mean": "0.5,0.5,0.5"}, "Image.Mean was nothing .* now 0.5,0.5,0.5"),
-        ({"Image__Kernel": "Cubic"}, "Image.Kernel was AntialiasedLinear .* now Cubic"),
-        ({"Image__CropMode": "Letterbox"}, "Image.CropMode was Stretch .* now Letterbox"),
-    ],
-)
-def test_a_changed_contract_is_named(
-    learned: LearnedContract, proven: Path, metadata: dict[str, str], words: str
-) -> None:
-    (change,) = learned.evidence.changes(changed(proven, **metadata))
-    assert re.search(words, change)
+def test_a_changed_contract_is_named(learned: LearnedContract, proven: Path) -> None:
+    for key, value, words in (
+        ("BitmapPixelFormat", "Bgr8", "was Rgb8 when the contract was learned, now Bgr8"),
+        ("Mean", "0.5,0.5,0.5", "was nothing when the contract was learned, now 0.5,0.5,0.5"),
+        ("Kernel", "Cubic", "was AntialiasedLinear when the contract was learned, now Cubic"),
+        ("CropMode", "Letterbox", "was Stretch when the contract was learned, now Letterbox"),
+    ):
+        (change,) = learned.evidence.changes(changed(proven, **{f"Image__{key}": value}))
+        assert change == f"Image.{key} {words}."
 
 
 @pytest.mark.parametrize("element", [TensorProto.FLOAT16, TensorProto.UINT8])
@@ -150,15 +141,6 @@ class TestTheCommand:
         assert "Image.Kernel was AntialiasedLinear" in check["problems"][0]
         assert "no longer as it was" in call("run", changed_file, "--check").stdout
 
-    def test_info_says_it(self, proven: Path) -> None:
-        assert "learned from" in " ".join(call("info", proven).output.split())
-        proof = json.loads(call("info", proven, "--json").stdout)["proof"]
-        assert proof == {"function": "helpers.preparations.stretched", "is_unchanged": True}
-        changed_file = proven.with_name("changed.onnx")
-        call("contract", proven, "--set", "kernel=area", "--output", changed_file)
-        proof = json.loads(call("info", changed_file, "--json").stdout)["proof"]
-        assert not proof["is_unchanged"]
-
     def test_a_proof_that_no_longer_holds_is_told_at_the_top(self, proven: Path, learned: LearnedContract) -> None:
         for path, words in ((proven, ""), (proven.with_name("changed.onnx"), "The proof no longer holds: ")):
             if words:
@@ -170,18 +152,16 @@ class TestTheCommand:
             done = call("run", path, PICTURES / "cat.jpg")
             assert (done.exit_code, done.stderr.startswith(f"{path}: {words}")) == (0, bool(words))
             assert call("info", path).stdout.startswith("The proof no longer holds: ") is bool(words)
-            told = json.loads(call("info", path, "--json").stdout)["outdated"]
-            assert [each.startswith(words) for each in told] == [True] * bool(words)
+            facts = json.loads(call("info", path, "--json").stdout)
+            assert facts["proof"] == {"function": "helpers.preparations.stretched", "is_unchanged": not words}
+            assert [reason.startswith(words) for reason in facts["outdated"]] == [True] * bool(words)
             with closing(Workbench()) as bench:
-                assert bench.describe_model(bench.open_model(str(path)))["outdated"] == told
+                assert bench.describe_model(bench.open_model(str(path)))["outdated"] == facts["outdated"]
 
-    def test_a_model_without_pictures_has_no_proof_that_holds(self, proven: Path) -> None:
+    def test_why_a_proof_no_longer_holds(self, proven: Path) -> None:
         model = onnx.load(proven)
         model.graph.input[0].type.denotation = ""
-        loaded = LearningModel.load(model.SerializeToString())
-        (told,) = describe_outdated_evidence(loaded)
-        assert "The model no longer has an input that takes pictures." in told
-
-    def test_a_proof_that_cannot_be_read_is_told(self, proven: Path) -> None:
-        (told,) = describe_outdated_evidence(changed(proven, winml_py__proof="{}"))
-        assert told.startswith("The model's evidence is invalid: ")
+        (reason,) = describe_outdated_evidence(LearningModel.load(model.SerializeToString()))
+        assert "The model no longer has an input that takes pictures." in reason
+        (reason,) = describe_outdated_evidence(changed(proven, winml_py__proof="{}"))
+        assert reason.startswith("The model's evidence is invalid: ")

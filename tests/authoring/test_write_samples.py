@@ -6,10 +6,10 @@ import base64
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
@@ -26,10 +26,9 @@ from winml_py import (
     LearningModel,
     LearningModelDevice,
     Precision,
-    WinMLError,
 )
 from winml_py.authoring import build_in, check_samples, write_contract, write_samples
-from winml_py.authoring.known_answers import KEY, KnownInput, KnownOutput, find_leader, read_answers
+from winml_py.authoring.known_answers import KEY, KnownAnswer, KnownInput, KnownOutput, find_leader, read_answers
 from winml_py.authoring.write_samples import make_small_png
 from winml_py.core.base.arrays import Array
 
@@ -47,7 +46,7 @@ def known(tmp_path: Path) -> Path:
 def with_weights(path: Path, name: str, factor: float) -> LearningModel:
     """The model with a weight multiplied."""
     model = onnx.load(path)
-    weight = next(each for each in model.graph.initializer if each.name == name)
+    weight = next(weight for weight in model.graph.initializer if weight.name == name)
     weight.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weight) * np.float32(factor), name))
     return LearningModel.load(model.SerializeToString())
 
@@ -196,12 +195,11 @@ class TestCheck:
         assert answer.outputs[0].best == 7
         assert answer.answer.startswith("7 0.87, 5 0.05")
         model = onnx.load(target)
-        bias = next(each for each in model.graph.initializer if numpy_helper.to_array(each).shape == (10,))
+        bias = next(weight for weight in model.graph.initializer if numpy_helper.to_array(weight).shape == (10,))
         bias.CopyFrom(numpy_helper.from_array(np.eye(10, dtype=np.float32)[2] * 100, bias.name))
         (problem,) = check_samples(LearningModel.load(model.SerializeToString())).problems
         assert problem.endswith("; the best class was 7, now 2")
 
-    @pytest.mark.parametrize("classes", [1000, 21841])
     @pytest.mark.parametrize(
         ("lead", "changed", "is_right"),
         [
@@ -211,24 +209,22 @@ class TestCheck:
         ],
     )
     def test_another_best_class_whose_number_is_not_kept(
-        self, classes: int, lead: float, changed: float, is_right: bool, tmp_path: Path
+        self, lead: float, changed: float, is_right: bool, tmp_path: Path
     ) -> None:
-        bias = np.linspace(-10, 4, classes, dtype=np.float32)
+        bias = np.linspace(-10, 4, 1000, dtype=np.float32)
         bias[3] = 5
         (answer,) = write_samples(logits(tmp_path, bias), tmp_path / "known.onnx", [{}])
-        other = next(index for index in range(500, classes) if index not in answer.outputs[0].positions)
+        other = next(index for index in range(500, 1000) if index not in answer.outputs[0].positions)
         bias[other] = 5 - lead
         (answer,) = write_samples(logits(tmp_path, bias), tmp_path / "known.onnx", [{}])
         assert other not in answer.outputs[0].positions
         assert (answer.outputs[0].best, answer.outputs[0].lead) == (3, pytest.approx(lead / 10, rel=0.01))
         damaged = onnx.load(tmp_path / "known.onnx")
         bias[other] += changed
-        weight = next(each for each in damaged.graph.initializer if each.name == "bias")
+        weight = next(weight for weight in damaged.graph.initializer if weight.name == "bias")
         weight.CopyFrom(numpy_helper.from_array(bias, "bias"))
-        data = damaged.SerializeToString()
-        session = ort.InferenceSession(data, providers=["CPUExecutionProvider"])
-        assert session.run(None, {"x": np.zeros((1, 4), np.float32)})[0].argmax() == other
-        check = check_samples(LearningModel.load(data))
+        assert bias.argmax() == other
+        check = check_samples(LearningModel.load(damaged.SerializeToString()))
         assert check.is_right is is_right
         if np.isnan(changed):
             assert check.problems == ("scores: NaN or infinity instead of numbers, or the reverse",)
@@ -286,35 +282,48 @@ class TestCheck:
             check_samples(LearningModel.load(MODELS / "digits.onnx"))
 
 
+def know(folder: Path, content: bytes, sample: dict[str, Any]) -> tuple[KnownAnswer, ...]:
+    """The answers of a model for a sample, which it must still give."""
+    source, target = folder / "model.onnx", folder / "known.onnx"
+    source.write_bytes(content)
+    answers = write_samples(source, target, [sample])
+    assert check_samples(LearningModel.load(target)).is_right
+    return answers
+
+
 class TestOtherModels:
-    def test_numbers_of_every_type(self, tmp_path: Path) -> None:
-        for element in (TensorProto.INT64, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.UINT8):
-            source, target = tmp_path / "model.onnx", tmp_path / "known.onnx"
-            source.write_bytes(unary("Identity", shape=(3, 2), element=element))
-            value = np.arange(6).reshape(3, 2).astype(helper.tensor_dtype_to_np_dtype(element))
-            (answer,) = write_samples(source, target, [{"x": value}])
-            assert answer.outputs[0].values == (0, 1, 2, 3, 4, 5)
-            assert check_samples(LearningModel.load(target)).is_right
+    @pytest.mark.parametrize("element", [TensorProto.INT64, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.UINT8])
+    def test_numbers_of_every_type(self, element: int, tmp_path: Path) -> None:
+        value = np.arange(6).reshape(3, 2).astype(helper.tensor_dtype_to_np_dtype(element))
+        (answer,) = know(tmp_path, unary("Identity", shape=(3, 2), element=element), {"x": value})
+        assert answer.outputs[0].values == (0, 1, 2, 3, 4, 5)
 
     def test_whole_numbers_must_be_equal(self, tmp_path: Path) -> None:
-        source, target = tmp_path / "model.onnx", tmp_path / "known.onnx"
         ends = [tensor(name, [2], TensorProto.INT64) for name in "xy"]
-        source.write_bytes(
-            data([helper.make_node("Add", ["x", "one"], ["y"])], ends[:1], ends[1:], {"one": np.int64(1)})
-        )
-        write_samples(source, target, [{"x": [5, 6]}])
-        model = onnx.load(target)
+        node = helper.make_node("Add", ["x", "one"], ["y"])
+        know(tmp_path, data([node], ends[:1], ends[1:], {"one": np.int64(1)}), {"x": [5, 6]})
+        model = onnx.load(tmp_path / "known.onnx")
         model.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.array(2), "one"))
         (problem,) = check_samples(LearningModel.load(model.SerializeToString())).problems
         assert problem == "y: 7, not 6, and 1 more"
 
     def test_texts(self, tmp_path: Path) -> None:
-        source, target = tmp_path / "model.onnx", tmp_path / "known.onnx"
-        source.write_bytes(unary("Identity", shape=(2,), element=TensorProto.STRING))
-        write_samples(source, target, [{"x": np.array(["a", "b"], object)}])
-        assert check_samples(LearningModel.load(target)).is_right
+        source = unary("Identity", shape=(2,), element=TensorProto.STRING)
+        know(tmp_path, source, {"x": np.array(["a", "b"], object)})
         with pytest.raises(InvalidArgumentError, match="has no example values"):
-            write_samples(source, target, [{}])
+            know(tmp_path, source, {})
+
+    def test_unusual_models_have_answers(self, tmp_path: Path) -> None:
+        x, y = tensor("x", [3]), tensor("y", [3])
+        know(tmp_path, data([helper.make_node("Neg", ["x"], ["y"])], [x], [x, y]), {"x": np.float32([1, 2, 3])})
+        know(tmp_path, unary("Neg", shape=(2, 3, 8, 8), denotation="IMAGE"), {})  # a fixed batch is made up
+        know(tmp_path, unary("Neg", shape=(64, 2)), {"x": np.float32([[1e-29, 0]] * 64)})
+        # As of a detector that finds nothing.
+        node = helper.make_node("Slice", ["x", "zero", "zero", "zero"], ["y"])
+        ends = [tensor("x", ["n", 3]), tensor("y", ["m", 3])]
+        empty = data([node], ends[:1], ends[1:], {"zero": np.array([0])})
+        (answer,) = know(tmp_path, empty, {"x": np.ones((2, 3), np.float32)})
+        assert answer.outputs[0].shape == (0, 3)
 
     def test_a_random_model_has_no_known_answer(self, tmp_path: Path) -> None:
         ends = [tensor(name, [2, 3]) for name in "xy"]
@@ -334,12 +343,6 @@ class TestOtherModels:
         Image.new("RGB", (16, 16), (90, 90, 90)).save(tmp_path / "flat.png")
         with pytest.raises(InvalidArgumentError, match="when its pixels change by a level, y changes"):
             write_samples(tmp_path / "c.onnx", tmp_path / "known.onnx", [tmp_path / "flat.png"])
-
-    def test_an_input_that_is_an_output_too(self, tmp_path: Path) -> None:
-        ends = [tensor("x", [3]), tensor("y", [3])]
-        (tmp_path / "both.onnx").write_bytes(data([helper.make_node("Neg", ["x"], ["y"])], ends[:1], ends))
-        write_samples(tmp_path / "both.onnx", tmp_path / "known.onnx", [{"x": np.float32([1, 2, 3])}])
-        assert check_samples(LearningModel.load(tmp_path / "known.onnx")).is_right
 
     def test_a_plain_picture_of_millions_of_pixels(self, tmp_path: Path) -> None:
         """Its file is small, whatever its size is."""
@@ -363,43 +366,16 @@ class TestOtherModels:
         assert stored is not None
         assert 20_000 < stored.size <= 32_000
 
-    def test_a_fixed_batch_of_pictures_is_made_up(self, tmp_path: Path) -> None:
-        (tmp_path / "batch.onnx").write_bytes(unary("Neg", shape=(2, 3, 8, 8), denotation="IMAGE"))
-        write_samples(tmp_path / "batch.onnx", tmp_path / "known.onnx", [{}])
-        assert check_samples(LearningModel.load(tmp_path / "known.onnx")).is_right
-
     def test_a_folder_is_no_sample(self, tmp_path: Path) -> None:
         for name in "ab":
             Image.new("RGB", (4, 4)).save(tmp_path / f"{name}.png")
         with pytest.raises(InvalidArgumentError, match="It matches 2 files"):
             write_samples(MODELS / "digits.onnx", tmp_path / "known.onnx", [tmp_path])
 
-    def test_small_numbers(self, tmp_path: Path) -> None:
-        (tmp_path / "neg.onnx").write_bytes(unary("Neg", shape=(64, 2)))
-        value = np.full((64, 2), 1e-29, np.float32)
-        value[:, 1] = 0
-        write_samples(tmp_path / "neg.onnx", tmp_path / "known.onnx", [{"x": value}])
-        assert check_samples(LearningModel.load(tmp_path / "known.onnx")).is_right
-
-    def test_an_output_of_no_elements(self, tmp_path: Path) -> None:
-        """As of a detector that finds nothing."""
-        ends = [tensor("x", ["n", 3]), tensor("y", ["m", 3])]
-        nodes = [helper.make_node("Slice", ["x", "zero", "zero", "zero"], ["y"])]
-        (tmp_path / "none.onnx").write_bytes(data(nodes, ends[:1], ends[1:], {"zero": np.array([0])}))
-        value = np.ones((2, 3), np.float32)
-        (answer,) = write_samples(tmp_path / "none.onnx", tmp_path / "known.onnx", [{"x": value}])
-        assert answer.outputs[0].shape == (0, 3)
-        assert check_samples(LearningModel.load(tmp_path / "known.onnx")).is_right
-
     def test_what_is_nan_everywhere_is_no_answer(self, tmp_path: Path) -> None:
         (tmp_path / "log.onnx").write_bytes(unary("Log", shape=(2,)))
         with pytest.raises(InvalidArgumentError, match="or all of it is NaN"):
             write_samples(tmp_path / "log.onnx", tmp_path / "known.onnx", [{"x": np.float32([-1, -2])}])
-
-    def test_types_that_no_array_has(self, tmp_path: Path) -> None:
-        (tmp_path / "bf16.onnx").write_bytes(unary("Identity", shape=(2,), element=TensorProto.BFLOAT16))
-        with pytest.raises(WinMLError):
-            write_samples(tmp_path / "bf16.onnx", tmp_path / "known.onnx", [{}])
 
     def test_the_keys_of_a_map_are_known(self, tmp_path: Path) -> None:
         def zipped(*words: str) -> bytes:
@@ -445,44 +421,44 @@ class TestOtherModels:
         assert not target.exists()
 
 
-NONE = [
-    "",
-    "7",
-    "[]",
-    "{}",
-    '{"version": 9, "samples": []}',
-    '{"version": 1, "samples": 3}',
-    "[" * 100_000,
-    " " * 70_000,
-]
+OUTPUT = KnownOutput("y", (2,), "float", (0, 1), (1.0, 2.0), (1.0, 1.0))
 
 
-@pytest.mark.parametrize("text", NONE)
-def test_what_is_no_sample(known: Path, text: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="samples cannot be read"):
-        check_samples(with_metadata(known, **{KEY.replace(".", "__"): text}))
+def read_samples(value: object = None, change: dict[str, object] | None = None, count: int = 1) -> None:
+    """Reads samples of an input's value and a changed output."""
+    inputs = {"x": value or {"seed": 0, "shape": [4], "dtype": "float32"}}
+    sample = {"inputs": inputs, "outputs": [OUTPUT.to_json() | (change or {})], "answer": ""}
+    read_answers({KEY: json.dumps({"version": 1, "samples": [sample] * count})})
+
+
+def test_eight_samples_are_read() -> None:
+    read_samples(count=8)
+    with pytest.raises(InvalidArgumentError, match="expected at most 8, got 9"):
+        read_samples(count=9)
 
 
 @pytest.mark.parametrize(
-    ("where", "change"),
+    "text",
     [
-        ("outputs", {"positions": [10**12]}),
-        ("outputs", {"scales": [0.0] * 40}),
-        ("outputs", {"shape": [-1, 7, 336]}),
-        ("outputs", {"values": ["x" * 2000] * 40}),
-        ("outputs", {"values": [10**300] * 40}),
-        ("outputs", {"scales": [5e-324] * 40}),
-        ("inputs", {"png": "no base64"}),
-        ("inputs", {"png": None}),
-        ("inputs", {"seed": -1, "shape": [4, 4], "dtype": "picture", "png": 3}),
+        *("", "7", "[]", "{}", '{"version": 9, "samples": []}', '{"version": 1, "samples": 3}'),
+        *("[" * 100_000, " " * 70_000),
     ],
 )
-def test_hostile_numbers_are_no_sample(known: Path, where: str, change: dict[str, object]) -> None:
-    facts = json.loads(LearningModel.load(known).metadata[KEY])
-    changed = facts["samples"][0][where]
-    (changed[0] if where == "outputs" else changed["image"]).update(change)
+def test_what_is_no_sample(text: str) -> None:
     with pytest.raises(InvalidArgumentError, match="samples cannot be read"):
-        read_answers({KEY: json.dumps(facts)})
+        read_answers({KEY: text})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"positions": [0, 10**12]}, {"positions": [0]}, {"shape": [-1, 7]}, {"kind": "other"}, {"mean": []}),
+        *({"scales": [0.0, 0.0]}, {"scales": [5e-324] * 2}, {"values": ["x", "y"]}, {"values": [10**400] * 2}),
+    ],
+)
+def test_hostile_numbers_are_no_answer(change: dict[str, object]) -> None:
+    with pytest.raises(InvalidArgumentError, match="samples cannot be read"):
+        read_samples(change=change)
 
 
 @pytest.mark.parametrize(
@@ -495,22 +471,17 @@ def test_hostile_numbers_are_no_sample(known: Path, where: str, change: dict[str
         {"seed": 0, "shape": [0, 10**30], "dtype": "float32"},
         {"seed": 0, "shape": [4096, 4096], "dtype": "picture"},
         {"seed": 1 << 40, "shape": [4], "dtype": "float32"},
+        {"seed": -1, "shape": [4, 4], "dtype": "picture"},
         {"seed": 0, "shape": [4], "dtype": "picture"},
         {"bytes": "AAAA", "shape": [4], "dtype": "float32"},
         {"png": base64.b64encode(b"no picture").decode()},
+        {"png": "no base64"},
+        {"png": None},
     ],
 )
 def test_hostile_inputs_are_no_sample(value: dict[str, object]) -> None:
-    sample = {"inputs": {"x": value}, "outputs": [], "answer": ""}
     with pytest.raises(InvalidArgumentError, match="samples cannot be read"):
-        read_answers({KEY: json.dumps({"version": 1, "samples": [sample]})})
-
-
-def test_more_samples_than_are_written_are_none(known: Path) -> None:
-    facts = json.loads(LearningModel.load(known).metadata[KEY])
-    facts["samples"] = [facts["samples"][1]] * 9
-    with pytest.raises(InvalidArgumentError, match="expected at most 8, got 9"):
-        read_answers({KEY: json.dumps(facts)})
+        read_samples(value)
 
 
 def test_another_type_and_nan_alone_are_problems() -> None:
@@ -570,7 +541,7 @@ class TestTheCommands:
 
     def test_a_wrong_model_ends_with_1(self, known: Path) -> None:
         model = onnx.load(known)
-        weight = next(each for each in model.graph.initializer if each.name == "heads.0.weight")
+        weight = next(weight for weight in model.graph.initializer if weight.name == "heads.0.weight")
         weight.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weight) * np.float32(1.05), weight.name))
         known.write_bytes(model.SerializeToString())
         result = call("run", known, "--check")

@@ -48,7 +48,7 @@ class PictureFunction:
                 hint=f"Expected {', '.join(map(repr, get_args(PictureKind)))}, or None.",
             )
         self._function, self._call = function, _CALLS[0]
-        self._channels_last: bool | None = None
+        self._channels_last = False
         self.calls = 0
         self.pictures: PictureKind = self._find_kind(pictures)
 
@@ -127,15 +127,16 @@ class PictureFunction:
             )
         if array.ndim == 2:
             return PictureTensor(array[None].astype(np.float32), TensorLayout.NCHW)
-        is_last = array.shape[2] in (1, 3) and array.shape[0] not in (1, 3)
-        if array.shape[2] in (1, 3) and array.shape[0] in (1, 3):  # for example a picture of three rows
-            is_last = bool(self._channels_last)
-        elif array.shape[0] not in (1, 3) and not is_last:
+        may_be_first, may_be_last = (array.shape[axis] in (1, 3) for axis in (0, 2))
+        if not (may_be_first or may_be_last):
             raise NotSupportedError(
                 f"{self.name} returns a tensor of {'x'.join(map(str, shape))}, which has neither 1 nor 3 channels.",
                 hint="A contract makes tensors of gray, or of red, green and blue.",
             )
-        self._channels_last = is_last
+        if may_be_first and may_be_last:  # for example a picture of three rows
+            is_last = self._channels_last
+        else:
+            is_last = self._channels_last = may_be_last
         layout = TensorLayout.NHWC if is_last else TensorLayout.NCHW
         return PictureTensor((array.transpose(2, 0, 1) if is_last else array).astype(np.float32), layout)
 

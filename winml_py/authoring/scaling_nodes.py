@@ -36,12 +36,9 @@ def scale_to_planes(pixels: Expression, placement: Placement, contract: ImageCon
     if kernel is ImageKernel.LINEAR:
         return _scale_linearly(pixels, height, width, _find_linear_taps)
     if kernel is ImageKernel.AREA:
-        shrinks = (height <= from_height) & (width <= from_width)
-        return graph.either(
-            shrinks,
-            lambda: _scale_then_round(pixels, height, width, _AREA),
-            lambda: _scale_linearly(pixels, height, width, _find_area_taps),
-        )
+        shrink = partial(_scale_then_round, pixels, height, width, _AREA)
+        grow = partial(_scale_linearly, pixels, height, width, _find_area_taps)
+        return graph.either((height <= from_height) & (width <= from_width), shrink, grow)
     if kernel is ImageKernel.CUBIC:
         return _scale_then_round(pixels, height, width, _CUBIC)
     if kernel is ImageKernel.ANTIALIASED_LINEAR and not contract.exact:
@@ -355,13 +352,8 @@ def _plan_row_scaling(
 
     source_rows = source_rows.at_least(0).at_most(side - 1).reshape(step_count, at_once, window)
     shape = step_count, at_once, _TILE, window
-    return _RowScaling(
-        step_count,
-        source_rows,
-        tuple(matrix.cast(np.float32).reshape(*shape) for matrix in matrices),
-        row_count,
-        length,
-    )
+    stacks = tuple(matrix.cast(np.float32).reshape(*shape) for matrix in matrices)
+    return _RowScaling(step_count, source_rows, stacks, row_count, length)
 
 
 def _weigh_by_area(positions: Expression, centres: Expression, scale: Expression) -> Expression:

@@ -34,7 +34,6 @@ from ..vision.detections import detections, may_be_detections
 from .check_samples import KEYS, flatten_outputs
 from .known_answers import (
     KEY,
-    MAX_NUMBERS,
     MAX_PIXELS,
     MAX_SAMPLES,
     WAVES,
@@ -214,10 +213,6 @@ def _make_up_value(model: LearningModel, feature: FeatureDescriptor, seed: int) 
         batch = (1,) * (len(feature.shape) - 3)
         return KnownInput(seed=seed, shape=(*batch, *WAVES_SIDES, feature.shape[-1]), dtype=WAVES)
     shape = example_shape(feature).shape
-    if math.prod(shape) > MAX_NUMBERS:
-        raise InvalidArgumentError(
-            f"The input {feature.name} has {math.prod(shape):,} numbers; an example has at most {MAX_NUMBERS:,}."
-        )
     if isinstance(feature, ImageFeatureDescriptor) and shape[0] == 1:  # examples for a batch of pictures are numbers
         _, *sides = feature.contract.axes()
         return KnownInput(seed=seed, shape=tuple(shape[axis] for axis in sides), dtype="picture")

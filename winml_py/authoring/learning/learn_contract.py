@@ -15,7 +15,7 @@ from ...core.imaging.contract import SCALE_AND_SHIFT, ImageContract
 from ...core.model.contracts import fitting_inputs
 from ...core.model.model import LearningModel
 from ...enums import BitmapPixelFormat, ImageGray, LearningModelPixelRange, TensorLayout
-from ...errors import InvalidArgumentError, NotSupportedError
+from ...errors import NotSupportedError
 from ..contract_evidence import ContractEvidence
 from ..picture_function import PictureFunction, PictureKind, PictureTensor
 from .choose_contract import choose_contract
@@ -80,6 +80,7 @@ def learn_contract(
 
     Raises:
         InvalidArgumentError: the function raises, returns no tensor of a picture, or one that does not fit the model.
+        InvalidBindingError: the model takes tensors of another size.
         NotSupportedError: no contract matches the function: the message states the reason, the closest contract, and
             its difference.
 
@@ -104,7 +105,7 @@ def learn_contract(
     areas = [measure_area(prepare, size, mapping) for size in SIZES]
     colours = _make_colour_contract(first, mapping, areas)
     if model is not None:
-        colours = _fit_model(prepare, model, {inputs} if isinstance(inputs, str) else set(inputs), colours, areas)
+        colours = _fit_model(model, {inputs} if isinstance(inputs, str) else set(inputs), colours)
     rules = find_rules(areas)
     if not rules:
         _require_same(prepare, first, prepare(probe))
@@ -157,17 +158,13 @@ def _require_same(prepare: PictureFunction, first: PictureTensor, again: Picture
 
 
 def _fit_model(
-    prepare: PictureFunction,
-    source: LearningModel | str | os.PathLike[str],
-    names: set[str],
-    colours: ImageContract,
-    areas: Sequence[Area],
+    source: LearningModel | str | os.PathLike[str], names: set[str], colours: ImageContract
 ) -> ImageContract:
     """The colours in the layout that the model takes, because programs transpose such tensors.
 
     Raises:
-        InvalidArgumentError: no input takes such tensors, or the input takes other sizes, so that a bind would make
-            other tensors than the function.
+        InvalidArgumentError: no input takes such tensors.
+        InvalidBindingError: the input takes another size.
     """
     model = source if isinstance(source, LearningModel) else LearningModel.load(source)
     features = [feature for feature in model.input_features if isinstance(feature, ShapedDescriptor)]
@@ -180,17 +177,7 @@ def _fit_model(
 
     if has_fitting_input(transposed) and not has_fitting_input(colours):
         colours = transposed
-    tensor = find_tensor_sides(areas)
-    for feature in fitting_inputs(model.input_features, replace(colours, size=None), names):
-        _, *axes = colours.axes()
-        sides = [feature.shape[axis] for axis in axes]
-        if any(side not in (-1, returned) for side, returned in zip(sides, tensor, strict=True)):
-            returned_sides = "x".join(str(side or "any") for side in tensor)
-            raise InvalidArgumentError(
-                f"{prepare.name} returns tensors of {returned_sides} (height x width), but {feature.name} takes "
-                f"{sides[0]}x{sides[1]}.",
-                hint="Learn the function with the settings that this model was trained with.",
-            )
+    fitting_inputs(model.input_features, colours, names)  # raises if it does not fit
     return colours
 
 
