@@ -167,14 +167,13 @@ class TestCheck:
 
     def test_openvino_is_right(self, known: Path, openvino: object) -> None:
         check = check_samples(LearningModel.load(known), engine="openvino")
-        assert (check.is_right, check.precision) == (True, Precision.FLOAT32), check.problems
-        assert check.engine == "openvino"
+        assert (check.is_right, check.precision, check.engine) == (True, Precision.FLOAT32, "openvino"), check.problems
 
     def test_a_gpu_is_right(self, known: Path, gpu: LearningModelDevice) -> None:
         check = check_samples(LearningModel.load(known), gpu)
         assert check.is_right, check.problems
 
-    @pytest.mark.parametrize("name", ["down.0.weight", "same.2.weight", "side.1.bias", "heads.0.weight"])
+    @pytest.mark.parametrize("name", ["down.0.weight", "side.1.bias"])
     def test_a_changed_weight_is_found_out(self, known: Path, name: str) -> None:
         check = check_samples(with_weights(known, name, 1.05))
         assert not check.is_right
@@ -366,12 +365,6 @@ class TestOtherModels:
         assert stored is not None
         assert 20_000 < stored.size <= 32_000
 
-    def test_a_folder_is_no_sample(self, tmp_path: Path) -> None:
-        for name in "ab":
-            Image.new("RGB", (4, 4)).save(tmp_path / f"{name}.png")
-        with pytest.raises(InvalidArgumentError, match="It matches 2 files"):
-            write_samples(MODELS / "digits.onnx", tmp_path / "known.onnx", [tmp_path])
-
     def test_what_is_nan_everywhere_is_no_answer(self, tmp_path: Path) -> None:
         (tmp_path / "log.onnx").write_bytes(unary("Log", shape=(2,)))
         with pytest.raises(InvalidArgumentError, match="or all of it is NaN"):
@@ -408,6 +401,7 @@ class TestOtherModels:
             ({"nope": 1}, "no input nope"),
             ({1: 2, "zz": 3}, "no input 1, zz"),
             (7, "Expected the path of a picture"),
+            (PICTURES, r"It matches \d+ files"),
             ({"image": [[1], [1, 2]]}, "is not an array: ValueError"),
         ]
         with pytest.raises(InvalidArgumentError, match="Expected a list of samples"):

@@ -295,14 +295,7 @@ def _plan_reading(planes: Expression, place: Any) -> tuple[_SideReading, _SideRe
 def _plan_side(
     cell_count: Expression, to_picture: tuple[Any, Any], tensor: Any, pixel_count: Expression
 ) -> _SideReading:
-    """How a side of a map is read.
-
-    Args:
-        cell_count: the size of the map.
-        to_picture: the factor and the summand from the tensor to the picture.
-        tensor: the size of the tensor.
-        pixel_count: the size of the picture.
-    """
+    """How a side of a map is read, from its size, the factor and summand to the picture, and the sizes of both."""
     graph = cell_count.graph
     factor, summand = to_picture
 

@@ -130,12 +130,7 @@ class Preprocessing(NamedTuple):
 
 
 class WrittenInput(NamedTuple):
-    """An input that takes pictures now.
-
-    Attributes:
-        graph: what writes nodes after those of the model.
-        placement: the picture's `Placement`, as values of the graph; None for a batch.
-    """
+    """What writes nodes after a model's own, and a picture's `Placement` as values of its graph; None for a batch."""
 
     graph: GraphWriter
     placement: Any

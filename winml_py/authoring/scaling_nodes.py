@@ -273,9 +273,8 @@ _AT_ONCE = 1 << 19
 class _RowScaling(NamedTuple):
     """The scaling of a matrix's rows, in steps that work on what fits into a processor's cache.
 
-    A result row is a sum of source rows, each multiplied by a weight. A tile is `_TILE` result rows, and the source
-    rows that they use: one matrix of weights for all rows would be nearly all zeros, and take twenty times as long.
-    A step makes some tiles.
+    A result row is a weighted sum of source rows. A tile is `_TILE` result rows, and the source rows that they use: one
+    matrix of weights for all rows would be nearly all zeros, and take twenty times as long. A step makes some tiles.
 
     Attributes:
         step_count: how many steps there are.
@@ -400,7 +399,7 @@ def _find_unit_of_resizer(weights: Expression) -> Expression:
 def _quantize_to_one(weights: Expression, unit: Expression) -> Expression:
     """Weights as multiples of 1 / `unit`; where that is finer than 2**-15, as multiples of 2**-15 that add up to 1.
 
-    For those, the sum up to each pixel is rounded, instead of each weight.
+    For those, the sum up to each pixel is rounded.
     """
     graph = weights.graph
     axis = graph.constant(2, np.int64)

@@ -160,12 +160,7 @@ def _require_same(prepare: PictureFunction, first: PictureTensor, again: Picture
 def _fit_model(
     source: LearningModel | str | os.PathLike[str], names: set[str], colours: ImageContract
 ) -> ImageContract:
-    """The colours in the layout that the model takes, because programs transpose such tensors.
-
-    Raises:
-        InvalidArgumentError: no input takes such tensors.
-        InvalidBindingError: the input takes another size.
-    """
+    """The colours in the layout that the model takes, because programs transpose such tensors."""
     model = source if isinstance(source, LearningModel) else LearningModel.load(source)
     features = [feature for feature in model.input_features if isinstance(feature, ShapedDescriptor)]
     named = [feature for feature in features if not names or feature.name in names]
