@@ -134,7 +134,7 @@ def _find_images(model: LearningModel, contract: ImageContract | None, names: se
         subject = f"The input {', '.join(sorted(unknown))} is not" if unknown else "No input of the model is"
         raise InvalidArgumentError(
             f"{subject} an image with a contract in the model.",
-            hint="State the contract: build_in(source, destination, ImageContract.imagenet()), or --from.",
+            hint="State it: build_in(source, destination, ImageContract.imagenet()), or --from NAME in a command.",
         )
     images = [image for image in images if image.name in (names or {image.name})]
     for image in images:
