@@ -116,7 +116,7 @@ def write_samples(
         raise InvalidArgumentError("Expected a list of samples, got one value.", hint="Write [sample].")
     require_folder(destination)
     model = LearningModel.load(source)
-    answers = take_answers(model, list(samples))
+    answers = _take_answers(model, list(samples))
     proto = read_for_copy(source, destination)
     replace_metadata(proto, [KEY], answers_to_metadata(answers))
     write_whole(destination, proto.SerializeToString())
@@ -129,7 +129,7 @@ def write_samples(
     return answers
 
 
-def take_answers(model: LearningModel, samples: Sequence[Sample]) -> tuple[KnownAnswer, ...]:
+def _take_answers(model: LearningModel, samples: Sequence[Sample]) -> tuple[KnownAnswer, ...]:
     """Evaluates samples on the CPU; arguments and errors as in `write_samples`."""
     if len(samples) > MAX_SAMPLES:
         raise InvalidArgumentError(f"A model has at most {MAX_SAMPLES} samples, got {len(samples)}.")
