@@ -23,13 +23,13 @@ import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from _measure import serve
 from winml_py import LearningModel, LearningModelBinding, LearningModelSession, LearningModelSessionOptions
-from winml_py._inputs.files import generated
+from winml_py._cases.examples import make_examples
 model = LearningModel.load(sys.argv[1])
 options = LearningModelSessionOptions.load(sys.argv[2]) if sys.argv[2] else LearningModelSessionOptions()
 if not sys.argv[2]:
     options.batch_size_override = 0
 session = LearningModelSession(model, None, options)
-values = generated(model)
+values = make_examples(model)
 binding = LearningModelBinding(session)
 for name, value in values.items():
     binding.bind(name, value)

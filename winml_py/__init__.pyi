@@ -2,13 +2,13 @@
 
 from . import authoring as authoring
 from . import compare as compare
+from . import distributed as distributed
 from . import errors as errors
 from . import experimental as experimental
 from . import float16 as float16
 from . import operators as operators
 from . import perf as perf
 from . import results as results
-from . import scale as scale
 from . import serve as serve
 from . import testing as testing
 from . import view as view

@@ -148,15 +148,15 @@ def line_with(command: click.Command, parameter: click.Parameter, word: str) -> 
 def test_pictures_are_checked_with_as_they_are_bound(tmp_path: Path, seven: Path) -> None:
     """The check of a conversion gets the tensor that bind makes of the picture."""
     from winml_py import LearningModel
-    from winml_py._inputs.files import given_values
-    from winml_py._inputs.model import evaluate_all_outputs
+    from winml_py._cases.case import evaluate_model
+    from winml_py._cases.files import read_single_evaluation
     from winml_py.core.features.pictures import ImageFeatureValue
 
     model = LearningModel.load(DIGITS)
-    values = given_values(model, [str(seven)])
+    values = read_single_evaluation(model, [str(seven)])
     assert values["image"].shape == (1, 1, 28, 28)
-    bound = evaluate_all_outputs(model, {"image": ImageFeatureValue.load(seven)})["probabilities"]
-    assert (evaluate_all_outputs(model, values)["probabilities"] == bound).all()
+    bound = evaluate_model(model, {"image": ImageFeatureValue.load(seven)})["probabilities"]
+    assert (evaluate_model(model, values)["probabilities"] == bound).all()
     done = call("convert", DIGITS, seven, "--float16", "--output", tmp_path / "half.onnx")
     assert done.exit_code == 0, done.output
     assert "checked on example inputs" not in done.stdout

@@ -106,7 +106,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     ("run digits.onnx sevn.png", 4, "sevn.png: There is no such picture"),
     ("run digits.onnx seven.png --labels ten.txt", 4, "ten.txt: There is no such file."),
     ("run digits.onnx seven.png --settings fast.json", 4, "fast.json: There is no such file."),
-    ("run words.onnx m=a", 4, "a: Expected a map for m, which takes Map<String,Float[]>…Write m=a=3,b=4"),
+    ("run words.onnx m=a", 4, "m=a: The input m takes a map, Map<String,Float[]>…session.evaluate_features"),
     (
         "run digits.onnx seven.png --contract odd.json",
         4,

@@ -15,8 +15,8 @@ from PIL import Image
 from helpers.cli import call, require_failure
 from helpers.models import STRING, data, tensor, unary
 from winml_py import LearningModelDeviceKind
-from winml_py._inputs import model as evaluating
-from winml_py._inputs.model import Case
+from winml_py._cases import case as evaluating
+from winml_py._cases.case import Case
 
 RAMP = np.linspace(0, 1, 3 * 8 * 6, dtype=np.float32)
 
@@ -177,27 +177,6 @@ def test_maps_and_sequences_are_written_as_people_write_them(tmp_path: Path) -> 
 
 def outputs_of(*words: object) -> Any:
     return json.loads(call("run", *words, "--json").stdout)["results"][0]["outputs"]["y"]
-
-
-@pytest.mark.parametrize("key", [TensorProto.STRING, TensorProto.INT64])
-def test_a_map_is_written_or_read_from_json(key: int, tmp_path: Path) -> None:
-    kind = helper.make_map_type_proto(key, helper.make_tensor_type_proto(1, None))
-    words, vocabulary = ({"a": 3.5, "b": 4}, ["b", "c", "a"]) if key == STRING else ({7: 3.5, 9: 4}, [9, 8, 7])
-    name = "string_vocabulary" if key == STRING else "int64_vocabulary"
-    node = helper.make_node("DictVectorizer", ["m"], ["y"], domain="ai.onnx.ml", **{name: vocabulary})
-    path, file = tmp_path / "m.onnx", tmp_path / "m.json"
-    ends = [helper.make_value_info("m", kind)], [tensor("y", [1, 3])]
-    path.write_bytes(data([node], *ends, domains={"ai.onnx.ml": 1}))
-    file.write_text(json.dumps(words))
-    written = ",".join(f"{word}={number}" for word, number in words.items())
-    for value in (written, f"m={written}", f"m={file}", file):
-        assert outputs_of(path, value)["values"] == [4, 0, 3.5]
-    for wrong in ("m=a", "m=a=b", f"m={tmp_path}"):
-        assert "Expected a map for m" in require_failure(4, "run", path, wrong)
-    if key == STRING:  # the operator takes no map from integers to integers
-        whole = helper.make_value_info("m", helper.make_map_type_proto(key, helper.make_tensor_type_proto(7, None)))
-        path.write_bytes(data([node], [whole], [tensor("y", [1, 3], 7)], domains={"ai.onnx.ml": 1}))
-        assert "3.5 is not a whole number" in require_failure(4, "run", path, file)
 
 
 def test_text_is_read_from_a_file(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from helpers.models import data, tensor, unary
 from helpers.paths import MODELS, PICTURES
 from helpers.rectangles import LETTERBOX, file_of
 from winml_py import ImageFeatureValue, LearningModel, LearningModelEvaluationResult, LearningModelSession, TensorFloat
-from winml_py._inputs.model import Case
+from winml_py._cases.case import Case
 from winml_py.authoring import build_in, write_samples
 from winml_py.compare import Comparison, compare
 from winml_py.compare.comparison import Comparer
@@ -30,23 +30,23 @@ def compared(
     pairs: list[tuple[Array, Array]], like: Any = None, model: LearningModel = DIGITS, name: str = "scores"
 ) -> Comparison:
     """Compares results of these numbers, for the picture of another result."""
-    comparer, more = Comparer(model), {}
+    comparer, options = Comparer(model), {}
     if like is not None:
-        more = {"placements": like.placements, "facts": ModelFacts(like.labels, like.metadata)}
+        options = {"placements": like.placements, "facts": ModelFacts(like.labels, like.metadata)}
     for index, pair in enumerate(pairs):
         tensors = [TensorFloat.create_from_array(array.shape, array) for array in pair]
-        one, other = (LearningModelEvaluationResult("", {name: tensor}, **more) for tensor in tensors)
-        comparer.add(f"{index}.png", (one, other), 1e-3)
-    return comparer.comparison(({}, {}))
+        first, second = (LearningModelEvaluationResult("", {name: tensor}, **options) for tensor in tensors)
+        comparer.add(f"{index}.png", (first, second), 1e-3)
+    return comparer.make_comparison(({}, {}))
 
 
 def test_numbers_are_those_of_numpy() -> None:
     first = RNG.normal(size=(3, 1, 4, 5, 6)).astype(np.float32)
     second = first + RNG.normal(scale=0.01, size=first.shape).astype(np.float32)
     (output,) = compared(list(zip(first, second, strict=True)), name="y").outputs
-    one, other = first.astype(np.float64), second.astype(np.float64)
-    assert output.largest == pytest.approx(np.abs(one - other).max())
-    relative = np.abs(one - other).max((1, 3, 4)) / np.abs(one).max((1, 3, 4))  # channels of 30 numbers
+    differences = np.abs(first.astype(np.float64) - second.astype(np.float64))
+    assert output.largest == pytest.approx(differences.max())
+    relative = differences.max((1, 3, 4)) / np.abs(first.astype(np.float64)).max((1, 3, 4))  # channels of 30 numbers
     assert output.relative == pytest.approx(relative.max())
     assert output.not_finite == (0, 0)
     (same,) = compared([(first, first)], name="y").outputs
@@ -57,15 +57,15 @@ def test_settled_answers_cannot_be_overturned_and_others_can() -> None:
     """By a difference no larger than the one measured over all inputs."""
     first = RNG.dirichlet(np.full(10, 0.3), 400).astype(np.float32)
     second = first + RNG.uniform(-0.05, 0.05, first.shape).astype(np.float32)
-    found = compared([(one[None], other[None]) for one, other in zip(first, second, strict=True)])
+    found = compared([(row[None], second_row[None]) for row, second_row in zip(first, second, strict=True)])
     largest = np.abs(first.astype(np.float64) - second).max()
     assert 40 < sum(answer.is_settled for answer in found.answers) < 360
-    for one, other, answer in zip(first, second, found.answers, strict=True):
+    for row, second_row, answer in zip(first, second, found.answers, strict=True):
         assert answer.difference == pytest.approx(largest)
-        assert answer.is_same is bool(one.argmax() == other.argmax())
-        leads = [np.diff(np.sort(row.astype(np.float64))[-2:])[0] for row in (one, other)]
+        assert answer.is_same is bool(row.argmax() == second_row.argmax())
+        leads = [np.diff(np.sort(scores.astype(np.float64))[-2:])[0] for scores in (row, second_row)]
         assert answer.lead == pytest.approx(min(leads))
-        worst = (one, other)[int(np.argmin(leads))].astype(np.float64)
+        worst = (row, second_row)[int(np.argmin(leads))].astype(np.float64)
         runner_up, winner = np.argsort(worst)[-2:]
         worst[winner] -= largest
         worst[runner_up] += largest
@@ -86,7 +86,7 @@ def test_one_rough_input_unsettles_all() -> None:
 def test_entries_of_batches_and_rows() -> None:
     batch = np.eye(4, 10, dtype=np.float32)
     found = compared([(batch, batch[[0, 1, 2, 0]])]).answers
-    assert [(one.input, one.is_same) for one in found] == [(f"0.png[{i}]", i < 3) for i in range(4)]
+    assert [(answer.input, answer.is_same) for answer in found] == [(f"0.png[{i}]", i < 3) for i in range(4)]
     assert (found[3].first, found[3].second) == ("3 (1)", "0 (1)")
     (row,) = compared([(batch[None], batch[None, [0, 1, 2, 0]])]).answers  # one entry of four rows
     assert (row.is_same, row.changed) == (False, 0.25)
@@ -221,5 +221,5 @@ def test_one_model_in_two_ways(files: Path) -> None:
 def test_samples_come_before_examples(files: Path) -> None:
     write_samples("plain.onnx", "known.onnx", [{"x": np.float32([[0.2, 0.7, 0.1]])}, {"x": np.float32([[3, 2, 1]])}])
     known = compare(Case("known.onnx"), Case("lot.onnx"))
-    assert [(one.first, one.second) for one in known.answers] == [("1 (0.7)", "1 (1.7)"), ("0 (3)", "0 (3)")]
+    assert [(answer.first, answer.second) for answer in known.answers] == [("1 (0.7)", "1 (1.7)"), ("0 (3)", "0 (3)")]
     assert call("compare", "plain.onnx", "little.onnx").stderr.startswith("plain.onnx: These are answers to example")

@@ -14,7 +14,8 @@ from helpers.cli import call, require_failure
 from helpers.models import INT64, STRING, unary
 from helpers.paths import MODELS
 from winml_py import InvalidArgumentError, LearningModel
-from winml_py._inputs.files import generated, jobs, read
+from winml_py._cases.examples import make_examples
+from winml_py._cases.files import assign_files, read_inputs
 from winml_py.perf import PHASES, Case, measure
 from winml_py.perf.measure import Sample, summarize_phase
 
@@ -90,8 +91,8 @@ def test_tables_of_numbers_are_inputs(tmp_path: Path) -> None:
     path = tmp_path / "digit.csv"
     path.write_text(",".join(map(str, numbers)))
     loaded = LearningModel.load(DIGITS)
-    ((label, files),) = jobs(loaded, [str(path)])
-    value = read(loaded, files)["image"]
+    ((label, files),) = assign_files(loaded, [str(path)])
+    value = read_inputs(loaded, files)["image"]
     assert label == str(path)
     np.testing.assert_array_equal(value, numbers.reshape(1, 1, 28, 28))
     session = onnxruntime.InferenceSession(DIGITS, providers=["CPUExecutionProvider"])
@@ -100,8 +101,8 @@ def test_tables_of_numbers_are_inputs(tmp_path: Path) -> None:
 
 
 def test_values_are_made_up_for_measuring_alone() -> None:
-    assert not generated(LearningModel.load(unary("Neg", [2, "n"], INT64)))["x"].any()
-    assert generated(LearningModel.load(unary("Identity", [2], STRING)))["x"].tolist() == ["0", "0"]
+    assert not make_examples(LearningModel.load(unary("Neg", [2, "n"], INT64)))["x"].any()
+    assert make_examples(LearningModel.load(unary("Identity", [2], STRING)))["x"].tolist() == ["0", "0"]
 
 
 @pytest.mark.parametrize("content", [b"PK\3\4", b"\x93NUMPY\x01\x00", b"", b"archive", b"huge"])

@@ -17,7 +17,7 @@ from helpers.cuda import FakeCudaDevice
 from helpers.models import data, tensor
 from helpers.paths import MODELS
 from winml_py import LearningModelDevice, LearningModelSessionOptions, Tuning
-from winml_py._inputs.model import Case
+from winml_py._cases.case import Case
 from winml_py.core.cache import folders
 from winml_py.core.runtime.ort import saved_graph
 from winml_py.core.runtime.providers.catalogue import PROVIDERS

@@ -70,7 +70,7 @@ import sys
 import winml_py
 from winml_py import *
 assert not any(name.startswith("winml_py.vision") for name in sys.modules), sys.modules
-names = "authoring compare experimental float16 operators perf scale testing view vision".split()
+names = "authoring compare distributed experimental float16 operators perf testing view vision".split()
 print([name for name in names if getattr(winml_py, name).__name__ == f"winml_py.{name}"] == names)
 print(set(names) <= set(dir(winml_py)), set(names) & set(winml_py.__all__))
 """

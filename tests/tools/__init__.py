@@ -1,10 +1,10 @@
 """Programs for people; tests run small samples of most of them.
 
-blame.py                   plants faults in models, and sees which node `winml_py.compare.blame` names
 browser_check.py           samples/browser in Chromium, against `winml-py run`
 conformance.py             ONNX's conformance suite, through winml_py and through raw ONNX Runtime
 elsewhere.py               the answers of another Python, perhaps on another processor, against this one's
 exact_operators.py         the engines that `engine="auto"` may take, on the conformance suite
+find_planted_faults.py     faults planted in models: whether `winml_py.compare.first_departure` names the node
 house.py                   size and shape of the package in figures, and the ceilings that CI holds
 integer_models.py          random models over integers and shapes: `engine="auto"` against ONNX Runtime
 operators_conformance.py   each operator of the conformance suite through `winml_py.operators`

@@ -22,7 +22,7 @@ from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
 from winml_py import LearningModel, LearningModelSession
-from winml_py._inputs.model import evaluate_by
+from winml_py._cases.case import evaluate_to_arrays
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 
@@ -86,7 +86,7 @@ def read_value(kind: onnx.TypeProto, path: Path) -> Any:
 
 def run_ours(model: bytes, inputs: dict[str, Any]) -> list[Any]:
     with LearningModelSession(LearningModel.load(model)) as session:
-        return list(evaluate_by(session, inputs).values())
+        return list(evaluate_to_arrays(session, inputs).values())
 
 
 def run_raw(model: bytes, inputs: dict[str, Any]) -> list[Any]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from onnx import ModelProto, compose, helper, inliner
+from onnx import ModelProto, NodeProto, TensorProto, TensorShapeProto, ValueInfoProto, compose, helper, inliner
 
-from .._inputs.copies import convert_opset, names_in, sizes_in
 from ..core.base.arguments import is_text, require_bool
 from ..core.base.messages import did_you_mean
 from ..core.base.winrt_object import Object
@@ -15,8 +14,10 @@ from ..core.contracts.exporters import CONTRACT_KEYS, exporters_contract
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..core.imaging.contract import METADATA_KEYS
 from ..core.model.model import LearningModel
+from ..core.onnx_file.nodes import messages
 from ..errors import InvalidArgumentError, NotSupportedError
 from .model_file import read_model
+from .opset import convert_opset
 from .values import require_name
 
 
@@ -31,7 +32,7 @@ def join_models(first: LearningModel, second: LearningModel, options: LearningMo
         added = inliner.inline_local_functions(added)
     joined.functions.extend(added.functions)
 
-    prefix = options.joined_node_prefix or _find_free_prefix(names_in(added) - set(options.links), names_in(joined))
+    prefix = options.joined_node_prefix or _find_free_prefix(list_names(added) - set(options.links), list_names(joined))
     if prefix:
         # The weights come first: otherwise `onnx` does not rename their uses in subgraphs.
         weights = {weight.name: prefix + weight.name for weight in added.graph.initializer}
@@ -51,6 +52,22 @@ def join_models(first: LearningModel, second: LearningModel, options: LearningMo
     joined.graph.CopyFrom(graph)
     helper.set_model_props(joined, _join_metadata(first, second, options))
     return joined
+
+
+def list_names(model: ModelProto) -> set[str]:
+    """Every name of a value, weight or node in a model's graphs, including subgraphs."""
+    names = set()
+    for part in messages(model.graph):
+        if isinstance(part, NodeProto):
+            names |= {part.name, *part.output}
+        elif isinstance(part, (TensorProto, ValueInfoProto)):
+            names.add(part.name)
+    return names - {""}
+
+
+def list_sizes(model: ModelProto) -> list[TensorShapeProto.Dimension]:
+    """The sizes in all types of a model's graph."""
+    return [size for size in messages(model.graph) if isinstance(size, TensorShapeProto.Dimension)]
 
 
 def _require_links(first: LearningModel, second: LearningModel, links: Mapping[str, str]) -> None:
@@ -120,8 +137,8 @@ def _convert_opsets(which: str, model: ModelProto, newest: Mapping[str, int]) ->
 
 def _rename_free_sizes(added: ModelProto, joined: ModelProto) -> None:
     """Keeps the names of the second model's free sizes apart: one name in both would mean that they are equal."""
-    used_names = {size.dim_param for size in sizes_in(joined)} - {""}
-    free_sizes = [size for size in sizes_in(added) if size.dim_param]
+    used_names = {size.dim_param for size in list_sizes(joined)} - {""}
+    free_sizes = [size for size in list_sizes(added) if size.dim_param]
     prefix = _find_free_prefix({size.dim_param for size in free_sizes}, used_names)
     for size in free_sizes:
         size.dim_param = prefix + size.dim_param

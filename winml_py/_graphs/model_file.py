@@ -8,11 +8,11 @@ import tempfile
 import onnx
 from onnx import ModelProto, TensorProto
 
-from .._inputs.copies import MAX_PROTOBUF_BYTES
 from ..core.base.atomic_files import require_folder, write_whole, written_to
 from ..core.base.winrt_object import private_state
 from ..core.model.model import LearningModel
 from ..core.onnx_file.nodes import messages
+from ..core.onnx_file.protobuf import MAX_PROTOBUF_BYTES
 from ..core.onnx_file.source import FileSource
 from ..errors import CorruptModelError, ModelNotFoundError, NotSupportedError
 

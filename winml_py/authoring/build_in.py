@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from .._inputs.copies import convert_opset, read_for_copy, replace_metadata
-from .._inputs.files import BUILT_IN
+from .._cases.files import BUILT_IN
+from .._graphs.opset import convert_opset
 from ..core.base.arguments import require_type
 from ..core.base.atomic_files import require_another_file, require_folder, write_whole
 from ..core.contracts.labels import LABELS_KEY, labels_of
@@ -25,6 +25,7 @@ from ..core.onnx_file.nodes import messages
 from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError, NotSupportedError
 from . import contract_evidence, known_answers
+from .model_copies import read_for_copy, replace_metadata
 from .output_nodes import AUTO, BuiltIn, add_answers
 from .preprocessing_nodes import Preprocessing, put_before
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._inputs.model import evaluate_by
+from .._cases.case import evaluate_to_arrays
 from ..core.base.agreement import HALF_TOLERANCE, as_numpy
 from ..core.base.arguments import require_type
 from ..core.base.arrays import Array
@@ -138,7 +138,7 @@ def _check_sample(session: LearningModelSession, known: KnownAnswer) -> AnswerCh
         problem = f"the sample was taken from a model with the inputs {', '.join(known.inputs)}"
         return AnswerCheck(sample, (problem,), math.inf)
     try:
-        outputs = flatten_outputs(evaluate_by(session, known.make_values()))
+        outputs = flatten_outputs(evaluate_to_arrays(session, known.make_values()))
     except WinMLError as error:
         return AnswerCheck(sample, (f"it cannot be evaluated: {error}",), math.inf)
     least_tolerance = HALF_TOLERANCE if session.precision is Precision.HALF else 0.0

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable
 from dataclasses import replace
 
-from .._inputs.copies import read_for_copy, replace_metadata
 from ..core.base.arguments import require_type
 from ..core.base.atomic_files import require_folder, write_whole
 from ..core.imaging.contract import METADATA_KEYS, ImageContract
@@ -14,6 +13,7 @@ from ..core.model.contracts import fitting_inputs
 from ..core.model.model import LearningModel
 from ..enums import TensorKind
 from .learning.learn_contract import LearnedContract
+from .model_copies import read_for_copy, replace_metadata
 
 
 def write_contract(

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._inputs.copies import read_for_copy, replace_metadata
-from .._inputs.examples import example_shape
-from .._inputs.files import bytes_format, jobs, read_pictures, with_bytes
-from .._inputs.model import evaluate_by
+from .._cases.case import evaluate_to_arrays
+from .._cases.examples import find_example_shape
+from .._cases.files import assign_files, convert_pictures_to_bytes, find_bytes_format, read_files
 from ..core.base.agreement import FLOAT_TOLERANCE
 from ..core.base.arrays import Array
 from ..core.base.atomic_files import require_folder, write_whole
@@ -44,6 +43,7 @@ from .known_answers import (
     find_leader,
     make_known_output,
 )
+from .model_copies import read_for_copy, replace_metadata
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -120,7 +120,7 @@ def write_samples(
     proto = read_for_copy(source, destination)
     replace_metadata(proto, [KEY], answers_to_metadata(answers))
     write_whole(destination, proto.SerializeToString())
-    if answers and all(bytes_format(model, feature) for feature in model.input_features):
+    if answers and all(find_bytes_format(model, feature) for feature in model.input_features):
         exact = []
         for answer in answers:
             outputs = tuple(replace(output, tolerance=EXACT_TOLERANCE) for output in answer.outputs)
@@ -147,13 +147,13 @@ def _take_answers(model: LearningModel, samples: Sequence[Sample]) -> tuple[Know
 def _store_inputs(model: LearningModel, sample: Sample, budget: int, seed: int) -> dict[str, KnownInput]:
     """The values of a sample as they are stored, in the order of the model's inputs."""
     if isinstance(sample, (str, os.PathLike)):
-        matches = list(jobs(model, [os.fspath(sample)]))
+        matches = list(assign_files(model, [os.fspath(sample)]))
         if len(matches) != 1:
             raise InvalidArgumentError(
                 f"{os.fspath(sample)}: It matches {len(matches)} files.", hint="Name one file for each sample."
             )
         (_, files) = matches[0]
-        sample = read_pictures(model, files)
+        sample = read_files(model, files)
     elif not isinstance(sample, Mapping):
         raise InvalidArgumentError(
             f"Expected the path of a picture, or values by the names of inputs, got {type_name(sample)}.",
@@ -181,9 +181,9 @@ def _store_value(model: LearningModel, feature: FeatureDescriptor, value: Any, b
         if len(value.video_frames) > 1:
             raise InvalidArgumentError(f"Expected one picture for {feature.name}, got a batch.")
         image = value.video_frame.software_bitmap.to_pil()
-        if pictures := bytes_format(model, feature):
+        if pictures := find_bytes_format(model, feature):
             small = ImageFeatureValue.from_pil(_shrink(image, budget // find_layout(pictures).channels))
-            return KnownInput(array=with_bytes(model, {feature.name: small})[feature.name])
+            return KnownInput(array=convert_pictures_to_bytes(model, {feature.name: small})[feature.name])
         return KnownInput(png=make_small_png(image, budget))
     to_numpy = getattr(value, "to_numpy", None)
     try:
@@ -209,10 +209,10 @@ def _make_up_value(model: LearningModel, feature: FeatureDescriptor, seed: int) 
             f"The input {feature.name} ({feature.expects()}) has no example values.",
             hint=f"Name a file: {feature.name}=FILE.npy.",
         )
-    if bytes_format(model, feature):
+    if find_bytes_format(model, feature):
         batch = (1,) * (len(feature.shape) - 3)
         return KnownInput(seed=seed, shape=(*batch, *WAVES_SIDES, feature.shape[-1]), dtype=WAVES)
-    shape = example_shape(feature).shape
+    shape = find_example_shape(feature).shape
     if isinstance(feature, ImageFeatureDescriptor) and shape[0] == 1:  # examples for a batch of pictures are numbers
         _, *sides = feature.contract.axes()
         return KnownInput(seed=seed, shape=tuple(shape[axis] for axis in sides), dtype="picture")
@@ -250,9 +250,9 @@ def _take_answer(session: LearningModelSession, inputs: dict[str, KnownInput]) -
     values = {name: known.make_value() for name, known in inputs.items()}
     rng = np.random.default_rng(0)
     perturbed_values = {name: _perturb_value(value, rng) for name, value in values.items()}
-    result = flatten_outputs(evaluate_by(session, values))
-    second_result = flatten_outputs(evaluate_by(session, values))
-    perturbed_result = flatten_outputs(evaluate_by(session, perturbed_values))
+    result = flatten_outputs(evaluate_to_arrays(session, values))
+    second_result = flatten_outputs(evaluate_to_arrays(session, values))
+    perturbed_result = flatten_outputs(evaluate_to_arrays(session, perturbed_values))
     count = max(4, min(NUMBERS, ALL_NUMBERS // max(1, len(result))))
     outputs, unstable = [], []
     for name, array in result.items():

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from .._inputs.examples import StatedSizes
-from .._inputs.model import CONTRACTS, Case
+from .._cases.case import CONTRACTS, Case
+from .._cases.examples import StatedSizes
 from ..core.base.atomic_files import is_same_file
 from ..core.base.messages import did_you_mean
 from ..core.contracts.files import read_contract

@@ -6,9 +6,9 @@ from dataclasses import asdict, replace
 
 import click
 
-from .._inputs.examples import NOTHING_STATED
-from .._inputs.model import EXAMPLE, Case
-from ..compare.comparison import Comparison, make_inputs
+from .._cases.case import EXAMPLE, Case
+from .._cases.examples import NOTHING_STATED
+from ..compare.comparison import Comparison, list_inputs
 from ..compare.comparison import compare as compare_cases
 from ..core.base.messages import Facts
 from .arguments import case_options, json_option
@@ -40,11 +40,11 @@ def compare(models: tuple[str, ...], nodes: bool, case: Case, as_json: bool) -> 
         compared = compare_cases(first, second, advance)
         facts: Facts = {"model": model} | compared.to_json()
         if nodes:
-            from ..compare.blame import find_departure
+            from ..compare.first_departure import find_departure
 
-            worst = (compared.doubtful or compared.answers)[0].position
-            _, make = list(make_inputs(first.load(), first))[worst]
-            departure = find_departure(first, second, make())
+            most_doubtful = (compared.doubtful or compared.answers)[0]
+            _, make_values = list(list_inputs(first.load(), first))[most_doubtful.position]
+            departure = find_departure(first, second, make_values())
             facts["departure"] = departure and asdict(departure)
     emit(facts, as_json, lambda _: _print_comparison(compared))
     if nodes and not as_json:

@@ -16,8 +16,9 @@ from typing import Any
 import click
 import numpy as np
 
-from .._inputs.files import bytes_format, generated, jobs, read_pictures, with_bytes
-from .._inputs.model import evaluate_by, load_model
+from .._cases.case import evaluate_to_arrays, load_model
+from .._cases.examples import make_examples
+from .._cases.files import assign_files, convert_pictures_to_bytes, find_bytes_format, read_files
 from ..authoring import BuiltIn
 from ..authoring.build_in import build_in
 from ..authoring.contract_evidence import find_stated_contract
@@ -135,15 +136,15 @@ def _compare_with_bind(
     """What was built in, and how near the new model's own outputs are to those after `bind`."""
     model = session.model
     new = LearningModel.load(output)
-    inputs = {feature.name: feature for feature in new.input_features if bytes_format(new, feature)}
+    inputs = {feature.name: feature for feature in new.input_features if find_bytes_format(new, feature)}
     pixels = make_noise_picture(np.random.RandomState(0), 480, 640)
     if pictures is BitmapPixelFormat.GRAY8:
         pixels[...] = pixels[..., :1]  # `bind` makes another gray of colours than Pillow
     picture = ImageFeatureValue.from_array(pixels, BitmapPixelFormat.RGB8)
-    values = generated(model) | dict.fromkeys(inputs, picture)
+    values = make_examples(model) | dict.fromkeys(inputs, picture)
     with LearningModelSession(new) as new_session:
-        after_bind = evaluate_by(session, values)
-        built_in = evaluate_by(new_session, with_bytes(new, values))
+        after_bind = evaluate_to_arrays(session, values)
+        built_in = evaluate_to_arrays(new_session, convert_pictures_to_bytes(new, values))
     return {
         "inputs": {name: feature.description for name, feature in inputs.items()},
         "answers": built.answers,
@@ -231,8 +232,8 @@ def _add_samples(path: str, output: str, words: Sequence[str]) -> list[str]:
     """
     model = LearningModel.load(path)
     files = [word for word in words if word != "example"]
-    evaluations = jobs(model, files, is_complete=False) if files else ()
-    samples = [read_pictures(model, paths) for _, paths in evaluations]
+    evaluations = assign_files(model, files, is_complete=False) if files else ()
+    samples = [read_files(model, paths) for _, paths in evaluations]
     samples += [{}] * (len(words) - len(files))  # example inputs
     return [str(answer) for answer in write_samples(path, output, samples)]
 

@@ -6,9 +6,9 @@ import os
 
 import click
 
-from .._inputs.examples import StatedSizes
-from .._inputs.files import given_values
-from .._inputs.model import load_model
+from .._cases.case import load_model
+from .._cases.examples import StatedSizes
+from .._cases.files import read_single_evaluation
 from ..authoring.contract_evidence import find_stated_contract
 from ..authoring.write_contract import write_contract
 from ..core.base.messages import Facts
@@ -69,7 +69,7 @@ def convert(
             model,
             output,
             keep_io_types=keep_io_types,
-            inputs=given_values(load_model(model, contract), inputs),
+            inputs=read_single_evaluation(load_model(model, contract), inputs),
             tolerance=tolerance,
             keep_float32=keep_float32,
             progress=advance,

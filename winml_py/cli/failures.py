@@ -11,7 +11,7 @@ from typing import IO, Any
 import click
 
 from .. import errors
-from .._inputs.files import WrongInputsError
+from .._cases.files import WrongInputsError
 from ..core.base.messages import REPORT_SCHEMA, Facts
 from .style import print_line, to_json
 

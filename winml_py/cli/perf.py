@@ -9,8 +9,8 @@ from dataclasses import replace
 import click
 
 from .. import __version__
-from .._inputs.files import models_of
-from .._inputs.model import Case
+from .._cases.case import Case
+from .._cases.files import list_models
 from ..core.base.atomic_files import require_folder, write_whole
 from ..core.base.machine import usable_cores
 from ..core.base.messages import Facts
@@ -38,7 +38,7 @@ def perf(
     while count < len(models) and models[count].lower().endswith(".onnx"):
         count += 1
     inputs = models[count:]
-    cases = [replace(case, model=path, inputs=inputs) for model in models[:count] for path in models_of(model)]
+    cases = [replace(case, model=path, inputs=inputs) for model in models[:count] for path in list_models(model)]
     if is_profile or trace:
         if len(cases) > 1:
             raise click.UsageError("--profile takes one model.")

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .._inputs.files import jobs, read_pictures, with_bytes
-from .._inputs.interpretation import (
+from .._cases.case import Case
+from .._cases.files import assign_files, convert_pictures_to_bytes, read_files
+from .._cases.interpretation import (
     AUTO,
     KINDS,
     NUMBERS_SHOWN,
     Classes,
-    Finder,
-    answer_facts,
-    seen_order,
+    VisionInterpreter,
+    describe_answer,
+    find_channel_order,
 )
-from .._inputs.model import Case
 from ..core.base.messages import Facts, Progress
 from ..core.contracts.labels import labels_of
 from ..core.features.pictures import ImageFeatureValue
@@ -102,7 +102,7 @@ def run(
         with prefix_errors(model, *inputs, labels or "", case.settings):
             loaded = case.load()
             warn_outdated(model, loaded)
-            evaluations = list(jobs(loaded, inputs))
+            evaluations = list(assign_files(loaded, inputs))
             options = case.options(loaded)
             if not case.settings and any(find_video(files) for _, files in evaluations):
                 options.intra_op_num_threads = 1  # frames are evaluated concurrently, one per core
@@ -110,7 +110,7 @@ def run(
             session = make_session()
             names = labels_of(labels) if labels else loaded.labels
             classes = Classes(top_k, names)
-            finder = Finder(layout, threshold, names)
+            interpreter = VisionInterpreter(layout, threshold, names)
             targets = list_targets(output, [label for label, _ in evaluations])
         results = []
         code = 0
@@ -122,9 +122,9 @@ def run(
                         session = make_session()
                     if video := find_video(files):
                         frames = partial(_advance_by_frames, advance, label, index, len(evaluations))
-                        result = write_video(session, video, target, finder, frames)
+                        result = write_video(session, video, target, interpreter, frames)
                     else:
-                        result = _evaluate(session, case, files, target, classes, finder, labels)
+                        result = _evaluate(session, case, files, target, classes, interpreter, labels)
             except Failure as error:
                 if len(evaluations) == 1:
                     raise
@@ -142,26 +142,26 @@ def _evaluate(
     files: Mapping[str, str],
     target: str,
     classes: Classes,
-    finder: Finder,
+    interpreter: VisionInterpreter,
     labels: str | None,
 ) -> Facts:
     """Evaluates one input, and writes its results."""
     model = session.model
-    pictures = read_pictures(model, files)
-    values = with_bytes(model, pictures)
+    pictures = read_files(model, files)
+    values = convert_pictures_to_bytes(model, pictures)
     result = session.evaluate_features(values)
     outputs = result.outputs
-    finding = finder.find(result, pictures.values())
+    finding = interpreter.interpret(result, pictures.values())
     if labels and finding is None:
         _require_labels(labels, classes.labels, outputs)
-    facts = answer_facts(case.sizes.applied(model.input_features), values, outputs, classes)
+    facts = describe_answer(case.sizes.apply(model.input_features), values, outputs, classes)
     facts |= {} if finding is None else finding.facts
     if target:
         draw = None
         if finding is not None and finding.draw is not None:
             (picture,) = (value for value in pictures.values() if isinstance(value, ImageFeatureValue))
             draw = partial(finding.draw, picture)
-        facts["written"] = [write_outputs(target, outputs, draw, seen_order(model, values))]
+        facts["written"] = [write_outputs(target, outputs, draw, find_channel_order(model, values))]
     return facts
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from .._inputs.files import models_of
-from .._inputs.model import Case
+from .._cases.case import Case
+from .._cases.files import list_models
 from ..core.base.messages import Facts
 from .arguments import case_options, isolated_option, json_option
 from .failures import prefix_errors
@@ -81,7 +81,7 @@ def _name_models(words: Iterable[str]) -> dict[str, str]:
     files: dict[str, str] = {}
     for word in words:
         stated_name, equals, path = ("", "", word) if os.path.exists(word) else word.partition("=")
-        for file in models_of(path if equals else word):
+        for file in list_models(path if equals else word):
             name = stated_name if equals else Path(file).name.removesuffix(".onnx")
             if name in files:
                 raise click.UsageError(f"{file}: Another model is named {name}. Write NAME={file}.")

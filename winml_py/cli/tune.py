@@ -6,8 +6,8 @@ import os
 
 import click
 
-from .._inputs.examples import StatedSizes
-from .._inputs.model import Case
+from .._cases.case import Case
+from .._cases.examples import StatedSizes
 from ..core.base.atomic_files import require_folder
 from ..core.base.messages import Facts
 from ..core.imaging.contract import ImageContract

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from .._inputs.interpretation import Finder, tensor_picture
+from .._cases.interpretation import VisionInterpreter, find_tensor_picture
 from ..core.base.agreement import as_numpy
 from ..core.base.atomic_files import require_folder, written_whole
 from ..core.base.messages import Facts
@@ -43,7 +43,11 @@ def find_video(files: Mapping[str, str]) -> str:
 
 
 def write_video(
-    session: LearningModelSession, path: str, target: str, finder: Finder, progress: Callable[[int, int | None], object]
+    session: LearningModelSession,
+    path: str,
+    target: str,
+    interpreter: VisionInterpreter,
+    progress: Callable[[int, int | None], object],
 ) -> Facts:
     """Evaluates every frame of a video, and writes the results as a video. Holds only a few frames in memory.
 
@@ -51,7 +55,7 @@ def write_video(
         session: its model has a picture output, or answers that can be drawn.
         path: the video to read.
         target: the video to write; `FOLDER/name.*` becomes an .mp4.
-        finder: finds the objects to draw, if the model has no picture output.
+        interpreter: finds the objects to draw, if the model has no picture output.
         progress: called with the number of finished frames and the total, if known.
 
     Returns:
@@ -76,7 +80,7 @@ def write_video(
         with writer:
             with session.evaluate_many(reader, progress=progress) as stream:
                 for result in stream:
-                    picture = _find_picture(result, name, finder, path)
+                    picture = _find_picture(result, name, interpreter, path)
                     ((width, height),) = picture.sizes  # a model may change the size of a frame
                     with convert_errors(OUTPUT):
                         writer.write(picture)
@@ -85,13 +89,13 @@ def write_video(
     return {"outputs": {name or "drawn": facts | {"frames": writer.frame_count}}, "written": [target]}
 
 
-def _find_picture(result: Any, name: str, finder: Finder, path: str) -> Any:
+def _find_picture(result: Any, name: str, interpreter: VisionInterpreter, path: str) -> Any:
     error = result.error
     if error is not None:
         raise type(error)(f"Frame {result.index}: {error.message}", hint=error.hint, hresult=error.hresult)
     if name:
         return result.outputs[name]
-    finding = finder.find(result)
+    finding = interpreter.interpret(result)
     if finding is None or finding.draw is None:
         raise Failure(
             f"{path} is a video, but the model has neither a picture output nor results that can "
@@ -156,7 +160,7 @@ def write_outputs(
 
 def _save_tensor(path: str, outputs: Mapping[str, object], order: BitmapPixelFormat) -> None:
     """Writes a plain tensor output as a picture, and says how its numbers were read."""
-    output = tensor_picture(outputs, order)
+    output = find_tensor_picture(outputs, order)
     if output is None:
         raise Failure(f"{path}: The model has no output that can be written as a picture. Use a .npz file.", OUTPUT)
     output.bitmap.save(path)

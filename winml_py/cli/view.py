@@ -7,7 +7,7 @@ from threading import Thread
 
 import click
 
-from .._inputs.model import Case
+from .._cases.case import Case
 from ..core.base.messages import Facts
 from ..core.contracts.labels import labels_of
 from .arguments import device_option, json_option, labels_option

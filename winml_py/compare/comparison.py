@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._inputs.files import generated, jobs, read_pictures, with_bytes
-from .._inputs.interpretation import Classes
-from .._inputs.model import EXAMPLE, Case, evaluate_to_tensors
+from .._cases.case import EXAMPLE, Case, evaluate_to_tensors
+from .._cases.examples import make_examples
+from .._cases.files import assign_files, convert_pictures_to_bytes, read_files
+from .._cases.interpretation import Classes
 from ..authoring.check_samples import flatten_outputs, read_stored_answers
 from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, TOP1_KEPT, Agreement, compare_values
 from ..core.base.arguments import require_type
@@ -27,6 +28,7 @@ from ..errors import InvalidArgumentError, InvalidBindingError, MissingInputErro
 from ..vision.detections import Detections, detections, may_be_detections
 from ..vision.outputs import find_placement
 from ..vision.segmentation import is_segmentation, require_one_map
+from .gap import measure_gap
 
 OVERLAP = 0.5
 """Two boxes are the same if their intersection is at least this share of their union."""
@@ -34,7 +36,7 @@ OVERLAP = 0.5
 
 @dataclass(frozen=True)
 class OutputDifference:
-    """How the numbers of an output differ, over all inputs. Two texts differ by 1.
+    """How the numbers of an output differ, over all inputs. Texts that are not equal differ by 1.
 
     Attributes:
         name: the output's name.
@@ -125,16 +127,20 @@ class Comparison:
 
     def __str__(self) -> str:
         count, changed = len(self.answers), sum(not answer.is_same for answer in self.answers)
-        same = "The answer is the same" if count == 1 else f"All {count:,} answers are the same"
-        words = f"{changed:,} of {count:,} answers change" if changed else same
-        words += f", {count - len(self.doubtful):,} settled"
+        if changed:
+            text = f"{changed:,} of {count:,} answers change"
+        else:
+            text = "The answer is the same" if count == 1 else f"All {count:,} answers are the same"
+        text += f", {count - len(self.doubtful):,} settled"
         if self.doubtful:
             worst = self.doubtful[0]
-            words += f"; first look at {worst.input}: "
-            lead = f"its lead of {worst.lead:.2g} is not above twice the difference, {worst.difference:.2g}"
-            words += lead if worst.is_same else f"{worst.first} became {worst.second}"
+            text += f"; first look at {worst.input}: "
+            if worst.is_same:
+                text += f"its lead of {worst.lead:.2g} is not above twice the difference, {worst.difference:.2g}"
+            else:
+                text += f"{worst.first} became {worst.second}"
         lost = [output.name for output in self.outputs if any(output.not_finite)]
-        return words + (f"; NaN or infinity in {', '.join(lost)}." if lost else ".")
+        return text + (f"; NaN or infinity in {', '.join(lost)}." if lost else ".")
 
 
 def compare(first: Case, second: Case, progress: Progress = lambda done, what: None) -> Comparison:
@@ -161,7 +167,7 @@ def compare(first: Case, second: Case, progress: Progress = lambda done, what: N
     for case in (first, second):
         require_type(case, Case, 'Write Case("model.onnx").')
     model, second_model = first.load(), second.load()
-    items = list(make_inputs(model, first))
+    items = list(list_inputs(model, first))
     comparer = Comparer(model)
     with (
         LearningModelSession(model, first.find_device(), first.options(model)) as session,
@@ -169,9 +175,9 @@ def compare(first: Case, second: Case, progress: Progress = lambda done, what: N
     ):
         is_half = Precision.HALF in (session.precision, second_session.precision)
         is_half = is_half or model.precision != second_model.precision
-        for index, (label, make) in enumerate(items):
+        for index, (label, make_values) in enumerate(items):
             progress(index / len(items), label)
-            values = make()
+            values = make_values()
             result = evaluate_to_tensors(session, fit_values(model, values))
             try:
                 second_result = evaluate_to_tensors(second_session, fit_values(second_model, values))
@@ -181,35 +187,37 @@ def compare(first: Case, second: Case, progress: Progress = lambda done, what: N
                     hint=error.hint,
                 ) from error
             comparer.add(label, (result, second_result), HALF_TOLERANCE if is_half else FLOAT_TOLERANCE)
-        return comparer.comparison((_describe_side(first, session), _describe_side(second, second_session)))
+        return comparer.make_comparison((_describe_side(first, session), _describe_side(second, second_session)))
 
 
-def make_inputs(model: LearningModel, case: Case) -> Iterator[tuple[str, Callable[[], Mapping[str, Any]]]]:
-    """For each evaluation a name, and what makes its values: from files, the model's samples, or examples."""
+def list_inputs(model: LearningModel, case: Case) -> Iterator[tuple[str, Callable[[], Mapping[str, Any]]]]:
+    """For each evaluation a name, and a function that reads its files, or makes values from a sample or an example."""
     if case.inputs:
-        yield from ((label, partial(read_pictures, model, files)) for label, files in jobs(model, case.inputs))
+        yield from ((label, partial(read_files, model, files)) for label, files in assign_files(model, case.inputs))
     elif answers := read_stored_answers(model):
         yield from ((str(known), known.make_values) for known in answers)
     else:
-        yield EXAMPLE, partial(generated, model, case.sizes)
+        yield EXAMPLE, partial(make_examples, model, case.sizes)
 
 
 def fit_values(model: LearningModel, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values as a model takes them: an only input by any name, names in the model's case, floats in its type, pictures
-    perhaps as bytes.
+    """Values as a model takes them. Both sides get the same values, though their models may differ a little.
+
+    A value for the only input may have any name, and names may differ in case. Floats get the input's type, and
+    pictures become bytes where a contract is built in.
     """
     features = list(model.input_features)
     names = {feature.name.casefold(): feature.name for feature in features}
     kinds = {feature.name: getattr(feature, "tensor_kind", None) for feature in features}
     is_only = len(features) == len(values) == 1
-    found = {}
-    for given_name, value in values.items():
-        name = features[0].name if is_only else names.get(given_name.casefold(), given_name)
+    fitted = {}
+    for key, value in values.items():
+        name = features[0].name if is_only else names.get(key.casefold(), key)
         kind = kinds.get(name)
         if isinstance(value, np.ndarray) and value.dtype.kind == "f" and kind in FLOAT_KINDS:
             value = value.astype(TENSOR_CLASSES[kind].dtype, copy=False)
-        found[name] = value
-    return with_bytes(model, found)
+        fitted[name] = value
+    return convert_pictures_to_bytes(model, fitted)
 
 
 def _describe_side(case: Case, session: LearningModelSession) -> dict[str, str]:
@@ -221,7 +229,7 @@ Results = tuple[LearningModelEvaluationResult, LearningModelEvaluationResult]
 
 
 class Comparer:
-    """Takes the results of two sides for each input, and makes the comparison.
+    """Compares the results of two sides, input by input.
 
     Args:
         model: the first model, whose labels name the classes.
@@ -241,70 +249,84 @@ class Comparer:
             InvalidArgumentError: the results have no output in common.
         """
         first, second = (flatten_outputs(result.outputs) for result in results)
-        values, ranked = list[Answer](), list[Answer]()
+        values, classes = list[Answer](), list[Answer]()
         for name in [name for name in first if name in second]:
-            pair = first[name], second[name]
-            agreement = compare_values(*pair, tolerance)
-            difference = measure_difference(name, *pair, agreement)
-            self._outputs[name] = self._outputs[name].join(difference) if name in self._outputs else difference
-            words = [str(array.tolist()) if array.size < 4 else "numbers" for array in pair]
-            is_same = agreement.is_good or np.array_equal(*pair, equal_nan=pair[0].dtype.kind == "f")
-            if not is_same and words[1] == "numbers":
-                words[1] = f"others: {agreement}"
-            values.append(Answer(label, name, "values", words[0], words[1], is_same, float(not is_same), 2 * tolerance))
-            ranked += self._rank(label, name, *pair)
+            values.append(self._compare_values(label, name, first[name], second[name], tolerance))
+            classes += self._compare_classes(label, name, first[name], second[name])
         if not values:
             names = f"{', '.join(first)}, and {', '.join(second)}"
             raise InvalidArgumentError(f"Expected outputs of the same names, got {names}.", hint="Rename the outputs.")
-        answers = self._read_picture(label, results) or ranked or values
+        # Numbers count only where nothing says what they mean.
+        answers = self._compare_pictures(label, results) or classes or values
         self._answers += [replace(answer, position=self._count) for answer in answers]
         self._count += 1
 
-    def comparison(self, sides: tuple[Mapping[str, str], ...]) -> Comparison:
+    def make_comparison(self, sides: tuple[Mapping[str, str], ...]) -> Comparison:
         """The comparison of all results so far, of sides with these descriptions."""
         answers = []
         for answer in self._answers:
-            difference = self._largest_of_objects
-            if answer.kind != "objects":
-                output = self._outputs[answer.output]
-                difference = output.relative if answer.kind == "values" else output.largest
+            if answer.kind == "objects":
+                difference = self._largest_of_objects
+            elif answer.kind == "values":
+                difference = self._outputs[answer.output].relative
+            else:
+                difference = self._outputs[answer.output].largest
             answers.append(replace(answer, difference=difference))
         return Comparison(sides, tuple(self._outputs.values()), tuple(answers))
 
-    def _rank(self, label: str, name: str, first: Array, second: Array) -> list[Answer]:
-        """An answer for each entry of a batch of rows of scores; none if nothing marks them as scores."""
+    def _compare_values(self, label: str, name: str, first: Array, second: Array, tolerance: float) -> Answer:
+        """Compares an output as numbers, and adds its difference to that of earlier inputs."""
+        agreement = compare_values(first, second, tolerance)
+        difference = measure_difference(name, first, second, agreement)
+        self._outputs[name] = self._outputs[name].join(difference) if name in self._outputs else difference
+        is_same = agreement.is_good or np.array_equal(first, second, equal_nan=first.dtype.kind == "f")
+        text, second_text = (str(array.tolist()) if array.size < 4 else "numbers" for array in (first, second))
+        if not is_same and second_text == "numbers":
+            second_text = f"others: {agreement}"
+        return Answer(label, name, "values", text, second_text, is_same, float(not is_same), lead=2 * tolerance)
+
+    def _compare_classes(self, label: str, name: str, first: Array, second: Array) -> list[Answer]:
+        """Compares the best classes in each entry of a batch of scores; no answers if nothing marks them as scores."""
         if first.shape != second.shape or first.dtype.kind != "f" or not first.size:
             return []
-        answers = list[Answer]()
-        entries = list(zip(np.atleast_2d(first), np.atleast_2d(second), strict=True))
-        for index, (entry, second_entry) in enumerate(entries):
-            width = entry.size if entry.size in entry.shape else entry.shape[-1]
-            rows, second_rows = entry.reshape(-1, width), second_entry.reshape(-1, width)
-            are_scores = self._classes.best(name, rows[0]) or self._classes.best(name, second_rows[0])
-            if are_scores and (entry.ndim < 3 or len(rows) == 1):
-                entry_label = f"{label}[{index}]" if len(entries) > 1 else label
+        batch, second_batch = np.atleast_2d(first), np.atleast_2d(second)
+        answers = []
+        for index in range(len(batch)):
+            rows, second_rows = _as_rows(batch[index]), _as_rows(second_batch[index])
+            if rows is None or second_rows is None:
+                continue
+            if self._classes.find_best(name, rows[0]) or self._classes.find_best(name, second_rows[0]):
+                entry_label = f"{label}[{index}]" if len(batch) > 1 else label
                 answers.append(self._compare_rows(entry_label, name, "classes", rows, second_rows))
         return answers
 
-    def _compare_rows(self, label: str, name: str, kind: str, *sides: Array) -> Answer:
-        """The answer of rows of scores: their best classes."""
-        (words, winners, lead), (other_words, others, other_lead) = map(self._find_winners, sides)
-        changed = float((winners != others).mean())
+    def _compare_rows(self, label: str, name: str, kind: str, rows: Array, second_rows: Array) -> Answer:
+        """Compares the best class of each row of scores."""
+        text, winners, lead = self._find_winners(rows)
+        second_text, second_winners, second_lead = self._find_winners(second_rows)
+        changed = float((winners != second_winners).mean())
         is_same = changed <= 1 - TOP1_KEPT
-        return Answer(label, name, kind, words, other_words, is_same, changed, min(lead, other_lead))
+        return Answer(label, name, kind, text, second_text, is_same, changed, min(lead, second_lead))
 
     def _find_winners(self, rows: Array) -> tuple[str, Array, float]:
-        """The best class in words, that of each row or -1, and the least lead, without the lowest 1 % of many rows."""
-        two = np.partition(rows.astype(np.float64), -2, axis=1)[:, -2:]
-        has_order = np.isfinite(two[:, 1])  # not of NaN and infinity; models use -inf to exclude a class
-        winners = np.where(has_order, rows.argmax(axis=1), -1)
-        leads = np.sort(np.subtract(two[:, 1], two[:, 0], where=has_order, out=np.zeros(len(two))))
-        labels = self._classes.labels if len(self._classes.labels) == rows.shape[1] else range(rows.shape[1])
-        words = f"{[*labels, 'NaN'][winners[0]]} ({two[0, 1]:.4g})" if len(rows) == 1 else f"{len(rows):,} classes"
-        return words, winners, float(leads[int((1 - TOP1_KEPT) * len(rows))])
+        """The best class of a single row as text; that of each row, or -1; and the least lead over a runner-up.
 
-    def _read_picture(self, label: str, results: Results) -> list[Answer]:
-        """The answer of a detector or of a segmentation model; none of others."""
+        The least lead leaves out the lowest 1 % of many rows.
+        """
+        runners_up, best = np.partition(rows.astype(np.float64), -2, axis=1)[:, -2:].T
+        has_winner = np.isfinite(best)  # a runner-up may be -inf: so do models exclude a class
+        winners = np.where(has_winner, rows.argmax(axis=1), -1)
+        leads = np.zeros(len(rows))
+        np.subtract(best, runners_up, out=leads, where=has_winner)
+        least_lead = float(np.sort(leads)[int((1 - TOP1_KEPT) * len(rows))])
+        if len(rows) > 1:
+            return f"{len(rows):,} classes", winners, least_lead
+        labels = self._classes.labels if len(self._classes.labels) == rows.shape[1] else range(rows.shape[1])
+        name = labels[winners[0]] if has_winner[0] else "NaN"
+        return f"{name} ({best[0]:.4g})", winners, least_lead
+
+    def _compare_pictures(self, label: str, results: Results) -> list[Answer]:
+        """Compares what a detector or a segmentation model found; no answers of other models."""
         labels = self._classes.labels
         if any(len(result.placements) != 1 for result in results):
             return []
@@ -316,30 +338,57 @@ class Comparer:
                 return []
             threshold = detections(results[0], labels=labels).threshold
             # From half the threshold on: with another score they may appear.
-            found, second_found = (detections(result, threshold=threshold / 2, labels=labels) for result in results)
+            first, second = (detections(result, threshold=threshold / 2, labels=labels) for result in results)
         except WinMLError:  # of several possible layouts, or of NaN: the numbers count
             return []
-        return [self._compare_objects(label, threshold, found, second_found)]
+        return [self._compare_objects(label, threshold, first, second)]
 
-    def _compare_objects(self, label: str, threshold: float, *sides: Detections) -> Answer:
-        """The answer of a detector: its objects above the threshold."""
-        pairs = np.array(match_objects(*sides), int).reshape(-1, 2)
-        words, leads, lost, count = list[str](), [threshold], 0, 0
-        for place, side in enumerate(sides):
-            scores_there = np.full(len(side), threshold / 2)  # at most, of an object that the other side did not find
-            scores_there[pairs[:, place]] = sides[1 - place].scores[pairs[:, 1 - place]]
-            difference = np.abs(side.scores - scores_there).max(initial=0)
-            self._largest_of_objects = max(self._largest_of_objects, float(difference))
-            is_found = side.scores > threshold
-            leads += (2 * np.abs(side.scores - threshold)).tolist()
-            if side.runners_up is not None:
-                leads += (side.scores - side.runners_up)[is_found].tolist()
-            alone = np.flatnonzero(is_found & (scores_there <= threshold))
-            names = [f"{side[i].label or side[i].index} {side[i].score:.3f}" for i in alone[:3]]
-            words.append(f"{is_found.sum()} objects" + f", here alone {', '.join(names)}" * bool(names))
-            lost += len(alone)
-            count += int(is_found.sum())
-        return Answer(label, "", "objects", words[0], words[1], not lost, lost / max(1, count), min(leads))
+    def _compare_objects(self, label: str, threshold: float, first: Detections, second: Detections) -> Answer:
+        """Compares the objects above the threshold."""
+        matches = np.array(match_objects(first, second), int).reshape(-1, 2)
+        # An object that was found on one side alone has at most half the threshold on the other.
+        scores_in_second, scores_in_first = np.full(len(first), threshold / 2), np.full(len(second), threshold / 2)
+        scores_in_second[matches[:, 0]] = second.scores[matches[:, 1]]
+        scores_in_first[matches[:, 1]] = first.scores[matches[:, 0]]
+        objects = _summarize_objects(first, scores_in_second, threshold)
+        second_objects = _summarize_objects(second, scores_in_first, threshold)
+        self._largest_of_objects = max(self._largest_of_objects, objects.difference, second_objects.difference)
+        changed = (objects.lost + second_objects.lost) / max(1, objects.number + second_objects.number)
+        lead = min(threshold, objects.lead, second_objects.lead)
+        return Answer(label, "", "objects", objects.text, second_objects.text, changed == 0, changed, lead)
+
+
+class _Objects(NamedTuple):
+    """A side's objects above the threshold.
+
+    Attributes:
+        text: how many there are, and some of those that only this side has.
+        number: how many there are.
+        lost: how many of them the other side does not have.
+        lead: as in `Answer`.
+        difference: the largest difference of a score to the other side's.
+    """
+
+    text: str
+    number: int
+    lost: int
+    lead: float
+    difference: float
+
+
+def _summarize_objects(side: Detections, scores_in_other: Array, threshold: float) -> _Objects:
+    """Summarizes a side's objects, whose scores on the other side are known."""
+    is_above = side.scores > threshold
+    lost = np.flatnonzero(is_above & (scores_in_other <= threshold))
+    text = f"{is_above.sum()} objects"
+    if len(lost):
+        names = [f"{side[index].label or side[index].index} {side[index].score:.3f}" for index in lost[:3]]
+        text += f", here alone {', '.join(names)}"
+    lead = 2 * np.abs(side.scores - threshold).min(initial=math.inf)
+    if side.runners_up is not None:
+        lead = min(lead, (side.scores - side.runners_up)[is_above].min(initial=math.inf))
+    difference = np.abs(side.scores - scores_in_other).max(initial=0)
+    return _Objects(text, int(is_above.sum()), len(lost), float(lead), float(difference))
 
 
 def match_objects(first: Detections, second: Detections) -> list[tuple[int, int]]:
@@ -347,14 +396,23 @@ def match_objects(first: Detections, second: Detections) -> list[tuple[int, int]
     left_top = np.maximum(first.boxes[:, None, :2], second.boxes[:, :2])
     # A pixel more, as Pascal VOC counts: boxes at the picture's edge may have no area.
     inner = (np.minimum(first.boxes[:, None, 2:], second.boxes[:, 2:]) - left_top + 1).clip(0).prod(axis=2)
-    areas = [(side.boxes[:, 2:] - side.boxes[:, :2] + 1).prod(axis=1) for side in (first, second)]
-    overlaps = inner / (areas[0][:, None] + areas[1] - inner)
-    are_alike, pairs = (first.indices[:, None] == second.indices) & (overlaps >= OVERLAP), []
-    for index in np.flatnonzero(are_alike.any(axis=1)):
-        if are_alike[index].any():
-            pairs.append((int(index), int(are_alike[index].argmax())))
-            are_alike[:, pairs[-1][1]] = False
+    areas, second_areas = ((side.boxes[:, 2:] - side.boxes[:, :2] + 1).prod(axis=1) for side in (first, second))
+    overlaps = inner / (areas[:, None] + second_areas - inner)
+    can_match = (first.indices[:, None] == second.indices) & (overlaps >= OVERLAP)
+    pairs = []
+    for index, candidates in enumerate(can_match):
+        if candidates.any():
+            match = int(candidates.argmax())
+            pairs.append((index, match))
+            can_match[:, match] = False
     return pairs
+
+
+def _as_rows(entry: Array) -> Array | None:
+    """An entry of a batch as rows of scores; None for a map or what else has more axes."""
+    if entry.size in entry.shape:  # one row: all other sizes are 1, as in classes x 1 x 1
+        return entry.reshape(1, -1)
+    return entry if entry.ndim == 2 else None
 
 
 def _find_seen_pixels(result: LearningModelEvaluationResult) -> tuple[str, Array]:
@@ -370,13 +428,8 @@ def measure_difference(name: str, first: Array, second: Array, agreement: Agreem
     """The difference of an output for one input, whose agreement is known."""
     if first.shape != second.shape:
         return OutputDifference(name, math.inf, math.inf, (0, 0))
-    if first.dtype.kind not in "fiub":
+    if first.dtype.kind not in "fiub":  # texts
         first, second = np.zeros(first.shape), np.asarray(first != second)
-    first, second = first.astype(np.float64), second.astype(np.float64)
-    is_lost, is_lost_in_second = ~np.isfinite(first), ~np.isfinite(second)
-    are_finite = ~(is_lost | is_lost_in_second)
-    is_kept = np.array_equal(first[~are_finite], second[~are_finite], equal_nan=True)
-    largest = float(np.abs(first[are_finite] - second[are_finite]).max(initial=0))
-    not_finite = int(is_lost.sum()), int(is_lost_in_second.sum())
-    relative = agreement.error if are_finite.all() else math.inf
-    return OutputDifference(name, largest if is_kept else math.inf, relative, not_finite)
+    not_finite = int((~np.isfinite(first)).sum()), int((~np.isfinite(second)).sum())
+    relative = math.inf if any(not_finite) else agreement.error
+    return OutputDifference(name, measure_gap(first, second).difference, relative, not_finite)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 
-from .._inputs.examples import NOTHING_STATED, StatedSizes, example_inputs
-from .._inputs.model import input_sizes, load_model
+from .._cases.case import find_input_sizes, load_model
+from .._cases.examples import NOTHING_STATED, StatedSizes, complete_inputs
 from ..core.base.atomic_files import require_another_file, require_folder, written_to
 from ..core.base.messages import Progress
 from ..core.contracts.published.folder import find_model
@@ -93,11 +93,11 @@ def convert(
     progress(None, "reading")
     model = read_model(source, model_operators)
     search = Search(model, model_operators, names_to_keep, keep_io_types, tolerance, progress)
-    features = sizes.applied(loaded.input_features)
-    values, seeded = example_inputs(features, inputs or {})
+    features = sizes.apply(loaded.input_features)
+    values, seeded = complete_inputs(features, inputs or {})
     search.evaluate_float32(values)
     converted, report = search.find_model(seeded)
-    report = replace(report, sizes=input_sizes(features, inputs or {}))
+    report = replace(report, sizes=find_input_sizes(features, inputs or {}))
     is_still_float32 = keep_io_types and len(report.kept_nodes) == report.nodes
     if not report.is_good or is_still_float32:
         raise ConversionError(

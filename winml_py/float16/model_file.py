@@ -14,10 +14,10 @@ import onnx_ir as ir
 from onnx import ModelProto, helper, inliner
 from onnx_ir.passes import common
 
-from .._inputs.copies import MAX_PROTOBUF_BYTES
-from .._inputs.model import evaluate_apart
+from .._cases.case import evaluate_in_child
 from ..core.base.atomic_files import write_whole
 from ..core.onnx_file.nodes import messages
+from ..core.onnx_file.protobuf import MAX_PROTOBUF_BYTES
 from ..core.runtime.custom.operator import CustomOperator, ModelOperators, declared_types
 from ..core.runtime.custom.split import key_of
 from ..core.runtime.ort.schemas import runtime_schemas
@@ -115,11 +115,11 @@ def evaluate(
         values_by_name[name].shape = None  # a file may state wrong shapes
         model.graph.outputs.append(values_by_name[name])
     if compute_weight_size(model) < MAX_PROTOBUF_BYTES:
-        return evaluate_apart(to_proto(model).SerializeToString(), operators, inputs)
+        return evaluate_in_child(to_proto(model).SerializeToString(), operators, inputs)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.onnx")
         save_model(model, path)
-        return evaluate_apart(path, operators, inputs)
+        return evaluate_in_child(path, operators, inputs)
 
 
 # What a conversion needs to know of the program's own operators: their nodes and output types.

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .._inputs.examples import ExampleShape
-from .._inputs.model import to_json
+from .._cases.case import sizes_to_json
+from .._cases.examples import ExampleShape
 from ..core.base.agreement import compare_values, count_lost
 from ..core.base.arrays import Array
 from ..core.base.messages import Facts
@@ -85,7 +85,7 @@ class ConversionReport:
 
     def to_json(self) -> Facts:
         """The report, ready for JSON."""
-        return {"is_good": self.is_good, **asdict(self), "sizes": to_json(self.sizes)}
+        return {"is_good": self.is_good, **asdict(self), "sizes": sizes_to_json(self.sizes)}
 
     def __str__(self) -> str:
         ratio = self.size_after / max(1, self.size_before)

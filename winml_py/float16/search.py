@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from .._inputs.trial import ProcessEndedError
 from ..core.base.agreement import relative_error
+from ..core.base.child_process import ProcessEndedError
 from ..core.base.messages import Progress
 from ..core.runtime.custom.operator import ModelOperators
 from ..core.runtime.ort.transformers import float16_converter

@@ -7,8 +7,8 @@ Example:
     ['bind', 'evaluate', 'load', 'session']
 """
 
-from .._inputs.examples import ExampleShape, StatedSizes
-from .._inputs.model import Case
+from .._cases.case import Case
+from .._cases.examples import ExampleShape, StatedSizes
 from .measure import PHASES, Measurement, measure
 
 __all__ = ["PHASES", "Case", "ExampleShape", "Measurement", "StatedSizes", "measure"]

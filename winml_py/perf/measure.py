@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._inputs.examples import ExampleShape
-from .._inputs.files import generated, jobs, read
-from .._inputs.model import EXAMPLE, Case, input_sizes, to_json
+from .._cases.case import EXAMPLE, Case, find_input_sizes, sizes_to_json
+from .._cases.examples import ExampleShape, make_examples
+from .._cases.files import assign_files, read_inputs
 from ..core.base.arguments import require_type, require_whole_number
 from ..core.base.messages import Facts, Progress
 from ..core.evaluation.binding import LearningModelBinding
@@ -79,7 +79,7 @@ class Measurement:
         """The figures, in milliseconds and megabytes."""
         names = ("model", "device", "engine", "precision", "inputs", "iterations")
         return {name: getattr(self, name) for name in names} | {
-            "sizes": to_json(self.sizes),
+            "sizes": sizes_to_json(self.sizes),
             "evaluations_per_second": self.rate,
             "first_ms": {phase: self.first[phase].wall * 1e3 for phase in PHASES if phase in self.first},
             "phases": {phase: summarize_phase(self.samples[phase]) for phase in PHASES if phase in self.samples},
@@ -116,8 +116,8 @@ class PreparedCase:
         memory["session"] = read_resident_memory()
         self._measurement = Measurement(case.model, device.name, first=watch.samples, memory=memory)
         self._measurement.samples = {phase: [sample] for phase, sample in watch.samples.items()}
-        self._items = list(jobs(model, case.inputs)) if case.inputs else [(EXAMPLE, {})]
-        self._example_values = {} if case.inputs else generated(model, case.sizes)
+        self._items = list(assign_files(model, case.inputs)) if case.inputs else [(EXAMPLE, {})]
+        self._example_values = {} if case.inputs else make_examples(model, case.sizes)
 
     def measure(self, iterations: int, progress: Progress = lambda done, what: None) -> Measurement:
         """Evaluates once, and then this many times, with one binding.
@@ -141,8 +141,8 @@ class PreparedCase:
         measurement.precision = self.session.precision.name.lower()
         measurement.inputs = [label for label, _ in self._items]
         _, first_files = self._items[0]
-        file_values = read(model, first_files) if first_files else {}
-        measurement.sizes = input_sizes(self.case.sizes.applied(model.input_features), file_values)
+        file_values = read_inputs(model, first_files) if first_files else {}
+        measurement.sizes = find_input_sizes(self.case.sizes.apply(model.input_features), file_values)
         return measurement
 
     def _time_evaluation(self, binding: LearningModelBinding, turn: int) -> dict[str, Sample]:
@@ -152,7 +152,7 @@ class PreparedCase:
         values = self._example_values
         if files:
             with watch.time_phase("decode"):
-                values = read(self.session.model, files)
+                values = read_inputs(self.session.model, files)
         with watch.time_phase("bind"):
             for name, value in values.items():
                 binding.bind(name, value)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from .._inputs import trial
-from .._inputs.examples import ExampleShape
-from .._inputs.model import Case, to_json
+from .._cases.case import Case, sizes_to_json
+from .._cases.examples import ExampleShape
+from ..core.base import child_calls
 from ..core.base.child_process import read_stderr
 from ..core.base.messages import Facts
 from ..core.session.session import LearningModelSession
@@ -100,7 +100,7 @@ class Profile:
             providers[node.provider] += node.time
         names = ("model", "device", "engine", "evaluations")
         return {name: getattr(self, name) for name in names} | {
-            "sizes": to_json(self.sizes),
+            "sizes": sizes_to_json(self.sizes),
             "total_us": self.total,
             "outside_us": self.outside,
             "providers_us": dict(providers),
@@ -123,7 +123,7 @@ def profile(case: Case, evaluations: int = 20) -> Profile:
         recorded = read_profile(path.read_bytes(), case.model, session.device.name, session.engine)
         is_on_gpu = session.device.hardware != "cpu"
     on_cpu = [node for node in recorded.nodes if is_on_gpu and node.provider == _CPU]
-    reasons = read_reasons(trial.call(_log_session_creation, case)) if on_cpu else {}
+    reasons = read_reasons(child_calls.call_in_child(_log_session_creation, case)) if on_cpu else {}
     with_reasons = tuple(NodeOnCpu(node.name, node.operator, reasons.get(node.name, "")) for node in on_cpu)
     return replace(recorded, sizes=sizes, on_cpu=with_reasons)
 

@@ -7,9 +7,9 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .._inputs.examples import ExampleShape
-from .._inputs.files import generated, jobs, read
-from .._inputs.model import Case, evaluate_by, input_sizes, to_json
+from .._cases.case import Case, evaluate_to_arrays, find_input_sizes, sizes_to_json
+from .._cases.examples import ExampleShape, make_examples
+from .._cases.files import assign_files, read_inputs
 from ..core.base import timing
 from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outputs
 from ..core.base.machine import usable_cores
@@ -96,7 +96,7 @@ class Tuned:
             "gain": self.gain and asdict(self.gain),
             "trials": [asdict(trial) | {"kept": trial.kept} for trial in self.trials],
             "device": self.device,
-            "sizes": to_json(self.sizes),
+            "sizes": sizes_to_json(self.sizes),
         }
 
 
@@ -172,19 +172,19 @@ class Candidate:
 
     def __init__(self, case: Case, options: Facts) -> None:
         model = case.load()
-        values_from_files = read(model, next(jobs(model, case.inputs))[1]) if case.inputs else {}
-        self.sizes = input_sizes(case.sizes.applied(model.input_features), values_from_files)
+        values_from_files = read_inputs(model, next(assign_files(model, case.inputs))[1]) if case.inputs else {}
+        self.sizes = find_input_sizes(case.sizes.apply(model.input_features), values_from_files)
         self.options = options
         session_options = LearningModelSessionOptions.from_dict(options)
         self.session = LearningModelSession(model, case.find_device(), session_options)
-        self._values = values_from_files or generated(model, case.sizes)
+        self._values = values_from_files or make_examples(model, case.sizes)
         self._binding = LearningModelBinding(self.session)
         for name, value in self._values.items():
             self._binding.bind(name, value)
 
     def evaluate(self) -> dict[str, Any]:
         """The outputs, in new arrays."""
-        return evaluate_by(self.session, self._values)
+        return evaluate_to_arrays(self.session, self._values)
 
     def measure_seconds(self) -> float:
         """The time of an evaluation, from a block of them."""

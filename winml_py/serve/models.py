@@ -11,8 +11,8 @@ from typing import Any
 
 from starlette.responses import Response
 
-from .._inputs.examples import NOTHING_STATED, StatedSizes
-from .._inputs.interpretation import Classes
+from .._cases.examples import NOTHING_STATED, StatedSizes
+from .._cases.interpretation import Classes
 from ..core.base.cancellation import Stop
 from ..core.evaluation.binding import LearningModelBinding
 from ..core.evaluation.result import LearningModelEvaluationResult

@@ -21,8 +21,8 @@ from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
 from .. import __version__, errors
+from .._cases.interpretation import VisionInterpreter, describe_answer
 from .._http import MAX_REQUEST_BYTES, MAX_REQUEST_PIXELS, TooLargeError, limit_body, refuse_foreign
-from .._inputs.interpretation import Finder, answer_facts
 from ..core.base.arguments import require_type
 from ..core.base.machine import usable_cores
 from ..core.base.messages import REPORT_SCHEMA, Facts, as_json
@@ -284,9 +284,9 @@ def answer_picture(served: ServedModel, max_pixels: int, body: bytes, evaluate: 
     name = find_picture_input(served.model)
     picture = ImageFeatureValue.load(body, max_pixels=max_pixels)
     result = evaluate({name: picture})
-    finding = Finder(labels=served.classes.labels).find(result)
-    features = served.sizes.applied(served.model.input_features)
-    facts = answer_facts(features, {name: picture}, result.outputs, served.classes)
+    finding = VisionInterpreter(labels=served.classes.labels).interpret(result)
+    features = served.sizes.apply(served.model.input_features)
+    facts = describe_answer(features, {name: picture}, result.outputs, served.classes)
     results = [{"model": served.name, "input": name} | facts | (finding.facts if finding else {})]
     return _make_json_response({"schema": REPORT_SCHEMA, "kind": "run", "results": results})
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from .._inputs.files import as_map, make_example
-from .._inputs.model import CONTRACTS
+from .._cases.case import CONTRACTS
+from .._cases.examples import make_example
 from ..core.base.messages import Facts
 from ..core.features.descriptors import (
     FeatureDescriptor,
@@ -18,7 +18,7 @@ from ..core.features.descriptors import (
     ShapedDescriptor,
     TensorFeatureDescriptor,
 )
-from ..core.features.tensor_classes import TENSOR_CLASSES
+from ..core.features.tensor_classes import FLOAT_KINDS, TENSOR_CLASSES
 from ..core.imaging.contract import METADATA_FIELDS, METADATA_KEYS, ImageContract
 from ..core.streams.sources import convert_numbers
 from ..enums import TensorKind
@@ -84,7 +84,7 @@ def _takes_texts(feature: FeatureDescriptor) -> bool:
 
 def _convert(feature: FeatureDescriptor, value: Any) -> Any:
     if isinstance(feature, MapFeatureDescriptor):
-        return as_map(feature, value.items())
+        return _convert_map(feature, value)
     if isinstance(feature, SequenceFeatureDescriptor):
         return [_convert(feature.element_descriptor, item) for item in value]
     array = np.array(value, object)
@@ -98,3 +98,21 @@ def _convert(feature: FeatureDescriptor, value: Any) -> Any:
         raise TypeError("null is not a number")
     shape = array.shape if array.ndim == len(feature.shape) else ()
     return convert_numbers(feature, array.reshape(-1).tolist(), feature.name, shape)
+
+
+def _convert_map(feature: MapFeatureDescriptor, value: Mapping[str, Any]) -> dict[Any, Any]:
+    convert_key = int if feature.key_kind is TensorKind.INT64 else str
+    convert_value: Callable[[Any], Any] = _convert_to_whole_number
+    if isinstance(feature.value_descriptor, TensorFeatureDescriptor):
+        kind = feature.value_descriptor.tensor_kind
+        if kind is TensorKind.STRING:
+            convert_value = str
+        elif kind in FLOAT_KINDS:
+            convert_value = float
+    return {convert_key(key): convert_value(item) for key, item in value.items()}
+
+
+def _convert_to_whole_number(value: Any) -> int:
+    if isinstance(value, float) and not value.is_integer():
+        raise ValueError(f"{value} is not a whole number")
+    return int(value)

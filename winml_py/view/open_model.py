@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from .._cases.case import Case
+from .._cases.examples import MAX_NUMBERS
 from .._http import MAX_REQUEST_PIXELS
-from .._inputs.examples import MAX_NUMBERS
-from .._inputs.model import Case
 from ..authoring.contract_evidence import describe_outdated_evidence
 from ..core.base.arrays import Array
 from ..core.base.async_operation import AsyncOperation

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image
 
-from .._inputs.interpretation import Classes, Finder, seen_order, summarize, tensor_picture
+from .._cases.interpretation import Classes, VisionInterpreter, find_channel_order, find_tensor_picture, summarize
 from ..core.base.arrays import Array
 from ..core.base.messages import Facts
 from ..core.evaluation.result import LearningModelEvaluationResult
@@ -130,7 +130,7 @@ def make_answer(
     classes = Classes(None, labels)
     facts: Facts = {"outputs": {name: _describe_output(name, value, classes) for name, value in result.outputs.items()}}
     pictures = {name: encode_picture(bitmap.to_pil()) for name, bitmap in _find_bitmaps(result.outputs)}
-    finding = Finder(labels=labels).find(result)
+    finding = VisionInterpreter(labels=labels).interpret(result)
     if finding is not None:
         facts |= finding.facts
         facts |= {"objects": facts["objects"][:_MAX_OBJECTS]} if "objects" in facts else {}
@@ -139,7 +139,7 @@ def make_answer(
     if not pictures:
         # As in `winml-py run`, but in the channel order of the page's contract, which the model may not have.
         orders = [contract.pixel_format for contract in inputs.contracts.values() if contract.channels == 3]
-        output = tensor_picture(result.outputs, orders[0] if orders else seen_order(model, inputs.values))
+        output = find_tensor_picture(result.outputs, orders[0] if orders else find_channel_order(model, inputs.values))
         if output is not None:
             facts["outputs"][output.name]["read_as"] = output.contract.describe()
             pictures[output.name] = encode_picture(output.bitmap.to_pil())

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from helpers.models import FLOAT, data, tensor, unary
 from winml_py import LearningModel, labels_of, read_contract
-from winml_py._inputs import files
+from winml_py._cases import files
 from winml_py.cli.main import main
 from winml_py.core.session.options import LearningModelSessionOptions
 
@@ -35,7 +35,7 @@ def test_texts_as_windows_writes_them(mark: bytes, line_break: bytes, tmp_path: 
     settings = written("settings.json", *(tmp_path / "saved.json").read_text(encoding="utf-8").splitlines())
     assert LearningModelSessionOptions.load(settings).intra_op_num_threads == 3
     model = LearningModel.load(unary(shape=(2, 2)))
-    table = files.read(model, {"x": written("table.csv", "1,2.5", "3,4")})["x"]
+    table = files.read_inputs(model, {"x": written("table.csv", "1,2.5", "3,4")})["x"]
     np.testing.assert_array_equal(table, [[1, 2.5], [3, 4]])
 
 

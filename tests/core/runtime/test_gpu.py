@@ -7,6 +7,7 @@ import os
 import select
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,9 @@ from winml_py import (
     TensorFloat16Bit,
     TensorLayout,
 )
-from winml_py._inputs.examples import example_value
+from winml_py._cases.examples import make_example
 from winml_py.core.base.agreement import relative_error
+from winml_py.core.base.collections import Vector
 from winml_py.core.base.winrt_object import private_state
 from winml_py.core.runtime.ort.errors import translate
 from winml_py.errors import IllegalCallError
@@ -57,7 +59,7 @@ def small_inputs(model: LearningModel) -> dict[str, Any]:
         f.name: [n if n > 0 else (2 if axis == 0 else 24) for axis, n in enumerate(f.shape)]
         for f in model.input_features
     }
-    return {f.name: example_value(f, rng, shapes[f.name]) for f in model.input_features}
+    return {f.name: make_example(replace(f, shape=Vector(shapes[f.name])), rng) for f in model.input_features}
 
 
 def distance(expected: Any, came: Any) -> float:

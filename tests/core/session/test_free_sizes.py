@@ -13,7 +13,7 @@ from onnx import helper
 from helpers.cli import call, require_failure
 from helpers.models import data, tensor, unary
 from winml_py import ImageContract, LearningModel, LearningModelSessionOptions
-from winml_py._inputs.examples import StatedSizes, example_shape
+from winml_py._cases.examples import StatedSizes, find_example_shape
 
 pytestmark = pytest.mark.one_python
 
@@ -101,6 +101,6 @@ def test_where_height_and_width_stand() -> None:
     ends = [tensor("rows", ["n", "h", "w", 3]), tensor("words", ["n", "length", 8]), tensor("y", ["n", "h", "w", 3])]
     model = LearningModel.load(data([helper.make_node("Neg", ["rows"], ["y"])], ends[:2], ends[2:]))
     rows, words = model.input_features
-    assert StatedSizes(picture=(4, 5)).shapes([rows, words]) == {"rows": (-1, 4, 5, 3)}
-    assert example_shape(words) == ((1, 64, 8), ("length",))  # type: ignore[arg-type]
-    assert StatedSizes({"length": 7}).shapes([rows, words]) == {"words": (-1, 7, 8)}
+    assert StatedSizes(picture=(4, 5)).find_shapes([rows, words]) == {"rows": (-1, 4, 5, 3)}
+    assert find_example_shape(words) == ((1, 64, 8), ("length",))  # type: ignore[arg-type]
+    assert StatedSizes({"length": 7}).find_shapes([rows, words]) == {"words": (-1, 7, 8)}

@@ -19,6 +19,9 @@ ModelBytes = bytes | mmap
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
+MAX_PROTOBUF_BYTES = 1_900_000_000
+"""From this many bytes on, weights go to a file beside the model: protobuf's own limit is 2 GiB."""
+
 
 class Field(NamedTuple):
     """One field of a message. `value` is a number, or for `BYTES` where the value starts."""

@@ -405,7 +405,7 @@ class LearningModelSession(Closeable, Object):
         raise IllegalCallError(
             "A session belongs to the process that made it, and cannot be pickled.",
             hint="Pickle the model and the options, and make the session in the other process. "
-            "winml_py.scale.Evaluator(model) does that.",
+            "winml_py.distributed.Evaluator(model) does that.",
         )
 
     def __repr__(self) -> str:

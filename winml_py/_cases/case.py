@@ -1,7 +1,8 @@
-"""Models in commands: evaluating them, loading them with a contract, and cases to evaluate."""
+"""Cases: a model, its device and its inputs, as commands state them; and evaluating a model once."""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.base import child_calls
 from ..core.base.agreement import as_numpy
 from ..core.base.arguments import require_type
 from ..core.contracts.exporters import ExporterFacts
@@ -26,27 +28,26 @@ from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..enums import LearningModelDeviceKind, Precision
 from ..errors import InvalidArgumentError
-from . import trial
-from .examples import NOTHING_STATED, ExampleShape, StatedSizes, example_shape
+from .examples import NOTHING_STATED, ExampleShape, StatedSizes, find_example_shape
 
 
-def evaluate_all_outputs(model: LearningModel, inputs: Mapping[str, object]) -> dict[str, Any]:
+def evaluate_model(model: LearningModel, inputs: Mapping[str, object]) -> dict[str, Any]:
     """Evaluates a model once, on the CPU, with a value for each input; batches may have any size.
 
     Returns:
         The outputs by name: new arrays, even for picture outputs; lists and dicts for sequences and maps.
     """
     with LearningModelSession(model) as session:
-        return evaluate_by(session, inputs)
+        return evaluate_to_arrays(session, inputs)
 
 
-def evaluate_by(session: LearningModelSession, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Evaluates a session once, like `evaluate_all_outputs`."""
+def evaluate_to_arrays(session: LearningModelSession, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Evaluates a session once, like `evaluate_model`."""
     return {name: as_numpy(value) for name, value in evaluate_to_tensors(session, inputs).outputs.items()}
 
 
 def evaluate_to_tensors(session: LearningModelSession, inputs: Mapping[str, Any]) -> LearningModelEvaluationResult:
-    """Evaluates a session once: no output is rounded to a picture."""
+    """Evaluates a session once. Outputs that are pictures are bound to tensors, so that nothing is rounded."""
     binding = LearningModelBinding(session)
     for name, value in inputs.items():
         binding.bind(name, value)
@@ -58,27 +59,24 @@ def evaluate_to_tensors(session: LearningModelSession, inputs: Mapping[str, Any]
     return session.evaluate(binding)
 
 
-def evaluate_apart(source: bytes | str, operators: ModelOperators, inputs: Mapping[str, object]) -> dict[str, Any]:
-    """Evaluates a newly made model in another process.
+def evaluate_in_child(source: bytes | str, operators: ModelOperators, inputs: Mapping[str, object]) -> dict[str, Any]:
+    """Evaluates a new model in another process, which its runtime may end.
 
     Args:
         source: the model's bytes, or its path.
-        operators: the program's. If they contain functions, which another process may lack, it is evaluated here.
-        inputs: as for `evaluate_all_outputs`.
+        operators: the program's operators. With functions, which another process may lack, it is evaluated here.
+        inputs: as for `evaluate_model`.
 
     Raises:
         ProcessEndedError: the runtime ended that process.
     """
     if operators.functions:
-        return _evaluated_source(source, operators.given, inputs)
-    return trial.call(_evaluated_source, source, operators.libraries, dict(inputs))
+        return _evaluate_source(source, operators.given, inputs)
+    return child_calls.call_in_child(_evaluate_source, source, operators.libraries, dict(inputs))
 
 
-def _evaluated_source(source: bytes | str, operators: Operators, inputs: Mapping[str, object]) -> dict[str, Any]:
-    return evaluate_all_outputs(LearningModel.load(source, operators=operators), inputs)
-
-
-# Loading a model for a command, with the user's contract for its pictures.
+def _evaluate_source(source: bytes | str, operators: Operators, inputs: Mapping[str, object]) -> dict[str, Any]:
+    return evaluate_model(LearningModel.load(source, operators=operators), inputs)
 
 
 def load_model(
@@ -92,34 +90,29 @@ def load_model(
     return model
 
 
-# The input sizes of an evaluation, for reports.
+def find_input_sizes(features: Iterable[FeatureDescriptor], values: Mapping[str, Any]) -> dict[str, ExampleShape]:
+    """The shape of each tensor or picture input: that of its value if it has one, else that of its example."""
+    sizes = {}
+    for feature in features:
+        if not isinstance(feature, ShapedDescriptor):
+            continue
+        value = values.get(feature.name)
+        if value is None:
+            sizes[feature.name] = find_example_shape(feature)
+        elif isinstance(value, ImageFeatureValue):
+            sizes[feature.name] = ExampleShape(PreprocessPlan(value.sizes, feature).shape)
+        else:
+            sizes[feature.name] = ExampleShape(np.shape(value))
+    return sizes
 
 
-def input_sizes(features: Iterable[FeatureDescriptor], given: Mapping[str, object]) -> dict[str, ExampleShape]:
-    """The shape of each tensor or picture input: that of the given value, or else of its example."""
-    return {
-        feature.name: ExampleShape(_value_shape(feature, given[feature.name]))
-        if feature.name in given
-        else example_shape(feature)
-        for feature in features
-        if isinstance(feature, ShapedDescriptor)
-    }
-
-
-def _value_shape(feature: FeatureDescriptor, value: Any) -> tuple[int, ...]:
-    if isinstance(value, ImageFeatureValue):
-        return PreprocessPlan(value.sizes, feature).shape
-    return tuple(np.shape(value))
-
-
-def to_json(sizes: Mapping[str, ExampleShape]) -> dict[str, Any]:
+def sizes_to_json(sizes: Mapping[str, ExampleShape]) -> dict[str, Any]:
     """Sizes, ready for JSON."""
     return {name: size.to_json() for name, size in sizes.items()}
 
 
 EXAMPLE = "example inputs"
-"""What reports name instead of an input file, for example inputs."""
-
+"""What reports print instead of the name of an input file."""
 
 CONTRACTS: dict[str, Callable[[], ImageContract]] = {
     "imagenet": ImageContract.imagenet,
@@ -128,7 +121,7 @@ CONTRACTS: dict[str, Callable[[], ImageContract]] = {
     "clip": ImageContract.clip,
     "windows": ImageContract,
 }
-"""The named contracts."""
+"""The contracts that commands have names for."""
 
 DEVICE_KINDS = {
     "cpu": LearningModelDeviceKind.CPU,
@@ -145,7 +138,8 @@ class Case:
     Attributes:
         model: the path of an .onnx file.
         inputs: files, as in `winml-py run`; none for example inputs.
-        device: "cpu", "gpu-high-performance", "gpu-min-power", or a name that `LearningModelDevice.find` finds.
+        device: "cpu", "gpu-high-performance", "gpu-min-power", or a name that `LearningModelDevice.find` finds. Unlike
+            sessions, a case takes a name, because cases also come from the command line.
         engine: as `LearningModelSessionOptions.engine`.
         precision: as `LearningModelSessionOptions.precision`.
         settings: a file that `LearningModelSessionOptions.load` reads, or "". It replaces engine and precision.
@@ -166,45 +160,51 @@ class Case:
 
     def __post_init__(self) -> None:
         require_type(self.inputs, tuple | list, 'Write inputs=("picture.png",).')
+        require_type(self.device, str, 'Write its name: device="gpu".')
+        require_type(self.contract, ImageContract | None, "Write contract=ImageContract.imagenet().")
+        require_type(self.sizes, StatedSizes, "Write sizes=StatedSizes(picture=(480, 640)).")
 
     def load(self) -> LearningModel:
-        """The model, with the contract attached. A stated picture size replaces the contract's.
+        """Loads the model, and attaches the contract. A stated picture size replaces the contract's.
 
         Raises:
             WinMLError: the model cannot be loaded, the contract fits no input, or the model does not have the size.
         """
         model = load_model(self.model, self.contract)
-        if size := self.sizes.picture:
-            stride = ExporterFacts.from_metadata(model.metadata).stride
-            if stride and any(side % stride for side in size):  # which the exporter refuses, too
-                height, width = (-(-side // stride) * stride for side in size)
-                raise InvalidArgumentError(
-                    f"Expected a size in multiples of {stride}, the stride in the model's metadata, got "
-                    f"{size[0]},{size[1]}.",
-                    hint=f"Write --size {height},{width}, or in Python StatedSizes(picture=({height}, {width})).",
-                )
-            for feature in model.input_features:
-                if isinstance(feature, ImageFeatureDescriptor) and feature.contract.size is not None:
-                    model.contracts[feature.name] = replace(feature.contract, size=None)
+        if self.sizes.picture is None:
+            return model
+        stride = ExporterFacts.from_metadata(model.metadata).stride
+        if stride and any(side % stride for side in self.sizes.picture):
+            stated_size = ",".join(map(str, self.sizes.picture))
+            height, width = (math.ceil(side / stride) * stride for side in self.sizes.picture)
+            raise InvalidArgumentError(
+                f"Expected a size in multiples of {stride}, the stride in the model's metadata, got {stated_size}.",
+                hint=f"Write --size {height},{width}, or in Python StatedSizes(picture=({height}, {width})).",
+            )
+        for feature in model.input_features:
+            if isinstance(feature, ImageFeatureDescriptor) and feature.contract.size is not None:
+                model.contracts[feature.name] = replace(feature.contract, size=None)
         return model
 
     def options(self, model: LearningModel) -> LearningModelSessionOptions:
-        """The session's options. A free batch stays free, unless its size is stated.
+        """Makes the session's options. A free batch stays free, unless its size is stated.
 
         Raises:
             InvalidArgumentError: the model has no such dimension, or the file holds no options.
         """
-        options = LearningModelSessionOptions.load(self.settings) if self.settings else LearningModelSessionOptions()
-        if not self.settings:
+        if self.settings:
+            options = LearningModelSessionOptions.load(self.settings)
+        else:
+            options = LearningModelSessionOptions()
             options.batch_size_override = 0
             options.engine, options.precision = self.engine, self.precision
-        for name, shape in self.sizes.shapes(model.input_features).items():
+        for name, shape in self.sizes.find_shapes(model.input_features).items():
             options.override_input_shape(name, shape)
         if self.isolated and options.isolation is None:
             options.isolation = "process"
         return options
 
     def find_device(self) -> LearningModelDevice:
-        """The device; InvalidDeviceError if there is none of that name."""
+        """Finds the device. Raises InvalidDeviceError if none has the name."""
         kind = DEVICE_KINDS.get(self.device.casefold())
         return LearningModelDevice.find(self.device) if kind is None else LearningModelDevice(kind)

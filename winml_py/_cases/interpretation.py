@@ -1,4 +1,4 @@
-"""How outputs are interpreted (as classes, objects, regions, pictures or numbers), as facts and as drawings."""
+"""What outputs mean: classes, objects, regions, pictures or numbers, described for reports and drawn."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from ..errors import InvalidArgumentError, WinMLError
 from ..vision.detections import Detections, detections, label_all, may_be_detections
 from ..vision.layouts import DetectionLayout
 from ..vision.segmentation import OUTSIDE, Segmentation, is_segmentation, masks
+from .case import find_input_sizes, sizes_to_json
 from .files import BUILT_IN
-from .model import input_sizes, to_json
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -36,7 +36,7 @@ NUMBERS_SHOWN = 16
 
 _CLASS_WORDS = re.compile(r"prob|score|class|logit|softmax|sigmoid|predictions", re.IGNORECASE)
 _RANKED = re.compile(r"(top|box)_(classes|scores)(_\d+)?")
-"""What a built-in contract adds, the best first: each is one of the best already."""
+"""Outputs that a built-in contract adds: they have only the best classes, best first."""
 
 
 class Classes(NamedTuple):
@@ -50,26 +50,25 @@ class Classes(NamedTuple):
     top_k: int | None
     labels: Sequence[str]
 
-    def best(self, name: str, array: Array) -> list[Prediction]:
+    def find_best(self, name: str, array: Array) -> list[Prediction]:
         """The best classes of an output; none if it is not a row of scores, or nothing marks it as one."""
         if _RANKED.fullmatch(name):
             return []
-        is_asked = self.top_k is not None or len(self.labels) == array.size
-        are_scores = is_asked or _CLASS_WORDS.search(name) or _adds_up(array)
-        if is_row(array) and are_scores:
+        is_stated = self.top_k is not None or len(self.labels) == array.size
+        if is_row(array) and (is_stated or _CLASS_WORDS.search(name) or _adds_up_to_one(array)):
             return find_best_classes(array, self.top_k or 5, self.labels)
         return []
 
 
-def _adds_up(array: Array) -> bool:
-    """Whether numbers add up to one, as after a softmax."""
+def _adds_up_to_one(array: Array) -> bool:
+    """Whether the numbers may be those of a softmax."""
     if array.dtype.kind != "f" or array.size < 2:
         return False
     return bool(array.min() >= 0) and abs(float(array.sum(dtype=np.float64)) - 1) < 1e-3
 
 
 def summarize(name: str, value: Any, classes: Classes) -> Facts:
-    """The facts shown for an output: the top classes of scores, a few numbers as they are, or else shape and range."""
+    """Describes an output: scores by the top classes, a few numbers one by one, others by their shape and range."""
     if isinstance(value, ImageFeatureValue):
         return summarize(name, value.video_frame, classes)
     if isinstance(value, VideoFrame):
@@ -81,7 +80,7 @@ def summarize(name: str, value: Any, classes: Classes) -> Facts:
         return {"kind": "map", "value": {str(key): item for key, item in value.items()}}
     array = value.to_numpy()
     facts: Facts = {"kind": "tensor", "type": array.dtype.name, "shape": list(array.shape)}
-    if best := classes.best(name, array):
+    if best := classes.find_best(name, array):
         top = []
         for prediction in best:
             labelled = {"label": prediction.label} if prediction.label else {}
@@ -94,22 +93,22 @@ def summarize(name: str, value: Any, classes: Classes) -> Facts:
     return facts
 
 
-# What a vision model found in a picture: as facts, and as a drawing.
+# Pictures: what a vision model finds in them.
 
 
 AUTO, MASKS, NONE = "auto", "masks", "none"
 KINDS = (AUTO, MASKS, *(layout.value for layout in DetectionLayout), NONE)
 
 
-class Finding(NamedTuple):
-    """What is shown for a picture's evaluation: facts, and a function that draws them on the picture, if possible."""
+class VisionAnswer(NamedTuple):
+    """What a model found in a picture: facts, and a function that draws them on the picture, if that is possible."""
 
     facts: Facts
     draw: Callable[[Any], Image] | None = None
 
 
-class Finder(NamedTuple):
-    """Finds objects or regions in a model's results.
+class VisionInterpreter(NamedTuple):
+    """Reads objects or regions from a model's results.
 
     Attributes:
         kind: one of `KINDS`.
@@ -121,16 +120,18 @@ class Finder(NamedTuple):
     threshold: float | None = None
     labels: Sequence[str] = ()
 
-    def find(self, result: LearningModelEvaluationResult, pictures: Collection[Any] = ()) -> Finding | None:
-        """The result's objects or regions; None if it comes from neither a detector nor a segmentation model.
+    def interpret(self, result: LearningModelEvaluationResult, pictures: Collection[Any] = ()) -> VisionAnswer | None:
+        """The result's objects or regions; None if the model is neither a detector nor a segmentation model.
 
-        `pictures` are the inputs, where a contract that is built in took their bytes.
+        Args:
+            result: the result of an evaluation.
+            pictures: the inputs. They are needed if a contract is built in, because results have no placement then.
 
         Raises:
             WinMLError: the kind was named, and the outputs do not match it.
         """
         if self.kind == AUTO and pictures and BUILT_IN in result.metadata:
-            return self._find_added(result, pictures)
+            return self._read_built_in(result, pictures)
         if self.kind == NONE or (self.kind == AUTO and len(result.placements) != 1):
             return None
         if self.kind == MASKS:
@@ -144,11 +145,11 @@ class Finder(NamedTuple):
             return None
         try:
             return _describe_objects(detections(result, threshold=self.threshold, labels=self.labels))
-        except WinMLError as error:  # shows the outputs, and why they were not interpreted
-            return Finding({"objects_error": str(error)})
+        except WinMLError as error:  # the outputs are shown, and why they were not interpreted
+            return VisionAnswer({"objects_error": str(error)})
 
-    def _find_added(self, result: LearningModelEvaluationResult, pictures: Iterable[Any]) -> Finding | None:
-        """What a model with built-in answers found itself. The model's own outputs stand before those."""
+    def _read_built_in(self, result: LearningModelEvaluationResult, pictures: Iterable[Any]) -> VisionAnswer | None:
+        """The objects or regions that a model with built-in answers has as outputs, after its other outputs."""
         added = {re.sub(r"_\d+$", "", name): as_numpy(value) for name, value in result.outputs.items()}
         sizes = [picture.sizes[0] for picture in pictures if isinstance(picture, ImageFeatureValue)]
         if self.threshold is not None:
@@ -165,46 +166,48 @@ class Finder(NamedTuple):
         )
 
 
-def _describe_objects(found: Detections) -> Finding:
+def _describe_objects(found_objects: Detections) -> VisionAnswer:
     objects = []
-    for detection in found:
+    for detection in found_objects:
         facts: Facts = {"index": detection.index, "score": detection.score, "box": detection.box.tolist()}
         if detection.label:
             facts["label"] = detection.label
         if detection.points is not None:
             facts["points"] = detection.points.tolist()
         objects.append(facts)
-    return Finding({"objects": objects}, found.draw)
+    return VisionAnswer({"objects": objects}, found_objects.draw)
 
 
-def _describe_regions(found: Segmentation) -> Finding:
-    regions = [
-        {"index": index, "share": share} | ({"label": found.labels[index]} if index < len(found.labels) else {})
-        for index, share in found.shares.items()
-        if index != OUTSIDE
-    ]
-    return Finding({"regions": regions}, found.draw)
+def _describe_regions(segmentation: Segmentation) -> VisionAnswer:
+    regions = []
+    for index, share in segmentation.shares.items():
+        if index != OUTSIDE:
+            facts: Facts = {"index": index, "share": share}
+            if index < len(segmentation.labels):
+                facts["label"] = segmentation.labels[index]
+            regions.append(facts)
+    return VisionAnswer({"regions": regions}, segmentation.draw)
 
 
-def answer_facts(
+def describe_answer(
     features: Iterable[FeatureDescriptor], values: Mapping[str, Any], outputs: Mapping[str, Any], classes: Classes
 ) -> Facts:
-    """The facts of an evaluation: the sizes of its inputs, and the outputs."""
+    """Describes an evaluation: the sizes of its inputs, and its outputs."""
     summaries = {name: summarize(name, value, classes) for name, value in outputs.items()}
-    return {"sizes": to_json(input_sizes(features, values)), "outputs": summaries}
+    return {"sizes": sizes_to_json(find_input_sizes(features, values)), "outputs": summaries}
 
 
-# An output that is a picture as a plain tensor, without metadata that say so.
+# Outputs that are pictures, though no metadata says so.
 
 
 MIN_SIDE = 4
-"""The shortest side of a picture, in pixels: shorter ones are those of tables."""
+"""The shortest side of a picture, in pixels: a tensor with a shorter side is a table."""
 
 MAX_RATIO = 8
 """The largest ratio of a picture's sides."""
 
 
-def seen_order(model: LearningModel, values: Mapping[str, object]) -> BitmapPixelFormat:
+def find_channel_order(model: LearningModel, values: Mapping[str, object]) -> BitmapPixelFormat:
     """The channel order in which a model sees pictures, by the contract of its first image, stated or assumed."""
     contracts = [image.contract for image in model.input_features if isinstance(image, ImageFeatureDescriptor)]
     orders = [contract.pixel_format for contract in contracts if contract.channels == 3]
@@ -222,11 +225,11 @@ class TensorPicture(NamedTuple):
     contract: ImageContract
 
 
-def tensor_picture(outputs: Mapping[str, object], order: BitmapPixelFormat) -> TensorPicture | None:
-    """The first output that looks like a picture, with 1 or 3 channels and both sides long enough, or None.
+def find_tensor_picture(outputs: Mapping[str, object], order: BitmapPixelFormat) -> TensorPicture | None:
+    """The first output that looks like a picture: it has 1 or 3 channels, and sides that are long enough.
 
-    Nothing states the range of its numbers, so the numbers determine it: above 1.5 or below -1.5, they are levels up to
-    255; below -0.1, they range from -1 to 1; else from 0 to 1.
+    Nothing states the range of its numbers, so it is guessed: up to 255 if there are numbers above 1.5 or below -1.5;
+    from -1 to 1 if there are numbers below -0.1; else from 0 to 1.
     """
     for name, value in outputs.items():
         if isinstance(value, Tensor):
@@ -239,24 +242,24 @@ def tensor_picture(outputs: Mapping[str, object], order: BitmapPixelFormat) -> T
 
 def _find_layout(array: Array) -> TensorLayout | None:
     """The layout of a single picture; None if the array is not one."""
-    is_one = array.ndim == 3 or (array.ndim == 4 and array.shape[0] == 1)
-    if not is_one or array.dtype not in (np.float32, np.float16, np.uint8):
+    is_single = array.ndim == 3 or (array.ndim == 4 and array.shape[0] == 1)
+    if not is_single or array.dtype not in (np.float32, np.float16, np.uint8):
         return None
-    shape = array.shape[-3:]
+    first, middle, last = array.shape[-3:]
     for layout, channels, sides in (
-        (TensorLayout.NCHW, shape[0], shape[1:]),
-        (TensorLayout.NHWC, shape[2], shape[:2]),
+        (TensorLayout.NCHW, first, (middle, last)),
+        (TensorLayout.NHWC, last, (first, middle)),
     ):
         if channels in (1, 3) and min(sides) >= MIN_SIDE and max(sides) <= MAX_RATIO * min(sides):
             return layout
     return None
 
 
-def _read_picture(name: str, array: Array, layout: TensorLayout, colours: BitmapPixelFormat) -> TensorPicture:
-    channels, *sides = array.shape if layout is TensorLayout.NCHW else (array.shape[2], *array.shape[:2])
-    order = BitmapPixelFormat.GRAY8 if channels == 1 else colours
-    contract = ImageContract(order, _guess_range(array), layout=layout)
-    bitmap = SoftwareBitmap(BitmapPixelFormat.GRAY8 if channels == 1 else BitmapPixelFormat.BGRA8, sides[1], sides[0])
+def _read_picture(name: str, array: Array, layout: TensorLayout, order: BitmapPixelFormat) -> TensorPicture:
+    channels, height, width = array.shape if layout is TensorLayout.NCHW else np.moveaxis(array, 2, 0).shape
+    is_gray = channels == 1
+    contract = ImageContract(BitmapPixelFormat.GRAY8 if is_gray else order, _guess_range(array), layout=layout)
+    bitmap = SoftwareBitmap(BitmapPixelFormat.GRAY8 if is_gray else BitmapPixelFormat.BGRA8, width, height)
     detensorize(np.ascontiguousarray(array), contract, bitmap)
     return TensorPicture(name, bitmap, contract)
 

@@ -1,4 +1,4 @@
-"""The node that is named where two evaluations depart. `tests/tools/blame.py` tries it on many models."""
+"""The node that is named where two evaluations depart. `tests/tools/find_planted_faults.py` tries it on many models."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from onnx import helper
 
 from helpers.models import data, tensor
 from helpers.paths import MODELS, PICTURES
-from tools import blame as tool
+from tools import find_planted_faults as tool
 from winml_py import BitmapPixelFormat, ImageContract, ImageFeatureValue, LearningModel
-from winml_py._inputs.model import Case
-from winml_py.compare import sides
-from winml_py.compare.blame import Departure, find_departure
+from winml_py._cases.case import Case
+from winml_py.compare import model_parts
 from winml_py.compare.comparison import fit_values
+from winml_py.compare.first_departure import Departure, find_departure
 
 
 def departure(folder: Path, planted: tool.Planted, values: tool.Values) -> Departure | None:
@@ -27,19 +27,19 @@ def departure(folder: Path, planted: tool.Planted, values: tool.Values) -> Depar
 
 
 @pytest.mark.parametrize("fault", tool.FAULTS)
-@pytest.mark.parametrize("maker", [tool.attention, tool.branching, tool.convolutional])
+@pytest.mark.parametrize("maker", [tool.make_attention, tool.make_branching, tool.make_convolutional])
 def test_the_node_with_a_fault_is_named_and_without_one_none(tmp_path: Path, maker, fault) -> None:
     """Also inside an `If` and a `Loop`."""
     for seed in range(20):
         model, values = maker(np.random.default_rng(seed))
         planted = fault(model, values, np.random.default_rng(seed))
-        if planted is not None and tool.changes(planted, values):
+        if planted is not None and tool.has_effect(planted, values):
             break
     found = departure(tmp_path, planted, values)
     (named,) = [node for node in planted.first.graph.node if planted.output in node.output]
     assert found is not None
     assert found.first == {named.name or planted.output: named.op_type}
-    if fault is tool.overflow:
+    if fault is tool.overflow_float16:
         assert (found.what, found.side, len(found.second)) == ("overflow", "second", 4)
         assert "the second side overflows here" in str(found)
     assert departure(tmp_path, tool.Planted(model, planted.first, ""), values) is None
@@ -48,9 +48,9 @@ def test_the_node_with_a_fault_is_named_and_without_one_none(tmp_path: Path, mak
 @pytest.mark.usefixtures("openvino")
 @pytest.mark.parametrize("kind", tool.PAIRS)
 def test_rounding_is_not_blamed(tmp_path: Path, kind: str) -> None:
-    model, values = tool.attention(np.random.default_rng(3))
+    model, values = tool.make_attention(np.random.default_rng(3))
     onnx.save(model, tmp_path / "model.onnx")
-    assert find_departure(*tool.pair_of(kind, str(tmp_path / "model.onnx"), tmp_path), values) is None
+    assert find_departure(*tool.make_pair(kind, str(tmp_path / "model.onnx"), tmp_path), values) is None
 
 
 def test_nan_is_named_where_it_begins(tmp_path: Path) -> None:
@@ -71,15 +71,15 @@ def test_nan_is_named_where_it_begins(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("openvino")
 def test_few_tensors_are_held_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held = []
-    evaluate = sides.evaluate_by
+    evaluate = model_parts.evaluate_to_arrays
 
     def evaluate_and_count(session, values):
         results = evaluate(session, values)
         held.append(sum(value.nbytes for value in [*values.values(), *results.values()]))
         return results
 
-    monkeypatch.setattr(sides, "evaluate_by", evaluate_and_count)
-    model, values = tool.convolutional(np.random.default_rng(1))
+    monkeypatch.setattr(model_parts, "evaluate_to_arrays", evaluate_and_count)
+    model, values = tool.make_convolutional(np.random.default_rng(1))
     sizes = [value.nbytes for value in tool.evaluate(model, values, everything=True).values()]
     onnx.save(model, tmp_path / "model.onnx")
     case = Case(str(tmp_path / "model.onnx"))

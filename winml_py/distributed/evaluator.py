@@ -1,4 +1,4 @@
-"""Evaluator: an evaluation as a callable that can be sent to other processes."""
+"""Evaluator: an evaluation as a callable that other processes and machines can have."""
 
 from __future__ import annotations
 
@@ -29,25 +29,26 @@ from .columns import ERROR, OutputColumn, convert_cell, list_output_columns
 class Evaluator(Closeable):
     """Evaluates batches of columns: a class for Ray Data's `map_batches`, a function for Dask's `map_partitions`.
 
-    It pickles, and makes its session in the first call. All its copies in a process share one session, and the
-    processes of a machine share the weights of a large model file through its saved graph. A batch is a dict of arrays
-    or a pandas DataFrame, and is returned as the same type with more columns: one for each output, and `error`, the
-    reason why a row has no outputs, or None. A failed row does not end the others. As many rows are evaluated at once
-    as the engine grants threads (`OMP_NUM_THREADS`), or one: engines start a worker for each core.
+    It can be pickled, and makes its session in the first call. All its copies in a process share one session, and the
+    processes of a machine share the weights of a large model file. The variable `OMP_NUM_THREADS`, which engines set
+    for their workers, says how many rows are evaluated at once; by default one.
 
-    An input's cell is an argument of `evaluate_many`: the path of a picture or its bytes, an array, a number. A uint8
-    array of height x width x 3 is an RGB picture. Outputs lose the first size if it is the batch; a picture output
-    becomes the bytes of a PNG.
+    A batch is a dict of arrays or a pandas DataFrame. It is returned as the same type with more columns: one for each
+    output, and `error`, which has the reason if a row has no outputs, or else None. The other rows have their outputs.
+
+    A cell of an input's column is what `evaluate_many` takes: the path of a picture or its bytes, an array, a number. A
+    uint8 array of height x width x 3 is an RGB picture. A cell of an output's column has no batch dimension; a picture
+    is the bytes of a PNG.
 
     Args:
         model: a model, with its attached contracts, or an argument of `LearningModel.load`. Use a path that all
             machines have: bytes are sent.
-        device: where to run: "cpu", a name that `LearningModelDevice.find` finds on the worker's machine, or a
-            device.
-        options: how to compile. The threads are replaced, and the model is not closed.
+        device: "cpu", another name that `LearningModelDevice.find` finds, or a device. Unlike sessions, it takes a
+            name, because each worker looks for the device on its own machine.
+        options: how to compile. The number of threads is replaced, and the model is not closed.
         outputs: the outputs that become columns; by default all.
-        columns: for each input its column, or a list of columns of numbers; by default the column of
-            its name, or the only column.
+        columns: by the name of an input its column, or a list of columns of numbers; by default the column of the same
+            name, or the only column.
         batch: how many rows to evaluate together, at most; the model's first sizes must be free.
         fast_decode: as for `ImageFeatureValue.load`.
 
@@ -56,7 +57,7 @@ class Evaluator(Closeable):
         WinMLError: the model cannot be loaded.
 
     Example:
-        >>> from winml_py.scale import Evaluator
+        >>> from winml_py.distributed import Evaluator
         >>> evaluate = Evaluator("models/digits.onnx", outputs=["probabilities"])
         >>> batch = evaluate({"image": ["samples/pictures/seven.png"]})
         >>> list(batch), int(batch["probabilities"][0].argmax())
@@ -74,19 +75,21 @@ class Evaluator(Closeable):
         batch: int = 1,
         fast_decode: bool = False,
     ) -> None:
-        # Finds all errors here, in the calling program, rather than in a worker of a cluster an hour later.
+        # Errors are raised here, in the calling program, rather than in a worker of a cluster an hour later.
         self._model = model if isinstance(model, LearningModel) else LearningModel.load(model)
         require_type(device, str | LearningModelDevice, 'Write "cpu", "gpu", or a name.')
         require_type(options, LearningModelSessionOptions | None, "Write options=LearningModelSessionOptions().")
-        require_type(columns, Mapping | None, 'Write columns={"image": "path"}.')
+        require_type(columns, Mapping | None, _COLUMNS_HINT)
         require_type(outputs, list | tuple | None, 'Write outputs=["scores"].')
         self._device, self._options = device, _make_single_threaded(options)
         self._inputs = {feature.name: feature for feature in self._model.input_features}
         self._columns = dict(columns or {})
         _require_known("input", self._columns, self._inputs)
-        made = list_output_columns(self._model)
-        _require_known("output", outputs or (), made)
-        self._outputs = [made[name] for name in (made if outputs is None else outputs)]
+        for source in self._columns.values():
+            require_type(source, str | list | tuple, _COLUMNS_HINT)
+        output_columns = list_output_columns(self._model)
+        _require_known("output", outputs or (), output_columns)
+        self._outputs = [output_columns[name] for name in (output_columns if outputs is None else outputs)]
         if ERROR in [column.name for column in self._outputs]:
             raise InvalidArgumentError(
                 f"The model has an output {ERROR!r}, which is the name of the column of errors.",
@@ -123,14 +126,16 @@ class Evaluator(Closeable):
                 raise InvalidArgumentError(
                     f"The column {column.name!r} of the batch has the name of an output.", hint="Rename it."
                 )
-        given = list(self._read_rows(batch, names))
-        made: list[list[Any]] = []
-        for result in self._evaluate_rows(given) if given else ():  # engines pass empty batches to see the columns
+        cells: dict[str, list[Any]] = {column.name: [] for column in columns}
+        rows = list(self._read_rows(batch, names))
+        for result in self._evaluate_rows(rows) if rows else ():  # engines pass empty batches to see the columns
+            row: dict[str, Any] = dict.fromkeys(cells)
             try:
-                made.append([*(column.make_cell(result.outputs[column.name]) for column in self._outputs), None])
+                row |= {column.name: column.make_cell(result.outputs[column.name]) for column in self._outputs}
             except WinMLError as error:
-                made.append([*(None for _ in self._outputs), f"{type(error).__name__}: {error}"])
-        cells = {column.name: [row[index] for row in made] for index, column in enumerate(columns)}
+                row[ERROR] = f"{type(error).__name__}: {error}"
+            for name, cell in row.items():
+                cells[name].append(cell)
         if is_frame:
             return batch.assign(
                 **{column.name: column.make_series(cells[column.name], batch.index) for column in columns}
@@ -166,10 +171,10 @@ class Evaluator(Closeable):
 
     def _evaluate_rows(self, rows: Sequence[Mapping[str, Any] | WinMLError]) -> EvaluationStream:
         threads = os.environ.get("OMP_NUM_THREADS", "")  # where Ray, Dask and Spark state a worker's share of threads
-        granted = max(1, min(int(threads), usable_cores())) if threads.isdigit() else 1
+        concurrency = max(1, min(int(threads), usable_cores())) if threads.isdigit() else 1
         return SESSIONS.get(self._name, self._open_session).evaluate_many(
             rows,
-            concurrency=granted,
+            concurrency=concurrency,
             batch=self._batch,
             fast_decode=self._fast_decode,
             copy=False,  # the whole batch is in memory
@@ -182,14 +187,17 @@ class Evaluator(Closeable):
         return LearningModelSession(self._model, device, self._options)
 
 
-def _require_known(what: str, names: Iterable[str], known: Mapping[str, object]) -> None:
+_COLUMNS_HINT = 'Write columns={"image": "path"}, or a list of columns of numbers: {"x": ["width", "height"]}.'
+
+
+def _require_known(kind: str, names: Iterable[str], known: Mapping[str, object]) -> None:
     for name in names:
         if name not in known:
-            raise InvalidArgumentError(f"The model has no {what} {name!r}.", hint=did_you_mean(name, known))
+            raise InvalidArgumentError(f"The model has no {kind} {name!r}.", hint=did_you_mean(name, known))
 
 
 def _make_single_threaded(options: LearningModelSessionOptions | None) -> LearningModelSessionOptions:
-    """A worker's options: rows run side by side, each on one thread, and none spins on another worker's core."""
+    """A worker's options: each row is evaluated on one thread, which does not spin on another worker's core."""
     worker_options = LearningModelSessionOptions() if options is None else copy(options)
     if options is None:
         worker_options.batch_size_override = 0
@@ -218,12 +226,12 @@ class SessionStore:
 
     in_child = _clear  # the sessions of a parent process are unusable
 
-    def get(self, name: str, make: Callable[[], LearningModelSession]) -> LearningModelSession:
-        """The session with a name. One thread makes it, and the others wait."""
+    def get(self, name: str, open_session: Callable[[], LearningModelSession]) -> LearningModelSession:
+        """The session with a name. One thread opens it, and the others wait."""
         with self._lock:
             session = self._sessions.pop(name, None)
             if session is None or session.is_lost:
-                session = make()
+                session = open_session()
             self._sessions[name] = session
             if len(self._sessions) > MAX_SESSIONS:  # not closed, because another thread may use it
                 self._sessions.popitem(last=False)

@@ -1,4 +1,4 @@
-"""The columns of a batch: their cells as values of a model's inputs, and a model's outputs as new columns."""
+"""Batches of columns: an input's value for each cell, and new columns for a model's outputs."""
 
 from __future__ import annotations
 
@@ -55,12 +55,13 @@ def convert_cell(feature: FeatureDescriptor, cell: Any) -> Any:
 
 
 def _convert_numbers(feature: ShapedDescriptor, array: Array) -> Array:
-    """A row in the input's type and shape. Floats may be rounded; other numbers are kept or refused."""
+    """A row of numbers in the input's type and shape. Floats may be rounded; others must keep their values."""
     dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
-    missing = max(0, len(feature.shape) - array.ndim)
-    # Flat rows alone are reshaped: dimensions in another order would be mixed up. The bind refuses wrong sizes.
-    is_flat = missing > 0 and array.ndim < 2
-    shape = (1, *feature.shape[1:]) if is_flat else (1,) * missing + array.shape
+    missing_axes = max(0, len(feature.shape) - array.ndim)
+    if missing_axes and array.ndim < 2:
+        shape: tuple[int, ...] = (1, *feature.shape[1:])
+    else:  # not reshaped: axes in another order would be mixed up. Bind refuses sizes that do not fit.
+        shape = (1,) * missing_axes + array.shape
     try:
         with np.errstate(invalid="ignore", over="ignore"):
             numbers = array.astype(dtype)
@@ -84,9 +85,9 @@ class OutputColumn:
 
     Attributes:
         name: the output's name.
-        is_batched: whether its first size is the batch, which a cell omits.
-        dtype: the type of the numbers or texts in a cell; None if cells are pictures, maps or lists.
-        shape: the sizes of a cell; None if they vary, or if cells are no arrays.
+        is_batched: whether the output's first dimension is the batch, which a cell does not have.
+        dtype: the type of a cell's numbers or texts; None if cells are pictures, maps or lists.
+        shape: the shape of a cell; None if it varies, or if cells are not arrays.
     """
 
     name: str
@@ -128,14 +129,13 @@ class OutputColumn:
         return array
 
     def make_series(self, cells: Sequence[Any], index: Any) -> Any:
-        """The column for pandas, whose type does not depend on failed rows: they are null."""
+        """The column for pandas. Failed rows are null, and the type does not depend on whether there are any."""
         import pandas
 
         is_number = self.shape == () and self.dtype is not None and self.dtype.kind != "O"
-        values: Any = (
-            self.make_array(cells) if is_number else OutputColumn(self.name, self.is_batched).make_array(cells)
-        )
-        if values.dtype.kind in "biu":
+        column = self if is_number else OutputColumn(self.name, self.is_batched)
+        values: Any = column.make_array(cells)
+        if values.dtype.kind in "biu":  # types that have no null
             values = pandas.array(values)
             values[[cell is None for cell in cells]] = pandas.NA
         return pandas.Series(values, index, values.dtype)
@@ -157,7 +157,7 @@ def list_output_columns(model: LearningModel) -> dict[str, OutputColumn]:
 
 
 def _find_batch_dimension(feature: FeatureDescriptor) -> tuple[int, str] | None:
-    """The first size and its name, which are the same in inputs and outputs if they are the batch."""
+    """The first size and its name, which inputs and outputs share if it is the batch; None for other features."""
     if not isinstance(feature, ShapedDescriptor) or not feature.shape:
         return None
     size = feature.shape[0]

@@ -27,8 +27,8 @@ from winml_py import (
     LearningModelSessionOptions,
     SoftwareBitmap,
 )
-from winml_py.scale import Evaluator
-from winml_py.scale.evaluator import MAX_SESSIONS, SESSIONS
+from winml_py.distributed import Evaluator
+from winml_py.distributed.evaluator import MAX_SESSIONS, SESSIONS
 from winml_py.testing import FakeDevice
 
 DIGITS, BATCHES, EDGES = (str(MODELS / name) for name in ("digits.onnx", "digits_batch.onnx", "edges.onnx"))
@@ -179,6 +179,7 @@ def test_what_cannot_be_right_is_refused(tmp_path: Path, images: np.ndarray[Any,
         (lambda: Evaluator(DIGITS, columns="image"), "Expected a Mapping, got str"),  # type: ignore[arg-type]
         (lambda: Evaluator(named_error), "has an output 'error'"),
         (lambda: Evaluator(DIGITS, columns={"picture": "a"}), "no input 'picture'"),
+        (lambda: Evaluator(DIGITS, columns={"image": 3}), r'got int\. Write columns={"image": "path"}'),  # type: ignore[dict-item]
         (lambda: Evaluator(DIGITS, batch=0), "batch"),
         (lambda: Evaluator(DIGITS)({"a": [], "b": []}), "needs the column 'image'"),
         (lambda: Evaluator(DIGITS)({"image": images, "probabilities": images}), "has the name of an output"),
@@ -236,9 +237,9 @@ def pid_and_answer(evaluate: Evaluator, image: np.ndarray[Any, Any]) -> tuple[in
     return os.getpid(), evaluate({"image": image})["probabilities"]
 
 
-@pytest.mark.parametrize("given", [Path(BATCHES), Path(BATCHES).read_bytes()], ids=["path", "bytes"])
-def test_other_processes_make_sessions_of_their_own(given: Any, images: np.ndarray[Any, Any]) -> None:
-    evaluate = Evaluator(given)
+@pytest.mark.parametrize("model", [Path(BATCHES), Path(BATCHES).read_bytes()], ids=["path", "bytes"])
+def test_each_process_opens_its_own_session(model: Any, images: np.ndarray[Any, Any]) -> None:
+    evaluate = Evaluator(model)
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(2, context) as pool:
         answers = list(pool.map(pid_and_answer, [evaluate] * 4, [images[:2]] * 4, timeout=120))
@@ -248,18 +249,18 @@ def test_other_processes_make_sessions_of_their_own(given: Any, images: np.ndarr
 
 
 def test_copies_in_one_process_use_one_session(images: np.ndarray[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    evaluate, made = Evaluator(BATCHES), []
+    evaluate, opened = Evaluator(BATCHES), []
     original = Evaluator._open_session
-    monkeypatch.setattr(Evaluator, "_open_session", lambda self: made.append(self) or original(self))
+    monkeypatch.setattr(Evaluator, "_open_session", lambda self: opened.append(self) or original(self))
     pickled = pickle.dumps(evaluate)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: pickle.loads(pickled)({"image": images}), range(8)))
-    assert len(made) == 1
+    assert len(opened) == 1
     evaluate({"image": images[:0]})
     evaluate.close()
     evaluate.close()
     pickle.loads(pickled)({"image": images})
-    assert len(made) == 2
+    assert len(opened) == 2
 
 
 def test_only_the_last_sessions_are_kept(images: np.ndarray[Any, Any]) -> None:
@@ -276,23 +277,23 @@ def test_threads_are_those_that_the_engine_grants(
     images: np.ndarray[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from winml_py import LearningModelSession
-    from winml_py.scale import evaluator
+    from winml_py.distributed import evaluator
 
     seen: list[tuple[int, int, bool]] = []
     original = LearningModelSession.evaluate_many
 
-    def watched(self: LearningModelSession, *items: Any, concurrency: int, **more: Any) -> Any:
+    def evaluate_and_record(self: LearningModelSession, *items: Any, concurrency: int, **options: Any) -> Any:
         seen.append((concurrency, self.get_intra_op_num_threads(), self.get_intra_op_thread_spinning()))
-        return original(self, *items, concurrency=concurrency, **more)
+        return original(self, *items, concurrency=concurrency, **options)
 
-    monkeypatch.setattr(LearningModelSession, "evaluate_many", watched)
+    monkeypatch.setattr(LearningModelSession, "evaluate_many", evaluate_and_record)
     monkeypatch.setattr(evaluator, "usable_cores", lambda: 8)
     options = LearningModelSessionOptions()
     options.intra_op_num_threads, options.close_model_on_session_creation = 5, True
     options.batch_size_override = 0
     evaluate = Evaluator(BATCHES, options=options)
-    for said in ("", "3", "64", "0", "words"):
-        monkeypatch.setenv("OMP_NUM_THREADS", said)
+    for variable in ("", "3", "64", "0", "words"):
+        monkeypatch.setenv("OMP_NUM_THREADS", variable)
         evaluate({"image": images})
     assert seen == [(threads, 1, False) for threads in (1, 3, 8, 1, 1)]
     assert options.intra_op_num_threads == 5

@@ -15,8 +15,8 @@ from onnx import helper
 from helpers.models import data, tensor
 from helpers.reference import run_raw
 from winml_py import InvalidArgumentError
-from winml_py._inputs import model as evaluating
-from winml_py._inputs import trial
+from winml_py._cases import case as evaluating
+from winml_py.core.base import child_calls
 from winml_py.errors import ConversionError
 from winml_py.float16 import convert, search
 
@@ -45,40 +45,42 @@ def shout() -> str:
 
 
 def test_a_call_in_a_process_of_its_own() -> None:
-    assert trial.call(double, 21) == 42
-    assert trial.call(process) != os.getpid()
-    assert trial.call(process) == trial.call(process)  # which waits for the next one
-    assert trial.call(shout) == ""  # nothing is kept, and what is printed does no harm
+    assert child_calls.call_in_child(double, 21) == 42
+    assert child_calls.call_in_child(process) != os.getpid()
+    assert child_calls.call_in_child(process) == child_calls.call_in_child(process)  # which waits for the next one
+    assert child_calls.call_in_child(shout) == ""  # nothing is kept, and what is printed does no harm
     with pytest.raises(InvalidArgumentError, match=r"It is refused\. Ask for something else") as info:
-        trial.call(refuse)
+        child_calls.call_in_child(refuse)
     assert info.value.hint == "Ask for something else."
     array = np.arange(1 << 20)
-    np.testing.assert_array_equal(trial.call(np.negative, array), -array)
+    np.testing.assert_array_equal(child_calls.call_in_child(np.negative, array), -array)
 
 
 @pytest.mark.parametrize("word", ["SIGSEGV", "SIGFPE", "SIGABRT", "SIGKILL"])
 def test_a_process_that_ends_is_told_and_the_next_call_works(word: str) -> None:
-    before = trial.call(process)
-    with pytest.raises(trial.ProcessEndedError, match=word):
-        trial.call(die, word)
-    assert trial.call(process) != before
+    before = child_calls.call_in_child(process)
+    with pytest.raises(child_calls.ProcessEndedError, match=word):
+        child_calls.call_in_child(die, word)
+    assert child_calls.call_in_child(process) != before
 
 
 def test_threads_have_a_process_each() -> None:
     with ThreadPoolExecutor(3) as pool:
-        assert list(pool.map(lambda number: trial.call(double, number), range(30))) == list(range(0, 60, 2))
+        assert list(pool.map(lambda number: child_calls.call_in_child(double, number), range(30))) == list(
+            range(0, 60, 2)
+        )
 
 
 def test_a_process_that_is_about_to_end_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = trial.call(process)
-    monkeypatch.setattr(trial, "IDLE_SECONDS", 0.0)
-    assert trial.call(process) != before
+    before = child_calls.call_in_child(process)
+    monkeypatch.setattr(child_calls, "IDLE_SECONDS", 0.0)
+    assert child_calls.call_in_child(process) != before
     assert not Path(f"/proc/{before}").exists()
 
 
 def test_an_application_without_a_python_calls_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial, "is_available", lambda: False)
-    assert trial.call(process) == os.getpid()
+    monkeypatch.setattr(child_calls, "is_available", lambda: False)
+    assert child_calls.call_in_child(process) == os.getpid()
 
 
 # Float16
@@ -100,7 +102,7 @@ def test_a_process_that_ends_whatever_is_kept_is_an_error(tmp_path: Path, monkey
 
     def evaluate(*arguments: Any) -> Any:
         if first:
-            raise trial.ProcessEndedError("SIGABRT")
+            raise child_calls.ProcessEndedError("SIGABRT")
         first.append(1)
         return real(*arguments)
 
@@ -115,10 +117,10 @@ def test_a_process_that_ends_whatever_is_kept_is_an_error(tmp_path: Path, monkey
 
 def test_candidates_are_compiled_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What ends the process ends no program of ours; here, one that would end itself."""
-    monkeypatch.setattr(evaluating, "_evaluated_source", die_as_asked)
+    monkeypatch.setattr(evaluating, "_evaluate_source", die_as_asked)
     source = tmp_path / "m.onnx"
     source.write_bytes(chain())
-    with pytest.raises(trial.ProcessEndedError, match="SIGSEGV"):
+    with pytest.raises(child_calls.ProcessEndedError, match="SIGSEGV"):
         convert(source, tmp_path / "half.onnx")
 
 

@@ -1,4 +1,4 @@
-"""Calls our functions in another process: compiling a model may end the process that does it.
+"""Calls of our functions in another process: compiling a model may end the process that does it.
 
 Runtimes have faults: a graph that works in float32 crashes in float16, or once it is rewritten. A tool that tries new
 graphs tries them in another process, and reports if that process ends.
@@ -12,9 +12,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from ..core.base.child_process import IDLE_SECONDS, ChildProcess, ProcessEndedError, is_available
+from .child_process import IDLE_SECONDS, ChildProcess, ProcessEndedError, is_available
 
-__all__ = ["ProcessEndedError", "call"]
+__all__ = ["ProcessEndedError", "call_in_child"]
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ _idle = deque[tuple[ChildProcess, float]](maxlen=1)
 """The process that waits for another call, if any, and since when."""
 
 
-def call(function: Callable[..., T], *arguments: object) -> T:
+def call_in_child(function: Callable[..., T], *arguments: object) -> T:
     """Calls a function in another process, and returns its result.
 
     The call adds nothing to the cache folder. A frozen application has no Python to start: it calls the function in

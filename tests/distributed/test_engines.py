@@ -2,7 +2,7 @@
 
 None is part of the extra [test], and Spark needs a Java:
 
-    pip install 'ray[data]' 'dask[dataframe]' distributed pyspark && pytest tests/scale/test_distributed.py
+    pip install 'ray[data]' 'dask[dataframe]' distributed pyspark && pytest tests/distributed/test_engines.py
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +65,9 @@ def answer(number: int) -> np.ndarray[Any, Any]:
     return pixels(number).transpose(2, 0, 1).reshape(-1).astype(np.float32) / 255 @ WEIGHTS
 
 
-def missing(*packages: str) -> str:
-    return ", ".join(package for package in packages if find_spec(package) is None)
+def is_installed(*packages: str) -> bool:
+    """Whether all of them are installed. `find_spec` would take this folder for Dask's package `distributed`."""
+    return set(packages) <= {distribution.name for distribution in distributions()}
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +101,7 @@ def require_right(rows: Any) -> None:
 RAY = """
 import json, sys
 import ray, ray.data
-from winml_py.scale import Evaluator
+from winml_py.distributed import Evaluator
 
 model, folder = sys.argv[1:]
 ray.init(include_dashboard=False, log_to_driver=False, num_cpus=3)
@@ -118,7 +119,7 @@ print(json.dumps(sorted(answered.take_all(), key=lambda row: row["id"]), default
 """
 
 
-@pytest.mark.skipif(bool(missing("ray", "pyarrow")), reason="Ray is not installed")
+@pytest.mark.skipif(not is_installed("ray", "pyarrow"), reason="Ray is not installed")
 def test_map_batches(source: tuple[Path, Path], tmp_path: Path) -> None:
     require_right(run(RAY, source, tmp_path, RAY_USAGE_STATS_ENABLED="0", RAY_AUTH_MODE="disabled"))
 
@@ -126,10 +127,10 @@ def test_map_batches(source: tuple[Path, Path], tmp_path: Path) -> None:
 DASK = """
 import json, sys
 import dask.dataframe, dask.distributed, pandas
-from winml_py.scale import Evaluator
+from winml_py.distributed import Evaluator
 
 def sessions():
-    from winml_py.scale.evaluator import SESSIONS
+    from winml_py.distributed.evaluator import SESSIONS
     return len(SESSIONS._sessions)
 
 if __name__ == "__main__":
@@ -150,7 +151,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.skipif(bool(missing("dask", "distributed", "pandas", "pyarrow")), reason="Dask is not installed")
+@pytest.mark.skipif(not is_installed("dask", "distributed", "pandas", "pyarrow"), reason="Dask is not installed")
 def test_map_partitions(source: tuple[Path, Path], tmp_path: Path) -> None:
     found = run(DASK, source, tmp_path)
     require_right(found["rows"])
@@ -161,7 +162,7 @@ def test_map_partitions(source: tuple[Path, Path], tmp_path: Path) -> None:
 SPARK = """
 import json, sys
 from pyspark.sql import SparkSession
-from winml_py.scale import Evaluator
+from winml_py.distributed import Evaluator
 
 model, folder = sys.argv[1:]
 evaluate = Evaluator(model, columns={"image": "path"})
@@ -177,7 +178,8 @@ session.stop()
 
 
 @pytest.mark.skipif(
-    bool(missing("pyspark", "pandas", "pyarrow")) or not shutil.which("java"), reason="Spark or Java is not installed"
+    not is_installed("pyspark", "pandas", "pyarrow") or not shutil.which("java"),
+    reason="Spark or Java is not installed",
 )
 def test_map_in_pandas(source: tuple[Path, Path], tmp_path: Path) -> None:
     require_right(run(SPARK, source, tmp_path, SPARK_LOCAL_IP="127.0.0.1", PYSPARK_PYTHON=sys.executable))

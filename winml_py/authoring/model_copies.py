@@ -1,0 +1,39 @@
+"""Copies of model files with other metadata: the weights stay in the files where they are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from ..core.contracts.published.folder import find_model
+from ..core.onnx_file.nodes import messages
+from ..errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def read_for_copy(source: str | os.PathLike[str], destination: str | os.PathLike[str]) -> onnx.ModelProto:
+    """Reads a model without its external weights, for a copy in the same folder that refers to the same files."""
+    import onnx
+
+    source = find_model(source)
+    model = onnx.load(source, load_external_data=False)
+    tensors = (part for part in messages(model) if isinstance(part, onnx.TensorProto))
+    has_external_weights = any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in tensors)
+    folders = {os.path.dirname(os.path.abspath(path)) for path in (source, destination)}
+    if len(folders) > 1 and has_external_weights:
+        raise InvalidArgumentError(
+            f"The weights of {os.fspath(source)} are in files beside it, but the copy would be in another folder.",
+            hint="Write the copy into the same folder.",
+        )
+    return model
+
+
+def replace_metadata(model: onnx.ModelProto, removed: Collection[str], added: Mapping[str, str]) -> None:
+    """Removes some of a model's metadata, and adds others."""
+    from onnx import helper
+
+    left = {entry.key: entry.value for entry in model.metadata_props if entry.key not in removed}
+    helper.set_model_props(model, left | dict(added))
