@@ -76,7 +76,7 @@ def cat() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _apart(
+def _keep_apart(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """What is installed beside the package, or was remembered, changes no test but those that ask for it."""
@@ -120,27 +120,27 @@ def real_plugins() -> None:
 @pytest.fixture
 def gpu() -> LearningModelDevice:
     """A GPU; on a machine without one, what `.ci/software-gpu` prepares."""
-    found = [device for device in LearningModelDevice.find_all() if device.hardware == "gpu"]
-    if not found:
+    gpus = [device for device in LearningModelDevice.find_all() if device.hardware == "gpu"]
+    if not gpus:
         reasons = "; ".join(plugin.problem for plugin in plugins.probe() if plugin.problem)
         if os.environ.get("WINML_PY_REQUIRE_GPU"):
             pytest.fail(f"a GPU was prepared and cannot be used: {reasons}")
         pytest.skip(f"no GPU: {reasons or 'winml-py[gpu] is not installed'}")
-    return found[0]
+    return gpus[0]
 
 
 @pytest.fixture
 def openvino() -> ProviderDevice:
     """OpenVINO's own package, which is part of the extra [test]."""
-    found = [device for device in plugins.devices("cpu") if device.provider == OPENVINO_PACKAGE.name]
-    assert found, plugins.problems()
-    return found[0]
+    packages = [device for device in plugins.devices("cpu") if device.provider == OPENVINO_PACKAGE.name]
+    assert packages, plugins.problems()
+    return packages[0]
 
 
 @pytest.fixture
 def openvino_plugin() -> ProviderDevice:
     """The CPU device of OpenVINO's plugin, which Intel's processors have."""
-    found = [device for device in plugins.devices("cpu") if device.provider == OPENVINO.name]
-    if not found:
+    plugin_devices = [device for device in plugins.devices("cpu") if device.provider == OPENVINO.name]
+    if not plugin_devices:
         pytest.skip("winml-py[intel] is not installed, or has no processor of Intel's")
-    return found[0]
+    return plugin_devices[0]

@@ -75,6 +75,11 @@ def test_it_says_what_was_learned(learned: LearnedContract, proven: Path) -> Non
     assert evidence.function == "helpers.preparations.stretched"
 
 
+def test_a_learned_contract_is_shown_without_its_evidence(learned: LearnedContract) -> None:
+    assert "size 224 224" in str(learned)
+    assert "3024" not in str(learned)
+
+
 def test_a_picture_larger_than_the_proven_ones_is_told(
     learned: LearnedContract, proven: Path, recwarn: pytest.WarningsRecorder
 ) -> None:

@@ -16,7 +16,7 @@ from PIL import Image
 from helpers import seeing_models as seeing
 from helpers.cli import call
 from helpers.models import unary
-from helpers.rectangles import STRETCH, file_of
+from helpers.rectangles import STRETCH, make_file
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,
@@ -148,9 +148,9 @@ SEEING: dict[str, tuple[str, dict[str, str]]] = {
 @pytest.mark.parametrize("name", SEEING)
 def test_run_finds_what_it_found_before_the_answers_were_built_in(name: str, pictures: str, tmp_path: Path) -> None:
     source, target, picture = (str(tmp_path / file) for file in ("seeing.onnx", "built.onnx", "picture.png"))
-    Path(source).write_bytes(seeing.made(*SEEING[name], {"Labels": json.dumps(seeing.LABELS)}))
+    Path(source).write_bytes(seeing.make_model(*SEEING[name], {"Labels": json.dumps(seeing.LABELS)}))
     write_contract(source, source, STRETCH)
-    Path(picture).write_bytes(file_of("portrait"))
+    Path(picture).write_bytes(make_file("portrait"))
     options = ["--build-in", "--pictures", pictures, "--answers", "auto", "--output", target, "--json"]
     built = json.loads(call("contract", source, *options).output)["built_in"]
     assert built["answers"] == name.partition(" ")[0]

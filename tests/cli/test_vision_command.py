@@ -12,10 +12,10 @@ from PIL import Image
 
 from helpers import seeing_models as seeing
 from helpers.cli import call, require_failure
-from helpers.rectangles import LETTERBOX, PICTURES, file_of
+from helpers.rectangles import LETTERBOX, PICTURES, make_file
 from winml_py import ImageFeatureValue
 
-DETECTOR = seeing.made(
+DETECTOR = seeing.make_model(
     seeing.yolo(), {"output0": f"float[1, 7, {seeing.PLACES}]"}, seeing.ULTRALYTICS | {"task": "detect"}
 )
 
@@ -37,7 +37,7 @@ def contract(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_stock_detector_needs_no_other_option(name: str, detector: Path, tmp_path: Path) -> None:
     picture, drawn = tmp_path / "picture.png", tmp_path / "drawn.png"
-    picture.write_bytes(file_of(name))
+    picture.write_bytes(make_file(name))
     printed = call("run", detector, picture, "--output", drawn)
     assert printed.exit_code == 0, printed.stderr
     row = next(line.split() for line in printed.stdout.splitlines() if "dog" in line)
@@ -57,7 +57,7 @@ def test_a_stock_detector_needs_no_other_option(name: str, detector: Path, tmp_p
 def test_a_folder_is_drawn_file_by_file(detector: Path, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for name in ("landscape", "portrait"):
-        (tmp_path / "in" / f"{name}.png").write_bytes(file_of(name))
+        (tmp_path / "in" / f"{name}.png").write_bytes(make_file(name))
     assert call("run", detector, tmp_path / "in", "--output", f"{tmp_path}/out/").exit_code == 0
     sizes = {path.name: ImageFeatureValue.load(path).sizes[0] for path in (tmp_path / "out").iterdir()}
     assert sizes == {"landscape.png": (480, 300), "portrait.png": (300, 480)}
@@ -82,7 +82,7 @@ def test_a_video_is_drawn_frame_by_frame(detector: Path, tmp_path: Path) -> None
 
 
 def test_a_threshold_above_every_score_leaves_no_objects(detector: Path, tmp_path: Path) -> None:
-    (tmp_path / "picture.png").write_bytes(file_of("square"))
+    (tmp_path / "picture.png").write_bytes(make_file("square"))
     assert "no objects" in call("run", detector, tmp_path / "picture.png", "--threshold", 0.95).stdout
     outputs = call("run", detector, tmp_path / "picture.png", "--layout", "none").stdout
     assert "output0: float32 of 1x7x2100" in outputs
@@ -90,8 +90,8 @@ def test_a_threshold_above_every_score_leaves_no_objects(detector: Path, tmp_pat
 
 def test_a_segmentation_lists_shares(contract: Path, tmp_path: Path) -> None:
     model, picture, labels = tmp_path / "model.onnx", tmp_path / "picture.png", tmp_path / "labels.txt"
-    model.write_bytes(seeing.made(seeing.SEGMENTER, {"logits": "float[1, 3, 160, 160]"}))
-    picture.write_bytes(file_of("landscape"))
+    model.write_bytes(seeing.make_model(seeing.SEGMENTER, {"logits": "float[1, 3, 160, 160]"}))
+    picture.write_bytes(make_file("landscape"))
     labels.write_text("floor\nwall\nbox\n")
     command = ("run", model, picture, "--contract", contract, "--labels", labels)
     printed = call(*command, "--output", tmp_path / "drawn.png").stdout.splitlines()
@@ -106,8 +106,8 @@ def test_a_segmentation_lists_shares(contract: Path, tmp_path: Path) -> None:
 
 def test_a_doubt_is_told_and_a_layout_settles_it(contract: Path, tmp_path: Path) -> None:
     model, picture = tmp_path / "model.onnx", tmp_path / "picture.png"
-    model.write_bytes(seeing.made(seeing.end_to_end(), {"output0": "float[1, 300, 6]"}))
-    picture.write_bytes(file_of("square"))
+    model.write_bytes(seeing.make_model(seeing.end_to_end(), {"output0": "float[1, 300, 6]"}))
+    picture.write_bytes(make_file("square"))
     doubt = call("run", model, picture, "--contract", contract)
     assert doubt.exit_code == 0
     assert "YOLO_END_TO_END or RT_DETR_ULTRALYTICS" in " ".join(doubt.stderr.split())

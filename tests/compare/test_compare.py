@@ -13,7 +13,7 @@ from helpers import seeing_models as seeing
 from helpers.cli import call, require_exit, require_failure
 from helpers.models import data, tensor, unary
 from helpers.paths import MODELS, PICTURES
-from helpers.rectangles import LETTERBOX, file_of
+from helpers.rectangles import LETTERBOX, make_file
 from winml_py import ImageFeatureValue, LearningModel, LearningModelEvaluationResult, LearningModelSession, TensorFloat
 from winml_py._cases.case import Case
 from winml_py.authoring import build_in, write_samples
@@ -109,10 +109,10 @@ def test_numbers_that_are_lost_are_told(bad: float) -> None:
 
 
 def seen(nodes: str, outputs: dict[str, str]) -> tuple[LearningModel, LearningModelEvaluationResult]:
-    model = LearningModel.load(seeing.made(nodes, outputs, seeing.ULTRALYTICS | {"task": "detect"}))
+    model = LearningModel.load(seeing.make_model(nodes, outputs, seeing.ULTRALYTICS | {"task": "detect"}))
     model.contracts["x"] = LETTERBOX
     with LearningModelSession(model) as session:
-        return model, session.evaluate_features({"x": ImageFeatureValue.load(file_of("landscape"))})
+        return model, session.evaluate_features({"x": ImageFeatureValue.load(make_file("landscape"))})
 
 
 @pytest.mark.parametrize(

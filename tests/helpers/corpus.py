@@ -8,7 +8,7 @@ from pathlib import Path
 from helpers.paths import MODELS
 
 
-def package(name: str) -> Path:
+def find_package(name: str) -> Path:
     spec = find_spec(name)
     assert spec is not None, f"{name} is part of the extra [test]"
     assert spec.origin is not None
@@ -16,10 +16,10 @@ def package(name: str) -> Path:
 
 
 OURS = sorted(MODELS.glob("*.onnx"))
-LIGHT = sorted((package("onnx") / "backend" / "test" / "data" / "light").glob("*.onnx"))
+LIGHT = sorted((find_package("onnx") / "backend" / "test" / "data" / "light").glob("*.onnx"))
 SHIPPED = [
-    *sorted((package("rapidocr") / "models").glob("*.onnx")),
-    *sorted((package("magika") / "models").glob("*/model.onnx")),
-    *sorted((package("onnxruntime") / "datasets").glob("*.onnx")),
+    *sorted((find_package("rapidocr") / "models").glob("*.onnx")),
+    *sorted((find_package("magika") / "models").glob("*/model.onnx")),
+    *sorted((find_package("onnxruntime") / "datasets").glob("*.onnx")),
 ]
 CORPUS = [*OURS, *LIGHT, *SHIPPED]

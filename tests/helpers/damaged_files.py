@@ -1,4 +1,4 @@
-"""Files that lie or are damaged: pictures of many kinds, and changes of any file."""
+"""Damaged files: pictures that claim what they are not, small pictures of many kinds, and random changes of a file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _png(width: int, height: int, interlace: int, data: bytes) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", head) + _chunk(b"IDAT", zlib.compress(data)) + _chunk(b"IEND", b"")
 
 
-def interlaced_png(pixels: np.ndarray) -> bytes:
+def make_interlaced_png(pixels: np.ndarray) -> bytes:
     """A gray picture in Adam7's seven passes."""
     passes = [(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1)]
     parts = (pixels[top::down, left::across] for top, left, down, across in passes)
@@ -30,11 +30,12 @@ def interlaced_png(pixels: np.ndarray) -> bytes:
     return _png(pixels.shape[1], pixels.shape[0], 1, rows)
 
 
-def png_that_claims(width: int, height: int) -> bytes:
+def make_png_claiming(width: int, height: int) -> bytes:
+    """A PNG whose head claims so many pixels, and that has next to none."""
     return _png(width, height, 0, b"\0" * 1000)
 
 
-def profile_with_gamma_1() -> bytes:
+def make_linear_profile() -> bytes:
     """sRGB's profile with its tone curves made straight: pixels hold light, not levels."""
     profile = bytearray(ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes())
     count = struct.unpack(">I", profile[128:132])[0]
@@ -47,13 +48,13 @@ def profile_with_gamma_1() -> bytes:
     return bytes(profile)
 
 
-def pictures() -> list[bytes]:
+def make_pictures() -> list[bytes]:
     """Small pictures of many kinds."""
     with Image.open(PICTURES / "cat.jpg") as image:
         picture = image.convert("RGB").resize((64, 48))
     exif = Image.Exif()
     exif[0x0112] = 6
-    profile = profile_with_gamma_1()
+    profile = make_linear_profile()
     made = []
     for kind, mode, options in (
         ("JPEG", "RGB", {"subsampling": 0}),
@@ -80,10 +81,10 @@ def pictures() -> list[bytes]:
         file = io.BytesIO()
         converted.save(file, kind, **options)
         made.append(file.getvalue())
-    return [*made, interlaced_png(np.asarray(picture.convert("L")))]
+    return [*made, make_interlaced_png(np.asarray(picture.convert("L")))]
 
 
-def change(data: bytes, rng: random.Random) -> bytes:
+def damage(data: bytes, rng: random.Random) -> bytes:
     """Cuts, flips, overwrites, doubles or inserts; the heads, where sizes stand, more often than the rest."""
     changed = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 5, 20))):

@@ -1,9 +1,10 @@
-"""Sessions that are isolated unless they cannot be: the substitute for a program that isolates all of them.
+"""Isolates every session of a test run that can be isolated, so that other tests try isolation, too.
 
     WINML_PY_TEST_ISOLATED=1 pytest tests/winml
 
-A closed session leaves its process to the next one: to start one for each of them would take hours. Sessions whose
-options isolate them have what they ask for. Devices that run functions, and operators in Python, stay where they are.
+Sessions whose options isolate them get what they ask for; devices that run functions, and operators in Python, cannot
+be isolated. A closed session leaves its process to the next one, because starting one for each session would take
+hours. So these runs cannot show that a process ends with its session: `tests/core/runtime/test_isolation.py` does.
 """
 
 from __future__ import annotations

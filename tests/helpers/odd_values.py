@@ -20,7 +20,7 @@ from winml_py import (
 )
 
 
-def odd_values() -> list[Any]:
+def make_odd_values() -> list[Any]:
     closed_image = Image.new("RGB", (6, 4))
     closed_image.close()
     closed_bitmap = SoftwareBitmap(BitmapPixelFormat.BGRA8, 6, 4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def package(folder: Path, name: str, code: str) -> None:
+def install_package(folder: Path, name: str, code: str) -> None:
     """Installs a package with this module, version 1.2."""
     module = name.replace("-", "_")
     (folder / module).mkdir(parents=True)

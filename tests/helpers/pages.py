@@ -55,7 +55,7 @@ class Page:
 
 
 @contextmanager
-def served(seconds: float = 60.0, in_notebooks: bool = False) -> Iterator[Page]:
+def serve_page(seconds: float = 60.0, in_notebooks: bool = False) -> Iterator[Page]:
     """A page, until the block ends."""
     bench = Workbench(seconds=seconds)
     server = PageServer(bench, in_notebooks=in_notebooks)

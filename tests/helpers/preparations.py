@@ -143,16 +143,8 @@ def two_kernels(rgb: Array) -> Array:
     return cv2.resize(rgb, (320, 320), interpolation=kernel).transpose(2, 0, 1) / 255
 
 
-def threshold(image: Image.Image) -> Array:
-    return (np.asarray(image.resize((64, 64))) > 128).astype(np.float32).transpose(2, 0, 1)
-
-
 def equalised(image: Image.Image) -> Array:
     return stretched(ImageOps.equalize(image))
-
-
-def mirrored(image: Image.Image) -> Array:
-    return stretched(ImageOps.mirror(image))
 
 
 def turned(image: Image.Image) -> Array:

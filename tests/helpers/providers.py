@@ -28,7 +28,7 @@ RealOptions, RealSession, RealValue = onnxruntime.SessionOptions, onnxruntime.In
 RealRunOptions = onnxruntime.RunOptions
 
 
-def device(provider: Provider, library: str = "", hardware: str = "gpu", number: int = 0) -> LearningModelDevice:
+def make_device(provider: Provider, library: str = "", hardware: str = "gpu", number: int = 0) -> LearningModelDevice:
     """A device of a provider, from the runtime's own package or with a library from a plugin."""
     found = ProviderDevice(provider.name, "substitute", library, number, hardware, "substitute", "ACME", float16=False)
     return LearningModelDevice(LearningModelDeviceKind.DIRECTX, _device=found)
@@ -199,7 +199,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Runtime:
     monkeypatch.setattr(onnxruntime, "SessionOptions", Options)
     monkeypatch.setattr(onnxruntime, "RunOptions", RunOptions)
     monkeypatch.setattr(onnxruntime, "OrtValue", Value)
-    monkeypatch.setattr(device_engine, "runtime_device", lambda device: device)
+    monkeypatch.setattr(device_engine, "runtime_device", lambda make_device: make_device)
     for provider in PROVIDERS:
         monkeypatch.setitem(catalogue.PROVIDERS, provider.name, provider._replace(prepare=lambda: None))
     return made

@@ -18,7 +18,7 @@ import numpy as np
 import yaml
 from PIL import Image
 
-from helpers import makers, preparations, reference
+from helpers import hub, preparations, reference
 from helpers.models import unary
 from winml_py import LearningModel
 
@@ -66,14 +66,14 @@ def normalized(pixels: Array, mean: Any, std: Any, scale: float = 1 / 255) -> Ar
 
 def transformers() -> Cases:
     names = {"0": "tench, Tinca tinca", "1": "goldfish", "2": "shark"}
-    detr, siglip = (makers.PUBLISHED[name] for name in ("facebook/detr-resnet-50", "google/siglip-base-patch16-224"))
+    detr, siglip = (hub.PUBLISHED[name] for name in ("facebook/detr-resnet-50", "google/siglip-base-patch16-224"))
     files = {"config.json": {"id2label": names}, "preprocessor_config.json": detr}
     files |= {f"onnx/model{suffix}.onnx": FREE for suffix in ("", "_fp16", "_quantized")}
-    yield "facebook/detr-resnet-50", Case(files, partial(makers.theirs, detr), tuple(names.values()))
-    config, word = makers.REFUSED["naver-clova-ix/donut-base"]
+    yield "facebook/detr-resnet-50", Case(files, partial(hub.run_processor, detr), tuple(names.values()))
+    config, word = hub.REFUSED["naver-clova-ix/donut-base"]
     yield "naver-clova-ix/donut-base", Case({"preprocessor_config.json": config, "model.onnx": FREE}, refusal=word)
     files = {"processor_config.json": {"image_processor": siglip, "processor_class": "SiglipProcessor"}}
-    yield "a processor_config.json", Case({**files, "model.onnx": FREE}, partial(makers.theirs, siglip))
+    yield "a processor_config.json", Case({**files, "model.onnx": FREE}, partial(hub.run_processor, siglip))
     sound = {"feature_extractor_type": "Wav2Vec2FeatureExtractor", "sampling_rate": 16000}
     files = {"config.json": {"id2label": {"0": "yes", "1": "no"}}, "preprocessor_config.json": sound}
     yield "superb/wav2vec2-base", Case({**files, "onnx/model.onnx": unary(shape=(1, 2))}, labels=("yes", "no"))

@@ -1,8 +1,9 @@
-"""Pictures of a red rectangle, which the models of `seeing_models` find, and the contracts that these get them by."""
+"""Pictures of a red rectangle, which the models of `seeing_models` find, their contracts, and how boxes overlap."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 
 from PIL import Image
 
@@ -24,7 +25,7 @@ LETTERBOX = ImageContract(
 STRETCH = ImageContract(BitmapPixelFormat.RGB8, LearningModelPixelRange.ZERO_TO_ONE, crop_mode=ImageCropMode.STRETCH)
 
 
-def file_of(name: str) -> bytes:
+def make_file(name: str) -> bytes:
     """A red rectangle on gray, stored as its EXIF turn says."""
     width, height, box, turn = PICTURES[name]
     image = Image.new("RGB", (width, height), (60, 60, 60))
@@ -34,3 +35,12 @@ def file_of(name: str) -> bytes:
     stored = image.transpose(_TURNED_BACK[turn]) if turn in _TURNED_BACK else image
     stored.save(file := io.BytesIO(), "PNG", exif=exif)
     return file.getvalue()
+
+
+def overlap(first: Sequence[float], second: Sequence[float]) -> float:
+    """The part of two boxes (left, top, right, bottom) that both cover."""
+    width = min(first[2], second[2]) - max(first[0], second[0])
+    height = min(first[3], second[3]) - max(first[1], second[1])
+    both = max(width, 0) * max(height, 0)
+    areas = sum((box[2] - box[0]) * (box[3] - box[1]) for box in (first, second))
+    return float(both / (areas - both))

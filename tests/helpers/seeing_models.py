@@ -170,7 +170,7 @@ SEGMENTER = """
 """Classes of pixels: 2 in the rectangle, 0 around it."""
 
 
-def made(nodes: str, outputs: Mapping[str, str], metadata: Mapping[str, str] | None = None) -> bytes:
+def make_model(nodes: str, outputs: Mapping[str, str], metadata: Mapping[str, str] | None = None) -> bytes:
     """A model of one picture, RGB from 0 to 1.
 
     Args:

@@ -6,10 +6,8 @@ import http.client
 import json
 import signal
 import socket
-import struct
 import subprocess
 import sys
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -51,7 +49,7 @@ class Service:
         with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
             connection.request(method or ("GET" if body is None else "POST"), path, body, dict(headers or {}))
             answer = connection.getresponse()
-            return Answer(answer.status, {name.lower(): one for name, one in answer.getheaders()}, answer.read())
+            return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
 
     def infer(self, model: str, **inputs: tuple[str, list[int], list[Any]]) -> Answer:
         """The answer to inputs in JSON: a datatype, a shape and data for each."""
@@ -69,12 +67,12 @@ class Service:
 
     def engines(self) -> list[psutil.Process]:
         """The processes of isolated engines."""
-        found = []
-        for one in self.process.children(recursive=True):
+        engines = []
+        for child in self.process.children(recursive=True):
             with suppress(psutil.NoSuchProcess):
-                if "isolated.child" in " ".join(one.cmdline()):
-                    found.append(one)
-        return found
+                if "isolated.child" in " ".join(child.cmdline()):
+                    engines.append(child)
+        return engines
 
     def lines(self, text: str) -> list[str]:
         """The lines of the log with a text; waits for the first: a request is logged after its answer is sent."""
@@ -90,7 +88,7 @@ class Service:
 
 
 @contextmanager
-def serving(log: Path, *words: object) -> Iterator[Service]:
+def run_service(log: Path, *words: object) -> Iterator[Service]:
     """The command, until the block ends; it must end well, with all its processes."""
     service = Service(log, *words)
     try:
@@ -101,15 +99,7 @@ def serving(log: Path, *words: object) -> Iterator[Service]:
         assert psutil.wait_procs(family, timeout=20)[1] == []
     finally:
         if service.process.is_running():
-            for one in [*service.process.children(recursive=True), service.process]:
-                one.kill()
+            for process in [*service.process.children(recursive=True), service.process]:
+                process.kill()
             service.process.wait()
         service.process.stdout.close()
-
-
-def claiming(width: int, height: int) -> bytes:
-    """A PNG whose head claims so many pixels, and that has none."""
-    head = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    chunks = [head, b"IDAT" + zlib.compress(bytes(64)), b"IEND"]
-    framed = [struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk)) for chunk in chunks]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(framed)

@@ -1,11 +1,13 @@
-"""A processor by substitute: has OpenVINO report the types of half precision that a test run states, in all processes.
+"""A processor by substitute: OpenVINO reports the types of half precision that the test run states.
 
-    PYTHONPATH=tests/processors WINML_PY_TEST_HALF_TYPES="bfloat16 float16" pytest
+    PYTHONPATH=tests/processors WINML_PY_TEST_HALF_TYPES="bfloat16 float16" pytest tests/core/runtime
 
-Python imports this module by its name when it starts, child processes too. The types are "bfloat16", "float16", both
-with a space between them, or "none". What is asked for in half precision is computed in float32, on every processor:
-the substitute is for what is chosen, said and remembered, and not for the numbers. A type that the substitute lacks
-compiles as OpenVINO compiles it: float16 as bfloat16 where that is there, else as float32.
+The types are "bfloat16", "float16", both with a space between them, or "none". Python imports a module of this name
+when it starts, in child processes too. A type that the substitute lacks compiles as OpenVINO compiles it: float16 as
+bfloat16 where that is there, else as float32.
+
+The tests see what the package chooses, says and remembers on such a processor. They cannot see its numbers: everything
+is computed in float32.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ def change(openvino: Any, types: set[str]) -> None:
         if names[-1] != "OPTIMIZATION_CAPABILITIES":
             return value
         others = [word for word in value if word not in CAPABILITIES.values()]
-        return others + [CAPABILITIES[each] for each in sorted(types)]
+        return others + [CAPABILITIES[type_name] for type_name in sorted(types)]
 
     def reported_by_model(self: Any, name: Any) -> Any:
         return vars(self).get("stated_type") if name == HINT else get_own_property(self, name)

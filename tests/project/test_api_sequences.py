@@ -11,14 +11,17 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
+import pytest
+from onnx import TensorProto
 from PIL import Image
 
-from helpers import collateral, damaged_files, paths
+from helpers import damaged_files, paths, winml_models
 from helpers.models import FLOAT16, INT64, STRING, unary
-from helpers.odd_values import ODD_PROPERTIES, odd_values
+from helpers.odd_values import ODD_PROPERTIES, make_odd_values
 from helpers.sessions import open_session
 from winml_py import (
     BitmapPixelFormat,
@@ -51,7 +54,7 @@ MODELS = [
 NAMES = ["x", "y", "X", "", "z", "\0", "x" * 1000]
 
 
-def value(rng: random.Random) -> Any:
+def choose_value(rng: random.Random) -> Any:
     """Something to bind: what fits some of the models, or does not."""
     array = np.arange(rng.choice([0, 1, 2, 3, 4]), dtype=np.float32)
     fitting: list[Any] = [
@@ -64,7 +67,7 @@ def value(rng: random.Random) -> Any:
         ImageFeatureValue.from_array(np.zeros((5, 7, 3), np.uint8), BitmapPixelFormat.RGB8),
         Image.new("L", (4, 9)),
     ]
-    return rng.choice(fitting if rng.random() < 0.6 else odd_values())
+    return rng.choice(fitting if rng.random() < 0.6 else make_odd_values())
 
 
 class Sequence:
@@ -120,22 +123,24 @@ class Sequence:
         self.bindings.append(LearningModelBinding(self.one_of(self.sessions, self.make_session)))
 
     def bind(self) -> None:
-        given = value(self.rng)
-        if isinstance(given, TensorFloat):
-            self.tensors.append(given)
+        bound_value = choose_value(self.rng)
+        if isinstance(bound_value, TensorFloat):
+            self.tensors.append(bound_value)
         binding = self.one_of(self.bindings, self.make_binding)
         binding.bind(
-            self.rng.choice(NAMES[:3] if self.rng.random() < 0.8 else NAMES), given, self.rng.choice(ODD_PROPERTIES)
+            self.rng.choice(NAMES[:3] if self.rng.random() < 0.8 else NAMES),
+            bound_value,
+            self.rng.choice(ODD_PROPERTIES),
         )
 
     def evaluate(self) -> None:
         binding = self.one_of(self.bindings, self.make_binding)
         session = binding._session if self.rng.random() < 0.9 else self.rng.choice(self.sessions or [binding._session])
-        check(binding, session.evaluate(binding, timeout=self.rng.choice([None, None, 5])).outputs)
+        require_negative(binding, session.evaluate(binding, timeout=self.rng.choice([None, None, 5])).outputs)
 
     def evaluate_features(self) -> None:
         session = self.one_of(self.sessions, self.make_session)
-        session.evaluate_features({self.rng.choice(NAMES[:3]): value(self.rng)})
+        session.evaluate_features({self.rng.choice(NAMES[:3]): choose_value(self.rng)})
 
     def evaluate_async(self) -> None:
         binding = self.one_of(self.bindings, self.make_binding)
@@ -161,12 +166,12 @@ class Sequence:
             _ = session.engine, session.precision, str(session.explain())
 
 
-def check(binding: LearningModelBinding, outputs: Any) -> None:
+def require_negative(binding: LearningModelBinding, outputs: Any) -> None:
     """The answer must be the negative of what was bound, where that is an array of numbers."""
-    bound, came = private_state(binding).values.get("x"), outputs["y"]
-    if not isinstance(bound, np.ndarray) or bound.dtype.kind not in "fi" or not hasattr(came, "to_numpy"):
+    bound, output = private_state(binding).values.get("x"), outputs["y"]
+    if not isinstance(bound, np.ndarray) or bound.dtype.kind not in "fi" or not hasattr(output, "to_numpy"):
         return
-    answer = came.to_numpy()
+    answer = output.to_numpy()
     if isinstance(answer, np.ndarray) and answer.shape == bound.shape and answer.dtype == bound.dtype:
         np.testing.assert_array_equal(answer, -bound)
 
@@ -176,6 +181,35 @@ def test_a_sample_of_sequences() -> None:
     for number in range(150):
         counts += Sequence(random.Random(f"1 {number}")).run(20)
     assert counts["done"] > 500
+    assert counts["refused"] > 500
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        unary(shape=(1, 3, 4, 6), denotation="IMAGE"),
+        unary(shape=(1, 3, 4, 6), denotation="IMAGE", element=FLOAT16),
+        unary(shape=(2, "n")),
+        unary(element=STRING),
+        unary(shape=()),
+        unary(shape=(3,), element=TensorProto.INT8),
+    ],
+    ids=["image", "half image", "tensor", "strings", "scalar", "int8"],
+)
+def test_every_odd_value_under_every_odd_property(model: bytes) -> None:
+    session = open_session(model)
+    counts: Counter[str] = Counter()
+    for feature, odd_value, properties in product("xy", make_odd_values(), ODD_PROPERTIES):
+        binding = LearningModelBinding(session)
+        try:
+            binding.bind(feature, odd_value, properties)
+            if feature == "x":
+                session.evaluate(binding)
+            counts["done"] += 1
+        except WinMLError as error:
+            assert str(error).strip()  # noqa: PT017  # the loop goes on
+            counts["refused"] += 1
+    assert counts["done"] > 0
     assert counts["refused"] > 500
 
 
@@ -202,13 +236,13 @@ def test_damaged_models_are_evaluated_or_refused() -> None:
     models = [path.read_bytes() for path in sorted(paths.MODELS.glob("*.onnx")) if path.stat().st_size < 40_000]
     models += [
         *MODELS[:-1],
-        collateral.candy("Bgr8", (8, 8)),
-        collateral.zipmap(INT64),
-        collateral.sequence_construct(),
+        winml_models.candy("Bgr8", (8, 8)),
+        winml_models.zipmap(INT64),
+        winml_models.sequence_construct(),
     ]
     counts = Counter[str]()
     for number in range(150):
-        damaged = damaged_files.change(models[number % len(models)], random.Random(number))
+        damaged = damaged_files.damage(models[number % len(models)], random.Random(number))
         counts[child_calls.call_in_child(evaluate_damaged, damaged)] += 1
     assert counts["refused"] > 50
     assert counts["evaluated"] >= 3

@@ -74,16 +74,16 @@ def test_the_examples_run_and_print_what_they_say(
             assert " ".join(stated) in printed
 
 
-def anchors(page: Path) -> set[str]:
+def list_anchors(page: Path) -> set[str]:
     """The headings' names in links, as GitHub makes them."""
     seen: Counter[str] = Counter()
-    found = set()
+    slugs = set()
     for heading in HEADING.findall(FENCED.sub("", page.read_text())):
         plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
         slug = re.sub(r"[^\w\- ]", "", plain.lower()).strip().replace(" ", "-")
-        found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        slugs.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
         seen[slug] += 1
-    return found
+    return slugs
 
 
 @pytest.mark.parametrize("page", [*PAGES, *GUIDES], ids=page_name)
@@ -96,7 +96,7 @@ def test_links_lead_somewhere(page: Path) -> None:
         place = (page.parent / target).resolve() if target else page
         assert place.exists(), link
         if anchor:
-            assert anchor in anchors(place), link
+            assert anchor in list_anchors(place), link
 
 
 @pytest.mark.parametrize("page", [*PAGES, *GUIDES, *SCRIPTS], ids=page_name)
@@ -120,9 +120,9 @@ def test_the_pictures_of_tasks_are_what_the_programs_make(tmp_path: Path) -> Non
     subprocess.run([sys.executable, script, tmp_path], check=True, capture_output=True)
     assert [path.name for path in sorted(tmp_path.iterdir())] == [path.name for path in TASK_PICTURES]
     for path in TASK_PICTURES:
-        with Image.open(path) as committed, Image.open(tmp_path / path.name) as made:
-            assert made.size == committed.size == (960, 540)
-            levels = [np.asarray(image.convert("RGB"), np.float32) for image in (made, committed)]
+        with Image.open(path) as committed, Image.open(tmp_path / path.name) as rebuilt:
+            assert rebuilt.size == committed.size == (960, 540)
+            levels = [np.asarray(image.convert("RGB"), np.float32) for image in (rebuilt, committed)]
             assert np.abs(levels[0] - levels[1]).mean() < 4, path.name  # other fonts, and scores of changed pages
 
 
@@ -146,7 +146,7 @@ def test_ci_calls_the_two_lines_of_the_readme() -> None:
     assert len(re.findall(r"^```sh\n.*\n```$", PAGES[0].read_text(), re.MULTILINE)) == 2
 
 
-def documented(module: str) -> list[str]:
+def list_documented_names(module: str) -> list[str]:
     """The names of a module that the reference has."""
     pages = "\n".join(page.read_text() for page in sorted((DOCS / "api").glob("*.md")))
     return re.findall(rf"^\.\. auto(?:class|function):: {re.escape(module)}\.(\w+)$", pages, re.MULTILINE)
@@ -154,34 +154,34 @@ def documented(module: str) -> list[str]:
 
 def test_the_reference_has_every_public_name_once() -> None:
     top = {name for name in winml_py.__all__ if not hasattr(winml_py.errors, name)}
-    assert sorted([*documented("winml_py"), "__version__"]) == sorted(top)
-    assert sorted(documented("winml_py.results")) == sorted(winml_py.results.__all__)
+    assert sorted([*list_documented_names("winml_py"), "__version__"]) == sorted(top)
+    assert sorted(list_documented_names("winml_py.results")) == sorted(winml_py.results.__all__)
     assert "`winml_py.__version__`" in (DOCS / "api" / "index.md").read_text()
-    assert sorted(documented("winml_py.float16")) == sorted(float16.__all__)
-    assert documented("winml_py.testing") == ["FakeDevice"]
+    assert sorted(list_documented_names("winml_py.float16")) == sorted(float16.__all__)
+    assert list_documented_names("winml_py.testing") == ["FakeDevice"]
 
 
-def rows(page: str) -> Iterator[list[str]]:
+def read_table_rows(page: str) -> Iterator[list[str]]:
     """The cells of the page's tables, line by line."""
     for line in (DOCS / page).read_text().splitlines():
         if line.startswith("| "):
             yield [cell.strip() for cell in line.strip("|").split(" | ")]
 
 
-def names_in(cell: str) -> list[str]:
+def find_names(cell: str) -> list[str]:
     return re.findall(r"`(\w+)`", cell)
 
 
 def test_the_table_of_errors_is_right() -> None:
-    table = {names_in(row[0])[0]: row for row in rows("api/errors.md") if names_in(row[0])}
+    table = {find_names(row[0])[0]: row for row in read_table_rows("api/errors.md") if find_names(row[0])}
     public = {name for name in vars(winml_py.errors) if name.endswith("Error")}
     assert set(table) == public
     for name, (_, hresult, builtins, *_) in table.items():
         kind = getattr(winml_py.errors, name)
-        assert int(names_in(hresult)[0], 16) == kind.hresult
+        assert int(find_names(hresult)[0], 16) == kind.hresult
         ours = [parent for parent in kind.__mro__ if issubclass(parent, WinMLError)]
         bases = {base.__name__ for parent in ours for base in parent.__bases__ if base.__module__ == "builtins"}
-        assert set(names_in(builtins)) | {"OSError"} == bases
+        assert set(find_names(builtins)) | {"OSError"} == bases
 
 
 def test_the_command_line_page_has_every_command_option_and_code() -> None:
@@ -189,33 +189,33 @@ def test_the_command_line_page_has_every_command_option_and_code() -> None:
     sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
     assert set(sections) == set(main.commands)
     for name, command in main.commands.items():
-        told = set(re.findall(r"(?<![\w-])--?[a-z][a-z0-9-]*", sections[name]))
+        described = set(re.findall(r"(?<![\w-])--?[a-z][a-z0-9-]*", sections[name]))
         for parameter in command.params:
             if isinstance(parameter, click.Option):
-                assert set(parameter.opts) <= told, f"{name}: {parameter.opts}"
-    codes = {row[0]: row[2] for row in rows("command-line.md") if row[0].isdecimal()}
+                assert set(parameter.opts) <= described, f"{name}: {parameter.opts}"
+    codes = {row[0]: row[2] for row in read_table_rows("command-line.md") if row[0].isdecimal()}
     assert sorted(codes) == list("01234567")
     for code, errors in codes.items():
-        for error in names_in(errors):
+        for error in find_names(errors):
             assert find_exit_code(getattr(winml_py.errors, error)("it failed")) == int(code)
 
 
-def texts_of_the_package() -> str:
+def list_texts() -> str:
     """Every text in the code, a line each; what is filled in is "…"."""
-    found = []
+    texts = []
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.JoinedStr):
-                found.append("".join(part.value if isinstance(part, ast.Constant) else "…" for part in node.values))
+                texts.append("".join(part.value if isinstance(part, ast.Constant) else "…" for part in node.values))
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                found.append(node.value)
-    return "\n".join(found)
+                texts.append(node.value)
+    return "\n".join(texts)
 
 
 def test_the_messages_on_the_page_of_troubles_are_the_packages() -> None:
     """Of each message, all that does not vary."""
-    texts = texts_of_the_package()
-    messages = [row[0].strip("`") for row in rows("troubleshooting.md") if row[0].startswith("`")]
+    texts = list_texts()
+    messages = [row[0].strip("`") for row in read_table_rows("troubleshooting.md") if row[0].startswith("`")]
     assert len(messages) > 30
     for message in messages:
         for part in re.split(r"…|'|\(SIGSEGV\)|DIRECTX", message):

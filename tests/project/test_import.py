@@ -38,6 +38,21 @@ def test_all_names_load_nothing_heavy() -> None:
     assert loaded_after("from winml_py import *") == set()
 
 
+def test_capabilities_are_there_after_the_plain_import() -> None:
+    """They cost nothing before they are used, not even with `from winml_py import *`."""
+    code = """
+import sys
+import winml_py
+from winml_py import *
+assert not any(name.startswith("winml_py.vision") for name in sys.modules)
+for name in winml_py._MODULES:
+    assert getattr(winml_py, name).__name__ == f"winml_py.{name}"
+    assert name in dir(winml_py)
+    assert name not in winml_py.__all__
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_loading_a_model_needs_no_library() -> None:
     assert loaded_after(f"import winml_py; winml_py.LearningModel.load({str(MODELS / 'digits.onnx')!r})") == set()
 

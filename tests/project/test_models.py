@@ -15,6 +15,7 @@ from PIL import Image, ImageDraw
 
 from helpers import reference
 from helpers.paths import MODELS, ROOT
+from helpers.rectangles import overlap
 from winml_py import (
     BitmapPixelFormat,
     ImageFeatureDescriptor,
@@ -61,13 +62,6 @@ def test_the_classifier_is_right_as_often_as_it_says(monkeypatch: pytest.MonkeyP
     assert f"{right} of {len(labels)} test pictures right" in session.model.description
 
 
-def overlap(one: np.ndarray, other: np.ndarray) -> float:
-    """The part of two boxes that both have."""
-    sides = np.minimum(one[2:], other[2:]) - np.maximum(one[:2], other[:2])
-    both = float(sides.clip(0).prod())
-    return both / (float((one[2:] - one[:2]).prod()) + float((other[2:] - other[:2]).prod()) - both)
-
-
 def test_the_models_of_shapes_are_right_as_often_as_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
     """On pictures that they were not trained with."""
     monkeypatch.syspath_prepend(MODELS)
@@ -76,34 +70,34 @@ def test_the_models_of_shapes_are_right_as_often_as_they_say(monkeypatch: pytest
     finder = LearningModelSession(LearningModel.load(MODELS / "shapes.onnx"))
     masker = LearningModelSession(LearningModel.load(MODELS / "shapes_mask.onnx"))
     random = np.random.default_rng(1)
-    shapes = right = found = pixels = 0
-    for each in (scene(random) for _ in range(200)):
-        objects = vision.detections(finder.evaluate_features({"image": each.picture}), threshold=0.5)
-        shapes, found = shapes + len(each.boxes), found + len(objects)
+    shapes = right = detected = pixels = 0
+    for drawn in (scene(random) for _ in range(200)):
+        objects = vision.detections(finder.evaluate_features({"image": drawn.picture}), threshold=0.5)
+        shapes, detected = shapes + len(drawn.boxes), detected + len(objects)
         right += sum(
-            any(one.label == CLASSES[index] and overlap(one.box, box) > 0.5 for one in objects)
-            for box, index in zip(each.boxes, each.classes, strict=True)
+            any(detection.label == CLASSES[index] and overlap(detection.box, box) > 0.5 for detection in objects)
+            for box, index in zip(drawn.boxes, drawn.classes, strict=True)
         )
-        seen = vision.masks(masker.evaluate_features({"image": each.picture}))
-        pixels += int((seen.classes == each.mask).sum())
-    said = f"{right} of {shapes} shapes found, {found - right} found that are none"
-    assert said in finder.model.description
+        segmentation = vision.masks(masker.evaluate_features({"image": drawn.picture}))
+        pixels += int((segmentation.classes == drawn.mask).sum())
+    statement = f"{right} of {shapes} shapes found, {detected - right} found that are none"
+    assert statement in finder.model.description
     assert f"{pixels / (200 * 128 * 128):.1%} of the pixels right" in masker.model.description
     assert right > 0.95 * shapes
-    assert found - right < 0.05 * shapes
+    assert detected - right < 0.05 * shapes
 
 
-def decibels(one: Image.Image, other: Image.Image) -> float:
+def decibels(picture: Image.Image, reference: Image.Image) -> float:
     """The peak signal-to-noise ratio."""
-    difference = (np.asarray(one, np.float64) - np.asarray(other, np.float64)) / 255
+    difference = (np.asarray(picture, np.float64) - np.asarray(reference, np.float64)) / 255
     return -10 * math.log10(np.square(difference).mean())
 
 
-def ahead(session: LearningModelSession, whole: Image.Image, kernel: Image.Resampling) -> float:
+def measure_gain(session: LearningModelSession, whole: Image.Image, kernel: Image.Resampling) -> float:
     """Decibels by which the model's picture is nearer to the whole one than what Pillow makes of its half."""
     half = whole.resize((whole.width // 2, whole.height // 2), kernel)
-    came = session.evaluate_features({"image": half}).outputs["result"].to_pil().convert("RGB")
-    return decibels(came, whole) - decibels(half.resize(whole.size, Image.Resampling.BICUBIC), whole)
+    enlarged = session.evaluate_features({"image": half}).outputs["result"].to_pil().convert("RGB")
+    return decibels(enlarged, whole) - decibels(half.resize(whole.size, Image.Resampling.BICUBIC), whole)
 
 
 def test_the_enlarger_is_as_far_ahead_of_pillow_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,12 +107,12 @@ def test_the_enlarger_is_as_far_ahead_of_pillow_as_it_says(monkeypatch: pytest.M
 
     session = LearningModelSession(LearningModel.load(MODELS / "upscale.onnx"))
     random = np.random.default_rng(1)
-    said = dict(re.findall(r"(\w+) (\S+) dB", session.model.description))
-    assert set(said) == set(KINDS)
+    stated = dict(re.findall(r"(\w+) (\S+) dB", session.model.description))
+    assert set(stated) == set(KINDS)
     for kind, draw in KINDS.items():
-        found = [ahead(session, draw(random), Image.Resampling.BICUBIC) for _ in range(25)]
-        assert np.mean(found) == pytest.approx(float(said[kind]), abs=0.15), kind
-        assert min(found) > 0, kind
+        gains = [measure_gain(session, draw(random), Image.Resampling.BICUBIC) for _ in range(25)]
+        assert np.mean(gains) == pytest.approx(float(stated[kind]), abs=0.15), kind
+        assert min(gains) > 0, kind
 
 
 @pytest.mark.parametrize("kernel", [Image.Resampling.BICUBIC, Image.Resampling.LANCZOS, Image.Resampling.BOX])
@@ -126,13 +120,13 @@ def test_the_enlarger_is_ahead_of_pillow_on_pictures_of_others(cat: Path, kernel
     """A photograph, and pictures that other scripts draw."""
     session = LearningModelSession(LearningModel.load(MODELS / "upscale.onnx"))
     with Image.open(cat) as photo, Image.open(cat.with_name("shapes.png")) as shapes:
-        assert ahead(session, photo.crop((0, 0, 450, 300)), kernel) > 0.25
-        assert ahead(session, shapes.convert("RGB"), kernel) > 4
+        assert measure_gain(session, photo.crop((0, 0, 450, 300)), kernel) > 0.25
+        assert measure_gain(session, shapes.convert("RGB"), kernel) > 4
     large = Image.new("RGB", (800, 800), "white")
     for angle in range(0, 180, 15):
         end = np.array([math.cos(math.radians(angle)), math.sin(math.radians(angle))]) * 360
         ImageDraw.Draw(large).line([tuple(400 - end), tuple(400 + end)], "navy", 12)
-    assert ahead(session, large.resize((200, 200), Image.Resampling.BOX), kernel) > 1
+    assert measure_gain(session, large.resize((200, 200), Image.Resampling.BOX), kernel) > 1
 
 
 def test_the_enlarger_equals_a_slow_reference_pixel_by_pixel() -> None:
@@ -147,8 +141,8 @@ def test_the_enlarger_equals_a_slow_reference_pixel_by_pixel() -> None:
         planes = np.einsum("cyxij,ocij->oyx", windows, kernels) + weights[f"convs.{number}.bias"][:, None, None]
     details = planes.reshape(3, 2, 2, 4, 7).transpose(0, 3, 1, 4, 2).reshape(3, 8, 14)
     enlarged = cv2.resize(picture.transpose(1, 2, 0), (14, 8), interpolation=cv2.INTER_LINEAR).transpose(2, 0, 1)
-    came = reference.run_first(MODELS / "upscale.onnx", picture[None].astype(np.float32))
-    np.testing.assert_allclose(came[0], enlarged + details, atol=1e-5)
+    result = reference.run_first(MODELS / "upscale.onnx", picture[None].astype(np.float32))
+    np.testing.assert_allclose(result[0], enlarged + details, atol=1e-5)
 
 
 def test_the_batch_model_gives_what_the_single_one_gives(digits: LearningModelSession) -> None:
@@ -161,7 +155,7 @@ def test_the_batch_model_gives_what_the_single_one_gives(digits: LearningModelSe
         np.testing.assert_allclose(row, alone, rtol=1e-5, atol=1e-7)
 
 
-def filtered(name: str, pixels: np.ndarray) -> np.ndarray:
+def filter_slowly(name: str, pixels: np.ndarray) -> np.ndarray:
     """The effect, pixel by pixel, in Python's own arithmetic."""
     planes = []
     for plane in pixels.transpose(2, 0, 1):
@@ -186,7 +180,7 @@ def test_the_effects_equal_a_slow_reference_pixel_by_pixel(name: str, cat: Path)
         picture = photo.crop((100, 60, 191, 121))
     result = LearningModelSession(model).evaluate_features({"image": picture}).outputs["result"]
     assert result.video_frame.software_bitmap.bitmap_pixel_format is BitmapPixelFormat.BGRA8
-    expected = filtered(name, np.asarray(picture)[..., ::-1])
+    expected = filter_slowly(name, np.asarray(picture)[..., ::-1])
     np.testing.assert_array_equal(result.to_numpy()[..., :3], expected)
     assert (result.to_numpy()[..., 3] == 255).all()
 
@@ -204,5 +198,5 @@ def test_the_drawn_pictures_are_made_by_their_script(tmp_path: Path, seven: Path
     script.write_bytes((seven.parent / "make.py").read_bytes())
     subprocess.run([sys.executable, script], check=True, capture_output=True)
     for drawn in (seven, seven.with_name("shapes.png")):
-        with Image.open(tmp_path / drawn.name) as made, Image.open(drawn) as committed:
-            np.testing.assert_array_equal(np.asarray(made), np.asarray(committed))
+        with Image.open(tmp_path / drawn.name) as rebuilt, Image.open(drawn) as committed:
+            np.testing.assert_array_equal(np.asarray(rebuilt), np.asarray(committed))

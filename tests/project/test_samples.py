@@ -29,6 +29,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from helpers.cli import require_exit
 from helpers.paths import MODELS, PICTURES, ROOT
+from helpers.rectangles import overlap
 from helpers.reference import run_first, run_raw
 from helpers.services import SERVICES
 from helpers.waiting import wait_until
@@ -55,23 +56,23 @@ def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> R
             runpy.run_path(str(SAMPLES / f"{name}.py"), run_name="__main__")
         except SystemExit as ended:
             failure = ended.code
-        out, told = capfd.readouterr()
+        output, errors = capfd.readouterr()
         assert (not failure) is succeeds, failure
         if not succeeds:
             return str(failure).splitlines()
         if is_quiet:
-            assert told == ""
-        return out.splitlines()
+            assert errors == ""
+        return output.splitlines()
 
     return run
 
 
-def bgr(picture: Image.Image) -> np.ndarray:
+def make_bgr_tensor(picture: Image.Image) -> np.ndarray:
     """The tensor that the effect models want."""
     return np.asarray(picture.convert("RGB"), np.float32)[None, :, :, ::-1].transpose(0, 3, 1, 2).copy()
 
 
-def drawn(digit: int) -> Image.Image:
+def draw_digit(digit: int) -> Image.Image:
     picture = Image.new("L", (200, 200))
     ImageDraw.Draw(picture).text((100, 100), str(digit), 255, ImageFont.load_default(180), "mm", stroke_width=8)
     return picture
@@ -96,13 +97,6 @@ def test_every_sample_has_a_test() -> None:
     assert tested == {path.stem for path in SAMPLES.glob("*.py")}
 
 
-def overlap(one: tuple[float, ...], other: tuple[float, ...]) -> float:
-    """The part of two boxes (left, top, right, bottom) that both have."""
-    width, height = (min(one[i + 2], other[i + 2]) - max(one[i], other[i]) for i in (0, 1))
-    both = max(width, 0) * max(height, 0)
-    return both / (sum((box[2] - box[0]) * (box[3] - box[1]) for box in (one, other)) - both)
-
-
 SHAPES = {"circle": (60, 70, 190, 200), "square": (270, 60, 430, 220), "triangle": (150, 215, 270, 300)}
 """Where samples/detect_shapes.py draws them: left, top, right, bottom."""
 
@@ -112,10 +106,10 @@ def test_detect_shapes(run: Run, tmp_path: Path) -> None:
         re.fullmatch(r"(\w+) +(\d+)% (\d+),(\d+) to (\d+),(\d+)", line)
         for line in run("detect_shapes", folder=tmp_path)
     ]
-    found = {line[1]: tuple(map(int, line.groups()[2:])) for line in lines}
-    assert len(lines) == len(found) == 3
+    boxes = {line[1]: tuple(map(int, line.groups()[2:])) for line in lines}
+    assert len(lines) == len(boxes) == 3
     for label, box in SHAPES.items():
-        assert overlap(found[label], box) > 0.7
+        assert overlap(boxes[label], box) > 0.7
     with Image.open(tmp_path / "drawn.png") as drawn:
         assert drawn.size == (480, 320)
 
@@ -141,9 +135,9 @@ def test_detect_shapes_of_a_file(run: Run, tmp_path: Path) -> None:
 def test_learn_preprocessing(run: Run, tmp_path: Path) -> None:
     assumed, learned, distance = run("learn_preprocessing", folder=tmp_path)
     assert re.fullmatch(r"assumed: BGR8, zero_to255: [1-9]\d found: .*", assumed)
-    words, _, found = learned.partition("128 128: ")
+    words, _, detections = learned.partition("128 128: ")
     assert words == "learned: RGB8, zero_to_one, letterbox, linear, pad 114 114 114, size "
-    assert found == "3 found: circle 0.98, square 0.97, triangle 0.86"
+    assert detections == "3 found: circle 0.98, square 0.97, triangle 0.86"
     assert distance == "0.00 gray levels from the training's own tensors, on 86 pictures"
     pixels = np.full((128, 128, 3), 0.0) + cv2.resize(np.asarray(Image.open(PICTURES / "shapes.png")), (128, 128))
     exported = run_first(tmp_path / "shapes_exported.onnx", pixels.transpose(2, 0, 1)[None].astype(np.float32) / 255)
@@ -175,7 +169,7 @@ def test_search_docs(run: Run, tmp_path: Path) -> None:
     words = {name: text.split() for name, text in pages.items()}
 
     def weight(word: str, page: str) -> float:
-        count = sum(word in each for each in words.values())
+        count = sum(word in page_words for page_words in words.values())
         return math.log(1 + words[page].count(word)) * math.log(4 / (1 + count))
 
     scores = {
@@ -208,25 +202,25 @@ def test_effects(run: Run, tmp_path: Path, photo: Image.Image) -> None:
     names = [f"{name}.png" for name in ("edges", "sharpen", "blur", "emboss", "invert")]
     assert run("effects", PICTURES / "cat.jpg", tmp_path, folder=tmp_path) == [str(tmp_path / name) for name in names]
     for name in names:
-        planes = run_first(MODELS / name.replace("png", "onnx"), bgr(photo))[0]
-        wanted = np.rint(planes.clip(0, 255)).astype(np.uint8).transpose(1, 2, 0)[:, :, ::-1]
-        np.testing.assert_array_equal(np.asarray(Image.open(tmp_path / name).convert("RGB")), wanted)
+        planes = run_first(MODELS / name.replace("png", "onnx"), make_bgr_tensor(photo))[0]
+        expected = np.rint(planes.clip(0, 255)).astype(np.uint8).transpose(1, 2, 0)[:, :, ::-1]
+        np.testing.assert_array_equal(np.asarray(Image.open(tmp_path / name).convert("RGB")), expected)
     inverted = np.asarray(Image.open(tmp_path / "invert.png").convert("RGB"))
     np.testing.assert_array_equal(inverted, 255 - np.asarray(photo))
 
 
-def said_size(line: str) -> str:
+def read_sizes(line: str) -> str:
     """What samples/upscale.py says of the sizes; the rest of its line is where it ran."""
     return re.fullmatch(r"(\d+x\d+ to \d+x\d+) on .+, by \w+ExecutionProvider", line)[1]
 
 
 def test_upscale(run: Run, tmp_path: Path, photo: Image.Image) -> None:
     line, compared = run("upscale", folder=tmp_path, is_quiet=False)  # drivers of GPUs have their say
-    assert said_size(line) == "225x150 to 450x300"
+    assert read_sizes(line) == "225x150 to 450x300"
     whole = photo.crop((0, 0, 450, 300))
-    with Image.open(tmp_path / "upscaled.png") as came:
+    with Image.open(tmp_path / "upscaled.png") as upscaled:
         by_pillow = whole.resize((225, 150), Image.Resampling.BICUBIC).resize((450, 300), Image.Resampling.BICUBIC)
-        ratios = [cv2.PSNR(np.asarray(picture), np.asarray(whole)) for picture in (came, by_pillow)]
+        ratios = [cv2.PSNR(np.asarray(picture), np.asarray(whole)) for picture in (upscaled, by_pillow)]
     assert ratios[0] > ratios[1]
     assert compared == "{:.2f} dB; Pillow's bicubic: {:.2f} dB".format(*ratios)
 
@@ -238,11 +232,11 @@ def test_upscale_in_tiles_gives_what_the_model_gives_of_the_whole(
     picture = photo.resize(size)
     picture.save(tmp_path / "in.png")
     (line,) = run("upscale", "in.png", "out.png", folder=tmp_path, is_quiet=False)
-    assert said_size(line) == f"{size[0]}x{size[1]} to {size[0] * 2}x{size[1] * 2}"
+    assert read_sizes(line) == f"{size[0]}x{size[1]} to {size[0] * 2}x{size[1] * 2}"
     planes = np.asarray(picture, np.float32).transpose(2, 0, 1)[None] / 255
-    wanted = run_first(MODELS / "upscale.onnx", planes)[0].clip(0, 1).transpose(1, 2, 0) * 255
-    with Image.open(tmp_path / "out.png") as came:
-        assert np.abs(np.asarray(came) - wanted).max() < 0.51  # rounded, and no seam
+    expected = run_first(MODELS / "upscale.onnx", planes)[0].clip(0, 1).transpose(1, 2, 0) * 255
+    with Image.open(tmp_path / "out.png") as upscaled:
+        assert np.abs(np.asarray(upscaled) - expected).max() < 0.51  # rounded, and no seam
 
 
 def test_nearest_vectors(run: Run, tmp_path: Path) -> None:
@@ -250,12 +244,12 @@ def test_nearest_vectors(run: Run, tmp_path: Path) -> None:
     assert re.fullmatch(r"2 x 20000 cosines on .+, by \w+ExecutionProvider", first)
     random = np.random.default_rng(0)
     vectors = random.standard_normal((20_000, 128), np.float32).astype(np.float64)
-    for (one, other), line in zip([(17, 4_711), (805, 19_999)], lines, strict=True):
-        vectors[other] = vectors[one] + 0.3 * random.standard_normal(128, np.float32)
-        cosines = vectors @ vectors[one] / np.linalg.norm(vectors, axis=1) / np.linalg.norm(vectors[one])
+    for (query, twin), line in zip([(17, 4_711), (805, 19_999)], lines, strict=True):
+        vectors[twin] = vectors[query] + 0.3 * random.standard_normal(128, np.float32)
+        cosines = vectors @ vectors[query] / np.linalg.norm(vectors, axis=1) / np.linalg.norm(vectors[query])
         nearest = cosines.argsort()[::-1][:3]
-        assert line == f"{one}: " + ", ".join(f"{near} ({cosines[near]:.3f})" for near in nearest)
-        assert nearest[:2].tolist() == [one, other]
+        assert line == f"{query}: " + ", ".join(f"{near} ({cosines[near]:.3f})" for near in nearest)
+        assert nearest[:2].tolist() == [query, twin]
     assert re.fullmatch(r"numpy finds the same; the cosines are at most \de[+-]\d\d apart", last)
     assert float(last.split()[-2]) < 1e-5
 
@@ -268,12 +262,12 @@ def test_batch(run: Run, tmp_path: Path) -> None:
 
 
 def test_custom_tensorization(run: Run, tmp_path: Path) -> None:
-    said = dict(line.split(": ") for line in run("custom_tensorization", folder=tmp_path))
-    assert said["digit"] == "7"
-    assert said["digit on a GPU"] in ("7", "there is none")
+    printed = dict(line.split(": ") for line in run("custom_tensorization", folder=tmp_path))
+    assert printed["digit"] == "7"
+    assert printed["digit on a GPU"] in ("7", "there is none")
     sine = [tenth / 10 / 2**0.5 for tenth in range(10)]
-    assert ast.literal_eval(said["loudness"]) == pytest.approx(sine, abs=0.005001)
-    assert int(said["zero bytes"]) == (PICTURES / "seven.png").read_bytes().count(0)
+    assert ast.literal_eval(printed["loudness"]) == pytest.approx(sine, abs=0.005001)
+    assert int(printed["zero bytes"]) == (PICTURES / "seven.png").read_bytes().count(0)
 
 
 def test_custom_tensorization_on_a_gpu(run: Run, gpu: LearningModelDevice, tmp_path: Path) -> None:
@@ -287,7 +281,7 @@ def test_named_dimensions(run: Run, tmp_path: Path, photo: Image.Image) -> None:
     centre = photo.resize((320, 240), Image.Resampling.BICUBIC, box=(25, 0, 425, 300))
     cases = {"free, whole": photo, "free, small": centre, "fixed, small": centre, "fixed, whole": centre}
     for case, picture in cases.items():
-        mean = run_first(MODELS / "edges.onnx", bgr(picture)).clip(0, 255).mean()
+        mean = run_first(MODELS / "edges.onnx", make_bgr_tensor(picture)).clip(0, 255).mean()
         size, level = lines[f"{case} picture"].split(", mean level ")
         assert size == f"{picture.width}x{picture.height}"
         assert float(level) == pytest.approx(mean, abs=0.05)
@@ -307,12 +301,12 @@ def test_float16(run: Run, tmp_path: Path, scores: np.ndarray, photo: Image.Imag
     assert digit < 0.02
     assert level <= 1
     assert float(re.search(r"seven.png: .* of (\S+)", text)[1]) == pytest.approx(scores.max(), abs=0.01)
-    before = run_first(MODELS / "edges.onnx", bgr(photo))
-    after = run_first(tmp_path / "edges_float16.onnx", bgr(photo).astype(np.float16))
+    before = run_first(MODELS / "edges.onnx", make_bgr_tensor(photo))
+    after = run_first(tmp_path / "edges_float16.onnx", make_bgr_tensor(photo).astype(np.float16))
     assert np.abs(after - before).max() < 0.5
 
 
-def private_state(path: Path, name: str, array: np.ndarray) -> np.ndarray:
+def evaluate_inner_value(path: Path, name: str, array: np.ndarray) -> np.ndarray:
     """A value inside of a model that ONNX Runtime evaluates, without us."""
     model = onnx.load(path)
     model.graph.output.insert(0, onnx.ValueInfoProto(name=name))
@@ -334,29 +328,29 @@ def test_mel_spectrogram(run: Run, tmp_path: Path) -> None:
         falling = np.where(centre == high, 0, (high - k) / (high - centre))
     weights = np.where((k >= low) & (k <= centre), rising, np.where((k > centre) & (k < high), falling, 0))
     expected = np.log(np.maximum(power @ weights, 1e-6))
-    came = private_state(tmp_path / "mel.onnx", "spectrogram", sound[None])
-    np.testing.assert_allclose(np.exp(came[0]), np.exp(expected), rtol=1e-3, atol=1e-4)
+    spectrogram = evaluate_inner_value(tmp_path / "mel.onnx", "spectrogram", sound[None])
+    np.testing.assert_allclose(np.exp(spectrogram[0]), np.exp(expected), rtol=1e-3, atol=1e-4)
     loudest = [int(np.median(part)) for part in np.array_split(expected.argmax(axis=1), 3)]
     assert lines == [f"windows: {len(windows)}", f"loudest bands: {' '.join(map(str, loudest))}"]
 
 
 def test_built_tensorization(run: Run, tmp_path: Path) -> None:
     for digit in (3, 8):
-        picture = drawn(digit).resize((150, 190)).point(lambda level: 40 + level // 2)  # dull, and no square
+        picture = draw_digit(digit).resize((150, 190)).point(lambda level: 40 + level // 2)  # dull, and no square
         picture.save(tmp_path / "digit.png")
         assert run("built_tensorization", tmp_path / "digit.png", tmp_path / "model.onnx", folder=tmp_path) == [
             f"digit: {digit}"
         ]
         small = np.asarray(picture.convert("F").resize((28, 28), Image.Resampling.BILINEAR))
         expected = (small - small.min()) / (small.max() - small.min())
-        came = private_state(tmp_path / "model.onnx", "tensor", np.asarray(picture))
-        np.testing.assert_allclose(came[0, 0], expected, atol=1e-3)
+        tensor = evaluate_inner_value(tmp_path / "model.onnx", "tensor", np.asarray(picture))
+        np.testing.assert_allclose(tensor[0, 0], expected, atol=1e-3)
     assert not onnx.load(tmp_path / "model.onnx").metadata_props  # the contract of digits.onnx is not about bytes
 
 
 def test_webcam_takes_a_folder(run: Run, tmp_path: Path) -> None:
     for position, digit in enumerate((2, 0, 3)):
-        drawn(digit).save(tmp_path / f"{position}.png")
+        draw_digit(digit).save(tmp_path / f"{position}.png")
     (tmp_path / "notes.txt").write_text("no picture")
     *lines, last = run("webcam", tmp_path, folder=tmp_path)
     assert [line.split(" (")[0] for line in lines] == ["0: 2", "1: 0", "2: 3"]
@@ -369,7 +363,7 @@ def test_webcam_takes_a_video(run: Run, tmp_path: Path) -> None:
     if not writer.isOpened():
         pytest.skip("OpenCV cannot write videos here")
     for digit in (5, 1, 4, 3):
-        writer.write(np.asarray(drawn(digit).convert("RGB")))
+        writer.write(np.asarray(draw_digit(digit).convert("RGB")))
     writer.release()
     *lines, last = run("webcam", path, folder=tmp_path)
     assert [line.split(" (")[0] for line in lines] == ["0.00 s: 5", "0.10 s: 1", "0.20 s: 4", "0.30 s: 3"]
@@ -396,11 +390,11 @@ def test_read_text(run: Run, tmp_path: Path) -> None:
     pen.text((60, 180), "Mind the gap!", "white", ImageFont.load_default(70))
     pen.text((60, 50), "Platform 9, 10:45 to Leeds", "yellow", ImageFont.load_default(44))
     page.save(tmp_path / "page.png")
-    for line, wanted in zip(
+    for line, expected in zip(
         run("read_text", "page.png", folder=tmp_path), ["Platform 9, 10:45 to Leeds", "Mind the gap!"], strict=True
     ):
         confidence, text = line.split(" ", 1)
-        assert text == wanted
+        assert text == expected
         assert int(confidence.rstrip("%")) >= 90
 
 
@@ -422,18 +416,18 @@ def test_read_text_says_which_lines_are_tilted(tmp_path: Path) -> None:
 def test_devices(run: Run, tmp_path: Path, scores: np.ndarray) -> None:
     lines = run("devices", folder=tmp_path, is_quiet=False)  # drivers of GPUs have their say
     end = next(index for index, line in enumerate(lines) if line.startswith("on "))
-    found = [
+    devices = [
         re.fullmatch(r"(cpu|gpu|npu): (.*), by (\w+ExecutionProvider)(, has float16)?", line) for line in lines[:end]
     ]
-    assert (found[0][1], found[0][3]) == ("cpu", "CPUExecutionProvider")
+    assert (devices[0][1], devices[0][3]) == ("cpu", "CPUExecutionProvider")
     if sys.platform == "linux" and "model name" in (facts := Path("/proc/cpuinfo").read_text()):
-        assert found[0][2] == re.search(r"^model name\s*: (.*)", facts, re.MULTILINE)[1]
+        assert devices[0][2] == re.search(r"^model name\s*: (.*)", facts, re.MULTILINE)[1]
 
-    taken = next((device for device in found if device[1] == "gpu"), found[0])
+    expected = next((device for device in devices if device[1] == "gpu"), devices[0])
     name, digit, probability = re.fullmatch(r"on (.*): (\d), (\S+)", lines[end]).groups()
-    assert (name, digit) == (taken[2], "7")
+    assert (name, digit) == (expected[2], "7")
     assert float(probability) == pytest.approx(scores[7], abs=0.01)
-    engine = "onnxruntime" if taken is found[0] else taken[3]
+    engine = "onnxruntime" if expected is devices[0] else expected[3]
     assert lines[end + 1].startswith(f"{engine} in ")
 
 
@@ -469,13 +463,13 @@ def test_asyncio_service_serves_others(tmp_path: Path) -> None:
                 return answer
 
             for digit in (3, 0, 2):
-                drawn(digit).save(tmp_path / "digit.png")
+                draw_digit(digit).save(tmp_path / "digit.png")
                 status, answer = ask((tmp_path / "digit.png").read_bytes())
                 assert (status, answer["digit"]) == (200, digit)
                 assert 0.9 < answer["probability"] <= 1
             assert ask(b"", {"Content-Length": str(1 << 29)})[0] == 400
             assert ask(b"GIF89a, and no more")[0] == 400
-            drawn(5).save(tmp_path / "digit.png")
+            draw_digit(5).save(tmp_path / "digit.png")
             assert ask((tmp_path / "digit.png").read_bytes())[1]["digit"] == 5  # it outlives bad requests
             for engine in psutil.Process(service.pid).children():
                 engine.send_signal(signal.SIGSEGV)
@@ -493,8 +487,8 @@ def test_many_sessions() -> None:
     size = 2 * 1536 * 1536 * 4 / 2**20
     assert first == f"weights: {size:.0f} MB"
     pattern = r"(\w+): 4 sessions take (\d+) MB, the first number is (\S+), at most (\S+) apart"
-    said = {kind: figures for kind, *figures in (re.fullmatch(pattern, line).groups() for line in lines)}
-    shared, private = int(said["shared"][0]), int(said["private"][0])
+    figures = {kind: numbers for kind, *numbers in (re.fullmatch(pattern, line).groups() for line in lines)}
+    shared, private = int(figures["shared"][0]), int(figures["private"][0])
     assert size * 0.8 < shared < size * 1.5
     assert private > size * 3
 
@@ -502,18 +496,18 @@ def test_many_sessions() -> None:
     product = np.ones(1536)
     for _ in range(2):
         product = product @ (rng.standard_normal((1536, 1536), np.float32) / 1536**0.5)
-    for _, number, difference in said.values():
+    for _, number, difference in figures.values():
         assert float(number) == pytest.approx(product[0], abs=1e-3)
         assert float(difference) < 1e-4
 
 
 def test_audio_stream(run: Run, tmp_path: Path) -> None:
     lines = run("audio_stream", folder=tmp_path)
-    said = [re.fullmatch(r"(\d+) Hz: (\S+), filtered (\S+)", line).groups() for line in lines]
-    assert [frequency for frequency, _, _ in said] == ["440", "6000"]
-    assert [float(before) for _, before, _ in said] == pytest.approx([0.5, 0.5], abs=0.01)
-    assert float(said[0][2]) == pytest.approx(0.5, abs=0.02)
-    assert float(said[1][2]) < 0.005
+    tones = [re.fullmatch(r"(\d+) Hz: (\S+), filtered (\S+)", line).groups() for line in lines]
+    assert [frequency for frequency, _, _ in tones] == ["440", "6000"]
+    assert [float(before) for _, before, _ in tones] == pytest.approx([0.5, 0.5], abs=0.01)
+    assert float(tones[0][2]) == pytest.approx(0.5, abs=0.02)
+    assert float(tones[1][2]) < 0.005
 
 
 def test_audio_stream_filters_a_recording_as_if_it_were_one_block(run: Run, tmp_path: Path) -> None:

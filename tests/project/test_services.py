@@ -24,9 +24,9 @@ import psutil
 import pytest
 from PIL import Image
 
+from helpers.damaged_files import make_png_claiming
 from helpers.paths import MODELS, PICTURES, ROOT
 from helpers.services import SERVICES
-from helpers.serving import claiming
 
 pytestmark = pytest.mark.once
 
@@ -59,23 +59,23 @@ def service(request: pytest.FixtureRequest) -> Iterator[Service]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     process = psutil.Popen([sys.executable, str(ROOT / "samples" / f"service_{name}.py"), str(port)])
-    made, family = Service(process, port, PATHS[name]), []
+    running, family = Service(process, port, PATHS[name]), []
     try:
         until = time.monotonic() + 120
         while time.monotonic() < until and process.poll() is None:
             with suppress(OSError):
-                if made.ask(SEVEN)[0] == 200:
+                if running.ask(SEVEN)[0] == 200:
                     break
             time.sleep(0.1)
-        yield made
+        yield running
         family = [process, *process.children(recursive=True)]
         process.terminate()
         _, alive = psutil.wait_procs(family, timeout=60)
         assert alive == []  # it stops with all its processes
     finally:
-        for one in family or [process]:
+        for member in family or [process]:
             with suppress(psutil.NoSuchProcess):
-                one.kill()
+                member.kill()
 
 
 def require_seven(answer: tuple[int, Any]) -> None:
@@ -87,11 +87,11 @@ def require_seven(answer: tuple[int, Any]) -> None:
     status, facts = answer
     assert status == 200
     best = facts["results"][0]["outputs"]["probabilities"]["top"] if "results" in facts else facts
-    assert [one["index"] for one in best[:3]] == scores.argsort()[::-1][:3].tolist()
+    assert [place["index"] for place in best[:3]] == scores.argsort()[::-1][:3].tolist()
     assert best[0].get("score", best[0].get("value")) == pytest.approx(scores.max(), abs=0.01)
 
 
-def words_of(answer: Any) -> str:
+def read_message(answer: Any) -> str:
     return str(answer.get("error") or answer.get("detail"))
 
 
@@ -101,19 +101,21 @@ def test_a_picture_is_classified(service: Service) -> None:
 
 def test_the_end_of_its_engine(service: Service) -> None:
     """What a model can do to its runtime. One request may be told so; the service goes on."""
-    processes = [one for one in service.process.children(recursive=True) if "isolated.child" in " ".join(one.cmdline())]
+    processes = [
+        child for child in service.process.children(recursive=True) if "isolated.child" in " ".join(child.cmdline())
+    ]
     assert len(processes) == 1
     processes[0].send_signal(signal.SIGSEGV)
     status, answer = service.ask(SEVEN)
     if status != 200:
-        assert "ended" in words_of(answer)
+        assert "ended" in read_message(answer)
     require_seven(service.ask(SEVEN))
 
 
 def test_what_is_no_picture_is_refused(service: Service) -> None:
-    for body in (b"no picture", b"", claiming(10_000, 10_000), SEVEN[: len(SEVEN) // 2]):
+    for body in (b"no picture", b"", make_png_claiming(10_000, 10_000), SEVEN[: len(SEVEN) // 2]):
         status, answer = service.ask(body)
         assert status == 415, answer
-        assert words_of(answer)
-    assert "pixels" in words_of(service.ask(claiming(10_000, 10_000))[1])
+        assert read_message(answer)
+    assert "pixels" in read_message(service.ask(make_png_claiming(10_000, 10_000))[1])
     require_seven(service.ask(SEVEN))

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 from helpers.models import INT64, STRING, data, tensor, unary
 from helpers.paths import MODELS, PICTURES
-from helpers.serving import Service, serving
+from helpers.serving import Service, run_service
 from winml_py import ImageFeatureValue, LearningModel, LearningModelSession
 from winml_py.errors import InvalidArgumentError
 from winml_py.serve.protocol import read_request
@@ -32,7 +32,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     (folder / "isnot.onnx").write_bytes(
         data([helper.make_node("Cast", ["x"], ["y"], to=TensorProto.BOOL)], ends[:1], ends[1:])
     )
-    with serving(folder / "log", MODELS / "digits.onnx", MODELS / "sharpen.onnx", folder) as made:
+    with run_service(folder / "log", MODELS / "digits.onnx", MODELS / "sharpen.onnx", folder) as made:
         yield made
 
 

@@ -23,9 +23,10 @@ from starlette.routing import Mount
 
 from helpers.asgi import Client
 from helpers.cli import call, require_failure
+from helpers.damaged_files import make_png_claiming
 from helpers.models import INT64, counting_loop, data, tensor, unary
 from helpers.paths import MODELS, PICTURES
-from helpers.serving import Service, claiming, serving
+from helpers.serving import Service, run_service
 from helpers.waiting import wait_until
 from winml_py import ImageFeatureValue, LearningModel, LearningModelSession, LearningModelSessionOptions, serve
 from winml_py.core.base.machine import usable_cores
@@ -50,7 +51,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def service(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     words = [MODELS / "digits.onnx", MODELS / "shapes.onnx", folder, "--max-seconds", 2, "--max-waiting", 4]
-    with serving(tmp_path_factory.mktemp("log") / "log", *words, "--max-bytes", 1 << 20, "--max-pixels", 10**6) as made:
+    with run_service(
+        tmp_path_factory.mktemp("log") / "log", *words, "--max-bytes", 1 << 20, "--max-pixels", 10**6
+    ) as made:
         yield made
 
 
@@ -89,7 +92,7 @@ def test_the_first_page_has_lines_to_try(service: Service) -> None:
         ("/models/digits", b"no picture", 415, "is not a picture"),
         ("/models/digits", b"", 415, "got 0 bytes"),
         ("/models/digits", SEVEN[: len(SEVEN) // 2], 415, "is not a picture"),
-        ("/models/digits", claiming(10_000, 10_000), 415, "more than the 1,000,000 that are allowed"),
+        ("/models/digits", make_png_claiming(10_000, 10_000), 415, "more than the 1,000,000 that are allowed"),
         ("/v2/models/digits/infer", b"{}", 400, "Expected each of the inputs image; the request has no image."),
         ("/models/loop", SEVEN, 400, "use /v2/models/NAME/infer"),
         ("/models/nothing", SEVEN, 404, "There is no model 'nothing'"),
@@ -226,7 +229,7 @@ def test_the_host(service: Service, headers: dict[str, str], status: int) -> Non
 
 def test_another_address(tmp_path: Path) -> None:
     words = [MODELS / "digits.onnx", "--host", "0.0.0.0", "--allow-host", "pictures.example"]
-    with serving(tmp_path / "log", *words) as service:
+    with run_service(tmp_path / "log", *words) as service:
         assert "it does not authenticate" in service.log.read_text()
         names = {"pictures.example": 200, "localhost:80": 200, "127.0.0.1": 200, "10.0.0.7": 421, "evil.com": 421}
         for host, status in names.items():
@@ -236,7 +239,7 @@ def test_another_address(tmp_path: Path) -> None:
 
 
 def test_the_log_and_the_metrics(tmp_path: Path) -> None:
-    with serving(tmp_path / "log", MODELS / "digits.onnx", "--log", "json") as service:
+    with run_service(tmp_path / "log", MODELS / "digits.onnx", "--log", "json") as service:
         assert service.ask("/models/digits", SEVEN, {"X-Request-Id": "mine-1"}).headers["x-request-id"] == "mine-1"
         given = service.ask("/models/digits", b"nothing", {"X-Request-Id": "two words"}).headers["x-request-id"]
         (good,), (bad,) = ([json.loads(line) for line in service.lines(name)] for name in ("mine-1", given))
@@ -309,7 +312,7 @@ def test_a_session_that_another_request_closed(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_model_that_nobody_asks_for_is_let_go(tmp_path: Path) -> None:
-    with serving(tmp_path / "log", MODELS / "digits.onnx", "--idle", 0.5) as service:
+    with run_service(tmp_path / "log", MODELS / "digits.onnx", "--idle", 0.5) as service:
         assert service.ask("/models/digits", SEVEN).status == 200
         wait_until(lambda: b"winml_models_loaded 0.0" in service.ask("/metrics").body)
         assert service.ask("/v2/health/ready").status == 200  # it is loaded when it is asked for
@@ -318,7 +321,7 @@ def test_a_model_that_nobody_asks_for_is_let_go(tmp_path: Path) -> None:
 
 
 def test_an_engine_that_dies(tmp_path: Path, folder: Path) -> None:
-    with serving(tmp_path / "log", folder / "loop.onnx", MODELS / "digits.onnx", "--isolated") as service:
+    with run_service(tmp_path / "log", folder / "loop.onnx", MODELS / "digits.onnx", "--isolated") as service:
         spent = {one: one.cpu_times().user for one in service.engines()}
         assert len(spent) == 2
         answers: list[Any] = []
@@ -337,7 +340,7 @@ def test_an_engine_that_dies(tmp_path: Path, folder: Path) -> None:
 
 
 def test_an_isolated_run_for_a_client_that_has_left_ends_with_its_time(tmp_path: Path, folder: Path) -> None:
-    with serving(tmp_path / "log", folder / "loop.onnx", "--isolated", "--max-seconds", 2) as service:
+    with run_service(tmp_path / "log", folder / "loop.onnx", "--isolated", "--max-seconds", 2) as service:
         for _ in range(usable_cores()):
             leave_counting(service)
         wait_until(lambda: count(service, 3).status == 200)  # no core counts for hours

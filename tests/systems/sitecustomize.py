@@ -1,15 +1,18 @@
-"""Windows or macOS by substitute: a Python that lacks what that system's Python lacks, in all processes.
+"""Windows or macOS by substitute: Linux's Python, as the package and its tests would find that system's.
 
-    PYTHONPATH=tests/systems WINML_PY_TEST_SYSTEM=windows pytest tests/core tests/winml
+    PYTHONPATH=tests/systems WINML_PY_TEST_SYSTEM=windows pytest tests/core/base tests/winml
 
-The system is "windows" or "macos". Python imports this module by its name when it starts, child processes too. The
-package and the tests see another system; the libraries, which hold code for the system that runs, do not. So `import
-os` gives them a substitute for the module, without what is not there and with other answers; a module that is not there
-cannot be imported; and /proc and /sys are empty. As Windows does, "windows" also refuses everybody to replace, rename
-or remove a file that this process has open or mapped, and to rename onto what is there.
+The system is "windows" or "macos". Python imports a module of this name when it starts, in child processes too. It
+changes what the package and the tests import, and nothing for the libraries, which hold code for the system that runs:
 
-What it does not show: paths with drives and backslashes, names that Windows reserves, other programs that hold a file,
-what the libraries do there.
+* `sys.platform`, `os.name` and what `platform` tells are that system's;
+* modules and names that it lacks are missing;
+* /proc and /sys are empty;
+* on "windows", an engine's process is reached by handles and named memory, and the system refuses what Windows
+  refuses: to replace, rename or remove a file that this process has open or mapped, or to rename onto one.
+
+It cannot show what paths with drives and backslashes do, names that Windows reserves, files that other programs hold
+open, or what the libraries do there.
 """
 
 from __future__ import annotations
@@ -27,59 +30,24 @@ from typing import Any
 
 native_unlink = os.unlink
 SYSTEM = os.environ.get("WINML_PY_TEST_SYSTEM", "")
+IS_WINDOWS = SYSTEM == "windows"
 
-# What modules lack on each system, as the stubs of the standard library (typeshed) have it, for Python 3.11. A word may
-# be a pattern.
-GONE = {
+MISSING_MODULES = {
+    "windows": {"fcntl", "grp", "pwd", "resource", "termios", "tty", "_posixshmem"},
+    "macos": set[str](),
+}
+MISSING_NAMES = {
     "windows": {
-        "fcntl": "*",
-        "grp": "*",
-        "pwd": "*",
-        "resource": "*",
-        "termios": "*",
-        "tty": "*",
-        "_posixshmem": "*",
-        "mmap": "MADV_* MAP_* PROT_*",
-        "os": """
-            CLD_* EFD_* EX_* F_LOCK F_TEST F_TLOCK F_ULOCK GRND_* MFD_* NGROUPS_MAX O_ACCMODE O_ASYNC O_CLOEXEC
-            O_DIRECT* O_DSYNC O_FSYNC O_LARGEFILE O_N* O_PATH O_RSYNC O_SYNC O_TMPFILE POSIX_* PRIO_* P_ALL P_PGID
-            P_PID P_PIDFD RTLD_* RWF_* SCHED_* SEEK_DATA SEEK_HOLE SPLICE_* ST_* WCONTINUED WCOREDUMP WEXIT* WIF* WNO*
-            WSTOP* WTERMSIG WUNTRACED XATTR_* chown chroot confstr* copy_file_range ctermid environb eventfd* fchdir
-            fchmod fchown fdatasync fork* fpathconf fstatvfs fwalk get_blocking getegid getenvb geteuid getgid
-            getgrouplist getgroups getloadavg getpg* getpriority getrandom getresgid getresuid getsid getuid getxattr
-            initgroups killpg lchown listxattr lockf major makedev memfd_create minor mkfifo mknod nice openpty
-            pathconf* pidfd_open pipe2 posix_* pread* pwrite* readv register_at_fork removexattr sched_* sendfile
-            set_blocking sete* setgid setgroups setp* setre* setsid setuid setxattr spawnlp* spawnvp* splice statvfs
-            sync sysconf* tcgetpgrp tcsetpgrp ttyname uname wait wait3 wait4 waitid* writev
-        """,
-        "select": "EPOLL* PIPE_BUF POLL* epoll poll",
-        "signal": """
-            ITIMER_* ItimerError SIGALRM SIGBUS SIGC* SIGHUP SIGIO SIGIOT SIGKILL SIGP* SIGQUIT SIGRT* SIGSTKFLT
-            SIGSTOP SIGSYS SIGT[RST]* SIGURG SIGUSR* SIGVTALRM SIGWINCH SIGX* SIG_BLOCK SIG_SETMASK SIG_UNBLOCK
-            Sigmasks alarm getitimer pause pidfd_send_signal pthread_* setitimer siginterrupt sigpending sigtimedwait
-            sigwait*
-        """,
-        "socket": "AF_UNIX CMSG_* MSG_CMSG_CLOEXEC MSG_DONTWAIT MSG_NOSIGNAL SCM_* SOCK_CLOEXEC recv_fds send_fds",
-        "sys": "abiflags getdlopenflags setdlopenflags",
-        "time": "CLOCK_* clock_* pthread_getcpuclockid tzset",
+        "mmap": "MADV_*",
+        "os": "MFD_* fork geteuid memfd_create mkfifo register_at_fork sched_*affinity",
+        "signal": "SIGHUP pthread_* setitimer",
     },
     "macos": {
-        "fcntl": "DN_* F_ADD_SEALS F_GET_SEALS F_SEAL_* F_SETPIPE_SZ F_GETPIPE_SZ LOCK_MAND",
-        "mmap": "MADV_DO* MADV_HUGEPAGE MADV_REMOVE MAP_POPULATE MAP_STACK",
-        "os": """
-            EFD_* GRND_* MFD_* O_DIRECT O_LARGEFILE O_NOATIME O_PATH O_RSYNC O_TMPFILE POSIX_FADV_* P_PIDFD
-            RTLD_DEEPBIND RWF_* SCHED_BATCH SCHED_IDLE SPLICE_* XATTR_* copy_file_range eventfd* fdatasync getrandom
-            getresgid getresuid getxattr listxattr memfd_create pidfd_open pipe2 posix_fadvise posix_fallocate
-            removexattr sched_*affinity sched_*param sched_*scheduler sched_rr_get_interval setresgid setresuid
-            setxattr splice waitid*
-        """,
-        "resource": "RLIMIT_MSGQUEUE RLIMIT_NICE RLIMIT_RT* RLIMIT_SIGPENDING RUSAGE_THREAD prlimit",
-        "select": "EPOLL* POLLMSG POLLRDHUP epoll",
-        "signal": "SIGCLD SIGPOLL SIGPWR SIGRT* SIGSTKFLT pidfd_send_signal sigtimedwait sigwaitinfo",
-        "socket": "AF_NETLINK AF_PACKET AF_VSOCK MSG_CMSG_CLOEXEC SOCK_CLOEXEC SOCK_NONBLOCK SO_PEERCRED",
-        "time": "CLOCK_BOOTTIME CLOCK_TAI pthread_getcpuclockid",
+        "fcntl": "F_ADD_SEALS F_SEAL_*",
+        "os": "MFD_* memfd_create sched_*affinity",
     },
 }
+"""Patterns of names that somebody asks a module for. Of what the package uses unasked, mypy says that it is missing."""
 
 
 class Substitute(ModuleType):
@@ -87,61 +55,70 @@ class Substitute(ModuleType):
 
     Args:
         module: the module of the system that runs.
-        gone: patterns of the names that are not there.
-        others: what is another thing there.
+        missing: patterns of the names that are not there.
+        changed: names that stand for something else there.
     """
 
-    def __init__(self, module: ModuleType, gone: str, others: dict[str, Any]) -> None:
+    def __init__(self, module: ModuleType, missing: str, changed: dict[str, Any]) -> None:
         super().__init__(module.__name__, module.__doc__)
-        vars(self).update(_module=module, _gone=tuple(gone.split()), _before={})
-        vars(self).update(others)
+        vars(self).update(_module=module, _missing=tuple(missing.split()), _before={})
+        vars(self).update(changed)
 
     def __getattr__(self, name: str) -> Any:
-        if not name.startswith("__") and any(fnmatchcase(name, each) for each in vars(self)["_gone"]):
+        if any(fnmatchcase(name, pattern) for pattern in vars(self)["_missing"]):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r} on {SYSTEM}, by substitute")
         return getattr(vars(self)["_module"], name)
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in vars(self):
             vars(self)[name] = value
-        else:
-            if hasattr(vars(self)["_module"], name):
-                vars(self)["_before"].setdefault(name, getattr(vars(self)["_module"], name))
-            setattr(vars(self)["_module"], name, value)
+            return
+        module, before = vars(self)["_module"], vars(self)["_before"]
+        if hasattr(module, name):
+            before.setdefault(name, getattr(module, name))
+        setattr(module, name, value)
 
     def __delattr__(self, name: str) -> None:
-        # What pytest's monkeypatch has written, it takes back so: the name is not in the substitute's own dictionary.
-        if name in vars(self)["_before"]:
-            setattr(vars(self)["_module"], name, vars(self)["_before"][name])
+        # This is how pytest's monkeypatch takes back what it wrote, as the name is not in the substitute's dictionary.
+        module, before = vars(self)["_module"], vars(self)["_before"]
+        if name in before:
+            setattr(module, name, before[name])
         else:
-            delattr(vars(self)["_module"], name)
+            delattr(module, name)
 
 
-def _others(name: str) -> dict[str, Any]:
-    """What is another thing in a module."""
-    is_windows = SYSTEM == "windows"
-    if name == "sys":
-        return {"platform": "win32" if is_windows else "darwin"}
-    if name == "os":
-        return {"name": "nt"} if is_windows else {}
-    if name == "platform":
-        words = ("Windows", "11", "AMD64", "Intel64 Family 6 Model 85 Stepping 7, GenuineIntel")
-        words = words if is_windows else ("Darwin", "25.0.0", "arm64", "arm")
-        names = ("system", "release", "machine", "processor")
-        return {each: lambda word=word: word for each, word in zip(names, words, strict=True)}
-    if name == "psutil":
-        return _psutil(is_windows)
-    return _pipes_and_mappings(name) if is_windows else {}
+def changed_names(module: str) -> dict[str, Any]:
+    """What the names of a module stand for on that system, where that is something else."""
+    if module == "sys":
+        return {"platform": "win32" if IS_WINDOWS else "darwin"}
+    if module == "platform":
+        told = {"system": "Darwin", "release": "25.0.0", "machine": "arm64", "processor": "arm"}
+        if IS_WINDOWS:
+            processor = "Intel64 Family 6 Model 85 Stepping 7, GenuineIntel"
+            told = {"system": "Windows", "release": "11", "machine": "AMD64", "processor": processor}
+        return {name: lambda text=text: text for name, text in told.items()}
+    if not IS_WINDOWS:
+        return {}
+    if module == "os":
+        return {"name": "nt"}
+    if module == "mmap":
+        return {"mmap": make_named_memory()}
+    if module == "multiprocessing":
+        from multiprocessing import reduction
+
+        return {"reduction": Substitute(reduction, "", {"duplicate": os.dup})}
+    if module == "multiprocessing.connection":
+        from multiprocessing import connection
+
+        return {"PipeConnection": connection.Connection}
+    return {}
 
 
-def _pipes_and_mappings(name: str) -> dict[str, Any]:
-    """What an engine's process uses on Windows: pipes by their handles, and memory by its name."""
+def make_named_memory() -> type:
+    """Makes the class for memory that two processes share by its name, as Windows has it."""
     import mmap
-    from multiprocessing import connection, reduction
 
     class Mapping(mmap.mmap):
-        """Memory that may have a name."""
-
         def __new__(cls, file: int, size: int, *arguments: Any, tagname: str = "", **more: Any) -> Mapping:
             if not tagname:
                 return super().__new__(cls, file, size, *arguments, **more)
@@ -153,33 +130,7 @@ def _pipes_and_mappings(name: str) -> dict[str, Any]:
                     named.truncate(size)
                 return super().__new__(cls, named.fileno(), size)
 
-    others: dict[str, dict[str, Any]] = {
-        "mmap": {"mmap": Mapping},
-        "multiprocessing": {"reduction": Substitute(reduction, "", {"duplicate": os.dup})},
-        "multiprocessing.connection": {"PipeConnection": connection.Connection},
-    }
-    return others.get(name, {})
-
-
-def _psutil(is_windows: bool) -> dict[str, Any]:
-    import psutil
-
-    fields = ("user", "system", "idle", "interrupt", "dpc") if is_windows else ("user", "nice", "system", "idle")
-
-    def cpu_times(interval: float | None = None, percpu: bool = False) -> Any:
-        each = psutil.cpu_times(percpu=True)
-        times = [SimpleNamespace(**{field: getattr(one, field, 0.0) for field in fields}) for one in each]
-        if percpu:
-            return times
-        return SimpleNamespace(**{field: sum(getattr(one, field) for one in times) for field in fields})
-
-    class Process(psutil.Process):  # type: ignore[misc]
-        def __getattribute__(self, name: str) -> Any:
-            if name == "cpu_affinity" and not is_windows:
-                raise AttributeError(name)
-            return super().__getattribute__(name)
-
-    return {"cpu_times": cpu_times, "Process": Process}
+    return Mapping
 
 
 def _winreg() -> ModuleType:
@@ -197,27 +148,25 @@ def _winreg() -> ModuleType:
 
 
 @cache
-def substitute(name: str, module: ModuleType) -> ModuleType:
-    """The module as that system has it."""
-    gone, others = GONE[SYSTEM].get(name, ""), _others(name)
-    return Substitute(module, gone, others) if gone or others else module
+def substitute(module: ModuleType) -> ModuleType:
+    """Gives a module as that system has it; itself where it is the same."""
+    missing, changed = MISSING_NAMES[SYSTEM].get(module.__name__, ""), changed_names(module.__name__)
+    return Substitute(module, missing, changed) if missing or changed else module
 
 
-HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-def _sees_another_system(names: dict[str, Any] | None) -> bool:
-    """Whether the names are a module's of the package or of the tests."""
-    if names is None:
-        return False
+def _sees_another_system(names: dict[str, Any]) -> bool:
+    """Whether these are the global names of a module of the package or of the tests."""
     if str(names.get("__name__", "")).partition(".")[0] == "winml_py":
         return True
     file = str(names.get("__file__") or "")
-    return file.startswith(HERE) and not file.endswith("sitecustomize.py")
+    return file.startswith(TESTS) and not file.endswith("sitecustomize.py")
 
 
 def install() -> None:
-    """Changes what this process sees."""
+    """Changes what this process imports and opens."""
     native_import, native_open = builtins.__import__, builtins.open
 
     def import_as_there(
@@ -229,24 +178,22 @@ def install() -> None:
     ) -> Any:
         if level or not _sees_another_system(sys._getframe(1).f_globals if globals is None else globals):
             return native_import(name, globals, locals, fromlist, level)
-        if GONE[SYSTEM].get(name) == "*":
+        if name in MISSING_MODULES[SYSTEM]:
             raise ModuleNotFoundError(f"No module named {name!r} on {SYSTEM}, by substitute", name=name)
-        if SYSTEM == "windows" and name == "winreg":
+        if IS_WINDOWS and name == "winreg":
             return sys.modules.get(name) or _winreg()  # what a test has put there
-        if SYSTEM == "windows" and name == "msvcrt":
+        if IS_WINDOWS and name == "msvcrt":
             return SimpleNamespace(open_osfhandle=lambda handle, _: handle, get_osfhandle=lambda file: file)
-        module = native_import(name, globals, locals, fromlist, level)
-        return substitute(module.__name__, module)
+        return substitute(native_import(name, globals, locals, fromlist, level))
 
     def open_as_there(file: Any, *arguments: Any, **more: Any) -> Any:
-        frame = sys._getframe(1)
-        is_there = isinstance(file, (str, os.PathLike)) and _sees_another_system(frame.f_globals)
-        if is_there and os.fsdecode(file).startswith(("/proc/", "/sys/")):
+        path = os.fsdecode(file) if isinstance(file, (str, os.PathLike)) else ""
+        if path.startswith(("/proc/", "/sys/")) and _sees_another_system(sys._getframe(1).f_globals):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), file)
         return native_open(file, *arguments, **more)
 
     builtins.__import__, builtins.open = import_as_there, open_as_there  # type: ignore[assignment]
-    if SYSTEM == "windows":
+    if IS_WINDOWS:
         _refuse_as_windows()
 
 
@@ -255,53 +202,65 @@ def install() -> None:
 
 def _paths_in_use() -> set[str]:
     """The files that this process has open or mapped."""
-    used = set()
+    paths = set()
     for number in os.listdir("/proc/self/fd"):
         try:
-            used.add(os.readlink(f"/proc/self/fd/{number}"))
+            paths.add(os.readlink(f"/proc/self/fd/{number}"))
         except OSError:  # the one of this list
             continue
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
-        used.update(line.split(maxsplit=5)[-1].rstrip("\n") for line in file if "/" in line)
-    return used
+        paths.update(line.split(maxsplit=5)[-1].rstrip("\n") for line in file if "/" in line)
+    return paths
 
 
-def _require_unused(path: Any, is_whole: bool = False) -> None:
-    """Refuses a file that is in use; of a folder that is renamed also what is in it."""
+def _require_unused(path: str, with_content: bool = False) -> None:
+    """Refuses a file that is in use; `with_content`, also a folder with such a file in it."""
     real = os.path.join(os.path.realpath(os.path.dirname(os.path.abspath(path))), os.path.basename(path))
     # On Windows, filelock removes its file as it lets go of it; here, where it does not, whoever holds it may.
     if os.path.islink(real) or not os.path.exists(real) or real.endswith("lock"):
         return
     inside = os.path.join(real, "")
-    if any(used == real or (is_whole and used.startswith(inside)) for used in _paths_in_use()):
+    if any(used == real or (with_content and used.startswith(inside)) for used in _paths_in_use()):
         raise PermissionError(errno.EACCES, "The file is in use by another process, by substitute", path)
 
 
+def _require_writable(path: str) -> None:
+    is_file = os.path.isfile(path) and not os.path.islink(path)
+    if is_file and not os.stat(path).st_mode & stat.S_IWUSR:
+        raise PermissionError(errno.EACCES, "The file is read-only, by substitute", path)
+
+
 def _refuse_as_windows() -> None:
-    def is_read_only(path: Any) -> bool:
-        return os.path.isfile(path) and not os.path.islink(path) and not os.stat(path).st_mode & stat.S_IWUSR
+    """Has `os` refuse what Windows refuses, whoever asks."""
 
-    def checked(native: Any, *, is_rename: bool, replaces: bool = False) -> Any:
+    def removing(native: Any) -> Any:
         @wraps(native)
-        def call(path: Any, *others: Any, **more: Any) -> Any:
-            if more.get("dir_fd") is None and isinstance(path, (str, bytes, os.PathLike)):
-                path = os.fsdecode(path)
-                _require_unused(path, is_whole=is_rename)
-                target = os.fsdecode(others[0]) if is_rename else path
-                if is_rename and os.path.lexists(target) and not os.path.samefile(path, target):
-                    if not replaces:
-                        raise FileExistsError(errno.EEXIST, "There is such a file, by substitute", path, 183, target)
-                    _require_unused(target)
-                    if os.path.isdir(target):
-                        raise PermissionError(errno.EACCES, "A folder is not replaced, by substitute", path, 5, target)
-                if is_read_only(target):
-                    raise PermissionError(errno.EACCES, "The file is read-only, by substitute", path)
-            return native(path, *others, **more)
+        def remove(path: Any, *, dir_fd: int | None = None) -> None:
+            if dir_fd is None:
+                _require_unused(os.fsdecode(path))
+                _require_writable(os.fsdecode(path))
+            native(path, dir_fd=dir_fd)
 
-        return call
+        return remove
 
-    for name, is_rename in (("unlink", False), ("remove", False), ("rename", True), ("replace", True)):
-        setattr(os, name, checked(getattr(os, name), is_rename=is_rename, replaces=name == "replace"))
+    def moving(native: Any, replaces: bool) -> Any:
+        @wraps(native)
+        def move(source: Any, target: Any, **more: Any) -> None:
+            path, new_path = os.fsdecode(source), os.fsdecode(target)
+            _require_unused(path, with_content=True)
+            if os.path.lexists(new_path) and not os.path.samefile(path, new_path):
+                if not replaces:
+                    raise FileExistsError(errno.EEXIST, "There is such a file, by substitute", path, 183, new_path)
+                _require_unused(new_path)
+                if os.path.isdir(new_path):
+                    raise PermissionError(errno.EACCES, "A folder is not replaced, by substitute", path, 5, new_path)
+            _require_writable(new_path)
+            native(source, target, **more)
+
+        return move
+
+    os.unlink, os.remove = removing(os.unlink), removing(os.remove)  # type: ignore[assignment]
+    os.rename, os.replace = moving(os.rename, replaces=False), moving(os.replace, replaces=True)
     native_chmod = os.chmod
 
     def chmod(path: Any, mode: int, **more: Any) -> None:

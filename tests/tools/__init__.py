@@ -2,7 +2,6 @@
 
 browser_check.py           samples/browser in Chromium, against `winml-py run`
 conformance.py             ONNX's conformance suite, through winml_py and through raw ONNX Runtime
-elsewhere.py               the answers of another Python, perhaps on another processor, against this one's
 exact_operators.py         the engines that `engine="auto"` may take, on the conformance suite
 find_planted_faults.py     faults planted in models: whether `winml_py.compare.first_departure` names the node
 house.py                   size and shape of the package in figures, and the ceilings that CI holds
@@ -11,5 +10,4 @@ operators_conformance.py   each operator of the conformance suite through `winml
 portable.py                contracts built into models against `bind`, in Python, in Node and in browsers
 release.py                 makes a release, and checks it as strangers would use it
 view_check.py              the pages of `winml-py view` in Chromium
-without.py                 what is left without a capability
 """

@@ -35,7 +35,7 @@ from playwright.sync_api import sync_playwright
 sys.path.insert(0, str(Path(__file__).parents[1]))  # where `helpers` and `tools` are, for the program
 
 from helpers.cli import call
-from helpers.damaged_files import profile_with_gamma_1
+from helpers.damaged_files import make_linear_profile
 from helpers.paths import MODELS, PICTURES, ROOT
 from helpers.planted import plant
 from tools.portable import PACKAGES, install_packages
@@ -93,7 +93,7 @@ def encode(folder: Path) -> list[Path]:
     photo.save(folder / "halved colours.jpg", quality=75, subsampling=2)
     photo.save(folder / "progressive.jpg", quality=90, progressive=True)
     photo.save(folder / "turned by EXIF.jpg", exif=turned)
-    photo.save(folder / "another profile.jpg", icc_profile=profile_with_gamma_1())
+    photo.save(folder / "another profile.jpg", icc_profile=make_linear_profile())
     photo.save(folder / "lossy.webp")
     return sorted([*PICTURES.glob("*.png"), *PICTURES.glob("*.jpg"), *folder.glob("*.jpg"), *folder.glob("*.webp")])
 

@@ -55,7 +55,7 @@ class Source(NamedTuple):
     docstrings: int
 
 
-def read(path: Path, root: Path = ROOT) -> Source:
+def read_source(path: Path) -> Source:
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
     docstrings: set[int] = set()
@@ -63,11 +63,11 @@ def read(path: Path, root: Path = ROOT) -> Source:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             docstrings |= set(range(node.lineno, (node.end_lineno or 0) + 1))
     lines = {number for number, line in enumerate(text.split("\n"), 1) if re.match(r"\s*[^\s#]", line)}
-    name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     return Source(name, path, text, tree, len(lines - docstrings), len(docstrings))
 
 
-def imported(source: Source, modules: set[str]) -> Iterator[tuple[str, str]]:
+def list_imports(source: Source, modules: set[str]) -> Iterator[tuple[str, str]]:
     """The modules of the package that a file imports, each with the name that it takes from it; "" for the module."""
     package = source.name.split(".") if source.path.stem == "__init__" else source.name.split(".")[:-1]
     for node in ast.walk(source.tree):
@@ -95,17 +95,17 @@ def find_circle(graph: dict[str, set[str]]) -> list[str]:
     return []
 
 
-def inner_names(sources: list[Source], modules: set[str], public: set[str]) -> list[str]:
+def list_inner_names(sources: list[Source], modules: set[str], public: set[str]) -> list[str]:
     """What capabilities take from the core beside its public names; names of modules are followed to what is used."""
-    found: set[str] = set()
+    names: set[str] = set()
     for source in sources:
         if re.match(r"winml_py($|\.core|\.errors|\.enums)", source.name):
             continue
-        for module, name in imported(source, modules):
+        for module, name in list_imports(source, modules):
             if re.match(r"winml_py\.core\.(?!base)", module):
                 used = [name] if name else re.findall(rf"\b{module.rpartition('.')[2]}\.(\w+)", source.text)
-                found |= {f"{module}.{each}" for each in used if each not in public}
-    return sorted(found)
+                names |= {f"{module}.{inner_name}" for inner_name in used if inner_name not in public}
+    return sorted(names)
 
 
 def is_binding_class(node: ast.ClassDef) -> bool:
@@ -143,42 +143,51 @@ for program in (evaluate_jpeg, evaluate_features):
     sys.setprofile(None)
     print(*sorted(file.partition("winml_py/")[2] for file in files if "winml_py/" in file))
 from winml_py.cli.main import main
-print(sum(each.param_type_name == "option" for command in main.commands.values() for each in command.params))
+print(sum(parameter.param_type_name == "option" for command in main.commands.values() for parameter in command.params))
 """
 
 
-def figures() -> dict[str, Any]:
-    sources = [read(path) for path in sorted(PACKAGE.rglob("*.py"))]
+def measure_running() -> tuple[int, dict[str, list[str]]]:
+    """The number of options of the commands, and the files on each way; exits where the programs fail."""
+    done = subprocess.run([sys.executable, "-c", WAY], cwd=ROOT, capture_output=True, text=True)
+    if "ModuleNotFoundError" in done.stderr:
+        print("Left out: the ways and the options, which need `pip install .`", file=sys.stderr)
+        return 0, {}
+    if done.returncode:
+        sys.exit(done.stderr)
+    jpeg, features, options = done.stdout.splitlines()
+    ways = {"files from bind of a JPEG to the engine": jpeg.split(), "files of evaluate_features": features.split()}
+    return int(options), ways
+
+
+def measure() -> dict[str, Any]:
+    """Every figure by its name, and under "names" what stands behind those that count names."""
+    sources = [read_source(path) for path in sorted(PACKAGE.rglob("*.py"))]
     modules = {source.name for source in sources}
     public = set(re.findall(r'"(\w+)"', (PACKAGE / "__init__.pyi").read_text(encoding="utf-8")))
     returned = set(re.findall(r'"(\w+)"', (PACKAGE / "results.py").read_text(encoding="utf-8")))
     classes = [node for source in sources for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef)]
-    graph = {source.name: {module for module, _ in imported(source, modules)} for source in sources}
+    imports = {source.name: {module for module, _ in list_imports(source, modules)} for source in sources}
+    options, ways = measure_running()
     names = {
         "binding classes of engines": [node.name for node in classes if is_binding_class(node)],
-        "modules in a circle": find_circle(graph),
-        "inner names that capabilities use": inner_names(sources, modules, public | returned),
+        "modules in a circle": find_circle(imports),
+        "inner names that capabilities use": list_inner_names(sources, modules, public | returned),
+        **ways,
     }
-    found: dict[str, Any] = {
+    pages, tests = (ROOT / "docs").rglob("*.md"), (ROOT / "tests").rglob("*.py")
+    figures: dict[str, Any] = {
         "lines of code": sum(source.code for source in sources),
         "lines of code in core/": sum(source.code for source in sources if source.name.startswith("winml_py.core")),
         "lines of docstrings": sum(source.docstrings for source in sources),
         "files": len(sources),
         "names in __all__": len(public),
-        "words of docs": sum(len(path.read_text(encoding="utf-8").split()) for path in (ROOT / "docs").rglob("*.md")),
-        "lines of code of tests": sum(read(path).code for path in (ROOT / "tests").rglob("*.py")),
+        "words of docs": sum(len(page.read_text(encoding="utf-8").split()) for page in pages),
+        "lines of code of tests": sum(read_source(path).code for path in tests),
     }
-    done = subprocess.run([sys.executable, "-c", WAY], cwd=ROOT, capture_output=True, text=True)
-    if not done.returncode:
-        jpeg, features, options = done.stdout.splitlines()
-        names["files from bind of a JPEG to the engine"] = jpeg.split()
-        names["files of evaluate_features"] = features.split()
-        found["options of commands"] = int(options)
-    elif "ModuleNotFoundError" in done.stderr:
-        print("Left out: the ways and the options, which need `pip install .`", file=sys.stderr)
-    else:
-        sys.exit(done.stderr)
-    return found | {name: len(values) for name, values in names.items()} | {"names": names}
+    if ways:
+        figures["options of commands"] = options
+    return figures | {name: len(values) for name, values in names.items()} | {"names": names}
 
 
 def main() -> None:
@@ -186,12 +195,12 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="exit with 1 where a figure is above its ceiling")
     parser.add_argument("--json", type=Path, help="write the figures, and the names behind them, to a file")
     options = parser.parse_args()
-    found = figures()
-    for name in [name for name in CEILINGS if name in found]:
-        print(f"{name:45} {found[name]:>8,}  at most {CEILINGS[name]:,}")
+    figures = measure()
+    for name in [name for name in CEILINGS if name in figures]:
+        print(f"{name:45} {figures[name]:>8,}  at most {CEILINGS[name]:,}")
     if options.json:
-        options.json.write_text(json.dumps(found, indent=2) + "\n")
-    above = [name for name, ceiling in CEILINGS.items() if found.get(name, 0) > ceiling]
+        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    above = [name for name, ceiling in CEILINGS.items() if figures.get(name, 0) > ceiling]
     if options.check and above:
         sys.exit(f"Above the ceiling: {', '.join(above)}. Take something away, or raise the ceiling and say what for.")
 

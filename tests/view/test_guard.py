@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.pages import Page, served
+from helpers.pages import Page, serve_page
 from helpers.paths import ROOT
 from winml_py._http import MAX_REQUEST_BYTES
 
@@ -19,7 +19,7 @@ STATIC = ROOT / "winml_py" / "view" / "static"
 
 @pytest.fixture(scope="module")
 def page() -> Iterator[Page]:
-    with served() as made:
+    with serve_page() as made:
         yield made
 
 
@@ -130,7 +130,7 @@ def test_every_answer_has_the_headers(page: Page) -> None:
 
 
 def test_notebooks_of_this_machine_may_show_it_inside() -> None:
-    with served(in_notebooks=True) as page:
+    with serve_page(in_notebooks=True) as page:
         policy = page.ask(f"/{page.token}/")[1]["content-security-policy"]
     frames = policy.partition("frame-ancestors ")[2].split()
     assert "http://localhost:*" in frames

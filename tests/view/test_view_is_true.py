@@ -20,7 +20,7 @@ from onnx import helper
 from PIL import Image
 
 from helpers.models import data, tensor
-from helpers.pages import Page, served
+from helpers.pages import Page, serve_page
 from helpers.paths import MODELS
 from helpers.waiting import wait_until
 from view.test_show import state_of
@@ -34,7 +34,7 @@ HEIGHT, WIDTH = 40, 56
 
 @pytest.fixture(scope="module")
 def page() -> Iterator[Page]:
-    with served() as made:
+    with serve_page() as made:
         yield made
 
 

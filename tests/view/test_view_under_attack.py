@@ -19,7 +19,7 @@ from onnx import helper
 from PIL import Image
 
 from helpers.models import data, tensor, unary
-from helpers.pages import Page, served
+from helpers.pages import Page, serve_page
 from helpers.paths import MODELS, PICTURES
 from helpers.waiting import wait_until
 from view.test_workbench import evaluated, opened, picture_of, processes, slow
@@ -31,7 +31,7 @@ from winml_py.view.workbench import MAX_MODELS, Workbench
 
 @pytest.fixture(scope="module")
 def page() -> Iterator[Page]:
-    with served() as made:
+    with serve_page() as made:
         yield made
 
 
@@ -66,7 +66,7 @@ class TestRequests:
         assert caplog.records == []
 
     def test_a_port_is_free_for_the_next(self) -> None:
-        with served() as first:
+        with serve_page() as first:
             first.get("api/state")
             port = int(first.host.rpartition(":")[2])
         again = PageServer(Workbench(), port)
@@ -124,7 +124,7 @@ class TestTabs:
 
     def test_a_model_that_takes_long_leaves_the_others_alone(self) -> None:
         """Nor does it go on after its tab is closed; another tab of the same model waits for its turn."""
-        with served(seconds=600) as page:
+        with serve_page(seconds=600) as page:
             seven = picture_of(page, PICTURES / "seven.png")
             digits, long = opened(page, MODELS / "digits.onnx"), opened(page, slow())
             first = self.ask(page, long)
@@ -139,7 +139,7 @@ class TestTabs:
             wait_until(lambda: busy not in processes(page))
 
     def test_a_page_that_is_loaded_again_has_its_model_and_picture(self, seven: Path) -> None:
-        with served() as page:
+        with serve_page() as page:
             page.bench.first_model = page.bench.open_model(str(MODELS / "shapes.onnx"))
             key, picture = opened(page, MODELS / "digits.onnx"), picture_of(page, seven)
             state = json.loads(page.get(f"api/state?model={key}&picture={picture}"))
@@ -148,7 +148,7 @@ class TestTabs:
             assert (state["model"]["name"], "picture" in state) == ("shapes.onnx", False)
 
     def test_models_are_bounded(self) -> None:
-        with served() as page:
+        with serve_page() as page:
             content = (MODELS / "edges.onnx").read_bytes()
             first, *more = [page.post("api/models?name=m.onnx", content)["id"] for _ in range(MAX_MODELS)]
             page.bench.models.find(first)  # it was used since

@@ -24,7 +24,7 @@ from onnx import helper
 from PIL import Image
 
 from helpers.models import INT64, STRING, data, tensor, unary
-from helpers.pages import Page, served
+from helpers.pages import Page, serve_page
 from helpers.paths import MODELS, PICTURES
 from helpers.waiting import wait_until
 from winml_py import (
@@ -50,7 +50,7 @@ RANGES = {"NominalRange_0_255": (1, 0), "Normalized_0_1": (255, 0), "Normalized_
 
 @pytest.fixture(scope="module")
 def page() -> Iterator[Page]:
-    with served() as made:
+    with serve_page() as made:
         yield made
 
 
@@ -260,14 +260,14 @@ class TestOtherInputs:
         assert repr(np.reshape(values, (2, 2)).tolist()) in answers[0]["code"]
 
     def test_a_map(self, page: Page) -> None:
-        from helpers import collateral
+        from helpers import winml_models
 
-        model = opened(page, collateral.dictvectorizer(STRING))
+        model = opened(page, winml_models.dictvectorizer(STRING))
         (name,) = [
-            one["name"] for one in page.post("api/models?name=m.onnx", collateral.dictvectorizer(STRING))["inputs"]
+            one["name"] for one in page.post("api/models?name=m.onnx", winml_models.dictvectorizer(STRING))["inputs"]
         ]
         facts = page.post("api/evaluate", {"model": model, "inputs": {name: {"text": '{"a": 1.5, "b": 2.5}'}}})
-        session = LearningModelSession(LearningModel.load(collateral.dictvectorizer(STRING)))
+        session = LearningModelSession(LearningModel.load(winml_models.dictvectorizer(STRING)))
         expected = next(iter(session.evaluate_features({name: {"a": 1.5, "b": 2.5}}).outputs.values())).to_numpy()
         (output,) = facts["answer"]["outputs"].values()
         assert output["values"] == expected.reshape(-1).tolist()
@@ -460,7 +460,7 @@ class TestModelsThatDoNotReturn:
 
     def test_the_time_is_up(self) -> None:
         """The limit is of the evaluation alone: the session is open already."""
-        with served() as page:
+        with serve_page() as page:
             body = {"model": opened(page, slow()), "inputs": {"count": {"text": "1"}}}
             page.post("api/evaluate", body)
             page.bench.seconds = 0.2
@@ -470,7 +470,7 @@ class TestModelsThatDoNotReturn:
             self.require_usable(page)
 
     def test_one_ends_its_process(self) -> None:
-        with served() as page:
+        with serve_page() as page:
             thread, answers = self.begin(page)
             os.kill(processes(page)[0], signal.SIGSEGV)
             thread.join(20)
@@ -480,7 +480,7 @@ class TestModelsThatDoNotReturn:
             self.require_usable(page)
 
     def test_the_page_ends_meanwhile(self) -> None:
-        with served() as page:
+        with serve_page() as page:
             thread, _ = self.begin(page)
             (pid,) = processes(page)
         thread.join(20)
@@ -509,7 +509,7 @@ def test_ten_tabs_at_once(page: Page) -> None:
 
 
 def test_what_is_kept_is_bounded(seven: Path) -> None:
-    with served() as page:
+    with serve_page() as page:
         model = opened(page, MODELS / "digits.onnx")
         first = picture_of(page, seven)
         for _ in range(60):

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from helpers import seeing_models as seeing
-from helpers.rectangles import LETTERBOX, PICTURES, STRETCH, file_of
+from helpers.rectangles import LETTERBOX, PICTURES, STRETCH, make_file
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,
@@ -34,7 +34,7 @@ def evaluated(model: bytes, name: str, contract: ImageContract | None = None) ->
     if contract is not None:
         loaded.contracts["x"] = contract
     with LearningModelSession(loaded) as session:
-        return session.evaluate_features({"x": ImageFeatureValue.load(file_of(name))})
+        return session.evaluate_features({"x": ImageFeatureValue.load(make_file(name))})
 
 
 def assert_found(found: vision.Detections, name: str, score: float) -> None:
@@ -71,14 +71,14 @@ ULTRALYTICS: dict[str, tuple[str, dict[str, str], dict[str, str], float]] = {
 @pytest.mark.parametrize("layout", ULTRALYTICS)
 def test_an_export_of_ultralytics_needs_no_word_of_the_program(layout: str, name: str) -> None:
     nodes, outputs, metadata, score = ULTRALYTICS[layout]
-    result = evaluated(seeing.made(nodes, outputs, seeing.ULTRALYTICS | metadata), name)
+    result = evaluated(seeing.make_model(nodes, outputs, seeing.ULTRALYTICS | metadata), name)
     assert_found(vision.detections(result), name, score)
 
 
 @pytest.mark.parametrize("contract", [LETTERBOX, STRETCH], ids=["letterbox", "stretch"])
 @pytest.mark.parametrize("name", PICTURES)
 def test_detrs_boxes_are_shares_of_the_tensor(name: str, contract: ImageContract) -> None:
-    model = seeing.made(
+    model = seeing.make_model(
         seeing.queries([0.0, 5.0, 0.0, 1.0]), {"logits": "float[1, 2, 4]", "pred_boxes": "float[1,2,4]"}
     )
     result = evaluated(model, name, contract)
@@ -88,7 +88,9 @@ def test_detrs_boxes_are_shares_of_the_tensor(name: str, contract: ImageContract
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_rt_detrs_logits_are_each_on_their_own(name: str) -> None:
-    model = seeing.made(seeing.queries([-9.0, 2.0, -9.0]), {"logits": "float[1, 2, 3]", "pred_boxes": "float[1, 2, 4]"})
+    model = seeing.make_model(
+        seeing.queries([-9.0, 2.0, -9.0]), {"logits": "float[1, 2, 3]", "pred_boxes": "float[1, 2, 4]"}
+    )
     found = vision.detections(evaluated(model, name, STRETCH), labels=seeing.LABELS)
     assert_found(found, name, 1 / (1 + np.exp(-2)))
 
@@ -96,7 +98,7 @@ def test_rt_detrs_logits_are_each_on_their_own(name: str) -> None:
 @pytest.mark.parametrize("name", PICTURES)
 def test_torchvisions_boxes_are_in_pixels_of_the_tensor(name: str) -> None:
     outputs = {"boxes": "float[q, 4]", "labels": "int64[q]", "scores": "float[q]"}
-    result = evaluated(seeing.made(seeing.torchvision(), outputs), name, LETTERBOX)
+    result = evaluated(seeing.make_model(seeing.torchvision(), outputs), name, LETTERBOX)
     assert_found(vision.detections(result, labels=("background", "dog", "cat")), name, 0.81)
     both = vision.detections(result, threshold=0.05)
     assert both.indices.tolist() == [1, 2]
@@ -107,7 +109,7 @@ def test_torchvisions_boxes_are_in_pixels_of_the_tensor(name: str) -> None:
 def test_masks_of_objects_cover_them(name: str) -> None:
     nodes = seeing.yolo("mix") + seeing.prototypes()
     outputs = {"output0": f"float[1, 39, {seeing.PLACES}]", "prototypes": "float[1, 32, 80, 80]"}
-    result = evaluated(seeing.made(nodes, outputs, seeing.ULTRALYTICS | {"task": "segment"}), name)
+    result = evaluated(seeing.make_model(nodes, outputs, seeing.ULTRALYTICS | {"task": "segment"}), name)
     found = vision.detections(result)
     assert_found(found, name, 0.9)
     assert found.has_masks
@@ -126,7 +128,7 @@ def test_masks_of_objects_cover_them(name: str) -> None:
 @pytest.mark.parametrize("name", PICTURES)
 def test_points_are_where_the_corners_are(name: str) -> None:
     metadata = seeing.ULTRALYTICS | {"task": "pose", "kpt_shape": "[2, 3]"}
-    model = seeing.made(seeing.yolo("points"), {"output0": f"float[1, 13, {seeing.PLACES}]"}, metadata)
+    model = seeing.make_model(seeing.yolo("points"), {"output0": f"float[1, 13, {seeing.PLACES}]"}, metadata)
     result = evaluated(model, name)
     (points,) = vision.detections(result).points
     _, _, (left, top, right, bottom), _ = PICTURES[name]
@@ -137,7 +139,7 @@ def test_points_are_where_the_corners_are(name: str) -> None:
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_each_pixel_has_its_class(name: str) -> None:
-    result = evaluated(seeing.made(seeing.SEGMENTER, {"logits": "float[1, 3, 160, 160]"}), name, LETTERBOX)
+    result = evaluated(seeing.make_model(seeing.SEGMENTER, {"logits": "float[1, 3, 160, 160]"}), name, LETTERBOX)
     found = vision.masks(result, labels=seeing.LABELS)
     width, height, (left, top, right, bottom), _ = PICTURES[name]
     expected = np.zeros((height, width), np.int32)
@@ -153,7 +155,7 @@ def test_each_pixel_has_its_class(name: str) -> None:
 
 def test_what_the_model_did_not_see_has_no_class() -> None:
     cropped = ImageContract(BitmapPixelFormat.RGB8, LearningModelPixelRange.ZERO_TO_ONE)  # the middle square
-    result = evaluated(seeing.made(seeing.SEGMENTER, {"logits": "float[1, 3, 160, 160]"}), "landscape", cropped)
+    result = evaluated(seeing.make_model(seeing.SEGMENTER, {"logits": "float[1, 3, 160, 160]"}), "landscape", cropped)
     found = vision.masks(result)
     assert (found.classes[:, :90] == -1).all()
     assert (found.classes[:, 390:] == -1).all()
@@ -162,15 +164,15 @@ def test_what_the_model_did_not_see_has_no_class() -> None:
 
 
 def test_maps_of_numbers_need_a_threshold_and_maps_of_classes_none() -> None:
-    result = evaluated(seeing.made("", {"mask": "float[1, 1, 320, 320]"}), "square", LETTERBOX)
+    result = evaluated(seeing.make_model("", {"mask": "float[1, 1, 320, 320]"}), "square", LETTERBOX)
     with pytest.raises(InvalidArgumentError, match="logits or scores"):
         vision.masks(result)
     assert vision.masks(result, threshold=0.5).mask(1).sum() == 318 * 316
-    several = evaluated(seeing.made(seeing.SEGMENTER, {"logits": "float[1, 3, 160, 160]"}), "square", LETTERBOX)
+    several = evaluated(seeing.make_model(seeing.SEGMENTER, {"logits": "float[1, 3, 160, 160]"}), "square", LETTERBOX)
     with pytest.raises(InvalidArgumentError, match="take no threshold"):
         vision.masks(several, threshold=0.5)
     nodes = "whole = Cast<to = 7>(mask)\n"
-    classes = evaluated(seeing.made(nodes, {"whole": "int64[1, 1, 320, 320]"}), "square", LETTERBOX)
+    classes = evaluated(seeing.make_model(nodes, {"whole": "int64[1, 1, 320, 320]"}), "square", LETTERBOX)
     assert vision.masks(classes).mask(1).sum() == 318 * 316
 
 
@@ -204,7 +206,7 @@ def test_suppression_is_the_slow_one(seed: int, overlap: float) -> None:
     middles, sizes = random.uniform(-200, 160, (2100, 2)), random.uniform(20, 110, (2100, 2))
     scores = random.uniform(0, 1, (2100, 3)).astype(np.float32)
     table = np.concatenate([middles, sizes, scores], axis=1).astype(np.float32)
-    placement = evaluated(seeing.made("", {"corners": "float[1, 4]"}), "square", LETTERBOX).placements["x"][0]
+    placement = evaluated(seeing.make_model("", {"corners": "float[1, 4]"}), "square", LETTERBOX).placements["x"][0]
     output = TensorFloat.from_numpy(np.ascontiguousarray(table.T[None]))
     result = LearningModelEvaluationResult("", {"output0": output})
     found = vision.detections(result, threshold=0.85, overlap=np.float32(overlap), limit=3000, placement=placement)
@@ -220,20 +222,22 @@ def test_suppression_is_the_slow_one(seed: int, overlap: float) -> None:
 
 
 def test_no_answer_is_guessed() -> None:
-    two = seeing.made(seeing.queries([0.0, 5.0, 0.0, 1.0]), {"logits": "float[1,2,4]", "pred_boxes": "float[1,2,4]"})
+    two = seeing.make_model(
+        seeing.queries([0.0, 5.0, 0.0, 1.0]), {"logits": "float[1,2,4]", "pred_boxes": "float[1,2,4]"}
+    )
     with pytest.raises(InvalidArgumentError, match="DETR or RT_DETR"):
         vision.detections(evaluated(two, "square", STRETCH))
-    six = seeing.made(seeing.end_to_end(), {"output0": "float[1, 300, 6]"})
+    six = seeing.make_model(seeing.end_to_end(), {"output0": "float[1, 300, 6]"})
     with pytest.raises(InvalidArgumentError, match="YOLO_END_TO_END or RT_DETR_ULTRALYTICS"):
         vision.detections(evaluated(six, "square", STRETCH))
     assert len(vision.detections(evaluated(six, "square", STRETCH), labels=seeing.LABELS)) == 1
     with pytest.raises(InvalidArgumentError, match="no layout of detections that is recognised"):
-        vision.detections(evaluated(seeing.made("", {"corners": "float[1, 4]"}), "square", STRETCH))
+        vision.detections(evaluated(seeing.make_model("", {"corners": "float[1, 4]"}), "square", STRETCH))
 
 
 def test_numbers_that_are_no_scores_are_not_read_as_scores() -> None:
     """A model for poses without its metadata: its points would be classes."""
-    model = seeing.made(seeing.yolo("points"), {"output0": f"float[1, 13, {seeing.PLACES}]"})
+    model = seeing.make_model(seeing.yolo("points"), {"output0": f"float[1, 13, {seeing.PLACES}]"})
     with pytest.raises(EvaluationError, match="Expected scores from 0 to 1"):
         vision.detections(evaluated(model, "landscape", LETTERBOX))
     with pytest.raises(InvalidArgumentError, match="9 numbers after its box, but the number of labels is 3"):
@@ -279,7 +283,7 @@ def answered(arrays: dict[str, Any]) -> LearningModelEvaluationResult:
 
 @pytest.fixture(scope="module")
 def place() -> PicturePlacement:
-    return evaluated(seeing.made("", {"corners": "float[1, 4]"}), "square", STRETCH).placements["x"][0]
+    return evaluated(seeing.make_model("", {"corners": "float[1, 4]"}), "square", STRETCH).placements["x"][0]
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -337,19 +341,19 @@ def test_masks_and_points_are_numbers(place: PicturePlacement) -> None:
 
 def test_arrays_have_no_place_in_a_picture() -> None:
     nodes, outputs, metadata, _ = ULTRALYTICS["v8"]
-    session = LearningModelSession(LearningModel.load(seeing.made(nodes, outputs, seeing.ULTRALYTICS | metadata)))
+    session = LearningModelSession(LearningModel.load(seeing.make_model(nodes, outputs, seeing.ULTRALYTICS | metadata)))
     array = np.zeros((1, 3, 320, 320), np.float32)
     array[0, 0, 10:90, 20:60] = 1
     result = session.evaluate_features({"x": array})
     with pytest.raises(InvalidArgumentError, match="No picture was bound"):
         vision.detections(result)
-    placement = evaluated(seeing.made("", {"corners": "float[1, 4]"}), "square", LETTERBOX).placements["x"][0]
+    placement = evaluated(seeing.make_model("", {"corners": "float[1, 4]"}), "square", LETTERBOX).placements["x"][0]
     assert vision.detections(result, placement=placement).boxes.tolist() == [[20, 10, 60, 90]]
 
 
 def test_what_is_out_of_range_is_refused() -> None:
     nodes, outputs, metadata, _ = ULTRALYTICS["v8"]
-    result = evaluated(seeing.made(nodes, outputs, seeing.ULTRALYTICS | metadata), "square")
+    result = evaluated(seeing.make_model(nodes, outputs, seeing.ULTRALYTICS | metadata), "square")
     arguments: tuple[dict[str, Any], ...] = (
         {"threshold": 2},
         {"overlap": -0.1},
@@ -362,7 +366,7 @@ def test_what_is_out_of_range_is_refused() -> None:
     for wrong in arguments:
         with pytest.raises(InvalidArgumentError):
             vision.detections(result, **wrong)
-    turned = seeing.made(nodes, outputs, seeing.ULTRALYTICS | {"task": "obb", "names": "{0: 'a', 1: 'b'}"})
+    turned = seeing.make_model(nodes, outputs, seeing.ULTRALYTICS | {"task": "obb", "names": "{0: 'a', 1: 'b'}"})
     with pytest.raises(NotSupportedError, match="oriented boxes"):
         vision.detections(evaluated(turned, "square"))
 
@@ -379,8 +383,10 @@ def test_an_unknown_output_is_named(place: PicturePlacement) -> None:
 
 def test_boxes_are_drawn_on_their_rims_and_classes_in_their_colours() -> None:
     nodes, outputs, metadata, _ = ULTRALYTICS["v8"]
-    found = vision.detections(evaluated(seeing.made(nodes, outputs, seeing.ULTRALYTICS | metadata), "turned right"))
-    drawn = np.asarray(found.draw(file_of("turned right"))).astype(int)
+    found = vision.detections(
+        evaluated(seeing.make_model(nodes, outputs, seeing.ULTRALYTICS | metadata), "turned right")
+    )
+    drawn = np.asarray(found.draw(make_file("turned right"))).astype(int)
     left, top, right, bottom = np.rint(found.boxes[0]).astype(int)
     assert drawn.shape == (300, 480, 3)
     middle = drawn[(top + bottom) // 2, (left + right) // 2]
@@ -390,10 +396,10 @@ def test_boxes_are_drawn_on_their_rims_and_classes_in_their_colours() -> None:
     assert drawn[bottom, (left + right) // 2].tolist() == rim.tolist()
     assert drawn[-1, -1].tolist() == [60, 60, 60]
     with pytest.raises(InvalidArgumentError, match="300x480, but the evaluated one is 480x300"):
-        found.draw(file_of("portrait"))
+        found.draw(make_file("portrait"))
     with pytest.raises(InvalidArgumentError, match="Expected a picture to draw on"):
         found.draw(3)
-    classes = evaluated(seeing.made(seeing.SEGMENTER, {"logits": "float[1, 3, 160, 160]"}), "square", LETTERBOX)
+    classes = evaluated(seeing.make_model(seeing.SEGMENTER, {"logits": "float[1, 3, 160, 160]"}), "square", LETTERBOX)
     drawn = np.asarray(vision.masks(classes).draw(Image.new("RGB", (320, 320), (60, 60, 60))))
     assert drawn[0, 0].tolist() == [60, 60, 60]
     assert drawn[160, 160].tolist() != [60, 60, 60]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import collateral, reference
+from helpers import reference, winml_models
 from helpers.models import INT64, STRING
 from winml_py import (
     BitmapPixelFormat,
@@ -36,15 +36,15 @@ INVALID_BINDING, SIZE_MISMATCH = 0x88900002, 0x88900004
 @pytest.mark.parametrize("shape", [[1, 1000, 1, 1], [], None])
 @pytest.mark.parametrize("is_view", [False, True])
 def test_cpu_squeezenet(shape: list[int] | None, is_view: bool) -> None:
-    binding = collateral.binding(collateral.squeezenet())
-    image = collateral.planes(collateral.picture("cat", 224, 224))
+    binding = winml_models.open_binding(winml_models.squeezenet())
+    image = winml_models.make_planes(winml_models.load_picture("cat", 224, 224))
     tensor = TensorFloat.from_numpy(image)
     binding.bind("data_0", tensor.get_as_vector_view() if is_view else tensor)
     output = None if shape is None else TensorFloat.create(shape) if shape else TensorFloat.create()
     if output is not None:
         binding.bind("softmaxout_1", output)
     result = binding._session.evaluate(binding, "").outputs["softmaxout_1"]
-    expected = reference.run_raw(collateral.squeezenet(), {"data_0": image})["softmaxout_1"]
+    expected = reference.run_raw(winml_models.squeezenet(), {"data_0": image})["softmaxout_1"]
     np.testing.assert_allclose(result.to_numpy(), expected, atol=1e-5)
     assert result.to_numpy().argmax() == expected.argmax()
     assert output is None or result is output
@@ -53,7 +53,7 @@ def test_cpu_squeezenet(shape: list[int] | None, is_view: bool) -> None:
 
 @pytest.mark.winml("LearningModelBindingAPITest.CastMapInt64")
 def test_cast_map_int64() -> None:
-    model = LearningModel.load(collateral.castmap(INT64))
+    model = LearningModel.load(winml_models.castmap(INT64))
     assert isinstance(model.input_features[0], MapFeatureDescriptor)
 
 
@@ -69,7 +69,7 @@ def test_cast_map_int64() -> None:
     ],
 )
 def test_dictionary_vectorizer(key: int, kind: TensorKind, value: dict[Any, float]) -> None:
-    binding = collateral.binding(collateral.dictvectorizer(key))
+    binding = winml_models.open_binding(winml_models.dictvectorizer(key))
     feature = binding._session.model.input_features[0]
     assert isinstance(feature, MapFeatureDescriptor)
     assert feature.key_kind is kind
@@ -91,7 +91,7 @@ def test_dictionary_vectorizer(key: int, kind: TensorKind, value: dict[Any, floa
 )
 @pytest.mark.parametrize(("key", "bound"), [(INT64, []), (INT64, None), (STRING, [{"cat": 0.0, "mouse": 1.0}, {}])])
 def test_zip_map(key: int, bound: list[Any] | None) -> None:
-    binding = collateral.binding(collateral.zipmap(key))
+    binding = winml_models.open_binding(winml_models.zipmap(key))
     feature = binding._session.model.output_features[0]
     assert isinstance(feature, SequenceFeatureDescriptor)
     assert isinstance(feature.element_descriptor, MapFeatureDescriptor)
@@ -107,12 +107,12 @@ def test_zip_map(key: int, bound: list[Any] | None) -> None:
 @pytest.mark.winml("LearningModelBindingAPITest.ImageBindingDimensions")
 @pytest.mark.parametrize(("width", "height"), [(1000, 1000), (20, 1000), (1000, 20), (20, 20)])
 def test_image_binding_dimensions(width: int, height: int) -> None:
-    binding = collateral.binding(collateral.squeezenet())
+    binding = winml_models.open_binding(winml_models.squeezenet())
     value = VideoFrame(BitmapPixelFormat.RGBA8, width, height)
     value.software_bitmap.to_numpy()[:] = (30, 20, 10, 255)
     binding.bind("data_0", value)
     plain = np.broadcast_to(np.float32([10, 20, 30]).reshape(1, 3, 1, 1), (1, 3, 224, 224))
-    expected = reference.run_raw(collateral.squeezenet(), {"data_0": np.ascontiguousarray(plain)})["softmaxout_1"]
+    expected = reference.run_raw(winml_models.squeezenet(), {"data_0": np.ascontiguousarray(plain)})["softmaxout_1"]
     result = binding._session.evaluate(binding, "").outputs["softmaxout_1"].to_numpy()
     np.testing.assert_allclose(result, expected, atol=1e-6)
 
@@ -126,7 +126,7 @@ def refused(binding: LearningModelBinding, name: str, value: Any) -> int:
 
 @pytest.mark.winml("LearningModelBindingAPITest.VerifyInvalidBindExceptions")
 def test_verify_invalid_bind_exceptions() -> None:
-    zipmap = collateral.binding(collateral.zipmap(INT64))
+    zipmap = winml_models.open_binding(winml_models.zipmap(INT64))
     assert refused(zipmap, "X", VideoFrame(BitmapPixelFormat.BGRA8, 227, 227)) == SIZE_MISMATCH
     assert refused(zipmap, "X", {1.5: 1.5}) == INVALID_BINDING
     assert refused(zipmap, "X", ["a", "b", "c"]) == INVALID_BINDING
@@ -134,14 +134,14 @@ def test_verify_invalid_bind_exceptions() -> None:
     assert refused(zipmap, "X", TensorFloat.create([2, 3, 4])) == INVALID_BINDING
     for value in (VideoFrame(BitmapPixelFormat.BGRA8, 227, 227), {1: 1.0}, [1, 2], ["a"], TensorFloat.create()):
         assert refused(zipmap, "Y", value) == INVALID_BINDING
-    vectorizer = collateral.binding(collateral.dictvectorizer(INT64))
+    vectorizer = winml_models.open_binding(winml_models.dictvectorizer(INT64))
     for value in (VideoFrame(BitmapPixelFormat.BGRA8, 100, 100), {"a": 1.0}, [1.0, 2.0], TensorBoolean.create()):
         assert refused(vectorizer, "X", value) == INVALID_BINDING
 
 
 @pytest.mark.winml("LearningModelBindingAPITest.BindInvalidInputName")
 def test_bind_invalid_input_name() -> None:
-    binding = collateral.binding(collateral.add())
+    binding = winml_models.open_binding(winml_models.add())
     value = VideoFrame(BitmapPixelFormat.BGRA8, 24, 16)
     binding.bind("input_39:0", value)
     assert refused(binding, "0", value) == INVALID_BINDING
@@ -149,7 +149,7 @@ def test_bind_invalid_input_name() -> None:
 
 @pytest.mark.winml("LearningModelBindingAPITest.VerifyOutputAfterEvaluateAsyncCalledTwice")
 def test_verify_output_after_evaluate_async_called_twice() -> None:
-    binding = collateral.binding(collateral.relu())
+    binding = winml_models.open_binding(winml_models.relu())
     output = TensorFloat.create([5])
     binding.bind("Y", output)
     for values in ([-50, -25, 0, 25, 50], [50, 25, 0, -25, -50]):
@@ -161,17 +161,17 @@ def test_verify_output_after_evaluate_async_called_twice() -> None:
 
 @pytest.mark.winml("LearningModelBindingAPITest.VerifyOutputAfterImageBindCalledTwice")
 def test_verify_output_after_image_bind_called_twice() -> None:
-    binding = collateral.binding(collateral.squeezenet())
-    value = collateral.frame(collateral.picture("cat", 224, 224))
+    binding = winml_models.open_binding(winml_models.squeezenet())
+    value = winml_models.make_frame(winml_models.load_picture("cat", 224, 224))
     output = TensorFloat.create([1, 1000, 1, 1])
     binding.bind("softmaxout_1", output)
     scores = []
     for name in ("cat", "fish"):
-        collateral.frame(collateral.picture(name, 224, 224)).copy_to(value)
+        winml_models.make_frame(winml_models.load_picture(name, 224, 224)).copy_to(value)
         binding.bind("data_0", value)
         binding._session.evaluate_async(binding, "").get()
-        expected = collateral.planes(collateral.picture(name, 224, 224))
-        raw = reference.run_raw(collateral.squeezenet(), {"data_0": expected})["softmaxout_1"]
+        expected = winml_models.make_planes(winml_models.load_picture(name, 224, 224))
+        raw = reference.run_raw(winml_models.squeezenet(), {"data_0": expected})["softmaxout_1"]
         np.testing.assert_allclose(output.to_numpy(), raw, atol=1e-6)
         scores.append(output.to_numpy().copy())
     assert np.abs(scores[0] - scores[1]).max() > 0.01
@@ -179,7 +179,7 @@ def test_verify_output_after_image_bind_called_twice() -> None:
 
 @pytest.mark.winml("LearningModelBindingAPITest.SequenceLengthTensorFloat")
 def test_sequence_length_tensor_float() -> None:
-    binding = collateral.binding(collateral.sequence_length())
+    binding = winml_models.open_binding(winml_models.sequence_length())
     binding.bind("X", [TensorFloat.create_from_array([2, 3], range(6)) for _ in range(3)])
     output = binding._session.evaluate(binding, "").outputs["Y"]
     assert output.tensor_kind is TensorKind.INT64
@@ -189,7 +189,7 @@ def test_sequence_length_tensor_float() -> None:
 @pytest.mark.winml("LearningModelBindingAPITest.SequenceConstructTensorString")
 @pytest.mark.parametrize("bound", [False, True])
 def test_sequence_construct_tensor_string(bound: bool) -> None:
-    binding = collateral.binding(collateral.sequence_construct())
+    binding = winml_models.open_binding(winml_models.sequence_construct())
     binding.bind("tensor1", TensorInt64Bit.create_from_iterable([2, 3], range(6)))
     binding.bind("tensor2", TensorInt64Bit.create_from_iterable([2, 3], range(6, 12)))
     given: list[Any] = []

@@ -14,7 +14,7 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 from PIL import Image
 
-from helpers import collateral
+from helpers import winml_models
 from helpers.models import FLOAT, tensor
 from winml_py import (
     BitmapPixelFormat,
@@ -241,7 +241,7 @@ def spectrum_model(height: int, width: int) -> LearningModel:
 def check_spectrum_of_a_picture(device: LearningModelDevice) -> None:
     session = LearningModelSession(spectrum_model(256, 256), device)
     binding = LearningModelBinding(session)
-    binding.bind("Input.Signal", collateral.frame(collateral.picture("cat", 224, 224)))
+    binding.bind("Input.Signal", winml_models.make_frame(winml_models.load_picture("cat", 224, 224)))
     frames = {name: VideoFrame(BitmapPixelFormat.BGRA8, 256, 256) for name in ("Output.Spectra", "Output.Inverse")}
     for name, frame in frames.items():
         binding.bind(name, frame)
@@ -531,7 +531,7 @@ def test_mel_spectrogram_on_three_tone_signal(tmp_path: Path) -> None:
 
 @pytest.mark.winml("LearningModelSessionAPITest.SetName")
 def test_set_name(tmp_path: Path) -> None:
-    model = LearningModel.load(collateral.squeezenet())
+    model = LearningModel.load(winml_models.squeezenet())
     assert model.name == "test graph"
     experimental = LearningModelExperimental(model)
     experimental.set_name("new name")

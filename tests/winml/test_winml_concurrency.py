@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import collateral, reference
+from helpers import reference, winml_models
 from winml_py import LearningModelBinding, LearningModelSession
 from winml_py.winrt.windows.ai.machinelearning import LearningModel
 
@@ -21,8 +21,8 @@ NAMES = ("cat", "fish")
 
 
 def expected(name: str) -> np.ndarray:
-    image = collateral.planes(collateral.picture(name, 224, 224))
-    scores: np.ndarray = reference.run_raw(collateral.squeezenet(), {"data_0": image})["softmaxout_1"]
+    image = winml_models.make_planes(winml_models.load_picture(name, 224, 224))
+    scores: np.ndarray = reference.run_raw(winml_models.squeezenet(), {"data_0": image})["softmaxout_1"]
     return scores
 
 
@@ -34,7 +34,7 @@ def on_threads(work: Callable[[int], Any]) -> list[Any]:
 @pytest.mark.winml("ConcurrencyTests.MultiThreadLoadModel")
 def test_multi_thread_load_model(tmp_path: Any) -> None:
     path = tmp_path / "model.onnx"
-    path.write_bytes(collateral.squeezenet())
+    path.write_bytes(winml_models.squeezenet())
     assert on_threads(lambda _: LearningModel.load(path).name) == ["test graph"] * THREADS
 
 
@@ -52,9 +52,9 @@ def evaluate(session: LearningModelSession, frames: dict[str, Any], answers: dic
 @pytest.mark.winml("ConcurrencyTests.MultiThreadMultiSession", "ConcurrencyTests.MultiThreadSingleSession")
 @pytest.mark.parametrize("is_shared", [False, True])
 def test_multi_thread(is_shared: bool) -> None:
-    frames = {name: collateral.frame(collateral.picture(name, 224, 224)) for name in NAMES}
+    frames = {name: winml_models.make_frame(winml_models.load_picture(name, 224, 224)) for name in NAMES}
     answers = {name: expected(name) for name in NAMES}
-    model = LearningModel.load(collateral.squeezenet())
+    model = LearningModel.load(winml_models.squeezenet())
     shared = LearningModelSession(model) if is_shared else None
     assert on_threads(lambda _: evaluate(shared or LearningModelSession(model), frames, answers)) == [ROUNDS] * THREADS
 
@@ -67,9 +67,9 @@ def test_multi_thread(is_shared: bool) -> None:
 @pytest.mark.parametrize("differ", ["models", "sessions", "bindings"])
 def test_eval_async(differ: str) -> None:
     names = ["cat", "fish", "cat"]
-    model = LearningModel.load(collateral.squeezenet())
+    model = LearningModel.load(winml_models.squeezenet())
     if differ == "models":
-        sessions = [collateral.session(collateral.squeezenet()) for _ in names]
+        sessions = [winml_models.open_session(winml_models.squeezenet()) for _ in names]
     elif differ == "sessions":
         sessions = [LearningModelSession(model) for _ in names]
     else:
@@ -79,7 +79,7 @@ def test_eval_async(differ: str) -> None:
         operations = []
         for session, name in zip(sessions, names, strict=True):
             binding = LearningModelBinding(session)
-            binding.bind("data_0", collateral.frame(collateral.picture(name, 224, 224)))
+            binding.bind("data_0", winml_models.make_frame(winml_models.load_picture(name, 224, 224)))
             operations.append(session.evaluate_async(binding, name))
         return [await operation for operation in operations]
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from helpers import collateral
+from helpers import winml_models
 from helpers.models import FLOAT, FLOAT16, data, tensor
 from winml_py import (
     BitmapPixelFormat,
@@ -51,9 +51,9 @@ def close_to(came: Any, expected: Any, tolerance: float = 1e-3) -> None:
     "LearningModelBindingAPITest.GpuSqueezeNetUnboundOutputs",
 )
 def test_gpu_squeezenet(gpu: LearningModelDevice, output: Callable[[], TensorFloat | None]) -> None:
-    image = collateral.planes(collateral.picture("fish", 224, 224))
-    expected = on(None, collateral.squeezenet()).evaluate_features({"data_0": image}).outputs["softmaxout_1"]
-    session, bound = on(gpu, collateral.squeezenet()), output()
+    image = winml_models.make_planes(winml_models.load_picture("fish", 224, 224))
+    expected = on(None, winml_models.squeezenet()).evaluate_features({"data_0": image}).outputs["softmaxout_1"]
+    session, bound = on(gpu, winml_models.squeezenet()), output()
     binding = LearningModelBinding(session)
     binding.bind("data_0", TensorFloat.from_numpy(image))
     if bound is not None:
@@ -78,7 +78,7 @@ def test_gpu_squeezenet(gpu: LearningModelDevice, output: Callable[[], TensorFlo
 def test_a_session_on_each_kind(gpu: LearningModelDevice, kind: LearningModelDeviceKind) -> None:
     device = LearningModelDevice(kind)
     assert (device.kind, device.provider) == (kind, gpu.provider)
-    session = on(device, collateral.relu())
+    session = on(device, winml_models.relu())
     assert session.device is device
     came = session.evaluate_features({"X": np.float32([-2, -1, 0, 1, 2])}).outputs["Y"]
     assert came.to_numpy().tolist() == [0, 0, 0, 1, 2]
@@ -118,7 +118,7 @@ def test_a_float16_model_runs_in_what_the_device_has(gpu: LearningModelDevice, h
 @pytest.mark.winml("RawApiTestGpu.Evaluate", "RawApiTestGpu.EvaluateNoInputCopy", "RawApiTestGpu.EvaluateManyBuffers")
 def test_evaluate_again_and_again(gpu: LearningModelDevice) -> None:
     """What is bound is bound by reference: new numbers in the array are seen by the next evaluation."""
-    session = on(gpu, collateral.relu())
+    session = on(gpu, winml_models.relu())
     binding, numbers = LearningModelBinding(session), np.zeros(5, np.float32)
     binding.bind("X", numbers)
     for step in range(3):
@@ -146,11 +146,11 @@ def work(session: LearningModelSession, seed: int, count: int = 5) -> None:
 )
 @pytest.mark.parametrize("sessions", ["one", "one each", "on both"])
 def test_threads(gpu: LearningModelDevice, sessions: str) -> None:
-    shared = on(gpu, collateral.relu())
+    shared = on(gpu, winml_models.relu())
     devices = [gpu if sessions == "one each" or index % 2 else None for index in range(4)]
     with ThreadPoolExecutor(4) as pool:
         jobs = [
-            pool.submit(work, shared if sessions == "one" else on(device, collateral.relu()), seed)
+            pool.submit(work, shared if sessions == "one" else on(device, winml_models.relu()), seed)
             for seed, device in enumerate(devices)
         ]
         for job in jobs:
@@ -159,7 +159,7 @@ def test_threads(gpu: LearningModelDevice, sessions: str) -> None:
 
 @pytest.mark.winml("ScenarioCppWinrtTest.Scenario13SingleModelOnCPUandGPU")
 def test_single_model_on_cpu_and_gpu(gpu: LearningModelDevice) -> None:
-    model = LearningModel.load(collateral.relu())
+    model = LearningModel.load(winml_models.relu())
     numbers = np.float32([3, -1, 4, -1, 5])
     running = [
         LearningModelSession(model, device).evaluate_features_async({"X": numbers})
@@ -172,7 +172,7 @@ def test_single_model_on_cpu_and_gpu(gpu: LearningModelDevice) -> None:
 @pytest.mark.winml("ScenarioCppWinrtTest.Scenario14RunModelSwapchain")
 def test_swapchain(gpu: LearningModelDevice) -> None:
     """Ten evaluations over three slots, each slot waited for before it is used again."""
-    slots = [on(gpu, collateral.relu()) for _ in range(3)]
+    slots = [on(gpu, winml_models.relu()) for _ in range(3)]
     bindings = [LearningModelBinding(session) for session in slots]
     running: list[Any] = [None] * 3
     came = []
@@ -189,7 +189,7 @@ def test_swapchain(gpu: LearningModelDevice) -> None:
 @pytest.mark.winml("ScenarioCppWinrtTest.Scenario21RunModel2ChainZ")
 def test_chain_without_waiting(gpu: LearningModelDevice) -> None:
     """An output that stays on the device is the next model's input, and follows its later evaluations."""
-    model = collateral.candy("tensor", (12, 8))
+    model = winml_models.candy("tensor", (12, 8))
     first, second = on(gpu, model), on(gpu, model)
     between = TensorFloat.create([1, 3, 8, 12])
     b1, b2 = LearningModelBinding(first), LearningModelBinding(second)
@@ -210,7 +210,10 @@ def test_chain_without_waiting(gpu: LearningModelDevice) -> None:
 @pytest.mark.winml("ScenarioCppWinrtTest.MsftQuantizedModels")
 def test_quantized_model(gpu: LearningModelDevice) -> None:
     """A picture, and against numpy: the CPU quantizes the input as well, and is 0.4 % off."""
-    rgb, weights = collateral.picture("cat", 24, 16), np.random.default_rng(2).integers(0, 256, (4, 3, 1, 1), np.uint8)
+    rgb, weights = (
+        winml_models.load_picture("cat", 24, 16),
+        np.random.default_rng(2).integers(0, 256, (4, 3, 1, 1), np.uint8),
+    )
     nodes = [
         helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["w"]),
         helper.make_node("Conv", ["image", "w"], ["scores"]),
@@ -219,14 +222,14 @@ def test_quantized_model(gpu: LearningModelDevice) -> None:
     constants = {"q": weights, "scale": np.float32(0.05), "zero": np.uint8(128)}
     session = on(gpu, data(nodes, [tensor("image", [1, 3, 16, 24])], [tensor("y", [1, 4, 1, 1])], constants))
     binding = LearningModelBinding(session)
-    binding.bind(session.model.input_features.first().current.name, collateral.frame(rgb))
+    binding.bind(session.model.input_features.first().current.name, winml_models.make_frame(rgb))
     exact = (weights[..., 0, 0] - 128.0) * 0.05 @ rgb[..., ::-1].mean(axis=(0, 1))
     close_to(session.evaluate(binding).outputs["y"].to_numpy().ravel(), exact)
 
 
 @pytest.mark.winml("ScenarioCppWinrtTest.SyncVsAsync")
 def test_sync_and_async(gpu: LearningModelDevice) -> None:
-    session = on(gpu, collateral.relu())
+    session = on(gpu, winml_models.relu())
     inputs = [np.float32([n, -n, n, -n, n]) for n in range(20)]
     one_by_one = [session.evaluate_features({"X": x}).outputs["Y"].to_numpy().tolist() for x in inputs]
 
@@ -248,7 +251,7 @@ def test_device_lost() -> None:
     def lost(inputs: Any) -> Any:
         raise DeviceLostError("The device is lost.")
 
-    session = on(FakeDevice(lost), collateral.relu())
+    session = on(FakeDevice(lost), winml_models.relu())
     x = np.ones(5, np.float32)
     with pytest.raises(DeviceLostError) as info:
         session.evaluate_features({"X": x})
@@ -257,7 +260,7 @@ def test_device_lost() -> None:
     assert "lost" in repr(session)
     with pytest.raises(DeviceLostError, match="new LearningModelDevice"):
         session.evaluate_features({"X": x})
-    again = on(FakeDevice(lambda inputs: {"Y": inputs["X"]}), collateral.relu())
+    again = on(FakeDevice(lambda inputs: {"Y": inputs["X"]}), winml_models.relu())
     assert again.evaluate_features({"X": x}).outputs["Y"].to_numpy().tolist() == [1] * 5
 
 
@@ -265,8 +268,8 @@ def test_device_lost() -> None:
     "ScenarioCppWinrtTest.BindMultipleCPUBuffersInputsOnGpu", "ScenarioCppWinrtTest.BindMultipleCPUBuffersOutputsOnGpu"
 )
 def test_many_buffers(gpu: LearningModelDevice) -> None:
-    model = collateral.candy("tensor", (12, 8))
-    image = collateral.planes(collateral.picture("fish", 12, 8))
+    model = winml_models.candy("tensor", (12, 8))
+    image = winml_models.make_planes(winml_models.load_picture("fish", 12, 8))
     expected = on(None, model).evaluate_features({"inputImage": image}).outputs["outputImage"].to_numpy()
     session = on(gpu, model)
     binding = LearningModelBinding(session)
@@ -283,10 +286,10 @@ def test_many_buffers(gpu: LearningModelDevice) -> None:
 )
 @pytest.mark.parametrize("same", [True, False])
 def test_pictures_bound_to_two_inputs(gpu: LearningModelDevice, same: bool) -> None:
-    pictures = [collateral.picture(name, 24, 16) // 2 for name in ("fish", "cat")]
-    values = [ImageFeatureValue.create_from_video_frame(collateral.frame(picture)) for picture in pictures]
+    pictures = [winml_models.load_picture(name, 24, 16) // 2 for name in ("fish", "cat")]
+    values = [ImageFeatureValue.create_from_video_frame(winml_models.make_frame(picture)) for picture in pictures]
     second = 0 if same else 1
-    session = on(gpu, collateral.add())
+    session = on(gpu, winml_models.add())
     binding = LearningModelBinding(session)
     binding.bind("input_39:0", values[0])
     binding.bind("input_40:0", values[second])
@@ -303,10 +306,10 @@ def test_pictures_bound_to_two_inputs(gpu: LearningModelDevice, same: bool) -> N
 @pytest.mark.parametrize("name", ["fish", "cat"])
 def test_pictures_in_and_out(gpu: LearningModelDevice, name: str) -> None:
     """The picture is cropped and scaled on the device; it comes out as on the CPU, a level apart at most."""
-    frame = collateral.frame(collateral.picture(name, 70, 60))
+    frame = winml_models.make_frame(winml_models.load_picture(name, 70, 60))
     results = []
     for device in (None, gpu):
-        session = on(device, collateral.candy("Bgr8"))
+        session = on(device, winml_models.candy("Bgr8"))
         binding = LearningModelBinding(session)
         binding.bind("inputImage", frame)
         target = VideoFrame(BitmapPixelFormat.BGRA8, 48, 48)

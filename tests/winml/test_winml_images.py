@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from helpers import collateral, reference
+from helpers import reference, winml_models
 from helpers.pairs import pairs
 from helpers.paths import ROOT
 from winml_py import (
@@ -42,7 +42,7 @@ SIZES = {"1080": (54, 30), "kitten_224": (32, 32), "fish_720": (SIDE, SIDE), "fi
 @cache
 def picture(name: str) -> np.ndarray:
     """Red, green and blue of a picture that stands for one of the original's, by its name."""
-    rgb = collateral.picture("fish" if name.startswith("fish") else "cat", *SIZES[name])
+    rgb = winml_models.load_picture("fish" if name.startswith("fish") else "cat", *SIZES[name])
     if name.endswith("Gray"):
         return np.asarray(Image.fromarray(rgb).convert("L").convert("RGB"))
     return rgb
@@ -50,32 +50,32 @@ def picture(name: str) -> np.ndarray:
 
 @cache
 def session(model: str, batch: int = 1) -> LearningModelSession:
-    return collateral.session(collateral.candy(model, (SIDE, SIDE), batch))
+    return winml_models.open_session(winml_models.candy(model, (SIDE, SIDE), batch))
 
 
 @cache
 def ground_truth(model: str, name: str, pixel_format: BitmapPixelFormat) -> tuple[np.ndarray, np.ndarray]:
     """What raw ONNX Runtime makes of the picture, and that as BGRA: crop, numbers and bytes by slow references."""
-    pixels = collateral.pixels_of(picture(name), pixel_format)
+    pixels = winml_models.make_pixels(picture(name), pixel_format)
     if model != "freeDimInput":
         x, y, width, height = reference.center_crop(pixels.shape[1], pixels.shape[0], SIDE, SIDE)
         pixels = reference.scale(np.ascontiguousarray(pixels[y : y + height, x : x + width]), SIDE, SIDE)
     order = "RGBA8" if model == "Rgb8" else "BGRA8"
     numbers = reference.tensorize(pixels, pixel_format.name, order, "ZERO_TO255")
-    effect = collateral.candy(model, (SIDE, SIDE))
+    effect = winml_models.candy(model, (SIDE, SIDE))
     raw = reference.run_raw(effect, {"inputImage": numbers[None]})["outputImage"]
     return raw, reference.detensorize(raw[0], order, "BGRA8", "ZERO_TO255")
 
 
 def source_of(kind: str, model: str, name: str, pixel_format: BitmapPixelFormat) -> Any:
     """A picture as a frame, as a value, or tensorized by hand."""
-    frame = collateral.frame(picture(name), pixel_format)
+    frame = winml_models.make_frame(picture(name), pixel_format)
     if kind == "VideoFrame":
         return frame
     if kind == "ImageFeatureValue":
         return ImageFeatureValue.create_from_video_frame(frame)
     order = "RGBA8" if model == "Rgb8" else "BGRA8"
-    pixels = collateral.pixels_of(picture(name), pixel_format)
+    pixels = winml_models.make_pixels(picture(name), pixel_format)
     numbers = reference.tensorize(pixels, pixel_format.name, order, "ZERO_TO255")[None]
     return TensorFloat.create_from_array(numbers.shape, numbers)
 
@@ -123,7 +123,7 @@ def test_image(model: str, name: str, pixel_format: BitmapPixelFormat, kind: str
 @pytest.mark.parametrize("names", [("fish_720", "fish_720"), ("1080", "fish_720"), ("fish_720_Gray", "fish_720")])
 def test_batch(names: tuple[str, str], is_async: bool, bound: bool) -> None:
     binding = LearningModelBinding(session("Bgr8", 2))
-    binding.bind("inputImage", [collateral.frame(picture(name), BGRA8) for name in names])
+    binding.bind("inputImage", [winml_models.make_frame(picture(name), BGRA8) for name in names])
     frames = [VideoFrame(BGRA8, SIDE, SIDE) for _ in names]
     if bound:
         binding.bind("outputImage", frames)
@@ -156,30 +156,30 @@ def test_mnist_image(shape: str, digit: int, digits: LearningModelSession, monke
     elif shape == "big":
         picture = picture.repeat(20, axis=0).repeat(20, axis=1)
     pixels = np.repeat(picture[..., None], 3, axis=2)
-    value = collateral.frame(pixels, BGRA8 if shape == "RGB" else GRAY8)
+    value = winml_models.make_frame(pixels, BGRA8 if shape == "RGB" else GRAY8)
     result = digits.evaluate_features({"image": value}, "")
     assert result.outputs["probabilities"].to_numpy().argmax() == digit
 
 
 def tensor_input() -> LearningModelBinding:
     """A binding of a classifier whose input is a tensor, without any metadata."""
-    return collateral.binding(collateral.squeezenet())
+    return winml_models.open_binding(winml_models.squeezenet())
 
 
 @pytest.mark.winml("ImageTests.LoadBindEvalModelWithoutImageMetadata")
 def test_load_bind_eval_model_without_image_metadata() -> None:
     binding = tensor_input()
-    rgb = collateral.picture("cat", 224, 224)
-    binding.bind("data_0", ImageFeatureValue.create_from_video_frame(collateral.frame(rgb)))
+    rgb = winml_models.load_picture("cat", 224, 224)
+    binding.bind("data_0", ImageFeatureValue.create_from_video_frame(winml_models.make_frame(rgb)))
     result = binding._session.evaluate(binding, "").outputs["softmaxout_1"].to_numpy()
-    raw = reference.run_raw(collateral.squeezenet(), {"data_0": collateral.planes(rgb)})["softmaxout_1"]
+    raw = reference.run_raw(winml_models.squeezenet(), {"data_0": winml_models.make_planes(rgb)})["softmaxout_1"]
     np.testing.assert_array_equal(result, raw)
 
 
 @pytest.mark.winml("ImageTests.LoadBindModelWithoutImageMetadata")
 def test_load_bind_model_without_image_metadata() -> None:
     binding = tensor_input()
-    binding.bind("data_0", collateral.frame(collateral.picture("cat", 224, 224)))
+    binding.bind("data_0", winml_models.make_frame(winml_models.load_picture("cat", 224, 224)))
     zeros = TensorFloat.create_from_array([1, 3, 224, 224], np.zeros((1, 3, 224, 224), np.float32))
     binding.bind("data_0", zeros)
     assert binding["data_0"] is zeros
@@ -188,7 +188,7 @@ def test_load_bind_model_without_image_metadata() -> None:
 @pytest.mark.winml("ImageTests.LoadInvalidBindModelWithoutImageMetadata")
 def test_load_invalid_bind_model_without_image_metadata() -> None:
     binding = tensor_input()
-    binding.bind("data_0", collateral.frame(collateral.picture("cat", 640, 360)))
+    binding.bind("data_0", winml_models.make_frame(winml_models.load_picture("cat", 640, 360)))
     for value, hresult in (
         (TensorUInt8Bit.create_from_array([1, 3, 224, 224], np.zeros(3 * 224 * 224, np.uint8)), 0x88900002),
         (TensorFloat.create_from_array([1, 3, 22, 22], np.zeros(3 * 22 * 22, np.float32)), 0x88900004),
@@ -213,7 +213,7 @@ def test_load_invalid_bind_model_without_image_metadata() -> None:
     ],
 )
 def test_image_metadata(metadata: dict[str, str], expected: BitmapPixelFormat | None) -> None:
-    model = LearningModel.load(collateral.add(metadata=metadata))
+    model = LearningModel.load(winml_models.add(metadata=metadata))
     feature = model.output_features[0]
     if expected is not None:
         assert isinstance(feature, ImageFeatureDescriptor)

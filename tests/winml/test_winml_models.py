@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from helpers import collateral
+from helpers import winml_models
 from helpers.models import FLOAT16, data, tensor
 from winml_py import (
     CorruptModelError,
@@ -33,13 +33,13 @@ from winml_py.winrt.windows.storage.streams import DataWriter, InMemoryRandomAcc
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     file = tmp_path / "model.onnx"
-    file.write_bytes(collateral.squeezenet())
+    file.write_bytes(winml_models.squeezenet())
     return file
 
 
 @pytest.fixture
 def model() -> LearningModel:
-    return LearningModel.load(collateral.squeezenet())
+    return LearningModel.load(winml_models.squeezenet())
 
 
 @pytest.mark.winml(
@@ -56,7 +56,7 @@ def test_create_model_from_file_path(path: Path) -> None:
 def test_create_model_from_unicode_file_path(tmp_path: Path) -> None:
     folder = tmp_path / "UnicodePath" / "こんにちは maçã"
     folder.mkdir(parents=True)
-    (folder / "foo.onnx").write_bytes(collateral.squeezenet())
+    (folder / "foo.onnx").write_bytes(winml_models.squeezenet())
     assert LearningModel.load_from_file_path(folder / "foo.onnx").author == "onnx-caffe2"
 
 
@@ -69,7 +69,7 @@ def test_create_model_file_not_found() -> None:
 
 @pytest.mark.winml("LearningModelAPITest.CreateCorruptModel")
 def test_create_corrupt_model(tmp_path: Path) -> None:
-    (tmp_path / "corrupt-model.onnx").write_bytes(collateral.squeezenet()[::-1])
+    (tmp_path / "corrupt-model.onnx").write_bytes(winml_models.squeezenet()[::-1])
     with pytest.raises(CorruptModelError) as corrupt:
         LearningModel.load_from_file_path(tmp_path / "corrupt-model.onnx")
     assert corrupt.value.hresult == 0x80070570
@@ -86,7 +86,7 @@ def test_create_model_from_istorage(path: Path) -> None:
 @pytest.mark.winml("LearningModelAPITest.CreateModelFromIStorageOutsideCwd")
 def test_create_model_from_istorage_outside_cwd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ModelSubdirectory").mkdir()
-    (tmp_path / "ModelSubdirectory" / "ModelInSubdirectory.onnx").write_bytes(collateral.squeezenet())
+    (tmp_path / "ModelSubdirectory" / "ModelInSubdirectory.onnx").write_bytes(winml_models.squeezenet())
     monkeypatch.chdir(tmp_path)
     file = StorageFile.get_file_from_path_async(os.path.join("ModelSubdirectory", "ModelInSubdirectory.onnx")).get()
     assert LearningModel.load_from_storage_file_async(file).get().author == "onnx-caffe2"
@@ -176,7 +176,7 @@ def test_check_learning_model_pixel_range(stated: str, expected: LearningModelPi
         "Image.ColorSpaceGamma": "SRGB",
         "Image.NominalPixelRange": stated,
     }
-    model = LearningModel.load(collateral.add(metadata=metadata))
+    model = LearningModel.load(winml_models.add(metadata=metadata))
     for feature in (*model.input_features, *model.output_features):
         assert isinstance(feature, ImageFeatureDescriptor)
         assert feature.pixel_range is expected
@@ -187,7 +187,7 @@ def test_close_model_check_eval(model: LearningModel) -> None:
     session = LearningModelSession(model)
     model.close()
     binding = LearningModelBinding(session)
-    binding.bind("data_0", collateral.frame(collateral.picture("cat", 224, 224)))
+    binding.bind("data_0", winml_models.make_frame(winml_models.load_picture("cat", 224, 224)))
     scores = session.evaluate(binding, "").outputs["softmaxout_1"].to_numpy()
     np.testing.assert_allclose(scores.sum(), 1, rtol=1e-5)
 
@@ -202,9 +202,13 @@ def test_close_model_no_new_sessions(model: LearningModel) -> None:
 
 @pytest.mark.winml("RawApiTest.EvaluateFromModelFromBuffer", "AdapterTest.CreateModelFromData")
 def test_model_from_a_buffer() -> None:
-    image = collateral.planes(collateral.picture("fish", 224, 224))
+    image = winml_models.make_planes(winml_models.load_picture("fish", 224, 224))
     results = []
-    for source in (collateral.squeezenet(), bytearray(collateral.squeezenet()), io.BytesIO(collateral.squeezenet())):
+    for source in (
+        winml_models.squeezenet(),
+        bytearray(winml_models.squeezenet()),
+        io.BytesIO(winml_models.squeezenet()),
+    ):
         session = LearningModelSession(LearningModel.load(source))
         results.append(session.evaluate_features({"data_0": image}, "").outputs["softmaxout_1"].to_numpy())
     for result in results[1:]:
@@ -221,7 +225,7 @@ def test_a_model_says_whether_it_has_float16(model: LearningModel) -> None:
 def test_every_session_has_the_model(model: LearningModel) -> None:
     sessions = [LearningModelSession(model) for _ in range(2)]
     model.close()
-    image = collateral.planes(collateral.picture("fish", 224, 224))
+    image = winml_models.make_planes(winml_models.load_picture("fish", 224, 224))
     results = []
     for session in sessions:  # each goes on without the model, and without the other
         results.append(session.evaluate_features({"data_0": image}, "").outputs["softmaxout_1"].to_numpy())
@@ -232,7 +236,7 @@ def test_every_session_has_the_model(model: LearningModel) -> None:
 
 @pytest.mark.winml("ScenarioCppWinrtTest.EncryptedStream")
 def test_encrypted_stream() -> None:
-    plain = np.frombuffer(collateral.squeezenet(), np.uint8)
+    plain = np.frombuffer(winml_models.squeezenet(), np.uint8)
     key = np.random.default_rng(3).integers(0, 256, plain.size, np.uint8)
 
     def load(content: bytes) -> LearningModel:

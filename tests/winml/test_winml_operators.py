@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from helpers import collateral
+from helpers import winml_models
 from helpers.models import INT64, data, tensor
 from helpers.paths import PICTURES
 from winml_py import CustomOperator, EvaluationError, ImageFeatureValue, LearningModelBinding, LearningModelSession
@@ -23,7 +23,7 @@ class Provider(ILearningModelOperatorProvider):
 
 
 def evaluate(whole: bytes, operator: CustomOperator, **inputs: np.ndarray) -> dict[str, np.ndarray]:
-    session = LearningModelSession(LearningModel.load_from_stream(collateral.stream(whole), Provider(operator)))
+    session = LearningModelSession(LearningModel.load_from_stream(winml_models.open_stream(whole), Provider(operator)))
     binding = LearningModelBinding(session)
     for name, value in inputs.items():
         binding.bind(name, value)
@@ -55,7 +55,7 @@ def test_a_replaced_relu() -> None:
 
     operator = CustomOperator(relu, "Relu", "", outputs=[FLOATS])
     x = np.float32([-50, -25, 0, 25, 50])
-    np.testing.assert_array_equal(evaluate(collateral.relu(), operator, X=x)["Y"], [0, 0, 0, 25, 50])
+    np.testing.assert_array_equal(evaluate(winml_models.relu(), operator, X=x)["Y"], [0, 0, 0, 25, 50])
     assert len(calls) == 1
 
 
@@ -103,11 +103,11 @@ def test_a_kernel_and_a_schema_of_the_program(has_attributes: bool, rank: int | 
 @pytest.mark.winml("AdapterSessionTest.RegisterCustomRegistry")
 def test_a_registry_beside_a_model_that_needs_none() -> None:
     operator = CustomOperator(np.negative, "NoisyRelu", "com.microsoft", outputs=[FLOATS])
-    whole = collateral.candy("Bgr8")
+    whole = winml_models.candy("Bgr8")
     picture = ImageFeatureValue.load(PICTURES / "cat.jpg")
     results = []
     for provider in (Provider(operator), None):
-        session = LearningModelSession(LearningModel.load_from_stream(collateral.stream(whole), provider))
+        session = LearningModelSession(LearningModel.load_from_stream(winml_models.open_stream(whole), provider))
         binding = LearningModelBinding(session)
         binding.bind(session.model.input_features[0].name, picture)
         results.append(next(iter(session.evaluate(binding, "").outputs.values())))

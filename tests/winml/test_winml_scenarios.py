@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from helpers import collateral, reference
+from helpers import reference, winml_models
 from helpers.paths import PICTURES
 from winml_py import (
     BitmapPixelFormat,
@@ -32,7 +32,7 @@ BGRA8, RGBA8 = BitmapPixelFormat.BGRA8, BitmapPixelFormat.RGBA8
 
 @pytest.mark.winml("ScenarioCppWinrtTest.Scenario1LoadBindEvalDefault")
 def test_load_bind_eval_default() -> None:
-    binding = collateral.binding(collateral.squeezenet())
+    binding = winml_models.open_binding(winml_models.squeezenet())
     binding.bind("data_0", TensorFloat.create_from_iterable([1, 3, 224, 224], np.zeros(3 * 224 * 224, np.float32)))
     result = binding._session.evaluate(binding, "")
     np.testing.assert_allclose(result.outputs["softmaxout_1"].to_numpy().ravel(), np.full(1000, 1e-3), rtol=1e-5)
@@ -47,20 +47,20 @@ def test_software_bitmap_input_binding() -> None:
 
     bitmap = asyncio.run(load())
     value = ImageFeatureValue.create_from_video_frame(VideoFrame.create_with_software_bitmap(bitmap))
-    binding = collateral.binding(collateral.squeezenet())
+    binding = winml_models.open_binding(winml_models.squeezenet())
     binding.bind("data_0", value)
     scores = binding._session.evaluate(binding, "").outputs["softmaxout_1"].to_numpy()
     x, y, width, height = reference.center_crop(bitmap.pixel_width, bitmap.pixel_height, 224, 224)
     cropped = np.ascontiguousarray(bitmap.to_numpy()[y : y + height, x : x + width, 2::-1])
-    image = collateral.planes(reference.scale(cropped, 224, 224))
-    expected = reference.run_raw(collateral.squeezenet(), {"data_0": image})["softmaxout_1"]
+    image = winml_models.make_planes(reference.scale(cropped, 224, 224))
+    expected = reference.run_raw(winml_models.squeezenet(), {"data_0": image})["softmaxout_1"]
     np.testing.assert_allclose(scores, expected, atol=1e-6)
 
 
 @pytest.mark.winml("ScenarioCppWinrtTest.Scenario5AsyncEval")
 def test_async_eval() -> None:
-    binding = collateral.binding(collateral.squeezenet())
-    binding.bind("data_0", collateral.frame(collateral.picture("fish", 224, 224)))
+    binding = winml_models.open_binding(winml_models.squeezenet())
+    binding.bind("data_0", winml_models.make_frame(winml_models.load_picture("fish", 224, 224)))
     operation = binding._session.evaluate_async(binding, "")
     deadline = time.monotonic() + 30
     while operation.status is AsyncStatus.STARTED:
@@ -73,22 +73,22 @@ def test_async_eval() -> None:
 @pytest.mark.winml("ScenarioCppWinrtTest.Scenario6BindWithProperties")
 @pytest.mark.parametrize(("pixel_format", "order"), [(BGRA8, "bgr"), (RGBA8, "rgb")])
 def test_bind_with_properties(pixel_format: BitmapPixelFormat, order: str) -> None:
-    rgb = collateral.picture("fish", 224, 224)
+    rgb = winml_models.load_picture("fish", 224, 224)
     properties = PropertySet()
     properties.insert("BitmapBounds", [0, 0, 100, 100])
     properties.insert("BitmapPixelFormat", pixel_format)
-    binding = collateral.binding(collateral.squeezenet())
-    binding.bind("data_0", collateral.frame(rgb), properties)
+    binding = winml_models.open_binding(winml_models.squeezenet())
+    binding.bind("data_0", winml_models.make_frame(rgb), properties)
     scores = binding._session.evaluate(binding, "").outputs["softmaxout_1"].to_numpy()
-    image = collateral.planes(reference.scale(np.ascontiguousarray(rgb[:100, :100]), 224, 224), order)
-    expected = reference.run_raw(collateral.squeezenet(), {"data_0": image})["softmaxout_1"]
+    image = winml_models.make_planes(reference.scale(np.ascontiguousarray(rgb[:100, :100]), 224, 224), order)
+    expected = reference.run_raw(winml_models.squeezenet(), {"data_0": image})["softmaxout_1"]
     np.testing.assert_allclose(scores, expected, atol=1e-6)
 
 
 @pytest.mark.winml("ScenarioCppWinrtTest.Scenario7EvalWithNoBind")
 def test_eval_with_no_bind() -> None:
-    session = collateral.session(collateral.squeezenet())
-    frame = collateral.frame(collateral.picture("fish", 224, 224))
+    session = winml_models.open_session(winml_models.squeezenet())
+    frame = winml_models.make_frame(winml_models.load_picture("fish", 224, 224))
     result = session.evaluate_features_async({"data_0": frame}, "no bind").get()
     assert result.outputs["softmaxout_1"].to_numpy().sum() == pytest.approx(1)
 
@@ -98,23 +98,23 @@ def test_eval_with_no_bind() -> None:
 )
 @pytest.mark.parametrize(("denotation", "pixel_format"), [("", RGBA8), ("IMAGE", BGRA8)])
 def test_free_dimensions(denotation: str, pixel_format: BitmapPixelFormat) -> None:
-    model = collateral.add(denotation=denotation, shape=["n", 3, "h", "w"])
+    model = winml_models.add(denotation=denotation, shape=["n", 3, "h", "w"])
     value = ImageFeatureValue.create_from_video_frame(
-        collateral.frame(collateral.picture("fish", 1000, 1000) // 2, pixel_format)
+        winml_models.make_frame(winml_models.load_picture("fish", 1000, 1000) // 2, pixel_format)
     )
-    binding = collateral.binding(model)
+    binding = winml_models.open_binding(model)
     binding.bind("input_39:0", value)
     binding.bind("input_40:0", value)
     output = VideoFrame(BGRA8, 1000, 1000)
     binding.bind("add_3:0", output)
     binding._session.evaluate(binding, "")
-    expected = collateral.picture("fish", 1000, 1000) // 2 * 2
+    expected = winml_models.load_picture("fish", 1000, 1000) // 2 * 2
     np.testing.assert_array_equal(output.software_bitmap.to_numpy()[..., 2::-1], expected)
 
 
 @pytest.mark.winml("ScenarioCppWinrtTest.Scenario17DevDiagnostics")
 def test_dev_diagnostics(caplog: pytest.LogCaptureFixture) -> None:
-    binding = collateral.binding(collateral.relu())
+    binding = winml_models.open_binding(winml_models.relu())
     binding._session.evaluation_properties.insert("EnableDebugOutput", None)
     binding.bind("X", [1.0, 2.0, 3.0, 4.0, 5.0])
     with caplog.at_level(logging.DEBUG, "winml_py"):
@@ -124,20 +124,20 @@ def test_dev_diagnostics(caplog: pytest.LogCaptureFixture) -> None:
 
 def styled(rgb: np.ndarray, model: bytes) -> np.ndarray:
     """What the effect makes of a picture, by raw ONNX Runtime, as red, green and blue."""
-    raw = reference.run_raw(model, {"inputImage": collateral.planes(rgb)})["outputImage"]
+    raw = reference.run_raw(model, {"inputImage": winml_models.make_planes(rgb)})["outputImage"]
     return np.clip(np.rint(raw[0, ::-1].transpose(1, 2, 0)), 0, 255).astype(np.uint8)
 
 
 @pytest.mark.winml("ScenarioCppWinrtTest.Scenario22ImageBindingAsCPUTensor")
 def test_image_binding_as_cpu_tensor() -> None:
-    model = collateral.candy("Bgr8")
-    rgb = collateral.picture("fish", 48, 48)
+    model = winml_models.candy("Bgr8")
+    rgb = winml_models.load_picture("fish", 48, 48)
     tensor = TensorFloat.create([1, 3, 48, 48])
     with tensor.create_reference() as reference_:
         memory = np.frombuffer(reference_, np.float32).reshape(3, 48, 48)
         for channel in range(3):  # blue, green, red, by hand
             memory[channel] = rgb[..., 2 - channel]
-    binding = collateral.binding(model)
+    binding = winml_models.open_binding(model)
     binding.bind("inputImage", tensor)
     output = VideoFrame(BGRA8, 48, 48)
     binding.bind("outputImage", output)
@@ -154,10 +154,10 @@ def test_image_binding_as_cpu_tensor() -> None:
     ],
 )
 def test_nominal_pixel_range(stated: str, zero: LearningModelPixelRange) -> None:
-    rgb = collateral.picture("cat", 24, 16)
-    binding = collateral.binding(collateral.add(metadata={"Image.NominalPixelRange": stated}))
+    rgb = winml_models.load_picture("cat", 24, 16)
+    binding = winml_models.open_binding(winml_models.add(metadata={"Image.NominalPixelRange": stated}))
     assert binding._session.model.input_features[0].pixel_range is zero
-    binding.bind("input_39:0", collateral.frame(rgb))
+    binding.bind("input_39:0", winml_models.make_frame(rgb))
     binding.bind("input_40:0", TensorFloat.create_from_array([1, 3, 16, 24], np.zeros(3 * 16 * 24, np.float32)))
     output = VideoFrame(BGRA8, 24, 16)
     binding.bind("add_3:0", output)
@@ -167,11 +167,11 @@ def test_nominal_pixel_range(stated: str, zero: LearningModelPixelRange) -> None
 
 @pytest.mark.winml("ScenarioCppWinrtTest.QuantizedModels")
 def test_quantized_models() -> None:
-    binding = collateral.binding(collateral.quantized())
+    binding = winml_models.open_binding(winml_models.quantized())
     image = np.float32([[1, 2, 3, 4]])
     binding.bind("x", image)
     result = binding._session.evaluate(binding, "").outputs["y"].to_numpy()
-    np.testing.assert_array_equal(result, reference.run_raw(collateral.quantized(), {"x": image})["y"])
+    np.testing.assert_array_equal(result, reference.run_raw(winml_models.quantized(), {"x": image})["y"])
     weights = np.random.default_rng(2).integers(0, 256, (4, 3), np.uint8)
     expected = image @ ((weights.astype(np.float64) - 128) * 0.05)
     np.testing.assert_allclose(result, expected, rtol=0.01)  # the engine quantizes the other factor, too
@@ -179,13 +179,13 @@ def test_quantized_models() -> None:
 
 @pytest.mark.winml("ScenarioCppWinrtTest.ReuseVideoFrame")
 def test_reuse_video_frame() -> None:
-    model = collateral.candy("Bgr8")
-    binding = collateral.binding(model)
+    model = winml_models.candy("Bgr8")
+    binding = winml_models.open_binding(model)
     source, output = VideoFrame(BGRA8, 48, 48), VideoFrame(BGRA8, 48, 48)
     binding.bind("outputImage", output)
     for name in ("cat", "fish", "cat"):
-        rgb = collateral.picture(name, 48, 48)
-        collateral.frame(rgb).copy_to_async(source).get()
+        rgb = winml_models.load_picture(name, 48, 48)
+        winml_models.make_frame(rgb).copy_to_async(source).get()
         binding.bind("inputImage", source)
         binding._session.evaluate(binding, "")
         np.testing.assert_array_equal(output.software_bitmap.to_numpy()[..., 2::-1], styled(rgb, model))
@@ -193,33 +193,33 @@ def test_reuse_video_frame() -> None:
 
 @pytest.mark.winml("ScenarioCppWinrtTest.BindMultipleCPUBuffersInputsOnCpu")
 def test_bind_multiple_cpu_buffers_inputs() -> None:
-    model = collateral.candy("tensor", batch=2)
-    pictures = [collateral.picture(name, 48, 48) for name in ("cat", "fish")]
+    model = winml_models.candy("tensor", batch=2)
+    pictures = [winml_models.load_picture(name, 48, 48) for name in ("cat", "fish")]
     buffers = [
         Buffer.of(plane.astype(np.float32).tobytes())
         for rgb in pictures
         for plane in (rgb[..., 2], rgb[..., 1], rgb[..., 0])
     ]
-    binding = collateral.binding(model)
+    binding = winml_models.open_binding(model)
     binding.bind("inputImage", buffers)
     frames = [VideoFrame(BGRA8, 48, 48) for _ in pictures]
     binding.bind("outputImage", frames)
     binding._session.evaluate(binding, "")
     for frame, rgb in zip(frames, pictures, strict=True):
         np.testing.assert_array_equal(
-            frame.software_bitmap.to_numpy()[..., 2::-1], styled(rgb, collateral.candy("tensor"))
+            frame.software_bitmap.to_numpy()[..., 2::-1], styled(rgb, winml_models.candy("tensor"))
         )
 
 
 @pytest.mark.winml("ScenarioCppWinrtTest.BindMultipleCPUBuffersOutputsOnCpu")
 def test_bind_multiple_cpu_buffers_outputs() -> None:
-    model = collateral.candy("tensor")
-    rgb = collateral.picture("cat", 48, 48)
+    model = winml_models.candy("tensor")
+    rgb = winml_models.load_picture("cat", 48, 48)
     planes = [Buffer(48 * 48 * 4) for _ in range(3)]
-    binding = collateral.binding(model)
-    binding.bind("inputImage", collateral.frame(rgb))
+    binding = winml_models.open_binding(model)
+    binding.bind("inputImage", winml_models.make_frame(rgb))
     binding.bind("outputImage", planes)
     binding._session.evaluate(binding, "")
-    raw = reference.run_raw(model, {"inputImage": collateral.planes(rgb)})["outputImage"]
+    raw = reference.run_raw(model, {"inputImage": winml_models.make_planes(rgb)})["outputImage"]
     for plane, expected in zip(planes, raw[0], strict=True):
         np.testing.assert_array_equal(np.frombuffer(plane, np.float32).reshape(48, 48), expected)

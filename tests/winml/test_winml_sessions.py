@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import collateral, reference
+from helpers import reference, winml_models
 from tools import conformance
 from winml_py import (
     ClosedError,
@@ -39,7 +39,7 @@ has_native_session = pytest.mark.skipif(
     "LearningModelSessionAPITest.CreateSessionDeviceDefault", "ScenarioCppWinrtTest.Scenario8SetDeviceSampleDefault"
 )
 def test_create_session_device_default() -> None:
-    model = LearningModel.load(collateral.squeezenet())
+    model = LearningModel.load(winml_models.squeezenet())
     session = LearningModelSession(model, LearningModelDevice(LearningModelDeviceKind.DEFAULT))
     assert session.model is model
 
@@ -55,7 +55,7 @@ def test_create_session_device_default() -> None:
 @has_native_session
 def test_create_session_device_cpu() -> None:
     device = LearningModelDevice(LearningModelDeviceKind.CPU)
-    session = LearningModelSession(LearningModel.load(collateral.squeezenet()), device)
+    session = LearningModelSession(LearningModel.load(winml_models.squeezenet()), device)
     assert session.device is device
     assert device.direct3d11_device is None
     assert session.device.adapter_id == DisplayAdapterId(0, 0)
@@ -64,7 +64,7 @@ def test_create_session_device_cpu() -> None:
 
 @pytest.mark.winml("LearningModelSessionAPITest.CreateSessionWithModelLoadedFromStream")
 def test_create_session_with_model_loaded_from_stream() -> None:
-    session = LearningModelSession(LearningModel.load_from_stream(io.BytesIO(collateral.squeezenet())))
+    session = LearningModelSession(LearningModel.load_from_stream(io.BytesIO(winml_models.squeezenet())))
     assert session.model.author == "onnx-caffe2"
 
 
@@ -73,7 +73,7 @@ WORDS = ["1", "2", "3", "4"]
 
 @pytest.mark.winml("LearningModelSessionAPITest.EvaluateFeatures")
 def test_evaluate_features() -> None:
-    session = collateral.session(collateral.id_tensor_string())
+    session = winml_models.open_session(winml_models.id_tensor_string())
     for given in (
         TensorString.create_from_shape_array_and_data_array([2, 2], WORDS),
         TensorString.create_from_array([2, 2], WORDS),
@@ -88,7 +88,7 @@ def test_evaluate_features() -> None:
 
 @pytest.mark.winml("LearningModelSessionAPITest.EvaluateFeaturesAsync")
 def test_evaluate_features_async() -> None:
-    session = collateral.session(collateral.id_tensor_string())
+    session = winml_models.open_session(winml_models.id_tensor_string())
     output = TensorString.create([2, 2])
 
     async def evaluate() -> Any:
@@ -105,7 +105,7 @@ def test_evaluate_features_async() -> None:
 def test_profiling(tmp_path: Path) -> None:
     options = LearningModelSessionOptions()
     options.profiling = True
-    session = LearningModelSession(LearningModel.load(collateral.relu()), None, options)
+    session = LearningModelSession(LearningModel.load(winml_models.relu()), None, options)
     session.evaluate_features({"X": np.ones(5, np.float32)})
     session.end_profiling(tmp_path / "profile.json")
     events = json.loads((tmp_path / "profile.json").read_text())
@@ -114,7 +114,7 @@ def test_profiling(tmp_path: Path) -> None:
 
 @pytest.mark.winml("LearningModelSessionAPITest.EvaluationProperties")
 def test_evaluation_properties() -> None:
-    session = collateral.session(collateral.squeezenet())
+    session = winml_models.open_session(winml_models.squeezenet())
     session.evaluation_properties.insert("propName1", "propValue1")
     assert session.evaluation_properties.lookup("propName1") == "propValue1"
 
@@ -122,7 +122,7 @@ def test_evaluation_properties() -> None:
 @pytest.mark.winml("LearningModelSessionAPITest.EvaluateSessionAndCloseModel", "AdapterSessionTest.LoadAndPurloinModel")
 @pytest.mark.parametrize("closes", [True, False])
 def test_evaluate_session_and_close_model(closes: bool) -> None:
-    model = LearningModel.load(collateral.relu())
+    model = LearningModel.load(winml_models.relu())
     options = LearningModelSessionOptions()
     options.close_model_on_session_creation = closes
     session = LearningModelSession(model, LearningModelDevice(LearningModelDeviceKind.CPU), options)
@@ -144,7 +144,7 @@ def test_named_dimension_override() -> None:
     options.override_named_dimension("None", 5)
     options.override_named_dimension("DimensionThatDoesntExist", 12)
     assert dict(options.named_dimension_overrides) == {"None": 5, "DimensionThatDoesntExist": 12}
-    model = LearningModel.load(collateral.named_dimension())
+    model = LearningModel.load(winml_models.named_dimension())
     session = LearningModelSession(model, LearningModelDevice(), options)
     binding = LearningModelBinding(session)
     image = np.arange(5 * 3 * 12 * 12, dtype=np.float32).reshape(5, 3, 12, 12)
@@ -154,7 +154,7 @@ def test_named_dimension_override() -> None:
 
 @pytest.mark.winml("LearningModelSessionAPITest.CloseSession")
 def test_close_session() -> None:
-    session = collateral.session(collateral.squeezenet())
+    session = winml_models.open_session(winml_models.squeezenet())
     binding = LearningModelBinding(session)
     session.close()
     session.close()
@@ -173,7 +173,7 @@ def test_close_session() -> None:
 @pytest.mark.winml("LearningModelSessionAPITest.SetIntraOpNumThreads", "AdapterSessionTest.GetNumberOfIntraOpThreads")
 @has_native_session
 def test_set_intra_op_num_threads() -> None:
-    model = LearningModel.load(collateral.relu())
+    model = LearningModel.load(winml_models.relu())
     half = max(1, usable_cores() // 2)
     options = LearningModelSessionOptions()
     options.set_intra_op_num_threads_override(half)
@@ -189,7 +189,7 @@ def test_set_intra_op_num_threads() -> None:
 @pytest.mark.winml("LearningModelSessionAPITest.SetIntraOpThreadSpinning")
 @has_native_session
 def test_set_intra_op_thread_spinning() -> None:
-    model = LearningModel.load(collateral.relu())
+    model = LearningModel.load(winml_models.relu())
     for spin in (False, True):
         options = LearningModelSessionOptions()
         options.set_intra_op_thread_spinning(spin)
@@ -206,10 +206,10 @@ def test_set_intra_op_thread_spinning() -> None:
 @pytest.mark.winml("RawApiTest.Evaluate", "RawApiTest.EvaluateNoInputCopy", "RawApiTest.EvaluateManyBuffers")
 @pytest.mark.parametrize("way", ["copy", "no copy", "buffers"])
 def test_raw_evaluate(way: str) -> None:
-    image = collateral.planes(collateral.picture("cat", 224, 224))
-    expected = reference.run_raw(collateral.squeezenet(), {"data_0": image})["softmaxout_1"]
+    image = winml_models.make_planes(winml_models.load_picture("cat", 224, 224))
+    expected = reference.run_raw(winml_models.squeezenet(), {"data_0": image})["softmaxout_1"]
     memory = image.copy()
-    binding = collateral.binding(collateral.squeezenet())
+    binding = winml_models.open_binding(winml_models.squeezenet())
     if way == "copy":
         binding.bind("data_0", TensorFloat.create_from_array(memory.shape, memory))
         memory[:] = 0

@@ -207,6 +207,10 @@ def test_names_that_do_not_read_as_the_exporter_writes_are_no_labels(names: str)
     assert exporters_labels(EXPORTED | {"names": names}) == ()
 
 
+def test_the_characters_of_paddleocr_are_the_labels() -> None:
+    assert LearningModel.load(unary("Neg", [1, 4], metadata={"character": "a\nb"})).labels == ("", "a", "b", " ")
+
+
 def test_labels_are_used_without_being_asked_for(tmp_path: Path) -> None:
     metadata = EXPORTED | {"task": "classify", "imgsz": "[2, 2]"}
     nodes = [helper.make_node("ReduceMax", ["x"], ["y"], axes=[2, 3], keepdims=0)]

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from helpers import makers, reference
+from helpers import hub, reference
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,
@@ -41,42 +41,42 @@ def require_levels(contract: ImageContract, pixels: Any, theirs: Any, name: str 
     Padding is in whole levels, and some makers pad with numbers between two of them.
     """
     exact = replace(contract, exact=True)
-    exact_mean, largest = makers.levels(exact, makers.ours(exact, pixels), theirs)
+    exact_mean, largest = hub.measure_levels(exact, hub.bind_contract(exact, pixels), theirs)
     assert largest <= 0.51, name
-    mean, largest = makers.levels(contract, makers.ours(contract, pixels), theirs)
+    mean, largest = hub.measure_levels(contract, hub.bind_contract(contract, pixels), theirs)
     assert mean <= exact_mean + 0.25, name
     assert largest <= 2.01, name
 
 
-def require_close(contract: ImageContract, config: makers.Config, names: Any = None) -> None:
-    for name in names or makers.pictures():
-        require_levels(contract, makers.pictures()[name], makers.theirs(config, makers.pictures()[name]), name)
+def require_close(contract: ImageContract, config: hub.Config, names: Any = None) -> None:
+    for name in names or hub.make_pictures():
+        require_levels(contract, hub.make_pictures()[name], hub.run_processor(config, hub.make_pictures()[name]), name)
 
 
-@pytest.mark.parametrize("name", makers.PUBLISHED)
+@pytest.mark.parametrize("name", hub.PUBLISHED)
 def test_published_settings(name: str) -> None:
-    config = makers.PUBLISHED[name]
+    config = hub.PUBLISHED[name]
     contract = read_contract(config)
     require_close(contract, config)
     assert ImageContract.from_metadata(contract.to_metadata()) == contract
-    free = makers.ours(contract, makers.pictures()["texture"])
-    fixed = makers.ours(contract, makers.pictures()["texture"], (free.shape[1], free.shape[2]))
+    free = hub.bind_contract(contract, hub.make_pictures()["texture"])
+    fixed = hub.bind_contract(contract, hub.make_pictures()["texture"], (free.shape[1], free.shape[2]))
     np.testing.assert_array_equal(fixed, free)
 
 
 @pytest.mark.parametrize("resample", range(6))
 def test_a_crop_of_few_rows_is_the_makers(resample: int) -> None:
     """Where a pixel more or less is a quarter of the picture. (The maker takes 3 rows, or 1, for channels.)"""
-    config = makers.PUBLISHED["deepmind/vision-perceiver-conv"] | {"resample": resample}
+    config = hub.PUBLISHED["deepmind/vision-perceiver-conv"] | {"resample": resample}
     contract = read_contract(config)
     for height, width in ((4, 64), (64, 4), (5, 90), (7, 8), (33, 200)):
         pixels = np.random.default_rng(height).integers(0, 256, (height, width, 3), np.uint8)
-        require_levels(contract, pixels, makers.theirs(config, pixels))
+        require_levels(contract, pixels, hub.run_processor(config, pixels))
 
 
 @pytest.mark.parametrize("kind", PROCESSORS)
 def test_defaults_of_a_processor(kind: str, tmp_path: Path) -> None:
-    config: makers.Config = {"image_processor_type": f"{kind}ImageProcessor"}
+    config: hub.Config = {"image_processor_type": f"{kind}ImageProcessor"}
     if kind in ("ChineseCLIP", "MobileViT"):  # the first fails with its own defaults; the second pads
         with pytest.raises(NotSupportedError, match=r"shortest_edge|crop_size"):
             read_contract(config)
@@ -89,10 +89,10 @@ def test_defaults_of_a_processor(kind: str, tmp_path: Path) -> None:
     require_close(read_contract(config), config, ["texture"])
 
 
-CLIP = makers.PUBLISHED["facebook/dinov2-base"]
-DETR = {**makers.DONE, **makers.IMAGENET, "image_processor_type": "DetrImageProcessor", "resample": 2}
+CLIP = hub.PUBLISHED["facebook/dinov2-base"]
+DETR = {**hub.DONE, **hub.IMAGENET, "image_processor_type": "DetrImageProcessor", "resample": 2}
 BOX = {"max_height": 300, "max_width": 500}
-CHANGES: dict[str, makers.Config] = {
+CHANGES: dict[str, hub.Config] = {
     **{f"resample {number}": {**CLIP, "resample": number} for number in range(6)},
     "bytes": {**CLIP, "do_rescale": False, "do_normalize": False},
     "0 to 1": {**CLIP, "do_normalize": False},
@@ -102,28 +102,28 @@ CHANGES: dict[str, makers.Config] = {
     "not cropped": {**CLIP, "do_center_crop": False},
     "two sides, cropped": {**CLIP, "size": {"height": 250, "width": 300}, "crop_size": [200, 210]},
     "own size": {**CLIP, "do_resize": False, "do_center_crop": False},
-    "offset": {**makers.PUBLISHED["google/efficientnet-b0"], "rescale_factor": 1 / 127.5, "rescale_offset": True},
-    "without top": {**makers.PUBLISHED["google/efficientnet-b0"], "include_top": False},
-    "odd offset": {**makers.PUBLISHED["google/efficientnet-b0"], "rescale_factor": 0.01, "rescale_offset": True},
+    "offset": {**hub.PUBLISHED["google/efficientnet-b0"], "rescale_factor": 1 / 127.5, "rescale_offset": True},
+    "without top": {**hub.PUBLISHED["google/efficientnet-b0"], "include_top": False},
+    "odd offset": {**hub.PUBLISHED["google/efficientnet-b0"], "rescale_factor": 0.01, "rescale_offset": True},
     "box": {**DETR, "size": BOX},
     "box and padding": {**DETR, "size": BOX, "pad_size": {"height": 310, "width": 510}},
     "two sides": {**DETR, "size": {"height": 310, "width": 200}},
     "dpt with padding": {
-        **makers.PUBLISHED["Intel/dpt-large"], "do_pad": True, "size_divisor": 20, "size": 210
+        **hub.PUBLISHED["Intel/dpt-large"], "do_pad": True, "size_divisor": 20, "size": 210
     },
     "dpt with aspect ratio and padding": {
-        **makers.PUBLISHED["LiheYoung/depth-anything-small-hf"], "do_pad": True, "size_divisor": 32
+        **hub.PUBLISHED["LiheYoung/depth-anything-small-hf"], "do_pad": True, "size_divisor": 32
     },
     "maskformer of two sides": {
-        **makers.PUBLISHED["facebook/mask2former-swin-small-coco-instance"], "size": {"height": 100, "width": 130}
+        **hub.PUBLISHED["facebook/mask2former-swin-small-coco-instance"], "size": {"height": 100, "width": 130}
     },
-    "perceiver without crop": {**makers.PUBLISHED["deepmind/vision-perceiver-conv"], "do_center_crop": False},
+    "perceiver without crop": {**hub.PUBLISHED["deepmind/vision-perceiver-conv"], "do_center_crop": False},
     "levit of two sides": {
-        **makers.PUBLISHED["facebook/levit-128S"], "size": {"height": 240, "width": 250}
+        **hub.PUBLISHED["facebook/levit-128S"], "size": {"height": 240, "width": 250}
     },
-    "poolformer of a square": {**makers.PUBLISHED["sail/poolformer_s12"], "size": {"height": 230, "width": 230}},
-    "textnet with crop": {**makers.PUBLISHED["czczup/textnet-base"], "do_center_crop": True},
-    "sam without padding": {**makers.PUBLISHED["facebook/sam-vit-base"], "do_pad": False},
+    "poolformer of a square": {**hub.PUBLISHED["sail/poolformer_s12"], "size": {"height": 230, "width": 230}},
+    "textnet with crop": {**hub.PUBLISHED["czczup/textnet-base"], "do_center_crop": True},
+    "sam without padding": {**hub.PUBLISHED["facebook/sam-vit-base"], "do_pad": False},
 }  # fmt: skip
 
 
@@ -132,9 +132,9 @@ def test_each_key(name: str) -> None:
     require_close(read_contract(CHANGES[name]), CHANGES[name], SOME)
 
 
-@pytest.mark.parametrize("name", makers.REFUSED)
+@pytest.mark.parametrize("name", hub.REFUSED)
 def test_what_no_contract_does_is_refused(name: str) -> None:
-    config, word = makers.REFUSED[name]
+    config, word = hub.REFUSED[name]
     with pytest.raises(NotSupportedError, match=word) as refusal:
         read_contract(config)
     assert "ImageContract(...)" in str(refusal.value)
@@ -182,7 +182,7 @@ THEIR_SIZES: dict[str, Callable[[int, int], Size]] = {
 @example(445, 1334)  # DETR leaves such a picture alone
 @example(800, 1333)
 def test_sizes(name: str, height: int, width: int) -> None:
-    scaling = read_contract(makers.PUBLISHED[name]).scaling
+    scaling = read_contract(hub.PUBLISHED[name]).scaling
     assert scaling is not None
     expected = tuple(map(int, THEIR_SIZES[name](height, width)))
     assume(min(expected) > 0)  # of which the processors make an error
@@ -205,7 +205,7 @@ TIMM = {
 def test_timm(mode: str, ratio: float, size: list[int]) -> None:
     cfg = {**TIMM, "crop_mode": mode, "crop_pct": ratio, "input_size": size}
     contract = read_contract({"architecture": "resnet18", "pretrained_cfg": cfg})
-    for pixels in makers.pictures().values():
+    for pixels in hub.make_pictures().values():
         require_levels(contract, pixels, reference.timm_evaluation(pixels, cfg))
 
 
@@ -219,9 +219,9 @@ def test_ultralytics(is_rect: bool) -> None:
         size=None if is_rect else (480, 640),
         scaling=ImageScaling(480, 640, keeps_aspect=True, rounding=ImageRounding.HALF_EVEN, pad_multiple=32),
     )
-    for name, pixels in makers.pictures().items():
+    for name, pixels in hub.make_pictures().items():
         expected = reference.ultralytics_letterbox(pixels, (480, 640), is_rect)
-        mean, largest = makers.levels(contract, makers.ours(contract, pixels), expected)
+        mean, largest = hub.measure_levels(contract, hub.bind_contract(contract, pixels), expected)
         assert mean <= 0.01, name
         assert largest <= 1, name
 
@@ -230,8 +230,8 @@ def test_imagenet_is_what_torchvision_evaluates_on() -> None:
     cfg = {**TIMM, "crop_pct": 0.875, "interpolation": "bilinear"}
     contract = replace(ImageContract.imagenet(), size=(224, 224))
     assert contract == read_contract(cfg)
-    for pixels in makers.pictures().values():
+    for pixels in hub.make_pictures().values():
         expected = reference.timm_evaluation(pixels, cfg)
         exact = replace(contract, exact=True)
-        assert makers.levels(exact, makers.ours(exact, pixels), expected)[1] < 0.01
-        assert makers.levels(contract, makers.ours(contract, pixels), expected)[1] <= 1.01
+        assert hub.measure_levels(exact, hub.bind_contract(exact, pixels), expected)[1] < 0.01
+        assert hub.measure_levels(contract, hub.bind_contract(contract, pixels), expected)[1] <= 1.01

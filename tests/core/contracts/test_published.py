@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 from onnx import numpy_helper
 
-from helpers import makers
+from helpers import hub
 from helpers.models import FLOAT, data, tensor, unary
 from helpers.published_folders import CASES, write
 from winml_py import (
@@ -59,9 +59,9 @@ def differences(model: LearningModel, theirs: Callable[[np.ndarray], np.ndarray]
     sides = tuple(feature.shape[axis] for axis in feature.contract.axes()[1:])
     contract = feature.contract if min(sides) < 0 else replace(feature.contract, size=sides)
     binding = LearningModelBinding(LearningModelSession(model))
-    for pixels in makers.pictures().values():
+    for pixels in hub.make_pictures().values():
         binding.bind(feature.name, ImageFeatureValue.from_array(pixels, BitmapPixelFormat.RGB8))
-        found.append(makers.levels(contract, makers.ours(contract, pixels), theirs(pixels)))
+        found.append(hub.measure_levels(contract, hub.bind_contract(contract, pixels), theirs(pixels)))
     return max(mean for mean, _ in found), max(most for _, most in found)
 
 

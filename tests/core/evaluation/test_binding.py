@@ -171,25 +171,12 @@ def test_missing_inputs_are_named() -> None:
     assert info.value.hresult == 0x80070057
 
 
-def test_tensors_are_bound_by_reference(plain: LearningModelBinding) -> None:
-    value = np.zeros((2, 1), np.float32)
-    plain.bind("x", value)
-    value[:] = 7
-    np.testing.assert_array_equal(plain._session.evaluate(plain).outputs["y"], [[7], [7]])
-
-
 def test_strings_are_copied_at_bind() -> None:
     bound = open_binding(unary(element=STRING))
     value = np.array(["a", "b"], object)
     bound.bind("x", value)
     value[0] = "changed"
     assert list(bound._session.evaluate(bound).outputs["y"].get_as_vector_view()) == ["a", "b"]
-
-
-def test_rebinding_replaces(plain: LearningModelBinding) -> None:
-    plain.bind("x", np.zeros((2, 1), np.float32))
-    plain.bind("x", np.ones((2, 4), np.float32))
-    np.testing.assert_array_equal(plain._session.evaluate(plain).outputs["y"], np.ones((2, 4)))
 
 
 def test_a_failed_bind_leaves_what_was_bound(plain: LearningModelBinding) -> None:
@@ -313,7 +300,7 @@ def test_pictures_bind_to_tensors_shaped_like_pictures() -> None:
     with pytest.warns(MissingContractWarning):
         colour = numbers(open_binding(unary(shape=(1, 3, 4, 6), metadata={"Image.BitmapPixelFormat": "Rgb8"})), frame)
     np.testing.assert_array_equal(colour, pixels()[..., ::-1].transpose(2, 0, 1)[None])  # BGR, whatever the metadata
-    with pytest.warns(MissingContractWarning):
+    with pytest.warns(MissingContractWarning, match="gray, from 0 to 255"):
         gray = numbers(open_binding(unary(shape=(1, 1, 4, 6))), SoftwareBitmap(BitmapPixelFormat.GRAY8, 6, 4))
     np.testing.assert_array_equal(gray, np.zeros((1, 1, 4, 6)))
 

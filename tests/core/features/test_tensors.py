@@ -145,6 +145,11 @@ def test_float16_takes_float32_and_halves() -> None:
         TensorFloat16Bit.from_numpy(np.zeros(2))
 
 
+def test_what_is_too_large_for_a_type_becomes_infinite() -> None:
+    assert TensorFloat16Bit.create_from_array([1], [1e6]).to_numpy() == [np.inf]
+    assert TensorFloat.create_from_array([1], [1e60]).to_numpy() == [np.inf]
+
+
 def test_float16_takes_and_gives_float32() -> None:
     exact = [0.1, 1 + 2**-11, 65504.0, 2**-24, -0.0]  # the second lies between two halves: even wins
     tensor = TensorFloat16Bit.create_from_array([5], exact)

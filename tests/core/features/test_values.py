@@ -267,6 +267,20 @@ def test_a_number_binds_to_a_feature_of_one_element(
 
 
 @pytest.mark.parametrize(
+    ("element", "value", "expected"),
+    [
+        (STRING, [["a"], ["c"]], [["a"], ["c"]]),
+        (FLOAT, [[1, 2.5], [3, 4]], [[1, 2.5], [3, 4]]),
+        (INT64, ([1], (2,)), [[1], [2]]),
+    ],
+)
+def test_lists_of_lists(element: int, value: Any, expected: Any) -> None:
+    bound = open_binding(unary(shape=("n", len(expected[0])), element=element))
+    bound.bind("x", value)
+    assert evaluated(bound).to_numpy().tolist() == expected
+
+
+@pytest.mark.parametrize(
     ("shape", "element", "value", "says"),
     [
         ([2], FLOAT, 1.0, r"expects Float\[2,\], got float 1.0"),

@@ -16,7 +16,7 @@ from PIL import Image
 from helpers import reference
 from helpers.models import FLOAT, FLOAT16, data, tensor, unary
 from helpers.pairs import pairs
-from helpers.placed import tensorize
+from helpers.tensorizing import tensorize
 from winml_py import (
     BitmapBounds,
     BitmapPixelFormat,
@@ -403,6 +403,20 @@ def test_one_number_stands_for_all_channels() -> None:
     assert ImageContract(RGB8, pad=np.array([1, 2, 3])).pad == (1, 2, 3)
     assert ImageContract(BitmapPixelFormat.RGBA8).pixel_format is RGB8
     assert ImageContract(BGR8).bitmap_pixel_format is BitmapPixelFormat.BGRA8
+
+
+def test_mean_and_std_go_with_their_colours() -> None:
+    contract = ImageContract.imagenet()
+    reversed_ = contract.with_pixel_format(BGR8)
+    assert (reversed_.mean, reversed_.std) == ((0.406, 0.456, 0.485), (0.225, 0.224, 0.229))
+    assert reversed_.with_pixel_format(RGB8) == contract
+    assert contract.with_pixel_format(BitmapPixelFormat.RGBA8) == contract
+    gray = ImageContract(mean=0.5, std=0.25).with_pixel_format(GRAY8)  # type: ignore[arg-type]
+    assert (gray.mean, gray.std) == ((0.5,), (0.25,))
+    tensors = [empty(contract, 8, 8, np.float32) for _ in range(2)]
+    for its, out in zip((contract, reversed_), tensors, strict=True):
+        tensorize(bitmap("RGB8", 8, 8), its, out)
+    np.testing.assert_array_equal(tensors[0], tensors[1][::-1])
 
 
 CONTRACTS = st.builds(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from helpers import reference
-from helpers.placed import tensorize
+from helpers.tensorizing import tensorize
 from winml_py import (
     BitmapBounds,
     BitmapPixelFormat,

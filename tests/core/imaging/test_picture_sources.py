@@ -108,7 +108,7 @@ def test_files_of_every_mode(mode: str) -> None:
 def test_an_interlaced_png_and_the_first_frame() -> None:
     # Pillow writes no interlaced files: this one, of 8x8, was made by hand, seven passes one after the other.
     pixels = np.arange(64, dtype=np.uint8).reshape(8, 8) * 4
-    np.testing.assert_array_equal(SoftwareBitmap.load(damaged_files.interlaced_png(pixels)).to_numpy(), pixels)
+    np.testing.assert_array_equal(SoftwareBitmap.load(damaged_files.make_interlaced_png(pixels)).to_numpy(), pixels)
     frames = [Image.new("RGB", (6, 5), colour) for colour in ("red", "blue")]
     for kind in ("GIF", "TIFF", "WEBP"):
         data = encode(frames[0], kind, save_all=True, append_images=frames[1:])
@@ -148,7 +148,7 @@ def test_a_broken_profile_is_left_out_with_a_warning(caplog: pytest.LogCaptureFi
 
 
 def test_a_picture_that_claims_too_much_is_refused(tmp_path: Path) -> None:
-    lying = damaged_files.png_that_claims(60_000, 60_000)
+    lying = damaged_files.make_png_claiming(60_000, 60_000)
     (tmp_path / "huge.png").write_bytes(lying)
     for source in (lying, tmp_path / "huge.png"):
         with pytest.raises(PictureError, match=r"more than the 268,435,456 that are allowed"):
@@ -209,9 +209,9 @@ def test_a_picture_of_256_megapixels_is_read(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore")  # Pillow's, about what it could not read of EXIF and the like
 def test_damaged_files_are_pictures_or_errors() -> None:
-    rng, files, counts, max_pixels = random.Random(1), damaged_files.pictures(), Counter[str](), 16 << 20
+    rng, files, counts, max_pixels = random.Random(1), damaged_files.make_pictures(), Counter[str](), 16 << 20
     for index in range(600):
-        file = damaged_files.change(files[index % len(files)], rng)
+        file = damaged_files.damage(files[index % len(files)], rng)
         try:
             bitmap = SoftwareBitmap.load(file, max_pixels=max_pixels)
             assert bitmap.pixel_width * bitmap.pixel_height <= max_pixels

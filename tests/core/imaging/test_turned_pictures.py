@@ -70,7 +70,7 @@ def test_an_image_gives_the_tensor_of_its_file(orientation: int, kind: str) -> N
 )
 def test_an_image_with_a_profile_gives_the_tensor_of_its_file(name: str) -> None:
     kind, mode = name.split()
-    file, profile, exif = io.BytesIO(), damaged_files.profile_with_gamma_1(), Image.Exif()
+    file, profile, exif = io.BytesIO(), damaged_files.make_linear_profile(), Image.Exif()
     exif[ORIENTATION] = 6
     shaded = Image.merge("RGB", [Image.linear_gradient("L").rotate(turn).resize((48, 32)) for turn in (0, 90, 180)])
     shaded.convert(mode).save(file, kind, icc_profile=profile, exif=exif)
@@ -91,7 +91,7 @@ def test_an_image_with_a_profile_gives_the_tensor_of_its_file(name: str) -> None
 
 
 def test_colours_that_were_converted_already_are_not_converted_again() -> None:
-    file, profile = io.BytesIO(), damaged_files.profile_with_gamma_1()
+    file, profile = io.BytesIO(), damaged_files.make_linear_profile()
     picture().save(file, "PNG", icc_profile=profile)
     profiles = ImageCms.ImageCmsProfile(io.BytesIO(profile)), ImageCms.createProfile("sRGB")
     converted = ImageCms.profileToProfile(Image.open(file), *profiles)

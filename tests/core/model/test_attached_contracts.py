@@ -97,6 +97,16 @@ def test_the_order_of_statements() -> None:
     np.testing.assert_array_equal(result_of(session), by_model)
 
 
+def test_the_contracts_show_what_the_model_states() -> None:
+    """Also where an exporter states it in words of its own."""
+    metadata = {"author": "Ultralytics", "task": "detect", "imgsz": "[8, 8]"}
+    model = LearningModel.load(unary(shape=(1, 3, 8, 8), metadata=metadata))
+    assert dict(model.contracts) == {}
+    assert "the model states {'x': <ImageContract RGB8" in repr(model.contracts)
+    model.contracts["x"] = ImageContract()
+    assert "states" not in repr(model.contracts)
+
+
 def test_the_descriptors_show_it_until_it_is_taken_away() -> None:
     model = plain((1, 3, "h", "w"))
     before = model.input_features[0]

@@ -15,7 +15,7 @@ import pytest
 from onnx import helper
 
 from helpers.models import data, tensor
-from helpers.providers import PROVIDERS, Runtime, Session, device, runtime
+from helpers.providers import PROVIDERS, Runtime, Session, make_device, runtime
 from helpers.sessions import make_options
 from winml_py import (
     LearningModel,
@@ -173,7 +173,7 @@ def make(runtime: Runtime, engine: str, settings: dict[str, Any]) -> Made:
     model = LearningModel.load(denoted())
     provider = ENGINES[engine]
     options = make_options(**{"batch_size_override": 0} | settings)
-    session = LearningModelSession(model, device(provider) if provider else None, options)
+    session = LearningModelSession(model, make_device(provider) if provider else None, options)
     rows = options.batch_size_override or 3
     result = session.evaluate_features({"x": np.ones((rows, 5), np.float32)})
     np.testing.assert_array_equal(result.outputs["y"].to_numpy(), -np.ones((rows, 5), np.float32))

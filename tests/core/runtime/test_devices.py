@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from helpers.packages import package
+from helpers.packages import install_package
 from helpers.paths import MODELS, ROOT
 from winml_py import InvalidDeviceError, LearningModelDevice, LearningModelDeviceKind
 from winml_py.cli import doctor as diagnosis
@@ -64,7 +64,7 @@ def found(monkeypatch: pytest.MonkeyPatch, *names: str) -> list[Plugin]:
 def test_a_broken_plugin_says_what_it_lacks(site: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     code, problem = BROKEN[kind]
     name = f"onnxruntime-ep-{kind}"
-    package(site, name, code)
+    install_package(site, name, code)
     (plugin,) = found(monkeypatch, name)
     assert plugin.problem.startswith(problem)
     assert (plugin.package, plugin.version, plugin.devices) == (name, "1.2", ())
@@ -76,14 +76,14 @@ def test_one_broken_plugin_does_not_hide_the_others(
     site: Path, monkeypatch: pytest.MonkeyPatch, openvino_plugin: ProviderDevice
 ) -> None:
     monkeypatch.setattr(plugins, "_probed", {})
-    package(site, "onnxruntime-ep-aborts", "import os; os.abort()")
+    install_package(site, "onnxruntime-ep-aborts", "import os; os.abort()")
     broken, working = found(monkeypatch, "onnxruntime-ep-aborts", "onnxruntime-ep-openvino")
     assert broken.problem
     assert working.devices == (openvino_plugin,)
 
 
 def test_a_driver_that_hangs_is_given_up(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package(site, "onnxruntime-ep-hangs", "import time; time.sleep(60)")
+    install_package(site, "onnxruntime-ep-hangs", "import time; time.sleep(60)")
     monkeypatch.setattr(plugins, "PROBE_SECONDS", 1.0)
     monkeypatch.setattr(plugins, "_probed", {BUILT_IN: Plugin(BUILT_IN, "")})
     (plugin,) = found(monkeypatch, "onnxruntime-ep-hangs")
@@ -168,7 +168,7 @@ def test_the_cpu_is_always_there() -> None:
 
 def test_a_plugin_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidDeviceError, match="cannot be loaded"):
-        plugins.runtime_device(device("gone")._replace(package="gone", library="/nowhere/lib.so"))
+        plugins.runtime_device(device("gone")._replace(install_package="gone", library="/nowhere/lib.so"))
     monkeypatch.setattr(plugins, "_registered", {"library"})
     with pytest.raises(InvalidDeviceError, match="no longer available"):
         plugins.runtime_device(device("gone", "GoneExecutionProvider"))
@@ -289,8 +289,8 @@ def test_the_doctor_reports(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_doctor_finds_packages_that_clash(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package(site, "onnxruntime-gpu", "x = 1")
-    package(site, "opencv-python", "x = 1")
+    install_package(site, "onnxruntime-gpu", "x = 1")
+    install_package(site, "opencv-python", "x = 1")
     monkeypatch.setattr(diagnosis, "try_device", lambda index: {"device": str(index)})
     problems = diagnosis.diagnose()["problems"]
     assert len(problems) == 2

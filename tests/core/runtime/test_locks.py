@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from helpers.models import FLOAT16, STRING, unary
-from helpers.providers import PROVIDERS, Runtime, device, runtime
+from helpers.providers import PROVIDERS, Runtime, make_device, runtime
 from helpers.sessions import open_session
 from winml_py import (
     CanceledError,
@@ -107,7 +107,7 @@ DEVICES = [*((model, "lib.so", "gpu") for model in MODELS), ("numbers", "", "gpu
 def test_two_threads_never_run_one_session_at_once(
     runtime: Runtime, provider: Provider, model: str, library: str, hardware: str
 ) -> None:
-    session = open_session(MODELS[model][0], device(provider, library, hardware))
+    session = open_session(MODELS[model][0], make_device(provider, library, hardware))
     assert not meet(runtime, [session] * 2, model, 0.1)
     assert max(made.most for made in runtime.sessions) == 1
 
@@ -119,7 +119,7 @@ def test_two_threads_never_run_one_session_at_once(
 def test_two_sessions_run_at_once_where_the_provider_allows_it(
     runtime: Runtime, provider: Provider, model: str
 ) -> None:
-    where = device(provider)
+    where = make_device(provider)
     sessions = [open_session(MODELS[model][0], where) for _ in range(2)]
     seconds = 0.1 if provider.shares_lock else WAIT
     assert meet(runtime, sessions, model, seconds) is not provider.shares_lock
@@ -132,7 +132,7 @@ def test_sessions_of_one_model_share_its_weights_where_no_graph_is_captured(
 ) -> None:
     if capture and not provider.capture_option:
         pytest.skip(f"{provider.name} captures no graphs")
-    where, model = device(provider), LearningModel.load(MODELS["numbers"][0])
+    where, model = make_device(provider), LearningModel.load(MODELS["numbers"][0])
     options = LearningModelSessionOptions()
     options.graph_capture = capture
     one, two = (LearningModelSession(model, where, options) for _ in range(2))
@@ -146,7 +146,7 @@ def test_sessions_of_one_model_share_its_weights_where_no_graph_is_captured(
 
 @by_provider
 def test_two_devices_run_at_once(runtime: Runtime, provider: Provider) -> None:
-    sessions = [open_session(MODELS["numbers"][0], device(provider, number=number)) for number in range(2)]
+    sessions = [open_session(MODELS["numbers"][0], make_device(provider, number=number)) for number in range(2)]
     assert meet(runtime, sessions, "numbers", WAIT)
 
 
@@ -161,7 +161,7 @@ def test_a_run_that_fails_leaves_the_lock_free(runtime: Runtime, provider: Provi
         runtime.inside = lambda: None
         raise RuntimeError("no kernel")
 
-    session = open_session(MODELS["numbers"][0], device(provider))
+    session = open_session(MODELS["numbers"][0], make_device(provider))
     runtime.inside = inside
     with pytest.raises(EvaluationError, match="no kernel"):
         evaluate(session, np.float32([1, 2]))
@@ -171,7 +171,7 @@ def test_a_run_that_fails_leaves_the_lock_free(runtime: Runtime, provider: Provi
 
 @by_provider
 def test_a_time_limit_ends_the_wait_for_the_lock(runtime: Runtime, provider: Provider) -> None:
-    session = open_session(MODELS["numbers"][0], device(provider))
+    session = open_session(MODELS["numbers"][0], make_device(provider))
     binding = bound(session, np.float32([3, 4]))
     with running(runtime, session) as first:
         with pytest.raises(EvaluationTimeoutError, match=r"within 0\.1 s"):
@@ -183,7 +183,7 @@ def test_a_time_limit_ends_the_wait_for_the_lock(runtime: Runtime, provider: Pro
 
 @by_provider
 def test_cancelling_ends_the_wait_for_the_lock(runtime: Runtime, provider: Provider) -> None:
-    session = open_session(MODELS["numbers"][0], device(provider))
+    session = open_session(MODELS["numbers"][0], make_device(provider))
     binding = bound(session, np.float32([3, 4]))
     with running(runtime, session) as first:
         operation = session.evaluate_async(binding)
@@ -199,7 +199,7 @@ def test_cancelling_ends_the_wait_for_the_lock(runtime: Runtime, provider: Provi
 @by_provider
 def test_close_while_a_run_holds_the_lock(runtime: Runtime, provider: Provider) -> None:
     """The run in flight ends well, what waits behind it too or with a typed error, and close returns."""
-    session = open_session(MODELS["numbers"][0], device(provider))
+    session = open_session(MODELS["numbers"][0], make_device(provider))
     binding = bound(session, np.float32([3, 4]))
     with ThreadPoolExecutor(2) as pool:
         with running(runtime, session) as first:
@@ -215,7 +215,7 @@ def test_close_while_a_run_holds_the_lock(runtime: Runtime, provider: Provider) 
 
 @by_provider
 def test_a_loop_evaluates_on_a_gpu(runtime: Runtime, provider: Provider) -> None:
-    session = open_session(MODELS["numbers"][0], device(provider))
+    session = open_session(MODELS["numbers"][0], make_device(provider))
 
     async def main() -> None:
         operations = [session.evaluate_features_async({"x": np.float32([index, 1])}) for index in range(20)]
@@ -265,7 +265,9 @@ def test_making_a_session_that_captures_can_be_cancelled(runtime: Runtime, provi
     runtime.compiling = compiling
     options = LearningModelSessionOptions()
     options.graph_capture = True
-    operation = LearningModelSession.create_async(LearningModel.load(MODELS["numbers"][0]), device(provider), options)
+    operation = LearningModelSession.create_async(
+        LearningModel.load(MODELS["numbers"][0]), make_device(provider), options
+    )
     assert started.wait(WAIT)
     operation.cancel()
     with pytest.raises(CanceledError):

@@ -9,7 +9,7 @@ import pytest
 from onnx import helper
 
 from helpers.models import data, tensor
-from helpers.providers import PROVIDERS, Runtime, device, runtime
+from helpers.providers import PROVIDERS, Runtime, make_device, runtime
 from helpers.sessions import open_session
 from winml_py import LearningModelSession, NotSupportedError, Precision
 from winml_py.core.runtime.providers.catalogue import CUDA, TENSORRT
@@ -22,7 +22,7 @@ MODEL = data([*NODES, helper.make_node("Sin", ["q"], ["y"], "Sin")], [tensor("x"
 
 
 def session(provider: Provider, number: int = 1, **settings: Any) -> LearningModelSession:
-    return open_session(MODEL, device(provider, number=number), **settings)
+    return open_session(MODEL, make_device(provider, number=number), **settings)
 
 
 def test_the_placement_names_who_took_each_node(runtime: Runtime) -> None:

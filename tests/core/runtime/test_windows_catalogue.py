@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from helpers.models import unary
-from helpers.packages import package
+from helpers.packages import install_package
 from helpers.paths import ROOT
 from winml_py import InvalidDeviceError, LearningModel, LearningModelDevice, LearningModelSession
 from winml_py.cli import doctor as diagnosis
@@ -87,7 +87,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def found(site: Path, *listed: tuple[str, str, str, str], first: str = "pass") -> list[Plugin]:
     """What is found where the catalogue has these providers."""
-    package(site, "windowsml", STAND_IN.format(notes=str(site / "notes"), listed=listed, first=first))
+    install_package(site, "windowsml", STAND_IN.format(notes=str(site / "notes"), listed=listed, first=first))
     return plugins.probe()[1:]
 
 
@@ -200,7 +200,7 @@ def test_it_is_looked_for_by_its_name_and_asked_last(site: Path, monkeypatch: py
     monkeypatch.undo()
     monkeypatch.syspath_prepend(str(site))
     for name in ("windowsml", "windowsml-more", "onnxruntime-ep-zebra", "onnxruntime-extra"):
-        package(site, name, "x = 1")
+        install_package(site, name, "x = 1")
     plugins.installed.cache_clear()
     try:
         names = plugins.installed()

@@ -12,6 +12,7 @@ from onnx import helper
 
 from helpers.cli import call, require_failure
 from helpers.models import data, tensor, unary
+from helpers.seeing_models import ULTRALYTICS
 from winml_py import ImageContract, LearningModel, LearningModelSessionOptions
 from winml_py._cases.examples import StatedSizes, find_example_shape
 
@@ -89,6 +90,14 @@ def test_sizes_of_given_inputs_are_theirs(folder: Path, seven: Path) -> None:
 def test_mistakes(arguments: list[str], words: str, folder: Path) -> None:
     for command, more in COMMANDS.items():
         assert words in require_failure(4 if "Did you mean" in words else 2, command, "free.onnx", *more, *arguments)
+
+
+def test_a_stated_size_goes_before_the_exports(folder: Path, seven: Path) -> None:
+    Path("detector.onnx").write_bytes(
+        unary("Neg", [1, 3, "height", "width"], metadata=ULTRALYTICS | {"task": "detect"})
+    )
+    result = call("run", "detector.onnx", seven, "--size", "64,96", "--json")
+    assert json.loads(result.stdout)["results"][0]["sizes"]["x"]["shape"] == [1, 3, 64, 96]
 
 
 def test_a_size_for_a_model_that_has_all_of_them(folder: Path) -> None:

@@ -25,7 +25,7 @@ from winml_py import (
     SoftwareBitmap,
     VideoFrame,
 )
-from winml_py.errors import PictureNotFoundError
+from winml_py.errors import PictureNotFoundError, StorageNotFoundError
 
 
 def pictures_in(html: str) -> list[Image.Image]:
@@ -98,6 +98,10 @@ def test_the_best_classes(digits: LearningModelSession, seven: Path) -> None:
     assert [place.index for place in best] == sorted(range(10), key=lambda i: -scores[i])[:3]
     assert [place.score for place in best] == sorted(map(float, scores), reverse=True)[:3]
     assert best[0].label == "seven"
+    path = MODELS / "digits.labels.txt"
+    assert result.top_k(1, path)[0].label == result.top_k(1, str(path))[0].label == "seven"  # type: ignore[arg-type]
+    with pytest.raises(StorageNotFoundError):  # a text is a path, though it is a sequence of ten letters, too
+        result.top_k(1, "ten.letter")  # type: ignore[arg-type]
     assert len(result.top_k(99)) == 10
     assert result.top_k(1, output="PROBABILITIES")[0].label == ""
 

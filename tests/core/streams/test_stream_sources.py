@@ -26,6 +26,7 @@ from winml_py import (
     LearningModelSession,
     PictureError,
     SoftwareBitmap,
+    TensorFloat,
     VideoFrame,
     VideoReader,
 )
@@ -103,6 +104,7 @@ def test_every_kind_of_picture(invert: LearningModelSession, folder: Path) -> No
             ImageFeatureValue.load(path),
             {"image": path},
             {"IMAGE": data},
+            TensorFloat.from_numpy(np.full((1, 3, 4, 6), 110, np.float32)),
         ]
         results = list(invert.evaluate_many(items, concurrency=2))
     assert levels(results) == [110] * len(items)

@@ -196,7 +196,7 @@ REFUSED: dict[str, tuple[Config, str]] = {
 
 
 @cache
-def pictures() -> dict[str, Array]:
+def make_pictures() -> dict[str, Array]:
     """RGB pixels: photographs as they are, upright, tiny and huge; and seeded texture over gradients."""
     from sklearn.datasets import load_sample_image  # seconds, which collecting tests need not take
 
@@ -206,11 +206,11 @@ def pictures() -> dict[str, Array]:
         "portrait": np.ascontiguousarray(np.rot90(flower)),
         "tiny": np.asarray(Image.fromarray(flower).resize((61, 47), Image.Resampling.LANCZOS)),
         "huge": np.asarray(Image.fromarray(china).resize((3001, 1999), Image.Resampling.BICUBIC)),
-        "texture": texture(517, 389),
+        "texture": draw_texture(517, 389),
     }
 
 
-def texture(width: int, height: int) -> Array:
+def draw_texture(width: int, height: int) -> Array:
     x, y = np.meshgrid(np.linspace(0, 1, width), np.linspace(0, 1, height))
     noise = np.random.default_rng(16).normal(0, 12, (height, width, 1))
     stripes = 40 * np.sin(x * 60)[..., None]
@@ -218,7 +218,7 @@ def texture(width: int, height: int) -> Array:
     return np.clip(colours + stripes + noise, 0, 255).astype(np.uint8)
 
 
-def processor(config: Config) -> Any:
+def make_processor(config: Config) -> Any:
     """The maker's image processor, the one that works with Pillow."""
     import transformers.models
 
@@ -233,13 +233,13 @@ def processor(config: Config) -> Any:
         return getattr(module, name).from_dict(dict(config))
 
 
-def theirs(config: Config, pixels: Array) -> Array:
+def run_processor(config: Config, pixels: Array) -> Array:
     """Channels x height x width: what the maker's processor gives."""
-    made = processor(config)(Image.fromarray(pixels), return_tensors="np")["pixel_values"]
+    made = make_processor(config)(Image.fromarray(pixels), return_tensors="np")["pixel_values"]
     return np.asarray(made).reshape(made.shape[-3:])
 
 
-def ours(contract: ImageContract, pixels: Array, sides: tuple[int | str, int | str] = ("h", "w")) -> Array:
+def bind_contract(contract: ImageContract, pixels: Array, sides: tuple[int | str, int | str] = ("h", "w")) -> Array:
     """Channels x height x width: what a model sees of a picture that is bound with the contract.
 
     Args:
@@ -253,7 +253,7 @@ def ours(contract: ImageContract, pixels: Array, sides: tuple[int | str, int | s
         return np.array(session.evaluate(binding).outputs["y"])[0]
 
 
-def levels(contract: ImageContract, one: Array, other: Array) -> tuple[float, float]:
+def measure_levels(contract: ImageContract, one: Array, other: Array) -> tuple[float, float]:
     """The mean and the largest difference of two tensors, in gray levels."""
     assert one.shape == other.shape, f"{one.shape} and {other.shape}"
     factors = np.array([factor for factor, _ in contract.affine()])[:, None, None]

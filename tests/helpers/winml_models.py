@@ -1,4 +1,7 @@
-"""Models and pictures that stand for those of Windows ML's own tests: made here, of the same shapes and names."""
+"""Models and pictures in the place of those of Windows ML's own tests: made here, with the same shapes and names.
+
+They show what Windows ML's tests ask of binding and evaluating. They cannot show that a trained network is right.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,6 @@ from winml_py.winrt.windows.ai.machinelearning import LearningModel
 
 Array = np.ndarray[Any, Any]
 
-FREE = ["batch", 3, "height", "width"]
 FORMATS = {
     "Bgr8": {"Image.BitmapPixelFormat": "Bgr8"},
     "Rgb8": {"Image.BitmapPixelFormat": "Rgb8"},
@@ -86,7 +88,7 @@ def relu() -> bytes:
     return data([helper.make_node("Relu", ["X"], ["Y"])], [tensor("X", [5])], [tensor("Y", [5])])
 
 
-def stream(model: bytes) -> BytesIO:
+def open_stream(model: bytes) -> BytesIO:
     """A stream to load a model from."""
     return BytesIO(model)
 
@@ -151,15 +153,15 @@ def named_dimension() -> bytes:
     return data([helper.make_node("Neg", ["inputImage"], ["outputImage"])], ends[:1], ends[1:])
 
 
-def session(model: bytes) -> LearningModelSession:
+def open_session(model: bytes) -> LearningModelSession:
     return LearningModelSession(LearningModel.load(model))
 
 
-def binding(model: bytes) -> LearningModelBinding:
-    return LearningModelBinding(session(model))
+def open_binding(model: bytes) -> LearningModelBinding:
+    return LearningModelBinding(open_session(model))
 
 
-def picture(name: str, width: int, height: int) -> Array:
+def load_picture(name: str, width: int, height: int) -> Array:
     """Red, green and blue of one of two pictures: `cat`, a photograph, or `fish`, which is drawn."""
     if name == "cat":
         with Image.open(PICTURES / "cat.jpg") as image:
@@ -169,7 +171,7 @@ def picture(name: str, width: int, height: int) -> Array:
     return np.rint(np.stack(waves, axis=-1) * 127.5 + 127.5).astype(np.uint8)
 
 
-def pixels_of(rgb: Array, pixel_format: BitmapPixelFormat) -> Array:
+def make_pixels(rgb: Array, pixel_format: BitmapPixelFormat) -> Array:
     """A picture as the pixels of a format, by Pillow's arithmetic for gray, which is not ours."""
     if pixel_format is BitmapPixelFormat.GRAY8:
         return np.asarray(Image.fromarray(rgb).convert("L"))
@@ -177,13 +179,13 @@ def pixels_of(rgb: Array, pixel_format: BitmapPixelFormat) -> Array:
     return np.dstack([rgb[..., order], np.full(rgb.shape[:2], 255, np.uint8)])
 
 
-def frame(rgb: Array, pixel_format: BitmapPixelFormat = BitmapPixelFormat.BGRA8) -> VideoFrame:
+def make_frame(rgb: Array, pixel_format: BitmapPixelFormat = BitmapPixelFormat.BGRA8) -> VideoFrame:
     """A frame of a format that holds a picture."""
     made = VideoFrame(pixel_format, rgb.shape[1], rgb.shape[0])
-    made.software_bitmap.copy_from_buffer(pixels_of(rgb, pixel_format).tobytes())
+    made.software_bitmap.copy_from_buffer(make_pixels(rgb, pixel_format).tobytes())
     return made
 
 
-def planes(rgb: Array, order: str = "bgr") -> Array:
+def make_planes(rgb: Array, order: str = "bgr") -> Array:
     """A picture as a tensor of bytes' numbers: 1 x 3 x height x width."""
     return np.ascontiguousarray(rgb[..., ["rgb".index(c) for c in order]].transpose(2, 0, 1)[None]).astype(np.float32)

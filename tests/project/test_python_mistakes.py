@@ -1,0 +1,289 @@
+"""What Python programs get wrong, and the error that each mistake gets: what was expected, what came, what to write.
+
+The rows are what programs wrote. Where an error says what to write instead, and that is more than a word, the row has
+it, too: it must work. `tests/cli/test_mistakes.py` is this for the command line.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+from PIL import Image
+
+from helpers.models import FLOAT, INT64, STRING, data, tensor, unary
+from helpers.paths import MODELS, PICTURES
+from helpers.sessions import open_binding, open_session
+from winml_py import (
+    BitmapPixelFormat,
+    ImageContract,
+    ImageFeatureValue,
+    LearningModelBinding,
+    LearningModelSession,
+    SoftwareBitmap,
+    VideoFrame,
+    WinMLError,
+    read_contract,
+)
+from winml_py.results import AsyncOperation
+
+DIGITS, SEVEN = str(MODELS / "digits.onnx"), PICTURES / "seven.png"
+RGB8, BGRA8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.BGRA8
+PIXELS, FRAME = np.zeros((2, 2, 3), np.uint8), VideoFrame(BGRA8, 2, 2)
+TWO_SIZES = ImageFeatureValue([VideoFrame(BGRA8, 4, 3), VideoFrame(BGRA8, 2, 5)])
+WIDE_GRAY = Image.new("I", (2, 2), 4000)
+IMAGE = unary(shape=("n", 3, 2, 2), denotation="IMAGE")
+PAIRS, TWO_FLOATS = unary(shape=("n", 2)), unary(shape=[2])
+INTEGER = unary(shape=[1], element=INT64)
+TWO_WORDS = unary(shape=[2], element=STRING)
+TWO_BOOLEANS = unary(shape=[2], element=TensorProto.BOOL)
+FREE = unary(shape=("n", 3, "h", "w"), denotation="IMAGE")
+
+
+def bind(model: bytes, value: Any, properties: Any = None) -> None:
+    open_binding(model).bind("x", value, properties)
+
+
+def evaluate(model: bytes, **values: Any) -> Any:
+    return open_session(model).evaluate_features(values)
+
+
+def list_of_floats() -> bytes:
+    """A model that takes a sequence of tensors."""
+    kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(FLOAT, [None]))
+    node = helper.make_node("ConcatFromSequence", ["x"], ["y"], axis=0)
+    return data([node], [helper.make_value_info("x", kind)], [tensor("y", [None])])
+
+
+def sound_and_rate() -> bytes:
+    """A model whose second input is a number without dimensions."""
+    ends = [tensor("x", [1, 2]), tensor("rate", [], INT64)]
+    return data([helper.make_node("Identity", ["x"], ["y"])], ends, [tensor("y", [1, 2])])
+
+
+def strided_view() -> SoftwareBitmap:
+    return SoftwareBitmap.from_array(np.zeros((4, 4, 4), np.uint8)[:, ::2], BGRA8)
+
+
+class Operation(AsyncOperation[int]):
+    """An operation whose one callback is set."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda _: 1)
+        self.completed = lambda *_: None
+
+
+IMPORTS = """
+from dataclasses import replace
+from io import BytesIO
+import winml_py
+from winml_py import *
+from winml_py.compare import compare
+from winml_py.winrt.windows.graphics.imaging import BitmapBufferAccessMode
+"""
+
+
+@pytest.fixture
+def names(digits: LearningModelSession) -> dict[str, Any]:
+    """What the rows use."""
+    program = globals() | {"model": digits.model, "session": digits, "binding": LearningModelBinding(digits)}
+    exec(IMPORTS, program)
+    return program
+
+
+TAUGHT = (
+    # Making objects
+    ("winml_py.LearningModelSesion", "no 'LearningModelSesion'. Did you mean 'LearningModelSession'?"),
+    ("LearningModel('digits.onnx')", "cannot be created from a path directly. Write LearningModel.load(path)"),
+    ("LearningModelSession('model.onnx')", "Expected a LearningModel, got str. Load it first"),
+    ("LearningModelSession(model, LearningModelDeviceKind.CPU)", "Write LearningModelDevice(LearningModelDevice"),
+    ("LearningModelSession(model, 'cpu')", 'Write LearningModelDevice.find("cpu")'),
+    (
+        "LearningModelSession(model, LearningModelSessionOptions())",
+        "Write LearningModelSession(model, options=options)",
+    ),
+    ("LearningModelSession(model, None, 3)", "got int. Make them: options = LearningModelSessionOptions()"),
+    ("LearningModelBinding(model)", "Write LearningModelBinding(session), where session = LearningModelSession(model)"),
+    ("ImageContract('BGR8')", "Expected BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8 or BitmapPixelFormat.GRAY8"),
+    ("ImageContract.imagenet().with_pixel_format(BitmapPixelFormat.GRAY8)", "are per colour"),
+    ("model.contracts.__setitem__('image', ImageContract.imagenet())", "state ImageContract(BitmapPixelFormat.GRAY8)"),
+    # Making pictures
+    ("ImageFeatureValue('a.png')", "Expected VideoFrame objects, got str. For a file, call ImageFeatureValue.load"),
+    ("ImageFeatureValue.load(b'')", "Expected a picture, got 0 bytes. Pass the contents of a picture file"),
+    ("ImageFeatureValue.load(b'ab')", "2 bytes is not a picture that can be decoded: no decoder recognises it."),
+    ("ImageFeatureValue.from_pil(5)", "Expected a Pillow image, got int"),
+    ("ImageFeatureValue.from_software_bitmap('a.png')", "Expected a SoftwareBitmap, got str"),
+    ("ImageFeatureValue.from_array(None, RGB8)", "OpenCV's imread returns None where it cannot read"),
+    ("ImageFeatureValue.from_array(PIXELS)", "RGB8 for arrays of Pillow"),
+    ("SoftwareBitmap.from_array(PIXELS)", "BGR8 for OpenCV's"),
+    (
+        "strided_view().lock_buffer(BitmapBufferAccessMode.READ)",
+        "SoftwareBitmap.copy()",
+        "SoftwareBitmap.copy(strided_view()).lock_buffer(BitmapBufferAccessMode.READ)",
+    ),
+    (
+        "strided_view().get_read_only_view().copy_from_buffer(bytes(64))",
+        "SoftwareBitmap.copy(bitmap)",
+        "SoftwareBitmap.copy(strided_view().get_read_only_view()).copy_from_buffer(bytes(64))",
+    ),
+    # Binding pictures
+    (
+        "bind(FREE, BytesIO(SEVEN.read_bytes()))",
+        "ImageFeatureValue.load(path)",
+        "bind(FREE, ImageFeatureValue.load(BytesIO(SEVEN.read_bytes())))",
+    ),
+    ("bind(IMAGE, FRAME, {'BitmapPixelFormat': RGB8})", "ImageFeatureValue.from_array(array, pixel_format)"),
+    (
+        "bind(IMAGE, np.zeros((3, 4, 6), np.uint8), {'BitmapPixelFormat': RGB8})",
+        "array.transpose(1, 2, 0)",
+        "bind(IMAGE, np.zeros((3, 4, 6), np.uint8).transpose(1, 2, 0), {'BitmapPixelFormat': RGB8})",
+    ),
+    (
+        "bind(IMAGE, ImageFeatureValue.from_array(np.zeros((1, 3, 2, 2), np.float32), RGB8))",
+        "binding.bind(name, array)",
+        "bind(IMAGE, np.zeros((1, 3, 2, 2), np.float32))",
+    ),
+    (
+        "bind(FREE, VideoFrame(BGRA8, 300, 300), [1])",
+        '{"BitmapBounds": [0, 0, 224, 224]}',
+        'bind(FREE, VideoFrame(BGRA8, 300, 300), {"BitmapBounds": [0, 0, 224, 224]})',
+    ),
+    ("binding.bind('image', str(SEVEN), ImageContract())", 'Write {"ImageContract": contract}'),
+    ("bind(IMAGE, FRAME, {'ImageContract': 'imagenet'})", "ImageContract.imagenet()"),
+    (
+        "bind(FREE, FRAME, {'ImageContract': ImageContract.imagenet()})",
+        "ImageContract(size=(224, 224))",
+        "bind(FREE, FRAME, {'ImageContract': replace(ImageContract.imagenet(), size=(224, 224))})",
+    ),
+    (
+        "bind(FREE, TWO_SIZES)",
+        "ImageContract(size=(height, width))",
+        "bind(FREE, TWO_SIZES, {'ImageContract': ImageContract(size=(8, 8))})",
+    ),
+    (
+        "bind(FREE, WIDE_GRAY)",
+        'bind image.point(lambda level: level * 255 / white).convert("L")',
+        "bind(FREE, WIDE_GRAY.point(lambda level: level * 255 / 4000).convert('L'))",
+    ),
+    ("evaluate(unary('Neg', [1, 3, 8, 8]), x=np.zeros((8, 8, 3), np.uint8))", "contracts['x'] = ImageContract.imagene"),
+    (
+        "session.evaluate_features({'image': [ImageFeatureValue.load(SEVEN)] * 2})",
+        "Use session.evaluate_many",
+    ),
+    # Binding numbers
+    ("binding.bind('image', np.zeros((28, 28), np.float32))", "Expected rank 4, got 2: reshape it to 1 x 1 x 28 x 28"),
+    (
+        "binding.bind('image', np.zeros((1, 1, 28, 28), np.uint8))",
+        "ImageFeatureValue.from_array(array, pixel_format)",
+    ),
+    ("bind(INTEGER, {1})", "TensorInt64Bit.from_numpy(array)"),
+    ("bind(INTEGER, 16000.0)", "bind int(16000.0), or TensorInt64Bit.from_numpy(array)"),
+    ("bind(TWO_FLOATS, np.zeros(2))", "array.astype(np.float32)"),
+    (
+        "bind(TWO_WORDS, np.zeros(2))",
+        "array.astype(object)",
+        "bind(TWO_WORDS, np.array(['1', '2']).astype(object))",
+    ),
+    (
+        "bind(TWO_BOOLEANS, np.zeros(2))",
+        "array.astype(np.bool)",
+        "bind(TWO_BOOLEANS, np.zeros(2).astype(np.bool))",
+    ),
+    ("evaluate(unary('Neg', [1, 4]), x=np.zeros((1, 4), np.int16))", "array.astype(np.float32) / 32768"),
+    (
+        "evaluate(sound_and_rate(), x=np.zeros((1, 2), np.float32), rate=np.array([16000]))",
+        "bind the number without a list or an array around it",
+        "evaluate(sound_and_rate(), x=np.zeros((1, 2), np.float32), rate=16000)",
+    ),
+    ("bind(list_of_floats(), {1})", "Bind a list", "bind(list_of_floats(), [np.float32([1])])"),
+    ("bind(PAIRS, [[1, 2], [3]])", "got list of list"),
+    ("bind(PAIRS, [[1, 'a']])", "got list of list"),
+    ("bind(PAIRS, [[[1, 2]], [3]])", "got list of list"),
+    ("bind(PAIRS, [[1, 2, 3]])", "Dimension 1 is 3, not 2"),
+    # Evaluating
+    ("session.evaluate(binding, 0.5)", "Pass a time limit by name: timeout=0.5"),
+    ("session.evaluate_features({}, 0.5)", "Pass a time limit by name: timeout=0.5"),
+    ("session.evaluate(None)", "Expected a LearningModelBinding"),
+    ("session.evaluate_features([1])", "Expected a dict of input names and values"),
+    ("session.evaluate_features(ImageFeatureValue.load(SEVEN))", "Write {'image': value}."),
+    ("session.run(None, {})", "Write session.evaluate_features({name: value}).outputs."),
+    (
+        "open_session(MODELS / 'digits_batch.onnx', engine=None).evaluate_features("
+        "{'image': np.zeros((4, 1, 28, 28), np.float32)})",
+        "Bind the sizes in batch_size_override",
+    ),
+    ("next(iter(session.evaluate_many('picsss'))).outputs", "picsss: There is no such picture or folder."),
+    ("setattr(Operation(), 'completed', print)", "add_done_callback", "Operation().add_done_callback(print)"),
+    # Results
+    ("session.evaluate_features({'image': SEVEN})['probabilites']", "probabilites"),
+    ("TensorFloat.from_numpy(np.zeros(2, np.float32))[0]", "Write tensor.to_numpy()[...]."),
+    ("TensorFloat.from_numpy(np.zeros(2, np.float32)).argmax()", "Write tensor.to_numpy().argmax."),
+    (
+        "evaluate(unary('Neg', [1, 84, 21]), x=np.zeros((1, 84, 21), np.float32)).top_k(5)",
+        "winml_py.vision.detections(result)",
+    ),
+    ("winml_py.vision.detections(None)", "Expected a LearningModelEvaluationResult, got NoneType"),
+    ("winml_py.vision.masks(None)", "Expected a LearningModelEvaluationResult, got NoneType"),
+    # Tools
+    ("compare(DIGITS, DIGITS)", "Expected a Case, got str"),
+    ("winml_py.perf.measure(DIGITS)", "Expected a Case, got str"),
+    ("winml_py.perf.Case(DIGITS, str(SEVEN))", "Expected a tuple, got str"),
+    ("winml_py.authoring.write_contract(DIGITS, 'out.onnx', 'imagenet')", "Expected an ImageContract, got str"),
+    ("winml_py.authoring.build_in(DIGITS, 'out.onnx', 'imagenet')", "Expected an ImageContract, got str"),
+    ("winml_py.authoring.check_samples(DIGITS)", "Expected a LearningModel, got str"),
+)
+"""A mistake, the words of its error that teach, and perhaps what these words say to write."""
+
+
+@pytest.mark.parametrize("row", TAUGHT, ids=lambda row: row[0])
+def test_a_mistake_is_told_with_what_to_do(row: tuple[str, ...], names: dict[str, Any]) -> None:
+    mistake, words, *remedy = row
+    with pytest.raises((WinMLError, AttributeError, TypeError, KeyError), match=re.escape(words)):
+        eval(mistake, names)
+    for expression in remedy:
+        eval(expression, names)
+
+
+def test_a_contract_is_written_as_the_error_says(tmp_path: Path) -> None:
+    with pytest.raises(WinMLError) as info:
+        read_contract({})
+    assert 'json.dump(ImageContract.imagenet().to_metadata(), open(path, "w"))' in info.value.hint
+    with (tmp_path / "contract.json").open("w") as file:
+        json.dump(ImageContract.imagenet().to_metadata(), file)
+    assert read_contract(tmp_path / "contract.json") == ImageContract.imagenet()
+
+
+REFUSED = (
+    "open_binding(unary()).bind(['x'], np.zeros(1, np.float32))",
+    "SoftwareBitmap(5, 1, 1)",
+    "SoftwareBitmap(BGRA8, 1 << 20, 1 << 20)",
+    "SoftwareBitmap.from_array(PIXELS, 99)",
+    "SoftwareBitmap.load('')",
+    r"SoftwareBitmap.load('a\0b')",
+    "SoftwareBitmap(BGRA8, 2, 2).save('nowhere/at/all.png')",
+    "bind(unary(shape=(1, 3, 0, 0), denotation='IMAGE'), FRAME)",
+    "bind(unary(shape=(1, 3, 1 << 40, 1 << 40), denotation='IMAGE'), FRAME)",
+    "LearningModel.load(None)",
+    "TensorFloat.create([float('inf')])",
+    "TensorFloat.create([1.7, 2])",
+    "TensorFloat.create([1 << 50]).to_numpy()",
+    "TensorFloat.create_from_array([2], None)",
+    "TensorFloat.create_from_array([1], [None])",
+    "TensorFloat.create_from_array([1], [True])",
+    "TensorInt64Bit.create_from_array([1], [1.5])",
+    "TensorBoolean.create_from_array([1], [2])",
+    "TensorString.create_from_array([1], 5)",
+    "TensorFloat.create_from_buffer([1], 5)",
+    "TensorFloat.create_from_iterable([1], 5)",
+)
+
+
+@pytest.mark.parametrize("mistake", REFUSED)
+def test_what_cannot_be_is_one_of_our_errors(mistake: str, names: dict[str, Any]) -> None:
+    with pytest.raises(WinMLError):
+        eval(mistake, names)
