@@ -68,14 +68,14 @@ def describe_machine() -> dict[str, Any]:
     """What figures on one page have in common."""
     import cv2
 
-    facts = machine.processor_facts()
+    facts = machine.read_processor_facts()
     flags = facts.get("flags", facts.get("Features", "")).split()
     packages = {"ONNX Runtime": "onnxruntime", "OpenVINO": "openvino", "Pillow": "pillow", "numpy": "numpy"}
     versions = {"Python": platform.python_version()} | {name: version(package) for name, package in packages.items()}
     return {
-        "processor": machine.processor_name(),
+        "processor": machine.read_processor_name(),
         "features": " ".join(name for name in FEATURES if name in flags),
-        "cores": machine.usable_cores(),
+        "cores": machine.count_usable_cores(),
         "system": f"{platform.system()} {platform.machine()}",
         "versions": versions | {"OpenCV": cv2.__version__},
     }

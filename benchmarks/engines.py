@@ -25,7 +25,7 @@ from onnx import helper, numpy_helper
 
 from winml_py import LearningModel, LearningModelBinding, LearningModelSession, LearningModelSessionOptions, Precision
 from winml_py.core.base import machine
-from winml_py.core.base.machine import usable_cores
+from winml_py.core.base.machine import count_usable_cores
 from winml_py.core.runtime.providers import plugins
 
 CHECKED = 16
@@ -34,7 +34,7 @@ CHECKED = 16
 
 def raw_session(path: str) -> onnxruntime.InferenceSession:
     native = onnxruntime.SessionOptions()
-    native.log_severity_level, native.intra_op_num_threads = 4, usable_cores()
+    native.log_severity_level, native.intra_op_num_threads = 4, count_usable_cores()
     return onnxruntime.InferenceSession(path, native, providers=["CPUExecutionProvider"])
 
 
@@ -54,7 +54,7 @@ def bound(
 
 def half_types() -> list[str]:
     """The types that an engine of this machine computes half precision in."""
-    return sorted({kind for device in plugins.devices("cpu") for kind in device.half_types.split()})
+    return sorted({kind for device in plugins.find_devices("cpu") for kind in device.half_types.split()})
 
 
 def cancelling() -> onnx.ModelProto:
@@ -108,9 +108,9 @@ def main() -> None:
     if options.serve:
         work(*options.serve, precision)
         return
-    engines = [device.provider for device in plugins.devices("cpu") if "openvino" in device.provider.lower()]
+    engines = [device.provider for device in plugins.find_devices("cpu") if "openvino" in device.provider.lower()]
     if options.half and not half_types():
-        print(f"{machine.processor_name()}: no engine here computes in half precision")
+        print(f"{machine.read_processor_name()}: no engine here computes in half precision")
         return
     more, rows = ["--half"] if options.half else [], []
     with tempfile.TemporaryDirectory() as folder:
@@ -136,7 +136,7 @@ def main() -> None:
             print(rows[-1], file=sys.stderr)
     ratios = {name: [row[name] for row in rows] for name in (f"raw / {way}" for way in (*engines, "auto"))}
     means = {name: geometric_mean(values) for name, values in ratios.items()}
-    is_intel, types = "Intel" in machine.processor_name(), " ".join(half_types())
+    is_intel, types = "Intel" in machine.read_processor_name(), " ".join(half_types())
     limit = 1.8 if options.half and "bfloat16" in types else 1.12 if is_intel else 1.05
     bars = [
         at_least("best / auto, least", min(row["best / auto"] for row in rows), 0.97),

@@ -110,7 +110,7 @@ def main() -> None:
         work(*options.serve)
         return
     halves = ", ".join(half_types()) or "none: the processor or its engines have no half arithmetic"
-    print(f"{machine.processor_name()}, half precision: {halves}")
+    print(f"{machine.read_processor_name()}, half precision: {halves}")
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         os.environ["WINML_PY_CACHE"] = folder

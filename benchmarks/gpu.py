@@ -39,7 +39,7 @@ MODELS = ("squeezenet", "resnet50", "densenet121")
 
 def raw_session(session: LearningModelSession) -> onnxruntime.InferenceSession:
     """The same model on the same device, in raw ONNX Runtime."""
-    source = private_state(session.model).open().engine_input(private_state(session.model).header)
+    source = private_state(session.model).open().make_engine_input(private_state(session.model).header)
     return compile_with_ort(CompileRequest(source, EngineOptions(1)), Target(session.device._device))._session
 
 

@@ -22,7 +22,7 @@ from end_to_end import CONTRACT, photograph, usual
 from winml_py import ImageFeatureValue, LearningModel, LearningModelBinding, LearningModelSession
 from winml_py import LearningModelSessionOptions as Options
 from winml_py.authoring import write_contract
-from winml_py.core.base.machine import usable_cores
+from winml_py.core.base.machine import count_usable_cores
 
 
 def ways(path: str, files: list[Path]) -> dict[str, Callable[[], list[int]]]:
@@ -33,7 +33,7 @@ def ways(path: str, files: list[Path]) -> dict[str, Callable[[], list[int]]]:
     native = onnxruntime.SessionOptions()
     native.intra_op_num_threads = 1
     raw = onnxruntime.InferenceSession(path, native, providers=["CPUExecutionProvider"])
-    pool = ThreadPoolExecutor(usable_cores())
+    pool = ThreadPoolExecutor(count_usable_cores())
     binding = LearningModelBinding(session)
 
     def one(file: Path) -> int:

@@ -83,7 +83,7 @@ def _keep_apart(
     cache_folder = tmp_path_factory.getbasetemp() / f"cache-{request.node.name[:40]}-{id(request)}"
     monkeypatch.setenv("WINML_PY_CACHE", str(cache_folder))
     if not {"openvino", *OF_PLUGINS} & set(request.fixturenames):
-        monkeypatch.setattr(plugins, "installed", cache(lambda: ()))
+        monkeypatch.setattr(plugins, "find_installed", cache(lambda: ()))
 
 
 @pytest.fixture
@@ -132,15 +132,15 @@ def gpu() -> LearningModelDevice:
 @pytest.fixture
 def openvino() -> ProviderDevice:
     """OpenVINO's own package, which is part of the extra [test]."""
-    packages = [device for device in plugins.devices("cpu") if device.provider == OPENVINO_PACKAGE.name]
-    assert packages, plugins.problems()
+    packages = [device for device in plugins.find_devices("cpu") if device.provider == OPENVINO_PACKAGE.name]
+    assert packages, plugins.describe_problems()
     return packages[0]
 
 
 @pytest.fixture
 def openvino_plugin() -> ProviderDevice:
     """The CPU device of OpenVINO's plugin, which Intel's processors have."""
-    plugin_devices = [device for device in plugins.devices("cpu") if device.provider == OPENVINO.name]
+    plugin_devices = [device for device in plugins.find_devices("cpu") if device.provider == OPENVINO.name]
     if not plugin_devices:
         pytest.skip("winml-py[intel] is not installed, or has no processor of Intel's")
     return plugin_devices[0]

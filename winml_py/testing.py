@@ -55,11 +55,11 @@ class FakeCompiler:
         """Returns an engine that calls the function."""
         return FakeEngine(self._function, request.options)
 
-    def key(self, options: EngineOptions) -> Hashable:
+    def make_key(self, options: EngineOptions) -> Hashable:
         """Sessions on different fake devices share no engine."""
         return id(self)
 
-    def session_lock(self) -> AbstractContextManager[object]:
+    def make_session_lock(self) -> AbstractContextManager[object]:
         """None."""
         return nullcontext()
 

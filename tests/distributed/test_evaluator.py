@@ -287,7 +287,7 @@ def test_threads_are_those_that_the_engine_grants(
         return original(self, *items, concurrency=concurrency, **options)
 
     monkeypatch.setattr(LearningModelSession, "evaluate_many", evaluate_and_record)
-    monkeypatch.setattr(evaluator, "usable_cores", lambda: 8)
+    monkeypatch.setattr(evaluator, "count_usable_cores", lambda: 8)
     options = LearningModelSessionOptions()
     options.intra_op_num_threads, options.close_model_on_session_creation = 5, True
     options.batch_size_override = 0

@@ -58,10 +58,10 @@ class _Compiler:
     def compile(self, request: CompileRequest) -> Any:
         return _Engine(self.device, request)
 
-    def key(self, options: EngineOptions) -> Hashable:
+    def make_key(self, options: EngineOptions) -> Hashable:
         return id(self)
 
-    def session_lock(self) -> AbstractContextManager[object]:
+    def make_session_lock(self) -> AbstractContextManager[object]:
         return UNLOCKED
 
 

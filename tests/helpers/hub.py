@@ -159,30 +159,30 @@ PUBLISHED: dict[str, Config] = {
 REFUSED: dict[str, tuple[Config, str]] = {
     "google/owlv2-base-patch16": (
         {**DONE, **CLIP, "image_processor_type": "Owlv2ImageProcessor", "size": square(960), "do_pad": True},
-        "scipy",
+        "is not known",
     ),
     "naver-clova-ix/donut-base": (
         {**OLD, **HALF, "feature_extractor_type": "DonutFeatureExtractor", "do_thumbnail": True, "size": [1920, 2560]},
-        "thumbnail",
+        "is not known",
     ),
     "google/pix2struct-base": (
         {"image_processor_type": "Pix2StructImageProcessor", "max_patches": 2048, "patch_size": square(16)},
-        "patches",
+        "is not known",
     ),
     "openai/imagegpt-small": (
         {"feature_extractor_type": "ImageGPTFeatureExtractor", "clusters": [[1.0, 1.0, 1.0]], "size": 32},
-        "colour clusters",
+        "is not known",
     ),
     "caidas/swin2SR-classical-sr-x2-64": (
         {"image_processor_type": "Swin2SRImageProcessor", "do_pad": True, "pad_size": 8},
-        "mirrored",
+        "is not known",
     ),
     "llava-hf/llava-v1.6-mistral-7b-hf": (
         {**DONE, **CLIP, "image_processor_type": "LlavaNextImageProcessor", "image_grid_pinpoints": [[336, 672]]},
-        "tiles",
+        "is not known",
     ),
-    "Intel/zoedepth-nyu": ({**DONE, **HALF, "image_processor_type": "ZoeDepthImageProcessor"}, "corners aligned"),
-    "apple/DepthPro-hf": ({**DONE, **HALF, "image_processor_type": "DepthProImageProcessor"}, "normalised"),
+    "Intel/zoedepth-nyu": ({**DONE, **HALF, "image_processor_type": "ZoeDepthImageProcessor"}, "is not known"),
+    "apple/DepthPro-hf": ({**DONE, **HALF, "image_processor_type": "DepthProImageProcessor"}, "is not known"),
     "somebody/remote-code": ({"image_processor_type": "RemoteImageProcessor", "size": 7}, "RemoteImageProcessor"),
     "a ViT that is asked for a crop": (
         {**DONE, **HALF, "image_processor_type": "ViTImageProcessor", "size": 224, "do_center_crop": True},

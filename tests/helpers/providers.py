@@ -199,7 +199,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Runtime:
     monkeypatch.setattr(onnxruntime, "SessionOptions", Options)
     monkeypatch.setattr(onnxruntime, "RunOptions", RunOptions)
     monkeypatch.setattr(onnxruntime, "OrtValue", Value)
-    monkeypatch.setattr(device_engine, "runtime_device", lambda make_device: make_device)
+    monkeypatch.setattr(device_engine, "find_runtime_device", lambda make_device: make_device)
     for provider in PROVIDERS:
         monkeypatch.setitem(catalogue.PROVIDERS, provider.name, provider._replace(prepare=lambda: None))
     return made

@@ -15,8 +15,6 @@ from helpers.cli import call, require_failure
 from helpers.models import data, tensor, unary
 from helpers.paths import MODELS
 from winml_py import LearningModelDevice
-from winml_py.core.cache import records
-from winml_py.core.runtime.providers.provider import ProviderDevice
 from winml_py.perf import Case
 from winml_py.perf.profile import Profile, profile, read_profile, read_reasons
 
@@ -147,10 +145,3 @@ def test_mistakes(tmp_path: Path) -> None:
     assert "not found" in require_failure(3, "perf", "--profile", "missing.onnx")
     assert "takes one model" in require_failure(2, "perf", "--profile", DIGITS, DIGITS)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_choice_of_an_engine_is_not_recorded(openvino: ProviderDevice, seven: Path) -> None:
-    for _ in range(2):  # measured, and remembered
-        profiled = profile(Case(DIGITS, (str(seven),), engine="auto"), 3)
-        assert profiled.evaluations == 3
-    assert len(records.list_records()) == 1

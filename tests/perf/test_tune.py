@@ -183,7 +183,7 @@ def test_nothing_of_the_search_stays_in_the_cache(monkeypatch: pytest.MonkeyPatc
     before = os.environ["WINML_PY_CACHE"]
     tune(Case(DIGITS))
     assert os.environ["WINML_PY_CACHE"] == before
-    assert folders.entries() == []
+    assert folders.list_saved_models() == []
 
 
 @pytest.mark.usefixtures("short_tune")

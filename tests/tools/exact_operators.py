@@ -3,9 +3,9 @@
     pip install openvino
     python tests/tools/exact_operators.py
 
-Every case that `inexact_reason` lets through is computed by OpenVINO's own package, by the engine that sessions have,
-and compared with ONNX Runtime within the suite's tolerance. Cases that are held back are computed too, to see how many
-of them would have been wrong. Each runs in a process that may die.
+Every case that `find_inexact_reason` lets through is computed by OpenVINO's own package, by the engine that sessions
+have, and compared with ONNX Runtime within the suite's tolerance. Cases that are held back are computed too, to see how
+many of them would have been wrong. Each runs in a process that may die.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tools.conformance import Case, cases
 from winml_py.core.base import child_calls
 from winml_py.core.onnx_file.header import read_header
 from winml_py.core.onnx_file.nodes import read_graph
-from winml_py.core.runtime.cpu.exact import inexact_reason
+from winml_py.core.runtime.cpu.exact import find_inexact_reason
 from winml_py.core.runtime.engine import EngineOptions
 from winml_py.core.runtime.openvino.compile import compile_with_openvino
 from winml_py.core.runtime.providers.openvino import OPENVINO_PACKAGE
@@ -37,7 +37,7 @@ CPU = Target(ProviderDevice(OPENVINO_PACKAGE.name, OPENVINO_PACKAGE.package, "",
 
 def allowed(model: bytes) -> bool:
     """Whether `auto` would try OpenVINO on it."""
-    return not inexact_reason(read_graph(model, read_header(model)), OPENVINO_PACKAGE.exact_operators)
+    return not find_inexact_reason(read_graph(model, read_header(model)), OPENVINO_PACKAGE.exact_operators)
 
 
 def compared(case: Case) -> str:

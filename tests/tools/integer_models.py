@@ -295,7 +295,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    choice._times = lambda targets, _: {each: 10.0**-place for place, each in enumerate(targets)}
+    choice._measure_times = lambda targets, _: {each: 10.0**-place for place, each in enumerate(targets)}
     engines, bad = Counter[str](), 0
     for seed in range(options.seed, options.seed + options.count):
         found = compared(seed)

@@ -162,7 +162,7 @@ class TestTabs:
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is Linux's")
 def test_a_model_that_eats_memory(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     """It gets so much of the machine's, and then an error; the page is usable."""
-    monkeypatch.setattr(open_model, "total_memory", lambda: 2 << 30)
+    monkeypatch.setattr(open_model, "read_total_memory", lambda: 2 << 30)
     nodes = [
         helper.make_node("Expand", ["x", "shape"], ["large"]),
         helper.make_node("ReduceSum", ["large"], ["y"], keepdims=0),

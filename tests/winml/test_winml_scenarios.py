@@ -196,7 +196,7 @@ def test_bind_multiple_cpu_buffers_inputs() -> None:
     model = winml_models.candy("tensor", batch=2)
     pictures = [winml_models.load_picture(name, 48, 48) for name in ("cat", "fish")]
     buffers = [
-        Buffer.of(plane.astype(np.float32).tobytes())
+        Buffer.from_bytes(plane.astype(np.float32).tobytes())
         for rgb in pictures
         for plane in (rgb[..., 2], rgb[..., 1], rgb[..., 0])
     ]

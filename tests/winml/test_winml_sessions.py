@@ -24,7 +24,7 @@ from winml_py import (
     TensorFloat,
     TensorString,
 )
-from winml_py.core.base.machine import usable_cores
+from winml_py.core.base.machine import count_usable_cores
 from winml_py.core.base.winrt_object import private_state
 from winml_py.errors import ModelDisposedError
 from winml_py.winrt.windows.ai.machinelearning import LearningModel
@@ -174,7 +174,7 @@ def test_close_session() -> None:
 @has_native_session
 def test_set_intra_op_num_threads() -> None:
     model = LearningModel.load(winml_models.relu())
-    half = max(1, usable_cores() // 2)
+    half = max(1, count_usable_cores() // 2)
     options = LearningModelSessionOptions()
     options.set_intra_op_num_threads_override(half)
     session = LearningModelSession(model, LearningModelDevice(), options)
@@ -182,7 +182,7 @@ def test_set_intra_op_num_threads() -> None:
     assert private_state(session).engine._session.get_session_options().intra_op_num_threads == half
     result = session.evaluate_features({"X": [-1.0, 1.0, -1.0, 1.0, 0.0]}, "")
     assert result.outputs["Y"].get_as_vector_view() == [0, 1, 0, 1, 0]
-    assert LearningModelSession(model).get_intra_op_num_threads() == usable_cores()
+    assert LearningModelSession(model).get_intra_op_num_threads() == count_usable_cores()
 
 
 @pytest.mark.usefixtures("all_cores")

@@ -160,7 +160,7 @@ def test_buffers_as_texts() -> None:
 
 
 def test_buffers_are_compared() -> None:
-    partly = Buffer.of(b"abc")
+    partly = Buffer.from_bytes(b"abc")
     partly.length = 2
     assert CryptographicBuffer.compare(partly, b"ab")
     assert not CryptographicBuffer.compare(partly, b"abc")

@@ -618,7 +618,7 @@ def test_writers_collect_until_they_store() -> None:
     with DataWriter(stream) as writer:
         writer.write_byte(1)
         writer.write_bytes(b"\2\3")
-        writer.write_buffer(Buffer.of(b"\4"))
+        writer.write_buffer(Buffer.from_bytes(b"\4"))
         assert writer.write_string("é") == 2
         assert (writer.unstored_buffer_length, stream.size) == (6, 0)
         assert writer.store_async().get() == 6

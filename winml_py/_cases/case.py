@@ -20,7 +20,7 @@ from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescripto
 from ..core.features.pictures import ImageFeatureValue, PreprocessPlan
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.contract import ImageContract
-from ..core.model.contracts import fitting_inputs
+from ..core.model.contracts import find_fitting_inputs
 from ..core.model.model import LearningModel
 from ..core.runtime.custom.operator import ModelOperators, Operators
 from ..core.runtime.device import LearningModelDevice
@@ -85,7 +85,7 @@ def load_model(
     """Loads a model with the program's operators, and attaches a contract to every input that it fits."""
     model = LearningModel.load(path, operators=operators)
     if contract is not None:
-        for feature in fitting_inputs(model.input_features, contract):
+        for feature in find_fitting_inputs(model.input_features, contract):
             model.contracts[feature.name] = contract
     return model
 

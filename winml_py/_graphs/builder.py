@@ -11,7 +11,7 @@ from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, checker, de
 
 from .. import __version__
 from ..core.base.arguments import require_type, require_whole_number
-from ..core.base.atomic_files import require_folder, write_whole
+from ..core.base.atomic_files import require_folder, write_atomically
 from ..core.base.winrt_object import Object
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..core.model.model import LearningModel
@@ -134,7 +134,7 @@ class LearningModelBuilder(Object):
             StorageAccessError: the file cannot be written.
         """
         require_folder(file_name)
-        write_whole(file_name, self._draft.to_bytes())
+        write_atomically(file_name, self._draft.to_bytes())
 
 
 class _Draft:

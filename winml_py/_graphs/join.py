@@ -10,11 +10,11 @@ from onnx import ModelProto, NodeProto, TensorProto, TensorShapeProto, ValueInfo
 from ..core.base.arguments import is_text, require_bool
 from ..core.base.messages import did_you_mean
 from ..core.base.winrt_object import Object
-from ..core.contracts.exporters import CONTRACT_KEYS, exporters_contract
+from ..core.contracts.exporters import CONTRACT_KEYS, read_exporters_contract
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..core.imaging.contract import METADATA_KEYS
 from ..core.model.model import LearningModel
-from ..core.onnx_file.nodes import messages
+from ..core.onnx_file.nodes import walk_messages
 from ..errors import InvalidArgumentError, NotSupportedError
 from .model_file import read_model
 from .opset import convert_opset
@@ -57,7 +57,7 @@ def join_models(first: LearningModel, second: LearningModel, options: LearningMo
 def list_names(model: ModelProto) -> set[str]:
     """Every name of a value, weight or node in a model's graphs, including subgraphs."""
     names = set()
-    for part in messages(model.graph):
+    for part in walk_messages(model.graph):
         if isinstance(part, NodeProto):
             names |= {part.name, *part.output}
         elif isinstance(part, (TensorProto, ValueInfoProto)):
@@ -67,7 +67,7 @@ def list_names(model: ModelProto) -> set[str]:
 
 def list_sizes(model: ModelProto) -> list[TensorShapeProto.Dimension]:
     """The sizes in all types of a model's graph."""
-    return [size for size in messages(model.graph) if isinstance(size, TensorShapeProto.Dimension)]
+    return [size for size in walk_messages(model.graph) if isinstance(size, TensorShapeProto.Dimension)]
 
 
 def _require_links(first: LearningModel, second: LearningModel, links: Mapping[str, str]) -> None:
@@ -173,7 +173,7 @@ def _join_metadata(first: LearningModel, second: LearningModel, options: Learnin
 
     contract = {key: metadata[key] for key in _CONTRACT_KEYS & metadata.keys()}
     added_contract = {key: added[key] for key in _CONTRACT_KEYS & added.keys()}
-    is_one = contract == added_contract and exporters_contract(metadata) == exporters_contract(added)
+    is_one = contract == added_contract and read_exporters_contract(metadata) == read_exporters_contract(added)
     if contract and added_contract and not is_one:
         raise NotSupportedError(
             "The models state different image contracts, but a model states only one.",

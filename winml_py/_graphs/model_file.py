@@ -8,10 +8,10 @@ import tempfile
 import onnx
 from onnx import ModelProto, TensorProto
 
-from ..core.base.atomic_files import require_folder, write_whole, written_to
+from ..core.base.atomic_files import require_folder, translate_write_errors, write_atomically
 from ..core.base.winrt_object import private_state
 from ..core.model.model import LearningModel
-from ..core.onnx_file.nodes import messages
+from ..core.onnx_file.nodes import walk_messages
 from ..core.onnx_file.protobuf import MAX_PROTOBUF_BYTES
 from ..core.onnx_file.source import FileSource
 from ..errors import CorruptModelError, ModelNotFoundError, NotSupportedError
@@ -28,7 +28,7 @@ def read_model(model: LearningModel) -> ModelProto:
     content = private_state(model)
     source = content.open()
     if isinstance(source, FileSource):
-        stamps = source.data_stamps()
+        stamps = source.read_data_stamps()
         try:
             proto = onnx.load(source.path)
         except OSError as error:
@@ -38,12 +38,12 @@ def read_model(model: LearningModel) -> ModelProto:
         source.require_unchanged(stamps)
     else:
         proto = onnx.load_from_string(source.data)
-    proto.graph.name = content.header.graph_name
+    proto.graph.name = content.name
     return proto
 
 
 def _count_weight_bytes(model: ModelProto) -> int:
-    return sum(len(part.raw_data) or part.ByteSize() for part in messages(model) if isinstance(part, TensorProto))
+    return sum(len(part.raw_data) or part.ByteSize() for part in walk_messages(model) if isinstance(part, TensorProto))
 
 
 def to_bytes(model: ModelProto) -> bytes:
@@ -61,11 +61,11 @@ def save_model(model: ModelProto, path: str | os.PathLike[str]) -> None:
     """Writes a model. If it is larger than 2 GB, its weights go to a `.data` file beside it."""
     require_folder(path)
     if _count_weight_bytes(model) < MAX_PROTOBUF_BYTES:
-        write_whole(path, model.SerializeToString())
+        write_atomically(path, model.SerializeToString())
         return
     folder, name = os.path.split(os.path.realpath(path))
     # The new files are made beside the old ones, so that they are moved, not copied.
-    with written_to(path), tempfile.TemporaryDirectory(dir=folder) as temporary:
+    with translate_write_errors(path), tempfile.TemporaryDirectory(dir=folder) as temporary:
         onnx.save_model(model, os.path.join(temporary, name), save_as_external_data=True, location=f"{name}.data")
         for file_name in (f"{name}.data", name):
             os.replace(os.path.join(temporary, file_name), os.path.join(folder, file_name))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .._cases.files import BUILT_IN
 from .._graphs.opset import convert_opset
 from ..core.base.arguments import require_type
-from ..core.base.atomic_files import require_another_file, require_folder, write_whole
+from ..core.base.atomic_files import require_another_file, require_folder, write_atomically
 from ..core.contracts.labels import LABELS_KEY, labels_of
 from ..core.contracts.published.folder import find_model
 from ..core.features.descriptors import ImageFeatureDescriptor
@@ -18,10 +18,10 @@ from ..core.features.pictures import find_fixed_sides
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.contract import METADATA_KEYS, ImageContract
 from ..core.imaging.formats import INTERLEAVED_FORMATS
-from ..core.model.contracts import fitting_inputs
+from ..core.model.contracts import find_fitting_inputs
 from ..core.model.model import LearningModel
 from ..core.onnx_file.expressions import GraphWriter
-from ..core.onnx_file.nodes import messages
+from ..core.onnx_file.nodes import walk_messages
 from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError, NotSupportedError
 from . import contract_evidence, known_answers
@@ -115,19 +115,19 @@ def build_in(
     if has_answers:
         built = add_answers(model, loaded, answers or AUTO, names, written)
     removed = [contract_evidence.KEY, known_answers.KEY]  # about pictures, which an input no longer takes
-    parts = [part for value in (*model.graph.input, *model.graph.output) for part in messages(value.type)]
+    parts = [part for value in (*model.graph.input, *model.graph.output) for part in walk_messages(value.type)]
     if not any(getattr(part, "denotation", "") == "IMAGE" for part in parts):
         removed += METADATA_KEYS  # kept if they describe another image
     added = {BUILT_IN: pictures.name} | ({LABELS_KEY: json.dumps(names)} if names else {})
     replace_metadata(model, removed, added)
-    write_whole(destination, model.SerializeToString())
+    write_atomically(destination, model.SerializeToString())
     return built
 
 
 def _find_images(model: LearningModel, contract: ImageContract | None, names: set[str]) -> list[ImageFeatureDescriptor]:
     """The inputs that become pictures, with their contracts."""
     if contract is not None:
-        names = {feature.name for feature in fitting_inputs(model.input_features, contract, names)}
+        names = {feature.name for feature in find_fitting_inputs(model.input_features, contract, names)}
         model.contracts.update(dict.fromkeys(names, contract))
     images = [image for image in model.input_features if isinstance(image, ImageFeatureDescriptor)]
     unknown = names - {image.name for image in images}
@@ -139,7 +139,7 @@ def _find_images(model: LearningModel, contract: ImageContract | None, names: se
         )
     images = [image for image in images if image.name in (names or {image.name})]
     for image in images:
-        fitting_inputs(model.input_features, image.contract, {image.name})  # raises if it does not fit
+        find_fitting_inputs(model.input_features, image.contract, {image.name})  # raises if it does not fit
     return images
 
 
@@ -153,7 +153,7 @@ def _upgrade_opset(model: onnx.ModelProto) -> None:
         model.opset_import.append(helper.make_opsetid("", version))
     elif imported[0] < version:
         try:
-            if model.functions or sum(isinstance(part, GraphProto) for part in messages(model)) > 1:
+            if model.functions or sum(isinstance(part, GraphProto) for part in walk_messages(model)) > 1:
                 raise ValueError("graphs inside nodes, and functions, are not converted")
             model.CopyFrom(convert_opset(model, version))
         except ValueError as error:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.base.agreement import FLOAT_TOLERANCE, channel_scales
+from ..core.base.agreement import FLOAT_TOLERANCE, compute_channel_scales
 from ..core.base.arrays import Array, Pixels
 from ..core.base.messages import Facts
 from ..core.features.pictures import ImageFeatureValue
@@ -266,7 +266,7 @@ def make_known_output(name: str, array: Array, count: int) -> KnownOutput:
         return KnownOutput(name, array.shape, kind, positions, tuple(stored))
     values = tuple(map(_round_to_float32, stored))
     # A scale for each number: boxes in pixels may be next to scores up to 1.
-    all_scales = np.broadcast_to(np.maximum(channel_scales(array), MIN_MAGNITUDE), array.shape).reshape(-1)
+    all_scales = np.broadcast_to(np.maximum(compute_channel_scales(array), MIN_MAGNITUDE), array.shape).reshape(-1)
     scales = tuple(map(_round_to_float32, all_scales[list(positions)].tolist()))
     known = KnownOutput(name, array.shape, kind, positions, values, scales, compute_means(array), FLOAT_TOLERANCE)
     best, lead = find_leader(array)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from ..core.contracts.published.folder import find_model
-from ..core.onnx_file.nodes import messages
+from ..core.onnx_file.nodes import walk_messages
 from ..errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def read_for_copy(source: str | os.PathLike[str], destination: str | os.PathLike
 
     source = find_model(source)
     model = onnx.load(source, load_external_data=False)
-    tensors = (part for part in messages(model) if isinstance(part, onnx.TensorProto))
+    tensors = (part for part in walk_messages(model) if isinstance(part, onnx.TensorProto))
     has_external_weights = any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in tensors)
     folders = {os.path.dirname(os.path.abspath(path)) for path in (source, destination)}
     if len(folders) > 1 and has_external_weights:

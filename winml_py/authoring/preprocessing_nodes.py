@@ -12,7 +12,7 @@ from ..core.imaging.formats import GRAY_WEIGHTS, LUMA_WEIGHTS, find_layout
 from ..core.imaging.geometry import BitmapBounds, Placement, place
 from ..core.imaging.tensorize import find_channel_order, make_gray_table
 from ..core.onnx_file.expressions import Expression, GraphWriter
-from ..core.onnx_file.nodes import messages
+from ..core.onnx_file.nodes import walk_messages
 from ..enums import BitmapPixelFormat, ImageGray, TensorLayout
 from ..errors import NotSupportedError
 from .scaling_nodes import move_channels_first, scale_to_planes, to_bytes
@@ -149,8 +149,8 @@ def put_before(model: onnx.ModelProto, name: str, steps: Preprocessing) -> Writt
     while any(used.startswith(prefix) for used in names):
         prefix += "_"
     graph = GraphWriter(prefix)
-    tensor = graph.name_of("tensor")
-    for part in messages(model.graph):  # including subgraphs
+    tensor = graph.make_name("tensor")
+    for part in walk_messages(model.graph):  # including subgraphs
         if isinstance(part, NodeProto):
             part.input[:] = [tensor if read == name else read for read in part.input]
     placement = steps.write(graph, name, tensor)
@@ -182,6 +182,6 @@ def find_used_names(graph: onnx.GraphProto) -> set[str]:
     """The names of all nodes and values of a graph, including subgraphs."""
     from onnx import NodeProto
 
-    nodes = [part for part in messages(graph) if isinstance(part, NodeProto)]
+    nodes = [part for part in walk_messages(graph) if isinstance(part, NodeProto)]
     values = {name for node in nodes for name in (node.name, *node.input, *node.output)}
     return values | {value.name for value in (*graph.input, *graph.output, *graph.initializer)}

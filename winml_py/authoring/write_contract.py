@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ..core.base.arguments import require_type
-from ..core.base.atomic_files import require_folder, write_whole
+from ..core.base.atomic_files import require_folder, write_atomically
 from ..core.imaging.contract import METADATA_KEYS, ImageContract
-from ..core.model.contracts import fitting_inputs
+from ..core.model.contracts import find_fitting_inputs
 from ..core.model.model import LearningModel
 from ..enums import TensorKind
 from .learning.learn_contract import LearnedContract
@@ -59,7 +59,7 @@ def write_contract(
     model = read_for_copy(source, destination)
     images = {
         image.name: image.tensor_kind
-        for image in fitting_inputs(features, contract, {inputs} if isinstance(inputs, str) else set(inputs))
+        for image in find_fitting_inputs(features, contract, {inputs} if isinstance(inputs, str) else set(inputs))
     }
     if contract.tensor_kind is None and set(images.values()) == {TensorKind.UINT8}:
         contract = replace(contract, tensor_kind=TensorKind.UINT8)
@@ -67,4 +67,4 @@ def write_contract(
         if value.name in images:
             value.type.denotation = "IMAGE"
     replace_metadata(model, METADATA_KEYS, contract.to_metadata() | proof)
-    write_whole(destination, model.SerializeToString())
+    write_atomically(destination, model.SerializeToString())

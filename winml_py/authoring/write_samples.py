@@ -17,7 +17,7 @@ from .._cases.examples import find_example_shape
 from .._cases.files import assign_files, convert_pictures_to_bytes, find_bytes_format, read_files
 from ..core.base.agreement import FLOAT_TOLERANCE
 from ..core.base.arrays import Array
-from ..core.base.atomic_files import require_folder, write_whole
+from ..core.base.atomic_files import require_folder, write_atomically
 from ..core.base.messages import type_name
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor
 from ..core.features.pictures import ImageFeatureValue
@@ -119,13 +119,13 @@ def write_samples(
     answers = _take_answers(model, list(samples))
     proto = read_for_copy(source, destination)
     replace_metadata(proto, [KEY], answers_to_metadata(answers))
-    write_whole(destination, proto.SerializeToString())
+    write_atomically(destination, proto.SerializeToString())
     if answers and all(find_bytes_format(model, feature) for feature in model.input_features):
         exact = []
         for answer in answers:
             outputs = tuple(replace(output, tolerance=EXACT_TOLERANCE) for output in answer.outputs)
             exact.append(replace(answer, outputs=outputs))
-        write_whole(f"{os.fspath(destination)}.answers.json", answers_to_metadata(exact)[KEY].encode())
+        write_atomically(f"{os.fspath(destination)}.answers.json", answers_to_metadata(exact)[KEY].encode())
     return answers
 
 

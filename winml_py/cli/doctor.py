@@ -17,17 +17,17 @@ import click
 import numpy as np
 
 from .. import __version__
-from ..core.base.agreement import FLOAT_TOLERANCE, relative_error
-from ..core.base.child_process import answer_of_main, start_main
-from ..core.base.machine import affinity, cgroup_quota, usable_cores
+from ..core.base.agreement import FLOAT_TOLERANCE, compute_relative_error
+from ..core.base.child_process import start_main, wait_for_main
+from ..core.base.machine import count_allowed_cores, count_usable_cores, read_cgroup_quota
 from ..core.base.messages import Facts
-from ..core.cache.folders import clear_all, contents
+from ..core.cache.folders import clear_all, read_contents
 from ..core.evaluation.binding import LearningModelBinding
 from ..core.imaging.resize import import_fast_resizer
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.runtime.providers import nvidia, plugins
-from ..core.runtime.providers.cuda import versions_built_for
+from ..core.runtime.providers.cuda import read_built_versions
 from ..core.session.session import LearningModelSession
 from ..errors import WinMLError
 from .arguments import json_option
@@ -58,7 +58,7 @@ def _print_devices(facts: Facts) -> None:
         memory = format_size(device["memory"]) if device["memory"] else ""
         half = "yes" if device["supports_float16"] else "no"
         if half == "yes" and device["hardware"] == "cpu":  # but not by the provider in this row
-            half = f"with {', '.join(engine.engine for engine in plugins.devices('cpu') if engine.float16)}"
+            half = f"with {', '.join(engine.engine for engine in plugins.find_devices('cpu') if engine.float16)}"
         rows.append([device["name"], device["hardware"], device["provider"], memory, half])
     print_table(rows, ["device", "hardware", "provider", "memory", "half precision"], "lllrl")
 
@@ -108,7 +108,10 @@ def _list_findings(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "scaling of pictures", _SCALING[facts["scaling"]]
     cores = facts["cores"]
     limit = "" if cores["control_group"] is None else f", {cores['control_group']:g} by the container's limit"
-    yield "cores", f"{cores['usable']} of {cores['machine']}; {cores['affinity']} by affinity{limit}"
+    yield (
+        "cores",
+        f"{cores['usable']} of {cores['machine']}; {cores['affinity']} by affinity{limit}",
+    )
     for provider in facts["providers"]:
         devices = ", ".join(provider["devices"])
         works = f"runs on {devices}" if devices else provider["problem"] or "runs on the CPU"
@@ -180,7 +183,7 @@ def diagnose() -> Facts:
     """
     probed = plugins.probe()
     packages = _find_versions((*PACKAGES, *(plugin.package for plugin in probed)))
-    cached = contents()
+    cached = read_contents()
     return {
         "winml_py": __version__,
         "python": platform.python_version(),
@@ -190,14 +193,14 @@ def diagnose() -> Facts:
         "problems": _find_clashes(),
         "cores": {
             "machine": os.cpu_count(),
-            "affinity": affinity(),
-            "control_group": cgroup_quota(),
-            "usable": usable_cores(),
+            "affinity": count_allowed_cores(),
+            "control_group": read_cgroup_quota(),
+            "usable": count_usable_cores(),
         },
         "providers": [
             {
                 "package": plugin.package,
-                "version": plugin.version or plugins.runtime_version(),
+                "version": plugin.version or plugins.read_runtime_version(),
                 "devices": [f"{device.name} ({device.provider})" for device in plugin.devices],
                 "problem": plugin.problem,
             }
@@ -206,8 +209,8 @@ def diagnose() -> Facts:
         "not_installed": {name: use for name, use in EXTRAS.items() if not _find_versions((name,))},
         "drivers": {
             "cuda_found": _find_cuda_packages(),
-            "cuda_wanted": versions_built_for(),
-            "nvidia": [f"{gpu.name}, driver {gpu.driver}" for gpu in nvidia.gpus()],
+            "cuda_wanted": read_built_versions(),
+            "nvidia": [f"{gpu.name}, driver {gpu.driver}" for gpu in nvidia.find_gpus()],
             "vulkan_loader": ctypes.util.find_library("vulkan") or "",
         },
         "cache": {
@@ -254,7 +257,7 @@ def _find_cuda_packages() -> dict[str, str]:
 
 def try_device(index: int) -> Facts:
     """Runs a small model on the device at this position of `find_all`; returns times, or what went wrong."""
-    facts = answer_of_main(start_main(__name__, str(index)), TRY_SECONDS)
+    facts = wait_for_main(start_main(__name__, str(index)), TRY_SECONDS)
     return {"device": f"device {index}", "problem": facts} if isinstance(facts, str) else facts
 
 
@@ -283,7 +286,7 @@ def _run_small_model(device: LearningModelDevice) -> Facts:
     first = time.perf_counter() - started
     expected = LearningModelSession(model).evaluate_features({"x": picture}).outputs["y"].to_numpy()
     count, seconds = timeit.Timer(lambda: session.evaluate(binding)).autorange()
-    error = relative_error(expected, outputs)
+    error = compute_relative_error(expected, outputs)
     facts = {"first_ms": first * 1e3, "evaluation_ms": seconds / count * 1e3, "error": error}
     return facts | ({} if error <= FLOAT_TOLERANCE else {"problem": "its results differ from the CPU's"})
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ..core.base.atomic_files import write_whole, written_to
+from ..core.base.atomic_files import translate_write_errors, write_atomically
 from ..core.base.messages import Facts
 from ..errors import StorageExistsError, StorageNotFoundError
 from .arguments import json_option
@@ -80,7 +80,7 @@ def copy_examples(folder: str | os.PathLike[str]) -> list[str]:
     files = {path.relative_to(root): path.read_bytes() for pattern in _PATTERNS for path in root.glob(pattern)}
     missing = []
     for path in sorted(files):
-        with written_to(target / path):
+        with translate_write_errors(target / path):
             if not (target / path).exists():
                 missing.append(path)
             elif (target / path).read_bytes() != files[path]:
@@ -89,7 +89,7 @@ def copy_examples(folder: str | os.PathLike[str]) -> list[str]:
                     hint="Name another folder, or move the file.",
                 )
     for path in missing:
-        with written_to(target / path):
+        with translate_write_errors(target / path):
             (target / path).parent.mkdir(parents=True, exist_ok=True)
-        write_whole(target / path, files[path])
+        write_atomically(target / path, files[path])
     return [path.as_posix() for path in sorted(files)]

@@ -11,10 +11,10 @@ import click
 from .. import __version__
 from .._cases.case import Case
 from .._cases.files import list_models
-from ..core.base.atomic_files import require_folder, write_whole
-from ..core.base.machine import usable_cores
+from ..core.base.atomic_files import require_folder, write_atomically
+from ..core.base.machine import count_usable_cores
 from ..core.base.messages import Facts
-from ..core.runtime.providers.plugins import runtime_version
+from ..core.runtime.providers.plugins import read_runtime_version
 from ..perf.measure import PHASES_ONCE, PreparedCase
 from ..perf.profile import OUTSIDE, Profile, profile
 from .arguments import case_options, json_option, output_option
@@ -54,9 +54,9 @@ def perf(
     host = {
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        "cores": usable_cores(),
+        "cores": count_usable_cores(),
         "winml_py": __version__,
-        "onnxruntime": runtime_version(),
+        "onnxruntime": read_runtime_version(),
     }
     facts: Facts = {"host": host, "cases": [measurement.to_json() for measurement in measurements]}
     emit(facts, as_json, _print_measurements)
@@ -99,7 +99,7 @@ def _profile_case(case: Case, iterations: int, trace: str | None, as_json: bool)
     with show_progress("profiling"), prefix_errors(case.model, *case.inputs, case.settings):
         profiled = profile(case, iterations)
     if trace:
-        write_whole(trace, profiled.trace)
+        write_atomically(trace, profiled.trace)
     facts: Facts = {"kind": "profile"} | profiled.to_json()
     emit(facts, as_json, lambda facts: _print_profile(profiled, facts))
     warn_assumed(case.model, facts["sizes"])

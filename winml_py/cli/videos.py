@@ -15,7 +15,7 @@ import numpy as np
 
 from .._cases.interpretation import VisionInterpreter, find_tensor_picture
 from ..core.base.agreement import as_numpy
-from ..core.base.atomic_files import require_folder, written_whole
+from ..core.base.atomic_files import open_atomically, require_folder
 from ..core.base.messages import Facts
 from ..core.features.descriptors import ImageFeatureDescriptor
 from ..core.features.pictures import ImageFeatureValue
@@ -170,7 +170,7 @@ def _save_tensor(path: str, outputs: Mapping[str, object], order: BitmapPixelFor
 
 def _save_arrays(path: str, outputs: Mapping[str, object]) -> None:
     """Writes a file for `numpy.load`. `numpy.savez` would refuse an output that has the name of its parameters."""
-    with written_whole(path) as file, zipfile.ZipFile(file, "w") as archive:
+    with open_atomically(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, array in outputs.items():
             if isinstance(array, np.ndarray):
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:

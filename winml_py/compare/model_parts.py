@@ -19,7 +19,7 @@ from ..core.features.resolve import as_picture
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.model.model import LearningModel
 from ..core.onnx_file.source import Skeleton
-from ..core.runtime.custom.split import sorted_nodes
+from ..core.runtime.custom.split import sort_nodes
 from ..core.runtime.ort.schemas import infer_outputs
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
@@ -51,7 +51,7 @@ class ComparedModel:
         onnx.save_model(whole, path, save_as_external_data=True, location="weights", size_threshold=1024)
         self._proto = onnx.load(path, load_external_data=False)
         graph = self._proto.graph
-        members = sorted_nodes(graph.node)
+        members = sort_nodes(graph.node)
         self.nodes = [member.node for member in members]
         self.makers = {name: place for place, node in enumerate(self.nodes) for name in node.output if name}
         self._weights = {weight.name for weight in graph.initializer}

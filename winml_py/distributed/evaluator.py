@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.base import child_process
 from ..core.base.arguments import require_bool, require_type, require_whole_number
-from ..core.base.machine import usable_cores
+from ..core.base.machine import count_usable_cores
 from ..core.base.messages import did_you_mean, type_name
 from ..core.base.winrt_object import Closeable
 from ..core.model.model import LearningModel
@@ -171,7 +171,7 @@ class Evaluator(Closeable):
 
     def _evaluate_rows(self, rows: Sequence[Mapping[str, Any] | WinMLError]) -> EvaluationStream:
         threads = os.environ.get("OMP_NUM_THREADS", "")  # where Ray, Dask and Spark state a worker's share of threads
-        concurrency = max(1, min(int(threads), usable_cores())) if threads.isdigit() else 1
+        concurrency = max(1, min(int(threads), count_usable_cores())) if threads.isdigit() else 1
         return SESSIONS.get(self._name, self._open_session).evaluate_many(
             rows,
             concurrency=concurrency,
@@ -224,7 +224,7 @@ class SessionStore:
         self._lock = threading.Lock()
         self._sessions: OrderedDict[str, LearningModelSession] = OrderedDict()
 
-    in_child = _clear  # the sessions of a parent process are unusable
+    handle_fork = _clear  # the sessions of a parent process are unusable
 
     def get(self, name: str, open_session: Callable[[], LearningModelSession]) -> LearningModelSession:
         """The session with a name. One thread opens it, and the others wait."""

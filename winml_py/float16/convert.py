@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 from .._cases.case import find_input_sizes, load_model
 from .._cases.examples import NOTHING_STATED, StatedSizes, complete_inputs
-from ..core.base.atomic_files import require_another_file, require_folder, written_to
+from ..core.base.atomic_files import require_another_file, require_folder, translate_write_errors
 from ..core.base.messages import Progress
 from ..core.contracts.published.folder import find_model
 from ..core.imaging.contract import ImageContract
@@ -79,7 +79,7 @@ def convert(
     from .model_file import read_model, save_model  # these two import onnx-ir, which takes a second
     from .search import Search
 
-    model_operators = ModelOperators.of(operators)
+    model_operators = ModelOperators.from_list(operators)
     loaded = load_model(source, contract, model_operators.given)
     if loaded.precision == "float16":
         raise InvalidArgumentError(f"{os.fspath(source)}: This is already a float16 model.", hint="Use it as it is.")
@@ -107,6 +107,6 @@ def convert(
             report=report,
         )
     progress(None, "writing")
-    with written_to(destination):
+    with translate_write_errors(destination):
         save_model(converted, os.fspath(destination))
     return report

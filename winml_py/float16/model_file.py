@@ -15,12 +15,12 @@ from onnx import ModelProto, helper, inliner
 from onnx_ir.passes import common
 
 from .._cases.case import evaluate_in_child
-from ..core.base.atomic_files import write_whole
-from ..core.onnx_file.nodes import messages
+from ..core.base.atomic_files import write_atomically
+from ..core.onnx_file.nodes import walk_messages
 from ..core.onnx_file.protobuf import MAX_PROTOBUF_BYTES
-from ..core.runtime.custom.operator import CustomOperator, ModelOperators, declared_types
-from ..core.runtime.custom.split import key_of
-from ..core.runtime.ort.schemas import runtime_schemas
+from ..core.runtime.custom.operator import CustomOperator, ModelOperators, make_declared_types
+from ..core.runtime.custom.split import get_operator_key
+from ..core.runtime.ort.schemas import read_runtime_schemas
 from ..errors import ConversionError
 
 _CASTS_FROM = 13
@@ -38,7 +38,7 @@ def read_model(path: str | os.PathLike[str], operators: ModelOperators) -> ir.Mo
     """
     # Weights in files stay there while onnx's own code, which cannot take more than 2 GB, inspects the graph.
     proto = onnx.load(path, load_external_data=False)
-    if proto.training_info or any(isinstance(part, onnx.SparseTensorProto) for part in messages(proto)):
+    if proto.training_info or any(isinstance(part, onnx.SparseTensorProto) for part in walk_messages(proto)):
         raise ConversionError(f"{os.fspath(path)} has sparse weights or training graphs, which cannot be converted.")
     if proto.functions:
         proto = inliner.inline_local_functions(proto)
@@ -102,7 +102,7 @@ def save_model(model: ir.Model, path: str) -> None:
         folder = os.path.dirname(os.path.abspath(path))
         location = os.path.basename(path) + ".data"
         model = ir.external_data.unload_from_model(model.clone(), folder, location, size_threshold_bytes=256)
-    write_whole(path, to_proto(model).SerializeToString())
+    write_atomically(path, to_proto(model).SerializeToString())
 
 
 def evaluate(
@@ -130,8 +130,8 @@ def _declare_types(model: onnx.ModelProto, functions: Iterable[CustomOperator]) 
     functions_by_key = {operator.key: operator for operator in functions}
     declared = {value.name for value in (*model.graph.value_info, *model.graph.output)}
     for node in model.graph.node:
-        if operator := functions_by_key.get(key_of(node)):
-            types = declared_types(operator, node.output)
+        if operator := functions_by_key.get(get_operator_key(node)):
+            types = make_declared_types(operator, node.output)
             model.graph.value_info.extend(
                 helper.make_value_info(name, kind) for name, kind in types.items() if name not in declared
             )
@@ -147,4 +147,4 @@ def is_custom_operator(domain: str, name: str, operators: ModelOperators) -> boo
 def _is_known(domain: str, name: str) -> bool:
     """Whether an operator belongs to the runtime or ONNX, rather than to a library."""
     domain = "" if domain == "ai.onnx" else domain
-    return (domain, name) in runtime_schemas() or onnx.defs.has(name, domain=domain)
+    return (domain, name) in read_runtime_schemas() or onnx.defs.has(name, domain=domain)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..core.base.agreement import relative_error
+from ..core.base.agreement import compute_relative_error
 from ..core.base.child_process import ProcessEndedError
 from ..core.base.messages import Progress
 from ..core.runtime.custom.operator import ModelOperators
@@ -184,7 +184,7 @@ class Search:
     def _find_worst_nodes(self, values: Mapping[str, object], count: int) -> list[ir.Node]:
         """The nodes that turn small errors into large ones, and the nodes before them, whose outputs they read."""
         errors = {
-            name: relative_error(self._float32_arrays[name], value)
+            name: compute_relative_error(self._float32_arrays[name], value)
             for name, value in values.items()
             if name in self._float32_arrays and isinstance(value, np.ndarray)
         }

@@ -10,7 +10,7 @@ from onnx import AttributeProto, defs
 
 from ..core.base.arguments import require_whole_number
 from ..core.base.messages import did_you_mean
-from ..core.runtime.ort.schemas import runtime_schemas
+from ..core.runtime.ort.schemas import read_runtime_schemas
 from ..errors import InvalidArgumentError
 
 OPSET = 23
@@ -88,8 +88,8 @@ def find_schema(name: str, domain: str | None = None, opset: int | None = None) 
         opset = require_whole_number(opset, "opset", 1)
     domains = DOMAINS if domain is None else ("" if domain == "ai.onnx" else domain,)
     for candidate in domains:
-        if candidate == RUNTIME_DOMAIN and (candidate, name) in runtime_schemas():
-            return runtime_schemas()[candidate, name], opset or 1
+        if candidate == RUNTIME_DOMAIN and (candidate, name) in read_runtime_schemas():
+            return read_runtime_schemas()[candidate, name], opset or 1
         if defs.has(name, candidate):
             newest = defs.get_schema(name, candidate).since_version
             default = next(version for version in count(OPSET) if defs.has(name, version, candidate))
@@ -110,7 +110,7 @@ def find_schema(name: str, domain: str | None = None, opset: int | None = None) 
 def list_operator_names() -> tuple[str, ...]:
     """The names of all operators that are not deprecated, sorted."""
     schemas = [schema for schema in defs.get_all_schemas() if not schema.deprecated and schema.domain in DOMAINS]
-    schemas += [schema for (domain, _), schema in runtime_schemas().items() if domain == RUNTIME_DOMAIN]
+    schemas += [schema for (domain, _), schema in read_runtime_schemas().items() if domain == RUNTIME_DOMAIN]
     return tuple(sorted({schema.name for schema in schemas}))
 
 

@@ -17,7 +17,7 @@ from .._cases.files import assign_files, read_inputs
 from ..core.base.arguments import require_type, require_whole_number
 from ..core.base.messages import Facts, Progress
 from ..core.evaluation.binding import LearningModelBinding
-from ..core.runtime.providers.catalogue import provider_of
+from ..core.runtime.providers.catalogue import find_provider
 from ..core.session.session import LearningModelSession
 
 PHASES = ("load", "session", "decode", "bind", "evaluate")
@@ -136,7 +136,7 @@ class PreparedCase:
                 measurement.samples.setdefault(phase, []).append(sample)
         measurement.elapsed = time.perf_counter() - started
         measurement.memory["end"] = read_resident_memory()
-        measurement.device_memory = provider_of(self.session.engine).process_memory()
+        measurement.device_memory = find_provider(self.session.engine).process_memory()
         measurement.engine = self.session.engine
         measurement.precision = self.session.precision.name.lower()
         measurement.inputs = [label for label, _ in self._items]

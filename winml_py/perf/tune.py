@@ -12,13 +12,13 @@ from .._cases.examples import ExampleShape, make_examples
 from .._cases.files import assign_files, read_inputs
 from ..core.base import timing
 from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outputs
-from ..core.base.machine import usable_cores
+from ..core.base.machine import count_usable_cores
 from ..core.base.messages import Facts, Progress
 from ..core.cache import records
 from ..core.evaluation.binding import LearningModelBinding
 from ..core.runtime.device import LearningModelDevice
 from ..core.runtime.providers import plugins
-from ..core.runtime.providers.catalogue import provider_of
+from ..core.runtime.providers.catalogue import find_provider
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..enums import Precision
@@ -114,7 +114,7 @@ def tune(case: Case, progress: Progress = lambda done, what: None) -> Tuned:
     Raises:
         WinMLError: the model, the device or an input cannot be used, or it cannot be evaluated by default.
     """
-    with records.temporary_cache():  # losing candidates would fill the cache, and push out used entries
+    with records.use_temporary_cache():  # losing candidates would fill the cache, and push out used entries
         default = best = case.options(case.load()).to_dict()
         with closing(Candidate(case, default)) as candidate:
             expected, sizes, device = candidate.evaluate(), candidate.sizes, candidate.session.device
@@ -198,13 +198,13 @@ class Candidate:
 def list_changes(device: LearningModelDevice) -> list[tuple[str, Facts]]:
     """The changes of session options worth trying on a device: in words, and as in a file of options."""
     if device.hardware == "cpu":
-        engines = plugins.devices("cpu")
+        engines = plugins.find_devices("cpu")
         changes: list[tuple[str, Facts]] = [
             (f"engine {name}", {"engine": name}) for name in dict.fromkeys(engine.engine for engine in engines)
         ]
         if any(engine.float16 for engine in engines):
             changes.append(("half precision", {"precision": "half"}))
-        cores = usable_cores()
+        cores = count_usable_cores()
         for threads in sorted({1, max(1, cores // 2), cores}):
             changes.append((f"{threads} intra-op thread{'s' * (threads > 1)}", {"intra_op_num_threads": threads}))
         parallel = {"execution_mode": "parallel", "inter_op_num_threads": min(cores, 4)}
@@ -215,7 +215,7 @@ def list_changes(device: LearningModelDevice) -> list[tuple[str, Facts]]:
             ("no memory pattern", {"tuning": {"memory_pattern": False}}),
         ]
     else:
-        provider = provider_of(device.provider)
+        provider = find_provider(device.provider)
         changes = [(f"{key} {value}", {"provider_options": {key: value}}) for key, value in provider.worth_trying]
         if provider.capture_option:
             changes.append(("graph capture", {"graph_capture": True}))

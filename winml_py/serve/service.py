@@ -24,7 +24,7 @@ from .. import __version__, errors
 from .._cases.interpretation import VisionInterpreter, describe_answer
 from .._http import MAX_REQUEST_BYTES, MAX_REQUEST_PIXELS, TooLargeError, limit_body, refuse_foreign
 from ..core.base.arguments import require_type
-from ..core.base.machine import usable_cores
+from ..core.base.machine import count_usable_cores
 from ..core.base.messages import REPORT_SCHEMA, Facts, as_json
 from ..core.features.descriptors import ShapedDescriptor
 from ..core.features.pictures import ImageFeatureValue
@@ -92,7 +92,7 @@ class Service:
         self.models = {model.name: model for model in models}
         self.limits = limits
         self._requests = 0  # that are received, wait or run
-        self._threads = ThreadPoolExecutor(usable_cores(), "winml-py serve")
+        self._threads = ThreadPoolExecutor(count_usable_cores(), "winml-py serve")
         self._metrics = Metrics(lambda: sum(served.session is not None for served in self.models.values()))
         for served in self.models.values():
             served.count_loss = self._metrics.losses.labels(served.name).inc

@@ -17,7 +17,7 @@ from ..authoring.contract_evidence import describe_outdated_evidence
 from ..core.base.arrays import Array
 from ..core.base.async_operation import AsyncOperation
 from ..core.base.child_process import is_available
-from ..core.base.machine import total_memory
+from ..core.base.machine import read_total_memory
 from ..core.base.messages import Facts
 from ..core.base.winrt_object import private_state
 from ..core.evaluation.binding import LearningModelBinding
@@ -239,7 +239,7 @@ class OpenModel:
         options = LearningModelSessionOptions()
         options.batch_size_override = 0
         if self.is_isolated:
-            memory = int(total_memory() * MEMORY_SHARE) if self.device == "cpu" else 0
+            memory = int(read_total_memory() * MEMORY_SHARE) if self.device == "cpu" else 0
             options.isolation = Isolation(max_memory=memory)
         return LearningModelSession.create_async(self.model, Case(device=self.device).find_device(), options)
 

@@ -8,11 +8,11 @@ import pytest
 from winml_py.core.base.agreement import (
     FLOAT_TOLERANCE,
     HALF_TOLERANCE,
-    channel_axis,
     compare_outputs,
     compare_top1,
     compare_values,
-    relative_error,
+    compute_relative_error,
+    find_channel_axis,
 )
 
 RNG = np.random.default_rng(11)
@@ -32,7 +32,7 @@ def test_errors_of_scores_do_not_vanish_beside_boxes(axis: int) -> None:
     came = expected.copy()
     np.moveaxis(came, axis + 1, 0)[4:] = scores + 0.1 * np.sign(0.5 - scores)
     assert abs(came - expected).max() / expected.max() < 2e-4  # as a whole, it looks right
-    assert relative_error(expected, came) == pytest.approx(0.1, rel=0.01)
+    assert compute_relative_error(expected, came) == pytest.approx(0.1, rel=0.01)
     assert not compare_values(expected, came, HALF_TOLERANCE).is_good
 
 
@@ -107,13 +107,15 @@ def test_what_half_precision_does_to_scores_that_differ_is_good() -> None:
     ],
 )
 def test_the_axis_of_channels(shape: tuple[int, ...], axis: int | None) -> None:
-    assert channel_axis(shape) == axis
+    assert find_channel_axis(shape) == axis
 
 
 def test_a_channel_of_few_numbers_has_no_magnitude_of_its_own() -> None:
     expected = np.float32([[100, 1]])
-    assert relative_error(expected, np.float32([[100, 2]])) == pytest.approx(0.01)
-    assert relative_error(np.repeat(expected, 16, 0), np.repeat(np.float32([[100, 2]]), 16, 0)) == pytest.approx(1.0)
+    assert compute_relative_error(expected, np.float32([[100, 2]])) == pytest.approx(0.01)
+    assert compute_relative_error(
+        np.repeat(expected, 16, 0), np.repeat(np.float32([[100, 2]]), 16, 0)
+    ) == pytest.approx(1.0)
 
 
 def test_a_channel_of_almost_nothing_counts_as_a_thousandth() -> None:
@@ -121,7 +123,7 @@ def test_a_channel_of_almost_nothing_counts_as_a_thousandth() -> None:
     expected[0, 0] = 1000
     came = expected.copy()
     came[0, 1] = 1e-3
-    assert relative_error(expected, came) == pytest.approx(1e-3)
+    assert compute_relative_error(expected, came) == pytest.approx(1e-3)
 
 
 def test_pictures_single_numbers_and_other_shapes_are_not_ranked() -> None:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from winml_py.core.base.atomic_files import write_whole, written_whole
+from winml_py.core.base.atomic_files import open_atomically, write_atomically
 from winml_py.errors import StorageAccessError
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
     target = tmp_path / "answer.txt"
     target.write_text("old")
-    with written_whole(str(target)) as file:
+    with open_atomically(str(target)) as file:
         file.write(b"new")
         assert target.read_text() == "old"
     assert target.read_text() == "new"
@@ -28,35 +28,35 @@ def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
 def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
     target = tmp_path / "answer.txt"
     target.write_text("old")
-    with pytest.raises(TypeError), written_whole(str(target)) as file:
+    with pytest.raises(TypeError), open_atomically(str(target)) as file:
         file.write("text where bytes belong")  # type: ignore[arg-type]
     assert (target.read_text(), os.listdir(tmp_path)) == ("old", ["answer.txt"])
 
 
 def test_an_error_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
     target = str(tmp_path / "nowhere" / "answer.txt")
-    with pytest.raises(FileNotFoundError) as info, written_whole(target):
+    with pytest.raises(FileNotFoundError) as info, open_atomically(target):
         pass
     assert info.value.filename == target
 
 
 def test_what_cannot_be_written_is_an_error_that_says_why(tmp_path: Path) -> None:
-    write_whole(tmp_path / "answer.txt", b"42")
+    write_atomically(tmp_path / "answer.txt", b"42")
     assert (tmp_path / "answer.txt").read_bytes() == b"42"
     with pytest.raises(StorageAccessError, match=r"answer\.txt: It cannot be written: No such file"):
-        write_whole(tmp_path / "nowhere" / "answer.txt", b"42")
+        write_atomically(tmp_path / "nowhere" / "answer.txt", b"42")
 
 
 def test_a_link_is_written_through(tmp_path: Path) -> None:
     target, link = tmp_path / "target.txt", tmp_path / "link.txt"
     target.write_text("old")
     link.symlink_to(target.name)
-    write_whole(link, b"new")
+    write_atomically(link, b"new")
     assert link.is_symlink()
     assert target.read_bytes() == b"new"
     dangling = tmp_path / "dangling.txt"
     dangling.symlink_to("made.txt")
-    write_whole(dangling, b"made")
+    write_atomically(dangling, b"made")
     assert dangling.is_symlink()
     assert (tmp_path / "made.txt").read_bytes() == b"made"
     assert sorted(os.listdir(tmp_path)) == ["dangling.txt", "link.txt", "made.txt", "target.txt"]
@@ -68,7 +68,7 @@ def test_a_file_that_is_written_again_keeps_its_mode(tmp_path: Path, mode: int) 
     target = tmp_path / "answer.txt"
     target.write_text("old")
     target.chmod(mode)
-    write_whole(target, b"new")
+    write_atomically(target, b"new")
     assert (target.stat().st_mode & 0o777, target.read_bytes()) == (mode, b"new")
 
 
@@ -78,14 +78,14 @@ def test_a_pipe_and_a_device_are_written_and_stay(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        write_whole(pipe, b"42")
+        write_atomically(pipe, b"42")
         assert os.read(reader, 10) == b"42"
     finally:
         os.close(reader)
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     device = tmp_path / "null"
     device.symlink_to(os.devnull)  # never the device itself: a test that fails must not remove it
-    write_whole(device, b"42")
+    write_atomically(device, b"42")
     assert device.is_symlink()
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
     assert sorted(os.listdir(tmp_path)) == ["null", "pipe"]
@@ -96,5 +96,5 @@ def test_contents_are_on_the_disk_before_the_name_is(tmp_path: Path, monkeypatch
     fsync, replace = os.fsync, os.replace
     monkeypatch.setattr(os, "fsync", lambda number: (calls.append("fsync"), fsync(number))[1])
     monkeypatch.setattr(os, "replace", lambda old, new: (calls.append("replace"), replace(old, new))[1])
-    write_whole(tmp_path / "answer.txt", b"42")
+    write_atomically(tmp_path / "answer.txt", b"42")
     assert calls == ["fsync", "replace"]

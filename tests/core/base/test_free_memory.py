@@ -14,7 +14,7 @@ from helpers.models import FLOAT, FLOAT16, data, tensor
 from helpers.paths import MODELS
 from helpers.sessions import open_session
 from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, Precision
-from winml_py.core.base.machine import free_memory, total_memory
+from winml_py.core.base.machine import read_free_memory, read_total_memory
 from winml_py.core.runtime.cpu import choice
 
 NO_LIMIT = str(0x7FFFFFFFFFFFF000)  # what version 1 says where there is none
@@ -59,7 +59,7 @@ def control_groups(folder: Path, own: str, files: dict[str, str]) -> tuple[Path,
 def test_what_control_groups_grant(tmp_path: Path, own: str, files: dict[str, str], expected: int) -> None:
     groups = control_groups(tmp_path, own, files)
     limit = 500 if "/a/" in own else 800 if "memory:" in own else 1000
-    assert (free_memory(*groups), total_memory(*groups)) == (expected, limit)
+    assert (read_free_memory(*groups), read_total_memory(*groups)) == (expected, limit)
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_without_a_limit_it_is_what_the_machine_has(
 ) -> None:
     real = psutil.virtual_memory()
     monkeypatch.setattr(psutil, "virtual_memory", lambda: real)
-    assert free_memory(*control_groups(tmp_path, own, files)) == real.available
-    assert 0 < free_memory() <= real.available
+    assert read_free_memory(*control_groups(tmp_path, own, files)) == real.available
+    assert 0 < read_free_memory() <= real.available
 
 
 # Engines
@@ -87,10 +87,10 @@ SIZE = (MODELS / "digits.onnx").stat().st_size
 
 def limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     groups = control_groups(tmp_path, "0::/", {"memory.max": str(limit), "memory.current": "0"})
-    monkeypatch.setattr(choice, "free_memory", partial(free_memory, *groups))
+    monkeypatch.setattr(choice, "read_free_memory", partial(read_free_memory, *groups))
     monkeypatch.setattr(  # OpenVINO is the faster one wherever it may be tried
         choice,
-        "_times",
+        "_measure_times",
         lambda targets, _: {target: 1.0 if target.device is None else 0.1 for target in targets},
     )
 

@@ -28,7 +28,7 @@ with LearningModelSession(LearningModel.load(sys.argv[1])) as session:
     found["many"] = [result.top_k(1)[0].index for result in session.evaluate_many([sys.argv[2]] * 3)]
 
 records.write("a" * 40, {"said": "it"})  # the cache
-with records.locked("b" * 40) as is_alone:
+with records.lock("b" * 40) as is_alone:
     found["alone"] = is_alone
 found["said"] = records.read("a" * 40)["said"]
 
@@ -38,11 +38,11 @@ with LearningModelSession(model) as session:  # a saved graph: written, then ope
     first = session.evaluate_features({"x": x})["y"].to_numpy().copy()
 with LearningModelSession(model) as session:
     found["equal"] = bool((session.evaluate_features({"x": x})["y"].to_numpy() == first).all())
-    found["saved"] = len(folders.entries())
+    found["saved"] = len(folders.list_saved_models())
     found["removed while it is mapped"] = folders.clear()
     found["equal again"] = bool((session.evaluate_features({"x": x})["y"].to_numpy() == first).all())
 found["removed"] = folders.clear()
-found["left"] = len(list(records.folder().iterdir())) - len(records.list_files(".*"))
+found["left"] = len(list(records.find_folder().iterdir())) - len(records.list_files(".*"))
 
 options = LearningModelSessionOptions()
 options.isolation = "process"

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import errno
-import io
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import psutil
@@ -18,7 +15,7 @@ import pytest
 
 from winml_py import LearningModelDevice
 from winml_py.core.base import atomic_files, child_process, machine
-from winml_py.core.base.atomic_files import move_into_place, write_whole
+from winml_py.core.base.atomic_files import move_into_place, write_atomically
 from winml_py.core.cache import records
 
 
@@ -33,13 +30,11 @@ def on_system(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]
         if system == "win32":
             monkeypatch.delattr(os, "geteuid", raising=False)
             monkeypatch.delattr(os, "register_at_fork", raising=False)
-        machine.processor_facts.cache_clear()
-        machine.processor_fingerprint.cache_clear()
+        machine.read_processor_id.cache_clear()
 
     yield set_system
     monkeypatch.undo()
-    machine.processor_facts.cache_clear()
-    machine.processor_fingerprint.cache_clear()
+    machine.read_processor_id.cache_clear()
 
 
 # The machine
@@ -78,81 +73,42 @@ def test_the_cores_of_this_process(
     on_system(system)
     monkeypatch.setattr(os, "cpu_count", lambda: machines)
     monkeypatch.setattr(psutil, "Process", SomeCores(bound))
-    assert list(machine.allowed_cores()) == expected
-    assert machine.affinity() == len(expected)
+    assert list(machine.list_allowed_cores()) == expected
+    assert machine.count_allowed_cores() == len(expected)
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="Linux binds processes so")
 def test_the_cores_of_this_process_on_linux(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {2, 5})
-    assert machine.allowed_cores() == {2, 5}
-    assert machine.affinity() == 2
-
-
-def registry(values: dict[str, str]) -> ModuleType:
-    module: Any = ModuleType("winreg")
-    module.HKEY_LOCAL_MACHINE = 0
-    module.OpenKey = lambda _, path: io.StringIO(path)
-    module.QueryValueEx = lambda _, name: (values[name], 1)
-    return module
-
-
-def test_the_processor_on_windows(on_system: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    on_system("win32")
-    values = {
-        "ProcessorNameString": "AMD Ryzen 9 7950X ",
-        "VendorIdentifier": "AuthenticAMD",
-        "Identifier": "AMD64 Family 25 Model 97 Stepping 2",
-    }
-    monkeypatch.setitem(sys.modules, "winreg", registry(values))
-    assert machine.processor_name() == "AMD Ryzen 9 7950X"
-    assert machine.processor_vendor() == "AMD"
-    assert machine.processor_fingerprint() == "AMD Ryzen 9 7950X AMD64 Family 25 Model 97 Stepping 2"
-    assert LearningModelDevice().name == "AMD Ryzen 9 7950X"
-
-
-def test_the_processor_where_the_registry_does_not_say(
-    on_system: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    on_system("win32")
-
-    def refuse(*_: object) -> None:
-        raise FileNotFoundError(errno.ENOENT, "There is no such key")
-
-    module: Any = registry({})
-    module.OpenKey = refuse
-    monkeypatch.setitem(sys.modules, "winreg", module)
-    monkeypatch.setattr(machine.platform, "processor", lambda: "Intel64 Family 6")
-    assert (machine.processor_name(), machine.processor_vendor()) == ("Intel64 Family 6", "")
-    assert machine.processor_fingerprint().endswith("Intel64 Family 6")
+    assert machine.list_allowed_cores() == {2, 5}
+    assert machine.count_allowed_cores() == 2
 
 
 @pytest.mark.parametrize(
-    ("said", "name", "vendor"),
+    ("system", "description", "vendor"),
     [
-        ("Apple M4 Pro\n", "Apple M4 Pro", "Apple"),
-        ("Intel(R) Core(TM) i7-9750H CPU @ 2.60GHz\n", "Intel(R) Core(TM) i7-9750H CPU @ 2.60GHz", "Intel"),
-        (None, "arm", ""),
+        ("win32", "AMD64 Family 25 Model 97 Stepping 2, AuthenticAMD", "AMD"),
+        ("win32", "Intel64 Family 6 Model 154 Stepping 3, GenuineIntel", "Intel"),
+        ("darwin", "arm", ""),
     ],
 )
-def test_the_processor_on_macos(
-    said: str | None, name: str, vendor: str, on_system: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+def test_the_processor_elsewhere(
+    system: str,
+    description: str,
+    vendor: str,
+    on_system: Callable[[str], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    on_system("darwin")
-
-    def run(command: list[str], **_: object) -> SimpleNamespace:
-        assert command == ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
-        if said is None:
-            raise FileNotFoundError(errno.ENOENT, "There is no such program")
-        return SimpleNamespace(stdout=said)
-
-    monkeypatch.setattr(subprocess, "run", run)
-    monkeypatch.setattr(machine.platform, "processor", lambda: "arm")
-    assert (machine.processor_name(), machine.processor_vendor()) == (name, vendor)
+    on_system(system)
+    monkeypatch.setattr(machine, "read_processor_facts", dict)
+    monkeypatch.setattr(machine.platform, "processor", lambda: description)
+    assert (machine.read_processor_name(), machine.read_processor_vendor()) == (description, vendor)
+    assert machine.read_processor_id().endswith(description)
+    assert LearningModelDevice().name == description
 
 
 def test_the_memory_of_the_machine() -> None:
-    assert 1 << 28 < LearningModelDevice().memory == machine.total_memory() <= psutil.virtual_memory().total
+    assert 1 << 28 < LearningModelDevice().memory == machine.read_total_memory() <= psutil.virtual_memory().total
 
 
 # Processes
@@ -169,7 +125,7 @@ def test_the_memory_of_the_machine() -> None:
     ],
 )
 def test_how_a_process_ended(status: int, words: str) -> None:
-    assert child_process.ending(status) == words
+    assert child_process.describe_status(status) == words
 
 
 def test_a_call_whose_process_has_ended() -> None:
@@ -206,7 +162,7 @@ def test_forks_where_there_are_none(on_system: Callable[[str], None], monkeypatc
 
 
 class Unforked:
-    def in_child(self) -> None:
+    def handle_fork(self) -> None:
         raise AssertionError("there was no fork")
 
 
@@ -256,7 +212,7 @@ def test_a_file_that_stays_open(
     monkeypatch.setattr(atomic_files, "WINDOWS_WAITS", (0.0,) * 5)
     on_system("win32")
     with pytest.raises(OSError, match=r"answer\.txt: It cannot be written: Access is denied"):
-        write_whole(target, b"new")
+        write_atomically(target, b"new")
     assert tries == ["answer.txt"] * 6
     assert (target.read_text(), os.listdir(tmp_path)) == ("old", ["answer.txt"])
 
@@ -271,7 +227,7 @@ def test_a_read_only_file_is_replaced_as_the_system_does(tmp_path: Path, on_syst
         on_system(system)
         umask = os.umask(0o022)
         try:
-            write_whole(target, b"new")
+            write_atomically(target, b"new")
         finally:
             os.umask(umask)
         assert target.stat().st_mode & 0o777 == mode
@@ -283,8 +239,8 @@ def test_whom_a_cache_folder_is_believed(tmp_path: Path, on_system: Callable[[st
     place.mkdir()
     place.chmod(0o777)
     if os.name == "posix":
-        assert records.reason_to_distrust(place).startswith("others can write to it")
+        assert records.find_reason_to_distrust(place).startswith("others can write to it")
     on_system("win32")
-    assert records.reason_to_distrust(place) == ""
+    assert records.find_reason_to_distrust(place) == ""
     (tmp_path / "file").write_text("")
-    assert records.reason_to_distrust(tmp_path / "file") == "it is not a folder"
+    assert records.find_reason_to_distrust(tmp_path / "file") == "it is not a folder"

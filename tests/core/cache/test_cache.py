@@ -45,7 +45,7 @@ needs_modes = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv(records.ENVIRONMENT, str(tmp_path / "parent" / "cache"))
-    records.say_once.cache_clear()
+    records.log_once.cache_clear()
     return tmp_path / "parent" / "cache"
 
 
@@ -58,9 +58,9 @@ def umask(request: pytest.FixtureRequest) -> Iterator[int]:
 
 def keep() -> None:
     """An answer, a lock, and a saved model."""
-    with records.locked(KEY) as is_alone:
+    with records.lock(KEY) as is_alone:
         records.write(KEY, ANSWER)
-        folder = folders.folder_for(KEY, 1)
+        folder = folders.choose_folder(KEY, 1)
         if is_alone and folder is not None:
             folders.start(folder, "m.onnx")
             (folder / "graph.onnx").write_bytes(b"graph")
@@ -93,9 +93,9 @@ def used(place: Path) -> list[bool]:
     """Whether an answer, a saved model, and the list of either can be had."""
     return [
         records.read(KEY) is not None,
-        folders.folder_for(KEY, 1) is not None,
+        folders.choose_folder(KEY, 1) is not None,
         records.list_records() != [],
-        folders.entries() != [],
+        folders.list_saved_models() != [],
     ]
 
 
@@ -145,7 +145,7 @@ def test_a_link_to_a_folder_may_be_the_folder(place: Path, tmp_path: Path) -> No
     place.symlink_to(tmp_path / "real")
     keep()
     assert used(place) == [True] * 4
-    assert records.folder() == (tmp_path / "real").resolve()
+    assert records.find_folder() == (tmp_path / "real").resolve()
 
 
 def test_what_others_keep_there_stays(place: Path) -> None:
@@ -169,7 +169,7 @@ def test_what_others_keep_there_stays(place: Path) -> None:
         folders._make_room(saved)
     finally:
         del os.environ[folders.LIMIT_VARIABLE]
-    assert [entry.path for entry in folders.entries()] == [saved]
+    assert [entry.path for entry in folders.list_saved_models()] == [saved]
     assert [entry.path for entry in records.list_records()] == [place / f"{KEY}.winml-py.json"]
     outcome = CliRunner().invoke(main, ["doctor", "--clear-cache", "--json"])
     assert json.loads(outcome.stdout)["cleared"] == {"choices": 1, "models": 1}
@@ -237,12 +237,13 @@ def candidate(**facts: Any) -> dict[str, Any]:
 def test_an_answer_of_wrong_types_counts_as_none(place: Path, facts: dict[str, Any]) -> None:
     request = CompileRequest(b"", EngineOptions(1))
     asked = CpuChoice(request, [Target(None, False)])
+    asked._key = KEY
     records.write(KEY, ANSWER)
-    found = asked._recall(request, KEY)
+    found = asked._recall(request)
     assert found is not None
     assert str(found.explanation).startswith("onnxruntime in float32: measured")
     records.write(KEY, ANSWER | facts)
-    assert asked._recall(request, KEY) is None
+    assert asked._recall(request) is None
 
 
 def test_no_room_and_no_locks_are_no_errors(
@@ -258,7 +259,7 @@ def test_no_room_and_no_locks_are_no_errors(
         raise NotImplementedError("FileSystem does not appear to support flock")
 
     monkeypatch.setattr("filelock.FileLock._acquire", unlockable)
-    with records.locked(KEY) as is_alone:
+    with records.lock(KEY) as is_alone:
         assert not is_alone
     assert "does not appear to support flock" in caplog.text
     monkeypatch.undo()
@@ -273,7 +274,7 @@ def test_no_room_and_no_locks_are_no_errors(
 def test_a_file_in_the_place_of_the_folder_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv(records.ENVIRONMENT, str(tmp_path / "file"))
-    with records.locked(KEY):
+    with records.lock(KEY):
         records.write(KEY, ANSWER)
     assert records.read(KEY) is None
     assert (tmp_path / "file").read_text() == "in the way"

@@ -44,10 +44,10 @@ class Model:
 
     def get(self) -> str | None:
         """What is opened, "made" where it was made now, or None."""
-        before, folder = self.made, folders.folder_for(self.key, 1)
+        before, folder = self.made, folders.choose_folder(self.key, 1)
         assert folder is not None
         path = f"{self.key[0]}.onnx"
-        found = folders.opened_or_made(folder, path, self.open, self.make, self.wait)
+        found = folders.open_or_make(folder, path, self.open, self.make, self.wait)
         return "made" if found is not None and self.made > before else found
 
     def open(self, folder: Path) -> str:
@@ -76,7 +76,7 @@ def test_it_is_made_once_and_opened_afterwards(place: Path) -> None:
         assert [model.get() for _ in range(3)] == ["made", "opened graph", "opened graph"]
     finally:
         os.umask(before)
-    (entry,) = folders.entries()
+    (entry,) = folders.list_saved_models()
     assert entry[:2] == (place / KEY, ANY)
     assert (entry.model, entry.size > 1000) == ("0.onnx", True)
     assert files(entry.path) == {"graph", "inner/weights", "manifest.json"}
@@ -132,7 +132,7 @@ def test_one_without_a_manifest_of_ours_stays_as_it_is(
     model.get()
     manifest.write_text(text)
     assert (model.get(), model.made) == (None, 1)
-    assert folders.entries() == []
+    assert folders.list_saved_models() == []
     assert folders.clear() == 0
     assert manifest.read_text() == text
     assert "is kept, because it has no manifest of winml-py" in caplog.text
@@ -228,7 +228,7 @@ def make(folder):
     (folder / "graph").write_text("gra")
     os._exit(9)
 
-folders.opened_or_made(folders.folder_for("{KEY}", 1), "m.onnx", make, make, lambda: None)
+folders.open_or_make(folders.choose_folder("{KEY}", 1), "m.onnx", make, make, lambda: None)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
     assert (place / KEY / "graph").exists()
@@ -239,7 +239,7 @@ folders.opened_or_made(folders.folder_for("{KEY}", 1), "m.onnx", make, make, lam
 def test_who_has_waited_too_long_neither_makes_nor_removes(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "WAIT_SECONDS", 0.2)
     model = Model()
-    with records.locked(KEY):
+    with records.lock(KEY):
         folders.start(place / KEY)
         assert (model.get(), model.made) == (None, 0)
         assert records.clear() == 0
@@ -253,7 +253,7 @@ def test_waiting_for_another_process_can_be_cancelled() -> None:
 
     model = Model()
     model.wait = stop
-    with records.locked(KEY), pytest.raises(CanceledError):
+    with records.lock(KEY), pytest.raises(CanceledError):
         model.get()  # and not after two minutes
 
 
@@ -264,15 +264,15 @@ def test_what_was_used_last_stays(place: Path, monkeypatch: pytest.MonkeyPatch) 
         manifest = place / model.key / "manifest.json"
         os.utime(manifest, (manifest.stat().st_mtime - age,) * 2)
     first.get()  # used again
-    monkeypatch.setenv(folders.LIMIT_VARIABLE, str(int(2.5 * folders.entries()[0].size)))
+    monkeypatch.setenv(folders.LIMIT_VARIABLE, str(int(2.5 * folders.list_saved_models()[0].size)))
     third.get()
-    assert {entry.model for entry in folders.entries()} == {"a.onnx", "c.onnx"}
+    assert {entry.model for entry in folders.list_saved_models()} == {"a.onnx", "c.onnx"}
 
 
 def test_no_folder_where_it_would_break_the_bound(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(folders.LIMIT_VARIABLE, "1000")
-    assert folders.folder_for(KEY, 1000) is None
-    assert folders.folder_for(KEY, 100) == place / KEY
+    assert folders.choose_folder(KEY, 1000) is None
+    assert folders.choose_folder(KEY, 100) == place / KEY
 
 
 def test_what_a_killed_process_was_removing_goes(place: Path) -> None:
@@ -281,7 +281,7 @@ def test_what_a_killed_process_was_removing_goes(place: Path) -> None:
     left.mkdir()
     Model("a" * 40).get()
     assert not left.exists()
-    assert len(folders.entries()) == 2
+    assert len(folders.list_saved_models()) == 2
 
 
 def test_what_cannot_be_removed_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:

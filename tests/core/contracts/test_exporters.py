@@ -27,7 +27,7 @@ from winml_py import (
     TensorFeatureDescriptor,
 )
 from winml_py.cli.main import main
-from winml_py.core.contracts.exporters import exporters_labels
+from winml_py.core.contracts.exporters import read_exporters_labels
 from winml_py.core.imaging.geometry import compute_scaled_size
 from winml_py.winrt.windows.ai.machinelearning import LearningModel as WinRTModel
 
@@ -204,7 +204,7 @@ def test_what_does_not_read_as_the_exporter_writes_states_nothing(
     ids=lambda names: names[:20],
 )
 def test_names_that_do_not_read_as_the_exporter_writes_are_no_labels(names: str) -> None:
-    assert exporters_labels(EXPORTED | {"names": names}) == ()
+    assert read_exporters_labels(EXPORTED | {"names": names}) == ()
 
 
 def test_the_characters_of_paddleocr_are_the_labels() -> None:

@@ -223,7 +223,7 @@ def test_lists_and_buffers_bound_to_outputs_are_filled() -> None:
     bound.bind("y", winrt)
     assert outputs(bound)["y"] is winrt
     assert np.frombuffer(b"".join(map(bytes, winrt)), np.float32).tolist() == [1, 2, 3, 4]
-    bound.bind("x", [Buffer.of(np.float32([4, 3]).tobytes()), Buffer.of(np.float32([2, 1]).tobytes())])
+    bound.bind("x", [Buffer.from_bytes(np.float32([4, 3]).tobytes()), Buffer.from_bytes(np.float32([2, 1]).tobytes())])
     outputs(bound)
     assert np.frombuffer(winrt[0], np.float32).tolist() == [4, 3, 2]
     bound.bind("x", TensorFloat.from_numpy(np.float32([[1, 2], [3, 4]])).get_as_vector_view())

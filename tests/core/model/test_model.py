@@ -212,7 +212,7 @@ def test_a_large_model_is_opened_over_its_file(tmp_path: Path) -> None:
     path = tmp_path / "large ü.onnx"
     path.write_bytes(proto.SerializeToString())
     loaded = LearningModel.load(path)
-    opened = private_state(loaded).open().engine_input(private_state(loaded).header)
+    opened = private_state(loaded).open().make_engine_input(private_state(loaded).header)
     assert not isinstance(opened, (str, bytes))
     assert len(opened.model) < 4096
     x = rng.random((3, 2100), np.float32)

@@ -73,7 +73,7 @@ class Files:
 
 
 def test_while_a_session_waits_for_the_lock_of_the_saved_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files, real = Files(tmp_path, LARGE, has_data_file=False), records.locked
+    files, real = Files(tmp_path, LARGE, has_data_file=False), records.lock
     old = files.raw()
 
     def locked(key: str, check: Callable[[], None]) -> Any:
@@ -81,10 +81,10 @@ def test_while_a_session_waits_for_the_lock_of_the_saved_graph(tmp_path: Path, m
         return real(key, check)
 
     with monkeypatch.context() as patch:
-        patch.setattr(records, "locked", locked)
+        patch.setattr(records, "lock", locked)
         with pytest.raises(CorruptModelError, match="has changed since the model was loaded"):
             files.ours()
-    assert folders.entries() == []
+    assert folders.list_saved_models() == []
     new = files.raw()
     assert np.abs(old - new).max() > 0.001
     np.testing.assert_allclose(files.ours(), new, rtol=1e-5)
@@ -166,7 +166,7 @@ def test_while_the_runtime_opens_it(
         with pytest.raises(CorruptModelError, match="has changed since the model was loaded"):
             files.ours(weights)
     assert opened
-    assert folders.entries() == []
+    assert folders.list_saved_models() == []
     np.testing.assert_allclose(files.ours(weights), files.raw(), rtol=1e-5)
 
 

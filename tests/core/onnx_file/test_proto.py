@@ -22,7 +22,7 @@ from winml_py.core.onnx_file.header import (
     cut_weights,
     read_header,
 )
-from winml_py.core.onnx_file.protobuf import MAX_NESTING, encode_varint, fields, varint
+from winml_py.core.onnx_file.protobuf import MAX_NESTING, encode_varint, read_fields, read_varint
 from winml_py.errors import CorruptModelError
 
 
@@ -107,7 +107,7 @@ def test_cut_weights_leave_a_model_that_onnx_fills_up_again(tmp_path: Path) -> N
 @pytest.mark.parametrize("number", [0, 1, 127, 128, 300, 1 << 35, (1 << 64) - 1])
 def test_varints_go_there_and_back(number: int) -> None:
     encoded = encode_varint(number)
-    assert varint(encoded, 0, len(encoded)) == (number, len(encoded))
+    assert read_varint(encoded, 0, len(encoded)) == (number, len(encoded))
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_a_damaged_model_is_read_or_refused_and_nothing_else() -> None:
 
 def test_fields_touch_no_payload() -> None:
     buffer = data([], [tensor("x", [1])], [])
-    places = [(field.number, field.value, field.end) for field in fields(buffer, 0, len(buffer))]
+    places = [(field.number, field.value, field.end) for field in read_fields(buffer, 0, len(buffer))]
     assert places[-1][2] == len(buffer)
     assert [number for number, _, _ in places] == [1, 7, 8]
 

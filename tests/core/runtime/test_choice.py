@@ -31,7 +31,7 @@ def timed(
 ) -> dict[str, float]:
     monkeypatch.setattr(choice, "time_block", machine.block)
     runs: Any = {name: name for name in machine.milliseconds}
-    found: Any = choice._times(runs, require_not_stopped)
+    found: Any = choice._measure_times(runs, require_not_stopped)
     return dict(found)
 
 

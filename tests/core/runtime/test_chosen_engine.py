@@ -74,7 +74,9 @@ class Choices:
         explanation = Explanation("alternative", Precision.HALF, "faster", number_type="bfloat16", memory=30)
         return Decision(self.alternative, explanation)
 
-    def problem_of(self, explanation: Explanation, expected: Mapping[str, Any], came: Mapping[str, Any]) -> str:
+    def describe_difference(
+        self, explanation: Explanation, expected: Mapping[str, Any], came: Mapping[str, Any]
+    ) -> str:
         assert explanation.engine == "alternative"
         return "" if np.array_equal(expected["y"], came["y"]) else "they differ"
 

@@ -33,7 +33,7 @@ from winml_py.core.base.arrays import DeviceArray, MemoryLocation, as_device_arr
 from winml_py.core.base.winrt_object import private_state
 from winml_py.core.runtime.engine import EngineOptions
 from winml_py.core.runtime.providers import cuda, nvidia, probe, tensorrt
-from winml_py.core.runtime.providers.catalogue import native_options
+from winml_py.core.runtime.providers.catalogue import make_native_options
 from winml_py.core.runtime.providers.provider import Target
 from winml_py.errors import IllegalCallError, MissingPackageError
 
@@ -314,10 +314,10 @@ def test_torchs_streams_are_torchs_to_wait_for(order: list[str], monkeypatch: py
 def test_cuda_options() -> None:
     options = EngineOptions(1, provider_options=(("cudnn_conv_use_max_workspace", "1"),))
     target = Target(H200)
-    assert native_options(target, options, False) == {"cudnn_conv_use_max_workspace": "1", "device_id": "1"}
-    assert native_options(target, options, True)["enable_cuda_graph"] == "1"
+    assert make_native_options(target, options, False) == {"cudnn_conv_use_max_workspace": "1", "device_id": "1"}
+    assert make_native_options(target, options, True)["enable_cuda_graph"] == "1"
     tensorrt = Target(H200._replace(provider=TENSORRT))
-    assert native_options(tensorrt, EngineOptions(1), True)["trt_cuda_graph_enable"] == "1"
+    assert make_native_options(tensorrt, EngineOptions(1), True)["trt_cuda_graph_enable"] == "1"
 
 
 def test_without_a_driver_the_probe_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,19 +325,19 @@ def test_without_a_driver_the_probe_says_so(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [TENSORRT, CUDA, "CPUExecutionProvider"])
     monkeypatch.setattr(onnxruntime, "preload_dlls", lambda: None)
-    monkeypatch.setattr(nvidia, "gpus", lambda: ())
-    assert "Install the NVIDIA driver" in probe._built_in()["problem"]
-    card = nvidia.NvidiaGpu(0, "NVIDIA H200", 141 << 30, (0, 7), "570.1", "")
-    monkeypatch.setattr(nvidia, "gpus", lambda: (card,))
-    monkeypatch.setattr(probe, "_problem_of", lambda *_: "")
-    found = probe._built_in()["devices"]
+    monkeypatch.setattr(nvidia, "find_gpus", lambda: ())
+    assert "Install the NVIDIA driver" in probe._try_built_in()["problem"]
+    card = nvidia.NvidiaGpu(0, "NVIDIA H200", 141 << 30, (0, 7), "570.1")
+    monkeypatch.setattr(nvidia, "find_gpus", lambda: (card,))
+    monkeypatch.setattr(probe, "_find_problem", lambda *_: "")
+    found = probe._try_built_in()["devices"]
     assert [(device.provider, device.name, device.memory) for device in found] == [
         (TENSORRT, "NVIDIA H200", 141 << 30),
         (CUDA, "NVIDIA H200", 141 << 30),
     ]
-    monkeypatch.setattr(probe, "_problem_of", lambda *_: "Fail: no kernel")
+    monkeypatch.setattr(probe, "_find_problem", lambda *_: "Fail: no kernel")
     assert (
-        probe._built_in()["problem"]
+        probe._try_built_in()["problem"]
         == f"NVIDIA H200, {TENSORRT}: Fail: no kernel; NVIDIA H200, {CUDA}: Fail: no kernel"
     )
 
@@ -356,6 +356,6 @@ def test_the_doctor_says_which_versions_were_found_and_wanted(monkeypatch: pytes
     )
     assert doctor._find_cuda_packages() == {"cupy-cuda13x": "14.0", "nvidia-cudnn-cu13": "9.13"}
     monkeypatch.setattr(build, "cuda_version", "13.0", raising=False)
-    assert cuda.versions_built_for() == "CUDA 13.0"
+    assert cuda.read_built_versions() == "CUDA 13.0"
     monkeypatch.delattr(build, "cuda_version")
-    assert cuda.versions_built_for() == ""
+    assert cuda.read_built_versions() == ""

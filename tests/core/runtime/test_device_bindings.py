@@ -48,7 +48,7 @@ def made(
     waits_unlocked: bool = False,
     captures: bool = False,
 ) -> tuple[DeviceIoBinding, Bound, Lock]:
-    monkeypatch.setattr(device_binding, "host_inputs", lambda _: frozenset(on_host))
+    monkeypatch.setattr(device_binding, "find_host_inputs", lambda _: frozenset(on_host))
     provider: Any = SimpleNamespace(memory="cpu", has_addresses=True, waits_unlocked=waits_unlocked)
     lock = Lock()
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])

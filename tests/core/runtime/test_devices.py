@@ -56,7 +56,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def found(monkeypatch: pytest.MonkeyPatch, *names: str) -> list[Plugin]:
-    monkeypatch.setattr(plugins, "installed", lambda: names)
+    monkeypatch.setattr(plugins, "find_installed", lambda: names)
     return plugins.probe()[1:]
 
 
@@ -168,13 +168,13 @@ def test_the_cpu_is_always_there() -> None:
 
 def test_a_plugin_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidDeviceError, match="cannot be loaded"):
-        plugins.runtime_device(device("gone")._replace(install_package="gone", library="/nowhere/lib.so"))
+        plugins.find_runtime_device(device("gone")._replace(package="gone", library="/nowhere/lib.so"))
     monkeypatch.setattr(plugins, "_registered", {"library"})
     with pytest.raises(InvalidDeviceError, match="no longer available"):
-        plugins.runtime_device(device("gone", "GoneExecutionProvider"))
+        plugins.find_runtime_device(device("gone", "GoneExecutionProvider"))
 
 
-CARD = "0, NVIDIA H200, 143771, 00000000:3B:00.0, 570.1, GPU-aa12\n"
+CARD = "NVIDIA H200, 143771, 00000000:3B:00.0, 570.1\n"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the program is a script of the shell")
@@ -183,50 +183,49 @@ def test_what_the_nvidia_driver_says(tmp_path: Path, monkeypatch: pytest.MonkeyP
     program.write_text(f"#!/bin/sh\nprintf '{CARD}'\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    nvidia.gpus.cache_clear()
+    nvidia.find_gpus.cache_clear()
     try:
-        (card,) = nvidia.gpus()
-        nvidia.gpus.cache_clear()
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-        with pytest.raises(InvalidDeviceError, match="CUDA_VISIBLE_DEVICES hides every GPU"):
-            nvidia.devices("CUDAExecutionProvider")
+        (card,) = nvidia.find_gpus()
         program.write_text("#!/bin/sh\necho 'the driver is broken' >&2; exit 9\n")
-        nvidia.gpus.cache_clear()
-        assert (nvidia.gpus(), nvidia.process_memory()) == ((), None)
+        nvidia.find_gpus.cache_clear()
+        assert (nvidia.find_gpus(), nvidia.read_process_memory()) == ((), None)
         with pytest.raises(InvalidDeviceError, match="Install the NVIDIA driver"):
-            nvidia.devices("CUDAExecutionProvider")
+            nvidia.list_devices("CUDAExecutionProvider")
         program.write_text(f"#!/bin/sh\nprintf '{os.getpid()}, 600\n1, 20\n{os.getpid()}, 24\n'\n")
-        assert nvidia.process_memory() == 624 << 20
+        assert nvidia.read_process_memory() == 624 << 20
     finally:
-        nvidia.gpus.cache_clear()
-    assert card == (0, "NVIDIA H200", 143771 << 20, (0, 0x3B0000), "570.1", "GPU-aa12")
+        nvidia.find_gpus.cache_clear()
+    assert card == (0, "NVIDIA H200", 143771 << 20, (0, 0x3B0000), "570.1")
 
 
+@pytest.mark.skipif(os.name == "nt", reason="the program is a script of the shell")
 @pytest.mark.parametrize(
-    ("visible", "names"),
-    [
-        (None, ["a", "b", "c"]),
-        ("2,0", ["c", "a"]),
-        ("GPU-bb", ["b"]),
-        (" GPU-c , 1", ["c", "b"]),
-        ("1,7,0", ["b"]),  # CUDA stops at the first that is none
-        ("0,0", ["a"]),
-        ("MIG-GPU-aaaa/1/0", []),
-        ("GPU-", []),  # of which of them this is the beginning is not said
-        ("-1", []),
-        ("", []),
-    ],
+    ("visible", "names"), [(None, ["a", "b"]), ("1,0", ["b", "a"]), ("GPU-b", ["b"]), ("-1", []), ("", [])]
 )
 def test_cards_are_numbered_as_cuda_numbers_them(
-    visible: str | None, names: list[str], monkeypatch: pytest.MonkeyPatch
+    visible: str | None, names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cards = [nvidia.NvidiaGpu(i, name, 0, (0, i), "", f"GPU-{name * 4}") for i, name in enumerate("abc")]
+    program = tmp_path / "nvidia-smi"
+    rows = {name: f"{name}, 1, 0:0{place}:00.0, 1" for place, name in enumerate("ab")}
+    program.write_text(
+        f"""#!/bin/sh
+case "$3" in
+    "") echo '{rows["a"]}'; echo '{rows["b"]}';;
+    --id=0) echo '{rows["a"]}';;
+    --id=1 | --id=GPU-b) echo '{rows["b"]}';;
+    *) exit 6;;
+esac
+"""
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    left = nvidia._visible(cards)
-    assert [card.name for card in left] == names
-    assert [card.number for card in left] == list(range(len(names)))
+    nvidia.find_gpus.cache_clear()
+    cards = nvidia.find_gpus()
+    nvidia.find_gpus.cache_clear()
+    assert [(card.number, card.name) for card in cards] == list(enumerate(names))
 
 
 def call(*arguments: str) -> tuple[int, str]:
@@ -247,7 +246,7 @@ def test_the_command_lists_devices() -> None:
 
 def test_half_precision_of_the_cpu_is_another_engine_s(monkeypatch: pytest.MonkeyPatch) -> None:
     openvino = device("cpu", OPENVINO.name, hardware="cpu", float16=True)
-    monkeypatch.setattr(plugins, "devices", lambda hardware: [openvino] if hardware == "cpu" else [])
+    monkeypatch.setattr(plugins, "find_devices", lambda hardware: [openvino] if hardware == "cpu" else [])
     assert re.search(r"CPUExecutionProvider .* with openvino", call("devices")[1])
 
 
@@ -261,7 +260,7 @@ def test_the_doctor_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     assert code == 0
     assert facts["packages"]["onnxruntime"]
     assert facts["not_installed"]["no-such-package"] == "nothing"
-    assert facts["cores"]["usable"] == cores.usable_cores()
+    assert facts["cores"]["usable"] == cores.count_usable_cores()
     (cpu,) = [run for run in facts["devices"] if run["hardware"] == "cpu"]
     assert cpu["error"] == 0
     assert cpu["evaluation_ms"] > 0
@@ -332,7 +331,7 @@ def test_the_command_shows_and_clears_the_cache() -> None:
     records.write(
         "a" * 40, {"model": "/a/b.onnx", "engine": "onnxruntime", "precision": "FLOAT32", "reason": "measured"}
     )
-    place = records.folder()
+    place = records.find_folder()
     assert place is not None
     (place / f"{'b' * 40}.winml-py.json").write_text("{")
     assert json.loads(call("doctor", "--json")[1])["cache"]["choices"] == 2
@@ -362,12 +361,12 @@ def test_what_a_control_group_grants(tmp_path: Path, groups: str, files: dict[st
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    assert cores.cgroup_quota(root, own) == quota
-    assert cores.cgroup_quota(root, tmp_path / "none") is None
+    assert cores.read_cgroup_quota(root, own) == quota
+    assert cores.read_cgroup_quota(root, tmp_path / "none") is None
 
 
 def test_usable_cores_heed_the_control_group(monkeypatch: pytest.MonkeyPatch) -> None:
     for quota, expected in ((0.2, 1), (1.5, 2), (100.0, 8), (None, 8)):
-        monkeypatch.setattr(cores, "affinity", lambda: 8)
-        monkeypatch.setattr(cores, "cgroup_quota", lambda quota=quota: quota)
-        assert cores.usable_cores() == expected
+        monkeypatch.setattr(cores, "count_allowed_cores", lambda: 8)
+        monkeypatch.setattr(cores, "read_cgroup_quota", lambda quota=quota: quota)
+        assert cores.count_usable_cores() == expected

@@ -68,8 +68,8 @@ def test_every_cell(
     """What may run is what the cell lists; of several, each is taken where it is the fastest."""
     types, cell = HARDWARE[hardware], TABLE[engine, precision, kind][hardware]
     device = openvino._replace(float16=bool(types), half_types=types)
-    monkeypatch.setattr(plugins, "devices", lambda _: [device])
-    monkeypatch.setattr(openvino_compile, "engine_of", as_asked_for)
+    monkeypatch.setattr(plugins, "find_devices", lambda _: [device])
+    monkeypatch.setattr(openvino_compile, "make_engine", as_asked_for)
     content, wanted = conv(ELEMENTS[kind]), options(ENGINES[engine], Precision[precision])
     if cell == "refused":
         with pytest.raises(NotSupportedError, match="float32 on the CPU, but the options request half precision"):
@@ -83,7 +83,7 @@ def test_every_cell(
         monkeypatch.setenv("WINML_PY_CACHE", "")
         monkeypatch.setattr(
             choice,
-            "_times",
+            "_measure_times",
             lambda targets, _, place=place: {target: 0.1 if n == place else 1.0 for n, target in enumerate(targets)},
         )
         with warnings.catch_warnings(record=True) as told:
@@ -126,7 +126,7 @@ def test_the_default_is_raw_onnxruntime_on_every_machine(
     openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch, mean: float, types: str
 ) -> None:
     device = openvino._replace(float16=bool(types), half_types=types)
-    monkeypatch.setattr(plugins, "devices", lambda _: [device])
+    monkeypatch.setattr(plugins, "find_devices", lambda _: [device])
     content, x = far(mean)
     (expected,) = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"]).run(None, {"x": x})
     for given in (None, LearningModelSessionOptions()):
@@ -140,7 +140,7 @@ def test_the_default_is_raw_onnxruntime_on_every_machine(
 
 def has_bfloat16() -> bool:
     """Whether this processor computes in bfloat16, and no substitute says otherwise."""
-    flags = machine.processor_facts().get("flags", "").split()
+    flags = machine.read_processor_facts().get("flags", "").split()
     return not os.environ.get("WINML_PY_TEST_HALF_TYPES") and bool({"avx512_bf16", "amx_bf16"} & set(flags))
 
 
@@ -156,7 +156,7 @@ def test_bfloat16_that_loses_a_mean_is_found_on_the_programs_own_inputs(
     openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch, mean: float
 ) -> None:
     """On numbers around 0 it is right, as a check on made-up ones would find."""
-    monkeypatch.setattr(choice, "_times", lambda targets, _: {each: 10.0**-n for n, each in enumerate(targets)})
+    monkeypatch.setattr(choice, "_measure_times", lambda targets, _: {each: 10.0**-n for n, each in enumerate(targets)})
     content, x = far(mean)
     raw = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     session = LearningModelSession(LearningModel.load(content), None, options(None, Precision.HALF))
@@ -165,7 +165,7 @@ def test_bfloat16_that_loses_a_mean_is_found_on_the_programs_own_inputs(
     assert "differ" in next(c.problem for c in session.explain().candidates if c.number_type == "bfloat16")
     assert session.explain().number_type != "bfloat16"
     made_up = LearningModelSession(LearningModel.load(content), None, options(None, Precision.HALF))
-    with records.temporary_cache():
+    with records.use_temporary_cache():
         made_up.evaluate_features({"x": np.zeros_like(x)})
     assert made_up.explain().number_type == "bfloat16"
     again = LearningModelSession(LearningModel.load(content), None, options(None, Precision.HALF))

@@ -40,7 +40,7 @@ from winml_py.core.runtime.engine import EngineOptions, Tuning
 from winml_py.core.runtime.openvino import compile as openvino_compile
 from winml_py.core.runtime.ort.ort_engine import HostIoBinding
 from winml_py.core.runtime.providers import plugins
-from winml_py.core.runtime.providers.catalogue import native_options
+from winml_py.core.runtime.providers.catalogue import make_native_options
 from winml_py.core.runtime.providers.provider import ProviderDevice, Target
 from winml_py.core.runtime.request import CompileRequest, ModelOrigin
 from winml_py.core.runtime.runs import Bound
@@ -67,11 +67,11 @@ def favour(monkeypatch: pytest.MonkeyPatch, index: int) -> None:
     def timed(targets: Any, _: Any) -> dict[Target, float]:
         return {target: 0.1 if place == index else 1.0 for place, target in enumerate(targets)}
 
-    monkeypatch.setattr(choice, "_times", timed)
+    monkeypatch.setattr(choice, "_measure_times", timed)
 
 
 def test_by_default_nothing_is_measured_or_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plugins, "devices", None)
+    monkeypatch.setattr(plugins, "find_devices", None)
     for name in ("digits.onnx", "digits_float16.onnx"):
         opened = open_free_session(MODELS / name)
         assert (opened.engine, opened.precision) == ("onnxruntime", Precision.FLOAT32)
@@ -131,7 +131,7 @@ def test_other_options_models_and_shapes_are_other_questions(
 
 
 def test_ties_and_the_slower_stay_with_onnxruntime(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "_times", lambda targets, _: dict(zip(targets, (1.0, 0.98), strict=True)))
+    monkeypatch.setattr(choice, "_measure_times", lambda targets, _: dict(zip(targets, (1.0, 0.98), strict=True)))
     assert decided(conv(), engine="auto").engine == "onnxruntime"
 
 
@@ -201,7 +201,7 @@ def test_a_provider_by_name(openvino: ProviderDevice) -> None:
 
 def test_float32_is_float32_with_openvino(openvino: ProviderDevice) -> None:
     """Left alone it would compute in bfloat16 where the processor has that."""
-    assert native_options(Target(openvino), EngineOptions(2), False)["INFERENCE_PRECISION_HINT"] == "f32"
+    assert make_native_options(Target(openvino), EngineOptions(2), False)["INFERENCE_PRECISION_HINT"] == "f32"
     x = noise() * 10
     expected = open_free_session(conv()).evaluate_features({"x": x}).outputs["y"].to_numpy()
     came = open_free_session(conv(), engine="openvino").evaluate_features({"x": x}).outputs["y"].to_numpy()
@@ -213,9 +213,9 @@ def half(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> ProviderD
     """A processor that computes in bfloat16. One that does not, takes the hint as a wish, and computes in float32."""
     if openvino.float16:
         return openvino
-    monkeypatch.setattr(openvino_compile, "engine_of", as_asked_for)
+    monkeypatch.setattr(openvino_compile, "make_engine", as_asked_for)
     device = openvino._replace(float16=True, half_types="bfloat16")
-    monkeypatch.setattr(plugins, "devices", lambda _: [device])
+    monkeypatch.setattr(plugins, "find_devices", lambda _: [device])
     return device
 
 
@@ -239,8 +239,8 @@ def test_half_precision_that_is_wrong_is_caught(half: ProviderDevice, monkeypatc
 
 def test_every_type_that_half_precision_has_is_tried(half: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     both = half._replace(half_types="bfloat16 float16")
-    monkeypatch.setattr(plugins, "devices", lambda _: [both])
-    monkeypatch.setattr(openvino_compile, "engine_of", as_asked_for)
+    monkeypatch.setattr(plugins, "find_devices", lambda _: [both])
+    monkeypatch.setattr(openvino_compile, "make_engine", as_asked_for)
     favour(monkeypatch, 2)
     opened = decided(conv(), precision=Precision.HALF)
     assert [c.number_type for c in opened.explain().candidates] == ["", "bfloat16", "float16"]
@@ -248,7 +248,7 @@ def test_every_type_that_half_precision_has_is_tried(half: ProviderDevice, monke
     again = decided(conv(), precision=Precision.HALF)
     assert again.explain() == opened.explain()._replace(is_remembered=True)
     hints = {
-        kind: native_options(Target(both, True, kind), EngineOptions(2), False)["INFERENCE_PRECISION_HINT"]
+        kind: make_native_options(Target(both, True, kind), EngineOptions(2), False)["INFERENCE_PRECISION_HINT"]
         for kind in both.half_types.split()
     }
     assert hints == {"bfloat16": "bf16", "float16": "f16"}
@@ -256,7 +256,7 @@ def test_every_type_that_half_precision_has_is_tried(half: ProviderDevice, monke
 
 def test_the_package_goes_before_the_plugin(openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     plugin = openvino._replace(provider="OpenVINOExecutionProvider", package="a-plugin", library="lib.so")
-    monkeypatch.setattr(plugins, "devices", lambda _: [plugin, openvino])
+    monkeypatch.setattr(plugins, "find_devices", lambda _: [plugin, openvino])
     made: list[Target] = []
 
     def compile_model(request: CompileRequest, target: Target) -> Any:
@@ -267,7 +267,7 @@ def test_the_package_goes_before_the_plugin(openvino: ProviderDevice, monkeypatc
     for name in ("openvino", "OpenVINOExecutionProvider"):
         with pytest.raises(NotSupportedError):
             open_free_session(conv(), engine=name)
-    monkeypatch.setattr(plugins, "devices", lambda _: [plugin])
+    monkeypatch.setattr(plugins, "find_devices", lambda _: [plugin])
     with pytest.raises(NotSupportedError):
         open_free_session(conv(), engine="openvino")
     assert [target.device for target in made] == [openvino, plugin, plugin]
@@ -307,11 +307,11 @@ def test_without_a_cache_every_process_measures(openvino: ProviderDevice, monkey
     monkeypatch.setenv(records.ENVIRONMENT, "")
     favour(monkeypatch, 1)
     assert decided(conv(), engine="auto").engine == OPENVINO
-    assert records.folder() is None
+    assert records.find_folder() is None
     assert records.list_records() == []
     assert records.clear() == 0
     monkeypatch.delenv(records.ENVIRONMENT)
-    place = records.folder()
+    place = records.find_folder()
     assert place is not None
     assert place.name == "winml-py"
 
@@ -353,7 +353,7 @@ def test_the_digest_tells_models_apart(tmp_path: Path) -> None:
         CompileRequest("path", EngineOptions(1), origin=ModelOrigin(path="path", data_stamps=[1])),
         CompileRequest("path", EngineOptions(1), origin=ModelOrigin(path="path", data_stamps=[2])),
     ]
-    assert len({request.digest() for request in requests}) == 4
+    assert len({request.compute_digest() for request in requests}) == 4
 
 
 def test_a_model_file_that_changed_before_the_first_evaluation(openvino: ProviderDevice, tmp_path: Path) -> None:
@@ -377,7 +377,7 @@ def test_data_files_are_part_of_the_question(tmp_path: Path) -> None:
         loaded = LearningModel.load(path)
         source = private_state(loaded).open()
         assert isinstance(source, FileSource)
-        stamps.append(source.data_stamps())
+        stamps.append(source.read_data_stamps())
     assert [stamp[0] for stamp in stamps[0]] == ["m.onnx", "m.data"]
     assert stamps[0] != stamps[1]
 

@@ -21,7 +21,7 @@ from winml_py import (
 )
 from winml_py.core.onnx_file.header import read_header
 from winml_py.core.onnx_file.nodes import read_graph
-from winml_py.core.runtime.cpu.exact import inexact_reason
+from winml_py.core.runtime.cpu.exact import find_inexact_reason
 from winml_py.core.runtime.providers.openvino import OPENVINO
 
 node = helper.make_node
@@ -41,7 +41,7 @@ def model(nodes: list[Any], element: int = FLOAT, constants: Mapping[str, Any] =
 
 def problem(nodes: list[Any], element: int = FLOAT, constants: Mapping[str, Any] = SIZES) -> str:
     content = model(nodes, element, constants)
-    return inexact_reason(read_graph(content, read_header(content)), OPENVINO.exact_operators)
+    return find_inexact_reason(read_graph(content, read_header(content)), OPENVINO.exact_operators)
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ from winml_py import (
     TensorLayout,
 )
 from winml_py._cases.examples import make_example
-from winml_py.core.base.agreement import relative_error
+from winml_py.core.base.agreement import compute_relative_error
 from winml_py.core.base.collections import Vector
 from winml_py.core.base.winrt_object import private_state
 from winml_py.core.runtime.ort.errors import translate
@@ -68,7 +68,7 @@ def distance(expected: Any, came: Any) -> float:
         apart = np.abs(one.astype(int) - other)
         if apart.max() <= 1 and np.count_nonzero(apart) <= apart.size // 1000:
             return 0.0
-    return relative_error(one, other)
+    return compute_relative_error(one, other)
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -39,49 +39,51 @@ def register(monkeypatch: pytest.MonkeyPatch, **facts: Any) -> None:
 
 
 def test_names_and_rank(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert catalogue.full_name("abacus") == "abacus"
+    assert catalogue.find_full_name("abacus") == "abacus"
     register(monkeypatch, rank=-1)
     for name in ("abacus", "Abacus", NAME, NAME.lower()):
-        assert catalogue.full_name(name) == NAME
+        assert catalogue.find_full_name(name) == NAME
     others = [DEVICE._replace(provider=name) for name in catalogue.PROVIDERS if name != NAME]
-    assert min([*others, DEVICE], key=catalogue.device_rank) is DEVICE
+    assert min([*others, DEVICE], key=catalogue.rank_device) is DEVICE
 
 
 def test_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
     given = EngineOptions(4, provider_options=(("beads", "7"), ("wires", "2")))
-    assert catalogue.native_options(Target(DEVICE), given, False) == dict(given.provider_options)  # nobody knows it
+    assert catalogue.make_native_options(Target(DEVICE), given, False) == dict(
+        given.provider_options
+    )  # nobody knows it
     register(monkeypatch, option_keys="beads wires half record", options=options, capture_option="record")
-    native = catalogue.native_options(Target(DEVICE, half=True), EngineOptions(4), False)
+    native = catalogue.make_native_options(Target(DEVICE, half=True), EngineOptions(4), False)
     assert native == {"beads": "4", "half": "True"}
-    asked = catalogue.native_options(Target(DEVICE), given, True)
+    asked = catalogue.make_native_options(Target(DEVICE), given, True)
     assert asked == {"beads": "7", "wires": "2", "half": "False", "record": "1"}  # the caller's come first
     with pytest.raises(InvalidArgumentError, match=r"no option 'bead'.*Did you mean 'beads'"):
-        catalogue.native_options(Target(DEVICE), EngineOptions(1, provider_options=(("bead", "1"),)), False)
+        catalogue.make_native_options(Target(DEVICE), EngineOptions(1, provider_options=(("bead", "1"),)), False)
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
 def test_its_lock(monkeypatch: pytest.MonkeyPatch, is_shared: bool) -> None:
     register(monkeypatch, shares_lock=is_shared)
     compiler = DeviceCompiler(DEVICE)
-    assert (compiler.session_lock() is compiler.session_lock()) is is_shared
-    assert (catalogue.device_lock(DEVICE) is compiler.session_lock()) is is_shared
-    assert (catalogue.device_lock(DEVICE) is UNLOCKED) is not is_shared
-    assert catalogue.device_lock(None) is UNLOCKED
+    assert (compiler.make_session_lock() is compiler.make_session_lock()) is is_shared
+    assert (catalogue.get_device_lock(DEVICE) is compiler.make_session_lock()) is is_shared
+    assert (catalogue.get_device_lock(DEVICE) is UNLOCKED) is not is_shared
+    assert catalogue.get_device_lock(None) is UNLOCKED
 
 
 def test_sessions_share_an_engine_that_captures_no_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     register(monkeypatch)
     compiler = DeviceCompiler(DEVICE)
-    assert compiler.key(EngineOptions(1)) == compiler.key(EngineOptions(1))
+    assert compiler.make_key(EngineOptions(1)) == compiler.make_key(EngineOptions(1))
     register(monkeypatch, takes_one_thread=True)
     compiler = DeviceCompiler(DEVICE)
-    assert compiler.key(EngineOptions(1)) != compiler.key(EngineOptions(1))
+    assert compiler.make_key(EngineOptions(1)) != compiler.make_key(EngineOptions(1))
     register(monkeypatch, capture_option="record")
     compiler = DeviceCompiler(DEVICE)
-    assert compiler.key(EngineOptions(1)) == compiler.key(EngineOptions(1))
+    assert compiler.make_key(EngineOptions(1)) == compiler.make_key(EngineOptions(1))
     own = EngineOptions(1, provider_options=(("record", "1"),))
     for demanded in (EngineOptions(1, graph_capture=True), own):
-        assert compiler.key(demanded) != compiler.key(demanded)
+        assert compiler.make_key(demanded) != compiler.make_key(demanded)
 
 
 class Session:
@@ -122,10 +124,10 @@ def test_the_engine_of_a_provider_with_memory_is_one_of_a_device(monkeypatch: py
     monkeypatch.setattr(onnxruntime, "InferenceSession", session)
 
     def providers_and_lock(_: Any, __: ProviderDevice, options: EngineOptions, target: Target, ___: bool) -> Any:
-        given.append(catalogue.native_options(target, options, False))
+        given.append(catalogue.make_native_options(target, options, False))
         return None, UNLOCKED
 
-    monkeypatch.setattr(device_engine, "providers_and_lock", providers_and_lock)
+    monkeypatch.setattr(device_engine, "choose_providers", providers_and_lock)
     for memory in ("", "beads"):
         register(monkeypatch, memory=memory, options=options)
         engine = compiling.compile_with_ort(CompileRequest(unary("Neg", [2]), EngineOptions(1)), Target(DEVICE))
@@ -149,9 +151,9 @@ def test_devices_that_stand_for_others_are_left_out(monkeypatch: pytest.MonkeyPa
 
     listed = [Found(), Found(all_of_them="1")]
     monkeypatch.setattr(onnxruntime, "get_ep_devices", lambda: listed)
-    assert plugins.plugin_devices(NAME) == listed
+    assert plugins.list_plugin_devices(NAME) == listed
     register(monkeypatch, meta_device_key="all_of_them")
-    assert plugins.plugin_devices(NAME) == listed[:1]
+    assert plugins.list_plugin_devices(NAME) == listed[:1]
 
 
 def test_nothing_else_compares_a_providers_name() -> None:
@@ -167,43 +169,37 @@ def test_nothing_else_compares_a_providers_name() -> None:
 def test_openvino_has_a_stream_for_each_call_that_fits(
     threads: int, streams: str, total: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(openvino_provider, "usable_cores", lambda: 8)
+    monkeypatch.setattr(openvino_provider, "count_usable_cores", lambda: 8)
     package = DEVICE._replace(provider=catalogue.OPENVINO_PACKAGE.name, hardware="cpu")
-    found = catalogue.native_options(Target(package), EngineOptions(threads), False)
+    found = catalogue.make_native_options(Target(package), EngineOptions(threads), False)
     assert (found["NUM_STREAMS"], found["INFERENCE_NUM_THREADS"]) == (streams, total)
     plugin = DEVICE._replace(provider=catalogue.OPENVINO.name, hardware="cpu")
-    found = json.loads(catalogue.native_options(Target(plugin), EngineOptions(threads), False)["load_config"])["CPU"]
+    found = json.loads(catalogue.make_native_options(Target(plugin), EngineOptions(threads), False)["load_config"])[
+        "CPU"
+    ]
     assert (found["NUM_STREAMS"], found["INFERENCE_NUM_THREADS"]) == (streams, total)
 
 
 def test_openvino_is_told_the_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     """Left alone it takes bfloat16 on processors that have it."""
-    monkeypatch.setattr(openvino_provider, "usable_cores", lambda: 3)
+    monkeypatch.setattr(openvino_provider, "count_usable_cores", lambda: 3)
     for hardware, key in (("cpu", "CPU"), ("gpu", "GPU")):
         device = DEVICE._replace(provider=catalogue.OPENVINO.name, hardware=hardware)
         for is_half, hint in ((False, "f32"), (True, "f16")):
-            native = catalogue.native_options(Target(device, half=is_half), EngineOptions(3), False)
+            native = catalogue.make_native_options(Target(device, half=is_half), EngineOptions(3), False)
             config = json.loads(native["load_config"])[key]
             assert config["INFERENCE_PRECISION_HINT"] == hint
             assert config.get("INFERENCE_NUM_THREADS") == ("3" if hardware == "cpu" else None)
     npu = DEVICE._replace(provider=catalogue.OPENVINO.name, hardware="npu")
-    assert catalogue.native_options(Target(npu), EngineOptions(3), False) == {}
+    assert catalogue.make_native_options(Target(npu), EngineOptions(3), False) == {}
 
 
-def test_a_programs_own_config_of_openvino_keeps_the_precision() -> None:
+@pytest.mark.parametrize("key", ["load_config", "num_of_threads", "num_streams"])
+def test_a_program_does_not_replace_the_precision_of_openvino(key: str) -> None:
     target = Target(DEVICE._replace(provider=catalogue.OPENVINO.name, hardware="gpu"))
-    own = {"GPU": {"CACHE_DIR": "here"}, "CPU": {"NUM_STREAMS": "2"}}
-    options = EngineOptions(3, provider_options=(("load_config", json.dumps(own)),))
-    config = json.loads(catalogue.native_options(target, options, False)["load_config"])
-    assert config == {"GPU": {"INFERENCE_PRECISION_HINT": "f32", "CACHE_DIR": "here"}, "CPU": {"NUM_STREAMS": "2"}}
-    for key in ("num_of_threads", "num_streams"):
-        options = EngineOptions(3, provider_options=((key, "2"),))
-        with pytest.raises(InvalidArgumentError, match=f"no option '{key}'"):
-            catalogue.native_options(target, options, False)
-    for wrong in ("GPU", "[1]", '{"GPU": 1}'):
-        options = EngineOptions(3, provider_options=(("load_config", wrong),))
-        with pytest.raises(InvalidArgumentError, match=r"Expected load_config as JSON of devices"):
-            catalogue.native_options(target, options, False)
+    options = EngineOptions(3, provider_options=((key, "2"),))
+    with pytest.raises(InvalidArgumentError, match=f"no option '{key}'"):
+        catalogue.make_native_options(target, options, False)
 
 
 LOG = (
@@ -217,20 +213,20 @@ LOG = (
 
 def test_the_log_names_the_library_and_the_versions() -> None:
     """As ONNX Runtime 1.31.1 printed it, where CUDA's libraries are missing."""
-    assert probe.causes_in(LOG) == [
+    assert probe.find_causes(LOG) == [
         "libonnxruntime_providers_cuda.so cannot be loaded: libcublasLt.so.13: cannot open shared object file: "
         "No such file or directory",
         "it needs cuDNN 9.* and CUDA 13.*",
     ]
-    assert probe.causes_in("nothing that is known") == []
+    assert probe.find_causes("nothing that is known") == []
 
 
 def _built_in(monkeypatch: pytest.MonkeyPatch, provider: str, problem: str = "") -> tuple[list[ProviderDevice], str]:
     import onnxruntime
 
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [provider, "CPUExecutionProvider"])
-    monkeypatch.setattr(probe, "_problem_of", lambda *_: problem)
-    facts = probe._built_in()
+    monkeypatch.setattr(probe, "_find_problem", lambda *_: problem)
+    facts = probe._try_built_in()
     return list(facts["devices"]), facts["problem"]
 
 
@@ -247,7 +243,7 @@ def test_what_a_build_of_the_runtime_has_is_listed(
     found, problem = _built_in(monkeypatch, provider)
     assert problem == ""
     assert (found[0].provider, found[0].hardware, found[0].library) == (provider, hardware, "")
-    assert catalogue.native_options(Target(found[0]), EngineOptions(3), False) == options
+    assert catalogue.make_native_options(Target(found[0]), EngineOptions(3), False) == options
     found, problem = _built_in(monkeypatch, provider, "Fail: no kernel")
     assert found == []
     assert "Fail: no kernel" in problem
@@ -271,6 +267,6 @@ def test_half_precision_that_fails_leaves_a_device_for_float32(monkeypatch: pyte
     import onnxruntime
 
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [NAME])
-    monkeypatch.setattr(probe, "_problem_of", lambda options, providers, half: "Fail: no float16" if half else "")
-    (device,) = probe._built_in()["devices"]
+    monkeypatch.setattr(probe, "_find_problem", lambda options, providers, half: "Fail: no float16" if half else "")
+    (device,) = probe._try_built_in()["devices"]
     assert device.float16 is False

@@ -70,7 +70,7 @@ def test_a_model_is_compiled_once(chain: Path, monkeypatch: pytest.MonkeyPatch) 
         sessions = [opened(chain) for _ in range(3)]
     assert len(compiled) == 1
     assert all(map(is_from_disk, sessions))
-    (made,) = folders.entries()
+    (made,) = folders.list_saved_models()
     assert made.model == str(chain)
     assert {file.name for file in made.path.iterdir()} == {"compiled.blob", "manifest.json"}
     for session in sessions:
@@ -100,9 +100,9 @@ def test_what_a_compiled_model_depends_on_gets_one_of_its_own(chain: Path, tmp_p
     changed = tmp_path / "changed.onnx"
     changed.write_bytes(chain.read_bytes())
     opened(changed)
-    assert len(folders.entries()) == 6
+    assert len(folders.list_saved_models()) == 6
     assert is_right(opened(chain, rows=2), chain)
-    assert len(folders.entries()) == 6
+    assert len(folders.list_saved_models()) == 6
 
 
 def test_a_changed_model_is_another_one(chain: Path, tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_changed_model_is_another_one(chain: Path, tmp_path: Path) -> None:
     proto.graph.node[0].op_type = "Gemm"
     path.write_bytes(proto.SerializeToString())
     assert is_right(opened(path), path)
-    first, second = folders.entries()
+    first, second = folders.list_saved_models()
     assert first.path != second.path
 
 
@@ -125,7 +125,7 @@ def test_none_for_small_private_and_unnamed_models(chain: Path, tmp_path: Path) 
     assert is_right(opened(small), small)
     assert is_right(opened(chain, weights=Weights.PRIVATE), chain)
     assert is_right(opened(chain.read_bytes()), chain)
-    assert folders.entries() == []
+    assert folders.list_saved_models() == []
 
 
 # Damage
@@ -135,7 +135,7 @@ def test_none_for_small_private_and_unnamed_models(chain: Path, tmp_path: Path) 
 def test_one_that_openvino_refuses_is_made_again(chain: Path, caplog: pytest.LogCaptureFixture, text: bytes) -> None:
     """Its manifest is right."""
     opened(chain).close()
-    (made,) = folders.entries()
+    (made,) = folders.list_saved_models()
     folders.start(made.path)
     (made.path / "compiled.blob").write_bytes(text)
     folders.seal(made.path)
@@ -173,7 +173,7 @@ def test_an_interrupt_in_the_middle_of_writing_ends_the_program(chain: Path, mon
     fill_after(monkeypatch, 200_000, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         opened(chain)
-    assert folders.entries() == []
+    assert folders.list_saved_models() == []
 
 
 @pytest.mark.parametrize("room", [0, 200_000])
@@ -182,8 +182,8 @@ def test_a_full_disk_costs_the_saved_model_alone(chain: Path, room: int, monkeyp
     session = opened(chain)
     assert is_right(session, chain)
     assert not is_from_disk(session)
-    assert folders.entries() == []
-    where = records.folder()
+    assert folders.list_saved_models() == []
+    where = records.find_folder()
     assert where is not None
     assert [path for path in where.iterdir() if path.is_dir()] == []
 
@@ -208,18 +208,18 @@ def test_cancelling_ends_the_writing(chain: Path, monkeypatch: pytest.MonkeyPatc
     cancelled.set()
     with pytest.raises(CanceledError):
         operation.get()
-    assert folders.entries() == []
+    assert folders.list_saved_models() == []
 
 
 def test_auto_opens_what_it_chose(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first start caches what was chosen, the others open it."""
     monkeypatch.setattr(  # OpenVINO is the faster one
         choice,
-        "_times",
+        "_measure_times",
         lambda targets, _: {target: 1.0 if target.device is None else 0.1 for target in targets},
     )
     for _ in range(2):
         session = opened(chain, rows=2, engine="auto", precision=Precision.FLOAT32)
         assert is_right(session, chain)
         assert session.engine == "openvino"
-        assert len(folders.entries()) == 1
+        assert len(folders.list_saved_models()) == 1

@@ -53,12 +53,6 @@ def test_they_are_kept_in_files_of_options(tmp_path: Path) -> None:
     assert call(*words).exit_code == 0
 
 
-@pytest.mark.parametrize("key", ["gpu_graph_id", "disable_synchronize_execution_providers"])
-def test_entries_of_runs_that_a_session_sets_are_refused(key: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=f"A session sets '{key}' itself"):
-        open_session(unary("Neg", [3]), run_config={key: "1"})
-
-
 def test_entries_of_runs_reach_every_run() -> None:
     """The runtime refuses to shrink an arena that is not there: an evaluation says so, however it is made."""
     session = open_session(unary("Neg", [3]), run_config={"memory.enable_memory_arena_shrinkage": "gpu:7"})

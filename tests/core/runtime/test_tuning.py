@@ -150,12 +150,12 @@ def test_spinning_is_off_where_the_process_is_confined(monkeypatch: pytest.Monke
         assert LearningModelSessionOptions().intra_op_thread_spinning is not confined
         opened = LearningModelSession(LearningModel.load(MODELS / "digits.onnx"))
         assert opened.get_intra_op_thread_spinning() is not confined
-    monkeypatch.setattr(cores, "cgroup_quota", lambda: None)
+    monkeypatch.setattr(cores, "read_cgroup_quota", lambda: None)
     monkeypatch.setattr(cores.os, "cpu_count", lambda: 8)
-    monkeypatch.setattr(cores, "affinity", lambda: 8)
+    monkeypatch.setattr(cores, "count_allowed_cores", lambda: 8)
     assert not cores.is_confined()
-    monkeypatch.setattr(cores, "affinity", lambda: 3)
+    monkeypatch.setattr(cores, "count_allowed_cores", lambda: 3)
     assert cores.is_confined()
-    monkeypatch.setattr(cores, "affinity", lambda: 8)
-    monkeypatch.setattr(cores, "cgroup_quota", lambda: 2.5)
+    monkeypatch.setattr(cores, "count_allowed_cores", lambda: 8)
+    monkeypatch.setattr(cores, "read_cgroup_quota", lambda: 2.5)
     assert cores.is_confined()

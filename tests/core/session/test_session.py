@@ -62,10 +62,10 @@ def feed(loaded: LearningModel, free: int) -> dict[str, Any]:
 def test_results_over_a_saved_graph_equal_raw_onnx_runtimes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Made, and then opened: nodes of every kind survive the way over the disk, subgraphs and all."""
     monkeypatch.setattr(saved_graph, "MAPPED_FROM", 0)
-    monkeypatch.setattr(saved_graph, "flushes_denormals", lambda: False)  # other tests of this process may have
+    monkeypatch.setattr(saved_graph, "is_flushing_denormals", lambda: False)  # other tests of this process may have
     for _ in range(2):
         test_results_equal_raw_onnx_runtimes(path)
-        assert len(folders.entries()) == 1
+        assert len(folders.list_saved_models()) == 1
 
 
 @pytest.mark.exhaustive

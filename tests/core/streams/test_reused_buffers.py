@@ -193,7 +193,9 @@ def test_what_cannot_be_copied_says_so_and_fails_alone() -> None:
     assert second.succeeded
 
 
-@pytest.mark.parametrize("value", [bytearray(b"12"), Buffer.of(b"12"), array.array("f", [1, 2]), {"a": np.zeros(2)}])
+@pytest.mark.parametrize(
+    "value", [bytearray(b"12"), Buffer.from_bytes(b"12"), array.array("f", [1, 2]), {"a": np.zeros(2)}]
+)
 def test_a_copy_is_of_the_same_kind(value: Any) -> None:
     made = detach(value)
     assert type(made) is type(value)

@@ -12,7 +12,7 @@ import numpy as np
 from ...core.base.arguments import require_type, require_whole_number
 from ...core.features.descriptors import ShapedDescriptor
 from ...core.imaging.contract import SCALE_AND_SHIFT, ImageContract
-from ...core.model.contracts import fitting_inputs
+from ...core.model.contracts import find_fitting_inputs
 from ...core.model.model import LearningModel
 from ...enums import BitmapPixelFormat, ImageGray, LearningModelPixelRange, TensorLayout
 from ...errors import NotSupportedError
@@ -172,7 +172,7 @@ def _fit_model(
 
     if has_fitting_input(transposed) and not has_fitting_input(colours):
         colours = transposed
-    fitting_inputs(model.input_features, colours, names)  # raises if it does not fit
+    find_fitting_inputs(model.input_features, colours, names)  # raises if it does not fit
     return colours
 
 

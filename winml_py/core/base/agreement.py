@@ -58,7 +58,7 @@ def compare_outputs(expected: Mapping[str, object], actual: Mapping[str, object]
         compare_values(value, actual[name], tolerance) if name in actual else Agreement(float("inf"), None, tolerance)
         for name, value in expected.items()
     ]
-    return _worst(agreements, tolerance)
+    return _take_worst(agreements, tolerance)
 
 
 def compare_values(expected: object, actual: object, tolerance: float) -> Agreement:
@@ -67,12 +67,12 @@ def compare_values(expected: object, actual: object, tolerance: float) -> Agreem
     """
     expected, actual = as_numpy(expected), as_numpy(actual)
     if isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
-        return _worst([compare_values(*pair, tolerance) for pair in zip(expected, actual, strict=True)], tolerance)
+        return _take_worst([compare_values(*pair, tolerance) for pair in zip(expected, actual, strict=True)], tolerance)
     if isinstance(expected, Mapping) and isinstance(actual, Mapping) and list(expected) == list(actual):
         return compare_values(np.array(list(expected.values())), np.array(list(actual.values())), tolerance)
     if isinstance(expected, np.ndarray) and isinstance(actual, np.ndarray) and expected.dtype.kind == "f":
         top1, near_ties = compare_top1(expected, actual, tolerance)
-        return Agreement(relative_error(expected, actual), top1, tolerance, near_ties)
+        return Agreement(compute_relative_error(expected, actual), top1, tolerance, near_ties)
     if isinstance(expected, np.ndarray) and isinstance(actual, np.ndarray):
         is_equal = np.array_equal(expected, actual)
     else:
@@ -80,7 +80,7 @@ def compare_values(expected: object, actual: object, tolerance: float) -> Agreem
     return Agreement(0.0 if is_equal else float("inf"), None, tolerance)
 
 
-def _worst(agreements: list[Agreement], tolerance: float) -> Agreement:
+def _take_worst(agreements: list[Agreement], tolerance: float) -> Agreement:
     ranked = [agreement.top1 for agreement in agreements if agreement.top1 is not None]
     error = max((agreement.error for agreement in agreements), default=0.0)
     near_ties = sum(agreement.near_ties for agreement in agreements)
@@ -97,7 +97,7 @@ ENOUGH = 16
 """The least size for which a channel has a separate magnitude."""
 
 
-def relative_error(expected: Array, actual: Array) -> float:
+def compute_relative_error(expected: Array, actual: Array) -> float:
     """The largest difference divided by its channel's largest magnitude; infinite if values became NaN or infinite."""
     if expected.shape != actual.shape:
         return float("inf")
@@ -112,19 +112,20 @@ def relative_error(expected: Array, actual: Array) -> float:
     if not is_finite.any():
         return float("inf")  # nothing was compared
     differences = np.abs(np.where(is_finite, expected, 0) - np.where(is_finite, actual, 0))
-    return float((differences / channel_scales(expected)).max())
+    return float((differences / compute_channel_scales(expected)).max())
 
 
-def channel_scales(array: Array) -> Array:
+def compute_channel_scales(array: Array) -> Array:
     """What differences are relative to: the largest finite magnitude of the channel, or of all if channels are too
     small; 1 if all are 0. It broadcasts to the array's shape.
     """
     magnitudes = np.abs(np.where(np.isfinite(array), array, 0).astype(np.float64))
-    largest, axis = magnitudes.max(initial=0), channel_axis(array.shape)
+    largest = magnitudes.max(initial=0)
+    axis = find_channel_axis(array.shape)
     if largest == 0 or axis is None or array.size < ENOUGH * array.shape[axis]:
         return np.asarray(largest or 1.0)
-    others = tuple(each for each in range(array.ndim) if each != axis)
-    return np.asarray(np.maximum(magnitudes.max(axis=others, keepdims=True), MIN_SCALE * largest))
+    other_axes = tuple(other for other in range(array.ndim) if other != axis)
+    return np.asarray(np.maximum(magnitudes.max(axis=other_axes, keepdims=True), MIN_SCALE * largest))
 
 
 def count_lost(expected: Array, actual: Array) -> int:
@@ -133,7 +134,7 @@ def count_lost(expected: Array, actual: Array) -> int:
     return int((np.isfinite(expected) & ~np.isfinite(actual)).sum()) if is_same_shape else 0
 
 
-def channel_axis(shape: tuple[int, ...]) -> int | None:
+def find_channel_axis(shape: tuple[int, ...]) -> int | None:
     """The axis of the channels, or None: the last of two axes; of more, the shorter of the second and the last, because
     frameworks disagree on the order, and positions outnumber channels.
     """
@@ -153,19 +154,19 @@ def compare_top1(expected: Array, actual: Array, tolerance: float) -> tuple[floa
     """`Agreement.top1` and `Agreement.near_ties` of one output."""
     if expected.shape != actual.shape or not np.isfinite(expected).all():
         return None, 0
-    found = [_compare_rows(expected, actual, axis, tolerance) for axis in _class_axes(expected.shape)]
-    shares = [share for share, _ in found if share is not None]
-    return min(shares, default=None), max((near_ties for _, near_ties in found), default=0)
+    by_axis = [_compare_rows(expected, actual, axis, tolerance) for axis in _find_class_axes(expected.shape)]
+    shares = [share for share, _ in by_axis if share is not None]
+    return min(shares, default=None), max((near_ties for _, near_ties in by_axis), default=0)
 
 
-def _class_axes(shape: tuple[int, ...]) -> set[int]:
+def _find_class_axes(shape: tuple[int, ...]) -> set[int]:
     """The axes that may be the axis of classes; empty if nothing is ranked, as in small pictures."""
     if 0 in shape:
         return set()
     wide = [axis for axis, size in enumerate(shape) if size > 1 and (axis or len(shape) == 1)]
     if len(wide) < 2:
         return set(wide)
-    axis = channel_axis(shape) or 0
+    axis = find_channel_axis(shape) or 0
     return {axis, 2} if len(shape) == 3 else {axis} if shape[axis] > 4 else set()
 
 

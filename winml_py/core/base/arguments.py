@@ -109,7 +109,7 @@ def read_bytes(stream: Any, what: str, error: type[WinMLError]) -> bytes:
     raise InvalidArgumentError(f"The stream gave {type_name(data)}, not bytes.", hint=hint)
 
 
-def source_name(source: str | os.PathLike[str] | IO[Any]) -> str:
+def get_source_name(source: str | os.PathLike[str] | IO[Any]) -> str:
     """The name of a file in messages: its path, or the `name` of an open one.
 
     Raises:
@@ -138,8 +138,10 @@ def open_text(source: str | os.PathLike[str] | IO[Any]) -> Iterator[IO[Any]]:
 
 def make_open_error(source: str | os.PathLike[str] | IO[Any], error: OSError) -> WinMLError:
     """Our error for a file that the system does not open."""
-    if os.path.isdir(source_name(source)):
-        return InvalidArgumentError(f"{source_name(source)}: Expected a file, got a folder.", hint="Name a file in it.")
+    if os.path.isdir(get_source_name(source)):
+        return InvalidArgumentError(
+            f"{get_source_name(source)}: Expected a file, got a folder.", hint="Name a file in it."
+        )
     return StorageNotFoundError(
-        f"{source_name(source)}: {error.strerror or error}.", hint="Check the working directory."
+        f"{get_source_name(source)}: {error.strerror or error}.", hint="Check the working directory."
     )

@@ -259,12 +259,12 @@ def _synchronize(owner: Any, number: int) -> None:
 _HOST = (1, 3, 11, 13)  # kDLCPU, kDLCUDAHost, kDLROCMHost, kDLCUDAManaged: the host can read all of them
 
 
-def exports_dlpack(value: object) -> bool:
+def can_export_dlpack(value: object) -> bool:
     """Whether a value exports its memory by DLPack."""
     return hasattr(type(value), "__dlpack__")
 
 
-def host_array(value: Any, error: type[WinMLError] = InvalidBindingError) -> Array:
+def as_host_array(value: Any, error: type[WinMLError] = InvalidBindingError) -> Array:
     """A numpy array that shares the memory of such a value. Raises the error for a device's memory, or if the value
     does not export its memory.
     """
@@ -275,20 +275,12 @@ def host_array(value: Any, error: type[WinMLError] = InvalidBindingError) -> Arr
         array: Array = np.from_dlpack(value)
     except (BufferError, RuntimeError, ValueError, TypeError, AttributeError) as cause:
         reason = str(cause).rstrip(".")
-        raise error(f"A {type_name(value)} does not export its memory: {reason}.", hint=_remedy(value)) from cause
+        raise error(
+            f"A {type_name(value)} does not export its memory: {reason}.",
+            hint="Bind a copy: tensor.detach().to_dense().float().cpu(), say.",
+        ) from cause
     # With DLPack before version 1.0, numpy makes such arrays read-only.
     shared = value.numpy() if not array.flags.writeable and hasattr(value, "numpy") else None
     if isinstance(shared, np.ndarray) and shared.flags.writeable and np.shares_memory(shared, array):
         return shared
     return array
-
-
-def _remedy(value: object) -> str:
-    """The hint for a value that does not export its memory, in torch's names."""
-    if getattr(value, "requires_grad", False):
-        return "Bind tensor.detach(), which shares its memory."
-    if getattr(value, "is_sparse", False):
-        return "Bind tensor.to_dense()."
-    if not getattr(value, "is_cpu", True):
-        return "Bind a copy in the host's memory: tensor.cpu()."
-    return "Bind an array of a type that numpy has: tensor.float(), say."

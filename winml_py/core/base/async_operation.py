@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from ...enums import AsyncStatus
 from ...errors import CanceledError, IllegalCallError
 from .cancellation import Stop
-from .child_process import shared_pool
+from .child_process import get_shared_pool
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -37,13 +37,13 @@ class AsyncOperation(Generic[T]):
         """Starts the work, and passes it the `Stop` that tells it to stop."""
         self._stop = Stop()
         self._completed: Callable[[AsyncOperation[T], AsyncStatus], object] | None = None
-        self._future: Future[T] = _future()
+        self._future: Future[T] = _make_future()
         # Starting a thread waits until it runs, some milliseconds on a busy machine: an event loop must not wait.
-        shared_pool("winml-py starts", 1).submit(self._start, work)
+        get_shared_pool("winml-py starts", 1).submit(self._start, work)
 
     def _start(self, work: Callable[[Stop], T]) -> None:
         try:
-            shared_pool("winml-py", THREADS).submit(self._run, work)
+            get_shared_pool("winml-py", THREADS).submit(self._run, work)
         except RuntimeError as error:  # the interpreter is shutting down
             self._future.set_exception(error)
 
@@ -162,7 +162,7 @@ class AsyncOperation(Generic[T]):
         return f"<AsyncOperation {self.status.name.lower()}>"
 
 
-def _future() -> Future[Any]:
+def _make_future() -> Future[Any]:
     from concurrent.futures import Future  # slow to import, and few programs need it
 
     return Future()

@@ -28,10 +28,10 @@ def require_folder(path: str | os.PathLike[str]) -> None:
         raise StorageAccessError(f"{os.fspath(path)}: This is a folder.", hint="Name a file in it.")
 
 
-def is_same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+def is_same_file(first: str | os.PathLike[str], second: str | os.PathLike[str]) -> bool:
     """Whether two paths lead to the same existing file."""
     try:
-        return os.path.samefile(one, other)
+        return os.path.samefile(first, second)
     except (OSError, ValueError):
         return False
 
@@ -46,7 +46,7 @@ def require_another_file(destination: str | os.PathLike[str], source: str | os.P
 
 
 @contextmanager
-def written_to(path: str | os.PathLike[str]) -> Iterator[None]:
+def translate_write_errors(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turns system errors within the block into a StorageAccessError that names the file."""
     try:
         yield
@@ -84,7 +84,7 @@ def copy_mode(source: str, target: str) -> None:
 
 
 @contextmanager
-def written_whole(path: str, mode: int | None = None) -> Iterator[BinaryIO]:
+def open_atomically(path: str, mode: int | None = None) -> Iterator[BinaryIO]:
     """Opens a temporary file beside `path`, which replaces it when the block ends without an error.
 
     Links are followed. A device or a pipe is opened directly: replacing it would remove it from the system.
@@ -119,7 +119,7 @@ def written_whole(path: str, mode: int | None = None) -> Iterator[BinaryIO]:
         raise
 
 
-def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     """Writes a file whole or not at all; raises StorageAccessError if it cannot be written."""
-    with written_to(path), written_whole(os.fspath(path)) as file:
+    with translate_write_errors(path), open_atomically(os.fspath(path)) as file:
         file.write(data)

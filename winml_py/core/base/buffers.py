@@ -12,7 +12,7 @@ from .arrays import Array
 from .winrt_object import Closeable
 
 
-def byte_view(buffer: Any) -> memoryview:
+def view_as_bytes(buffer: Any) -> memoryview:
     """The bytes of a C-contiguous buffer, not copied; raises InvalidArgumentError if the object has none."""
     try:
         memory = memoryview(buffer)
@@ -46,9 +46,9 @@ class Buffer(ByteArray):
         self._length = self.size
 
     @classmethod
-    def of(cls, data: object) -> Self:
+    def from_bytes(cls, data: object) -> Self:
         """A buffer with a copy of bytes, all in use."""
-        memory = byte_view(data)
+        memory = view_as_bytes(data)
         buffer = cls(len(memory))
         buffer[:] = memory
         buffer.length = len(memory)
@@ -82,7 +82,7 @@ class MemoryBufferReference(ByteArray, Closeable):
 
     def __new__(cls, buffer: memoryview | None) -> Self:
         """Makes a reference; with None, a closed one."""
-        memory = byte_view(b"" if buffer is None else buffer)
+        memory = view_as_bytes(b"" if buffer is None else buffer)
         reference = np.ndarray.__new__(cls, len(memory), np.uint8, memory)
         reference.is_closed = buffer is None
         return reference

@@ -22,7 +22,7 @@ class Stop:
     """A request to stop one run, from another thread. The run stops at the next node, after a running kernel."""
 
     def __init__(self, seconds: float | None = None) -> None:
-        """Makes a stop; with a number of seconds, the run is stopped when they are over: see `limited`."""
+        """Makes a stop; with a number of seconds, the run is stopped when they are over: see `apply_time_limit`."""
         self.seconds = seconds
         self._is_late = False
         self._lock = threading.Lock()
@@ -37,7 +37,7 @@ class Stop:
                 self._terminate()
 
     @contextmanager
-    def on_request(self, terminate: Callable[[], None]) -> Iterator[None]:
+    def call_on_request(self, terminate: Callable[[], None]) -> Iterator[None]:
         """Within the block, a request calls `terminate`; after an earlier request, raises CanceledError at once."""
         with self._lock:
             self.require_not_requested()
@@ -51,17 +51,17 @@ class Stop:
                 self._terminate = None
 
     @contextmanager
-    def limited(self) -> Iterator[None]:
+    def apply_time_limit(self) -> Iterator[None]:
         """Applies the time limit within the block: when it is over, the stop is requested."""
         if self.seconds is None:
             yield
             return
         is_running = threading.Lock()
         with is_running:
-            call_while_held(is_running, self.seconds, self._time_is_up)
+            call_while_held(is_running, self.seconds, self._request_late)
             yield
 
-    def _time_is_up(self) -> None:
+    def _request_late(self) -> None:
         self._is_late = True
         self.request()
 
@@ -91,7 +91,7 @@ def call_while_held(lock: threading.Lock, seconds: float, function: Callable[[],
 
 
 @contextmanager
-def held(lock: AbstractContextManager[object], stop: Stop | None) -> Iterator[None]:
+def hold(lock: AbstractContextManager[object], stop: Stop | None) -> Iterator[None]:
     """Holds a lock within the block. A stop ends the wait for the lock with a CanceledError."""
     acquire: Callable[..., bool] | None = getattr(lock, "acquire", None)  # on the CPU, it is `UNLOCKED`, which has none
     if stop is None or acquire is None:

@@ -77,7 +77,7 @@ class ChildProcess:
                     stdin=stdin,
                     stdout=subprocess.DEVNULL,
                     stderr=None if shows_stderr else subprocess.PIPE,
-                    env=environment() | (variables or {}),
+                    env=make_environment() | (variables or {}),
                 )
         except BaseException:
             self.connection.close()
@@ -100,7 +100,7 @@ class ChildProcess:
         try:
             self.connection.send_bytes(request)
         except OSError as error:
-            raise ProcessEndedError(self.ending()) from error
+            raise ProcessEndedError(self.describe_end()) from error
 
     def receive(self, seconds: float | None = None) -> tuple[bool, Any]:
         """Waits for the function: whether it returned, and its result, or the error that it raised.
@@ -117,7 +117,7 @@ class ChildProcess:
                 answer: tuple[bool, Any] = self.connection.recv()
                 return answer
         except (EOFError, OSError, pickle.UnpicklingError) as error:
-            raise ProcessEndedError(self.ending()) from error
+            raise ProcessEndedError(self.describe_end()) from error
         self.close()
         raise TimeoutError(f"it did not answer within {seconds:.0f} s")
 
@@ -137,7 +137,7 @@ class ChildProcess:
         """The last line that it wrote to its standard error, or ""."""
         return self._words[0].decode(errors="replace").strip() if self._words else ""
 
-    def ending(self) -> str:
+    def describe_end(self) -> str:
         """How it ended, as "SIGSEGV"; waits for a process that is about to end, and kills one that does not."""
         import subprocess
 
@@ -145,7 +145,7 @@ class ChildProcess:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(END_SECONDS)
         self.close()
-        return ending(self._process.returncode or 0)
+        return describe_status(self._process.returncode or 0)
 
     def kill(self) -> None:
         """Ends the process. In another thread, a wait for its answer ends with an error."""
@@ -156,7 +156,7 @@ class ChildProcess:
         """Kills the process, waits for its end, and closes the connection. Calling it twice is harmless."""
         self._finalizer()
 
-    def in_child(self) -> None:
+    def handle_fork(self) -> None:
         """After a fork the process belongs to the parent: the child closes its copies of the connection."""
         for end in self._ends:
             end.close()
@@ -166,7 +166,7 @@ class ChildProcess:
 
 
 def start_main(module: str, *arguments: str) -> ChildProcess:
-    """Starts a process that calls `main` of a module, without importing it here: see `answer_of_main`."""
+    """Starts a process that calls `main` of a module, without importing it here: see `wait_for_main`."""
     child = ChildProcess()
     with suppress(ProcessEndedError):  # whoever waits for the answer gets this error
         child.send(_call_main, module, *arguments)
@@ -180,7 +180,7 @@ def _call_main(module: str, *arguments: str) -> Facts:
     return facts
 
 
-def answer_of_main(child: ChildProcess, seconds: float) -> Facts | str:
+def wait_for_main(child: ChildProcess, seconds: float) -> Facts | str:
     """The result of `main` if it returned within some seconds, else the reason as text. Ends the process."""
     try:
         is_good, value = child.receive(seconds)
@@ -310,13 +310,13 @@ def is_available() -> bool:
     return bool(sys.executable) and not getattr(sys, "frozen", False)
 
 
-def environment() -> dict[str, str]:
+def make_environment() -> dict[str, str]:
     """The environment of a child that imports from the same places as this process, not from its working directory."""
     folders = [os.fsdecode(entry) for entry in sys.path if entry and isinstance(entry, (str, bytes))]
     return os.environ | {"PYTHONPATH": os.pathsep.join(folders), "PYTHONSAFEPATH": "1"}
 
 
-def ending(status: int) -> str:
+def describe_status(status: int) -> str:
     """How a process ended: "SIGSEGV"; on Windows "status 0xC0000005", an access violation; or "status 1"."""
     import signal
 
@@ -333,7 +333,7 @@ def ending(status: int) -> str:
 class Inherited(Protocol):
     """An object that is unusable, or must start again, in a forked process."""
 
-    def in_child(self) -> None:
+    def handle_fork(self) -> None:
         """Called in the child, before anything else runs there. Must not wait for a lock: none may ever be released."""
 
 
@@ -361,13 +361,13 @@ def _register() -> None:
 
 def _notify_watched() -> None:
     for thing in list(_watched):
-        thing.in_child()
+        thing.handle_fork()
 
 
 # Thread pools shared by the whole process.
 
 
-def shared_pool(name: str, workers: int) -> ThreadPoolExecutor:
+def get_shared_pool(name: str, workers: int) -> ThreadPoolExecutor:
     """The pool with a name, made on first use.
 
     A forked process gets new pools: the threads of its parent's do not exist there, and work would wait forever.
@@ -376,11 +376,11 @@ def shared_pool(name: str, workers: int) -> ThreadPoolExecutor:
         name: the name of its threads, for debuggers.
         workers: the maximum number of threads.
     """
-    return _pool(os.getpid(), name, workers)
+    return _make_pool(os.getpid(), name, workers)
 
 
 @cache
-def _pool(process: int, name: str, workers: int) -> ThreadPoolExecutor:
+def _make_pool(process: int, name: str, workers: int) -> ThreadPoolExecutor:
     from concurrent.futures import ThreadPoolExecutor
 
     return ThreadPoolExecutor(workers, name)

@@ -20,7 +20,8 @@ class VectorIterator(Iterator[V], Generic[V]):
     __slots__ = ("_elements", "_position")
 
     def __init__(self, elements: Iterable[V]) -> None:
-        self._elements, self._position = tuple(elements), 0
+        self._elements = tuple(elements)
+        self._position = 0
 
     @property
     def has_current(self) -> bool:

@@ -21,7 +21,7 @@ OWN_GROUPS = "/proc/self/cgroup"
 """The file that lists the groups of this process."""
 
 
-def control_groups(
+def find_control_groups(
     controller: str, root: str | os.PathLike[str] = CONTROL_GROUPS, groups_file: str | os.PathLike[str] = OWN_GROUPS
 ) -> Iterator[str]:
     """The folders of this process's control groups and their parents, each of which may set a limit.
@@ -34,13 +34,13 @@ def control_groups(
     for line in read_group_file(groups_file).splitlines():
         hierarchy, controllers, path = ([*line.split(":", 2), "", ""])[:3]
         if hierarchy == "0" and not controllers:
-            yield from _upwards(os.fspath(root), path)
+            yield from _list_parents(os.fspath(root), path)
         elif controller in controllers.split(","):
             for mount in dict.fromkeys((controllers, controller)):
-                yield from _upwards(os.path.join(root, mount), path)
+                yield from _list_parents(os.path.join(root, mount), path)
 
 
-def _upwards(root: str, path: str) -> list[str]:
+def _list_parents(root: str, path: str) -> list[str]:
     parts = [part for part in path.split("/") if part]
     return [os.path.join(root, *parts[:count]) for count in range(len(parts), -1, -1)]
 
@@ -54,28 +54,28 @@ def read_group_file(*path: str | os.PathLike[str]) -> str:
         return ""
 
 
-def usable_cores() -> int:
+def count_usable_cores() -> int:
     """The number of cores this process may use, by its affinity and its control group; at least 1."""
-    quota = cgroup_quota()
-    cores = affinity()
+    quota = read_cgroup_quota()
+    cores = count_allowed_cores()
     return max(1, cores if quota is None else min(cores, math.ceil(quota)))
 
 
 def is_confined() -> bool:
     """Whether this process may use only a part of the machine, so that spinning threads take time from other work."""
-    return cgroup_quota() is not None or affinity() < (os.cpu_count() or 1)
+    return read_cgroup_quota() is not None or count_allowed_cores() < (os.cpu_count() or 1)
 
 
-def affinity() -> int:
+def count_allowed_cores() -> int:
     """The number of cores this process may run on, or of all cores if the system does not say."""
-    return len(allowed_cores())
+    return len(list_allowed_cores())
 
 
 WINDOWS_GROUP = 64
 """The largest number of cores in a processor group; Windows lists the cores of only one group."""
 
 
-def allowed_cores() -> Collection[int]:
+def list_allowed_cores() -> Collection[int]:
     """The indices of the cores this process may run on, or of all cores if the system does not say."""
     cores: Collection[int] = range(os.cpu_count() or 1)
     if hasattr(os, "sched_getaffinity"):
@@ -87,10 +87,10 @@ def allowed_cores() -> Collection[int]:
     return cores  # macOS has no affinity
 
 
-def cgroup_quota(root: str | Path = CONTROL_GROUPS, groups_file: str | Path = OWN_GROUPS) -> float | None:
+def read_cgroup_quota(root: str | Path = CONTROL_GROUPS, groups_file: str | Path = OWN_GROUPS) -> float | None:
     """The number of cores that a container's limit allows this process; None without a limit."""
     limits = []
-    for folder in control_groups("cpu", root, groups_file):
+    for folder in find_control_groups("cpu", root, groups_file):
         quota, _, period = read_group_file(folder, "cpu.max").partition(" ")
         if not quota:  # control groups of version 1
             quota, period = (read_group_file(folder, f"cpu.cfs_{name}_us") for name in ("quota", "period"))
@@ -109,24 +109,24 @@ _VERSIONS = (
 """For control groups of version 2 and 1: the limit, the memory in use, and the part of it that can be reclaimed."""
 
 
-def total_memory(root: str | Path = CONTROL_GROUPS, groups_file: str | Path = OWN_GROUPS) -> int:
+def read_total_memory(root: str | Path = CONTROL_GROUPS, groups_file: str | Path = OWN_GROUPS) -> int:
     """The bytes of the machine's memory, or of the part that its control groups allow this process."""
     import psutil
 
-    return min([int(psutil.virtual_memory().total), *(limit for limit, _ in _memory_limits(root, groups_file))])
+    return min([int(psutil.virtual_memory().total), *(limit for limit, _ in _read_memory_limits(root, groups_file))])
 
 
-def free_memory(root: str | Path = CONTROL_GROUPS, groups_file: str | Path = OWN_GROUPS) -> int:
+def read_free_memory(root: str | Path = CONTROL_GROUPS, groups_file: str | Path = OWN_GROUPS) -> int:
     """The bytes that this process may still allocate, by the machine's free memory and its control groups."""
     import psutil
 
-    free = [limit - used for limit, used in _memory_limits(root, groups_file)]
+    free = [limit - used for limit, used in _read_memory_limits(root, groups_file)]
     return max(0, min([int(psutil.virtual_memory().available), *free]))
 
 
-def _memory_limits(root: str | Path, groups_file: str | Path) -> Iterator[tuple[int, int]]:
+def _read_memory_limits(root: str | Path, groups_file: str | Path) -> Iterator[tuple[int, int]]:
     """The limit of each control group in bytes, and how many of them are in use and cannot be reclaimed."""
-    for folder in control_groups("memory", root, groups_file):
+    for folder in find_control_groups("memory", root, groups_file):
         for limit_file, used_file, cache_key in _VERSIONS:
             limit, used = read_group_file(folder, limit_file), read_group_file(folder, used_file)
             if limit.isdigit() and used.isdigit():  # "max" means no limit
@@ -135,19 +135,15 @@ def _memory_limits(root: str | Path, groups_file: str | Path) -> Iterator[tuple[
                 yield int(limit), int(used) - cached
 
 
-# The system's information about the processor.
+# The kind of processor.
 
 
 _VENDORS = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD"}
 
 
 @cache
-def processor_facts() -> dict[str, str]:
-    """The system's information about the first processor, by the keys of Linux's `/proc/cpuinfo`."""
-    if sys.platform == "win32":
-        return _facts_of_registry()
-    if sys.platform == "darwin":
-        return _facts_of_sysctl()
+def read_processor_facts() -> dict[str, str]:
+    """What Linux says about the first processor in `/proc/cpuinfo`; empty on other systems."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             lines = [line.partition(":") for line in file]
@@ -157,44 +153,21 @@ def processor_facts() -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in reversed(lines)}
 
 
-def _facts_of_registry() -> dict[str, str]:
-    if sys.platform != "win32":  # for type checkers, which know winreg only on Windows
-        return {}
-    import winreg
-
-    names = {"model name": "ProcessorNameString", "vendor_id": "VendorIdentifier", "identifier": "Identifier"}
-    try:
-        with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, r"HARDWARE\DESCRIPTION\System\CentralProcessor\0") as place:
-            return {key: str(winreg.QueryValueEx(place, name)[0]).strip() for key, name in names.items()}
-    except OSError:
-        return {}
+def read_processor_name() -> str:
+    """The processor's product name on Linux; elsewhere what Python says about it, or its architecture."""
+    return read_processor_facts().get("model name") or platform.processor() or platform.machine()
 
 
-def _facts_of_sysctl() -> dict[str, str]:
-    import subprocess
-
-    command = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
-    try:
-        done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=20, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return {}
-    name = done.stdout.strip()
-    return {"model name": name, "vendor_id": "Apple" if name.startswith("Apple") else "GenuineIntel"}
-
-
-def processor_name() -> str:
-    """The processor's product name, or its architecture."""
-    return processor_facts().get("model name") or platform.processor() or platform.machine()
-
-
-def processor_vendor() -> str:
-    """The processor's vendor: "Intel", "AMD", the system's name for another one, or ""."""
-    vendor_id = processor_facts().get("vendor_id", "")
-    return _VENDORS.get(vendor_id, vendor_id)
+def read_processor_vendor() -> str:
+    """The processor's vendor: "Intel", "AMD", or "" for another one."""
+    # On Windows, Python's description ends with the vendor: "Intel64 Family 6 Model 154 Stepping 3, GenuineIntel".
+    vendor_id = read_processor_facts().get("vendor_id") or platform.processor().rpartition(", ")[2]
+    return _VENDORS.get(vendor_id, "")
 
 
 @cache
-def processor_fingerprint() -> str:
+def read_processor_id() -> str:
     """The processor's name and features, which distinguish machines."""
-    facts = [processor_facts().get(key, "") for key in ("model name", "identifier", "flags", "Features")]
-    return " ".join(sorted(filter(None, facts))) or f"{platform.machine()} {platform.processor()}"
+    facts = read_processor_facts()
+    known = sorted(filter(None, (facts.get(key) for key in ("model name", "flags", "Features"))))
+    return " ".join(known) or f"{platform.machine()} {platform.processor()}"

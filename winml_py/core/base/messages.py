@@ -116,14 +116,14 @@ def guess_file_kind(head: bytes) -> tuple[str, str] | None:
 # The library's log.
 
 
-def _spell_out(record: logging.LogRecord) -> bool:
+def _escape_record(record: logging.LogRecord) -> bool:
     """Escapes terminal control characters in a record, for all handlers."""
     record.msg, record.args = escape_controls(record.getMessage()), None
     return True
 
 
 logger = logging.getLogger("winml_py")
-logger.addFilter(_spell_out)
+logger.addFilter(_escape_record)
 
 
 Progress = Callable[[float | None, str], object]

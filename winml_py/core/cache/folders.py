@@ -39,7 +39,7 @@ class CachedFolder(NamedTuple):
     model: str = ""
 
 
-def limit() -> int:
+def read_limit() -> int:
     """Bytes that all saved models may take together."""
     try:
         return int(os.environ[LIMIT_VARIABLE])
@@ -47,13 +47,13 @@ def limit() -> int:
         return MAX_BYTES
 
 
-def folder_for(key: str, weights: int) -> Path | None:
+def choose_folder(key: str, weights: int) -> Path | None:
     """The folder of a model's saved form, whether or not it exists; `weights` is in bytes.
 
     None if nothing is cached, it would exceed the limit, or it would take more than half of the free disk space.
     """
     size = int(weights * _GROWTH)
-    folder = records.trusted_folder(make=True) if size <= limit() else None
+    folder = records.find_trusted_folder(make=True) if size <= read_limit() else None
     if folder is None:
         return None
     cached = folder / key
@@ -64,43 +64,44 @@ def folder_for(key: str, weights: int) -> Path | None:
         reason = f"it takes {size} bytes, more than half of the free space"
     except OSError as error:
         reason = str(error)
-    records.say_once(logging.INFO, f"No saved graph {cached}: {reason}.")
+    records.log_once(logging.INFO, f"No saved graph {cached}: {reason}.")
     return None
 
 
 def is_intact(path: Path) -> bool:
     """Whether a folder has a saved model, which is this package's and complete; records its use."""
     try:
-        manifest, found = _manifest(path), _sizes(path)
+        manifest = _read_manifest(path)
+        sizes = _read_sizes(path)
     except OSError:  # another process is removing it
         return False
-    if manifest.get("schema_version") != records.SCHEMA or manifest.get("sizes") != found:
+    if manifest.get("schema_version") != records.SCHEMA or manifest.get("sizes") != sizes:
         return False
     with suppress(OSError):  # a saved model in a read-only folder can be used, too
         os.utime(path / _MANIFEST)
     return True
 
 
-def _manifest(path: Path) -> Facts:
+def _read_manifest(path: Path) -> Facts:
     """The facts in a folder's manifest; empty if the folder is not this package's.
 
     This package's are folders of this user that nobody else can write to, with a manifest that states the folder's
     name. It may be from another version.
     """
     try:
-        facts = {} if records.reason_to_distrust(path) else records.read_any_version(path / _MANIFEST) or {}
+        facts = {} if records.find_reason_to_distrust(path) else records.read_any_version(path / _MANIFEST) or {}
     except OSError:
         facts = {}
     return facts if facts.get("key") == path.name else {}
 
 
-def opened_or_made(
+def open_or_make(
     folder: Path, model: str, open_it: Callable[[Path], T], make: Callable[[Path], None], check: Callable[[], None]
 ) -> T | None:
     """Opens a saved model, or makes it, in one process while the others wait.
 
     Args:
-        folder: from `folder_for`.
+        folder: from `choose_folder`.
         model: the path of the model's file.
         open_it: opens the saved model in the folder.
         make: makes the saved model in the empty folder.
@@ -113,7 +114,7 @@ def opened_or_made(
         CanceledError: from `open_it`, `make` or `check`; unfinished files are removed.
     """
 
-    def opened() -> T | None:
+    def open_saved() -> T | None:
         if not is_intact(folder):
             return None
         try:
@@ -125,44 +126,44 @@ def opened_or_made(
             discard(folder)
             return None
 
-    made = opened()
-    if made is not None:
-        return made
-    with records.locked(folder.name, check) as is_alone:
-        made = opened()  # another process may have made it during the wait
-        if made is not None or not is_alone:
-            return made
+    opened = open_saved()
+    if opened is not None:
+        return opened
+    with records.lock(folder.name, check) as is_alone:
+        opened = open_saved()  # another process may have made it during the wait
+        if opened is not None or not is_alone:
+            return opened
         try:
             start(folder, model)
             make(folder)
-            for name in _sizes(folder):
+            for name in _read_sizes(folder):
                 with open(folder / name, "rb+") as file:
                     os.fsync(file.fileno())  # so that a power cut leaves no file of zeros beside a manifest
             seal(folder)
-            made = open_it(folder)
+            opened = open_it(folder)
         except CanceledError:
             raise
         except (OSError, ValueError, WinMLError) as error:  # a full disk, say, or an error of the model
             logger.info("Nothing is cached in %s: %s", folder, error)
         finally:
-            if made is None:
+            if opened is None:
                 discard(folder)
-        return made
+        return opened
 
 
 def start(path: Path, model: str = "") -> None:
     """Makes an empty folder, which is not trusted before `seal`.
 
-    The caller holds `records.locked` for the folder's name. An earlier folder is removed.
+    The caller holds `records.lock` for the folder's name. An earlier folder is removed.
 
     Raises:
         OSError: the disk refuses, or the path is in use, or not this package's.
     """
-    if os.path.lexists(path) and not _manifest(path) and any(path.iterdir()):
+    if os.path.lexists(path) and not _read_manifest(path) and any(path.iterdir()):
         raise FileExistsError(
             f"{path} is kept, because it has no manifest of winml-py. Remove it if you do not need it."
         )
-    if _manifest(path) and not _remove(path):
+    if _read_manifest(path) and not _remove(path):
         raise FileExistsError(f"{path} is in use and cannot be made again.")
     records.make_private(path)
     records.write_file(path / _MANIFEST, {"key": path.name, "model": model})
@@ -176,21 +177,21 @@ def seal(path: Path) -> None:
     """
     for file in path.rglob("*"):
         file.chmod(records.FOLDER_MODE if file.is_dir() else records.FILE_MODE)
-    records.write_file(path / _MANIFEST, {**_manifest(path), "sizes": _sizes(path)})
+    records.write_file(path / _MANIFEST, {**_read_manifest(path), "sizes": _read_sizes(path)})
     _make_room(path)
 
 
 def discard(path: Path) -> None:
     """Removes an unusable folder, if it is this package's."""
-    if _manifest(path):
+    if _read_manifest(path):
         _remove(path)
 
 
-def entries() -> list[CachedFolder]:
+def list_saved_models() -> list[CachedFolder]:
     """All saved models, the least recently used first; no folders of other programs."""
     saved_models = []
     for path in records.list_files(""):
-        manifest = _manifest(path)
+        manifest = _read_manifest(path)
         with suppress(OSError):
             if manifest:
                 size = sum(file.lstat().st_size for file in path.rglob("*"))
@@ -201,7 +202,7 @@ def entries() -> list[CachedFolder]:
 
 def clear() -> int:
     """Removes all saved models; returns their number. Sessions that use them are not affected."""
-    count = sum(_remove(saved.path) for saved in entries())
+    count = sum(_remove(saved.path) for saved in list_saved_models())
     _remove_leftovers()
     return count
 
@@ -215,9 +216,9 @@ class CacheContents(NamedTuple):
     limit: int
 
 
-def contents() -> CacheContents:
+def read_contents() -> CacheContents:
     """The contents of the user's cache folder."""
-    return CacheContents(records.folder(), records.list_records(), entries(), limit())
+    return CacheContents(records.find_folder(), records.list_records(), list_saved_models(), read_limit())
 
 
 def clear_all() -> tuple[int, int]:
@@ -238,10 +239,10 @@ def _remove(path: Path) -> bool:
 
 
 def _make_room(newest: Path) -> None:
-    saved_models = entries()
+    saved_models = list_saved_models()
     total = sum(saved.size for saved in saved_models)
     for saved in saved_models:
-        if total > limit() and saved.path != newest and _remove(saved.path):
+        if total > read_limit() and saved.path != newest and _remove(saved.path):
             total -= saved.size
     _remove_leftovers()
 
@@ -251,7 +252,7 @@ def _remove_leftovers() -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _sizes(folder: Path) -> dict[str, int]:
+def _read_sizes(folder: Path) -> dict[str, int]:
     """The sizes in bytes of the files in a folder and its subfolders, except the manifest."""
     files = (file for file in sorted(folder.rglob("*")) if file.is_file() and file.name != _MANIFEST)
     return {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}

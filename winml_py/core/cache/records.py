@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from ..base.atomic_files import written_whole
+from ..base.atomic_files import open_atomically
 from ..base.messages import Facts, logger
 
 SCHEMA = 1
@@ -43,7 +43,7 @@ class Record(NamedTuple):
     facts: Facts
 
 
-def folder() -> Path | None:
+def find_folder() -> Path | None:
     """The folder of the cache: the user's cache folder, or the one in WINML_PY_CACHE; None if nothing is cached."""
     override = os.environ.get(ENVIRONMENT)
     if override is not None:
@@ -54,36 +54,36 @@ def folder() -> Path | None:
         default = user_cache_path("winml-py", appauthor=False)
         if default.is_absolute():
             return Path(os.path.realpath(default))
-    say_once(logging.INFO, "This user has no cache folder: nothing is cached.")
+    log_once(logging.INFO, "This user has no cache folder: nothing is cached.")
     return None
 
 
-def trusted_folder(make: bool = False) -> Path | None:
+def find_trusted_folder(make: bool = False) -> Path | None:
     """The folder if nobody else can change it, made if `make`; else None, with the reason in the log."""
-    where = folder()
+    where = find_folder()
     if where is None:
         return None
     try:
         if make:
             make_private(where)
-        reason = reason_to_distrust(where)
+        reason = find_reason_to_distrust(where)
     except OSError as error:  # it is missing, the disk is full, or it is in another user's folder
         if make:
-            say_once(logging.INFO, f"Nothing is cached in {where}: {error}")
+            log_once(logging.INFO, f"Nothing is cached in {where}: {error}")
         return None
     if reason:
-        say_once(logging.WARNING, f"Nothing is cached in {where}: {reason}.")
+        log_once(logging.WARNING, f"Nothing is cached in {where}: {reason}.")
     return None if reason else where
 
 
 @cache
-def say_once(level: int, line: str) -> None:
+def log_once(level: int, line: str) -> None:
     """Logs a line once per process."""
     logger.log(level, "%s", line)
 
 
 @contextmanager
-def temporary_cache() -> Iterator[None]:
+def use_temporary_cache() -> Iterator[None]:
     """Within the block, the whole process uses a temporary cache folder."""
     before = os.environ.get(ENVIRONMENT)
     with tempfile.TemporaryDirectory(prefix="winml-py-", ignore_cleanup_errors=True) as where:
@@ -97,7 +97,7 @@ def temporary_cache() -> Iterator[None]:
                 os.environ[ENVIRONMENT] = before
 
 
-def key_of(*parts: object) -> str:
+def make_key(*parts: object) -> str:
     """The key of a record: a hash of everything that its facts depend on."""
     text = json.dumps([SCHEMA, *parts], sort_keys=True, default=str)
     return hashlib.blake2b(text.encode(), digest_size=KEY_LENGTH // 2).hexdigest()
@@ -105,7 +105,7 @@ def key_of(*parts: object) -> str:
 
 def read(key: str) -> Facts | None:
     """The facts of the record with a key, or None if it is missing, damaged, or from another version."""
-    where = trusted_folder()
+    where = find_trusted_folder()
     return None if where is None else read_file(where / f"{key}{OURS}.json")
 
 
@@ -126,23 +126,23 @@ def read_any_version(path: Path) -> Facts | None:
 
 def write(key: str, facts: Facts) -> None:
     """Writes a record. If the folder is not writable, that is no error: a later process finds the facts anew."""
-    where = trusted_folder(make=True)
+    where = find_trusted_folder(make=True)
     if where is None:
         return
     try:
         write_file(where / f"{key}{OURS}.json", facts)
     except OSError as error:
-        say_once(logging.INFO, f"Nothing is kept in {where}: {error}")
+        log_once(logging.INFO, f"Nothing is kept in {where}: {error}")
 
 
 def write_file(path: Path, facts: Facts) -> None:
     """Writes facts for `read_file`, whole or not at all."""
-    with written_whole(str(path), FILE_MODE) as file:
+    with open_atomically(str(path), FILE_MODE) as file:
         file.write(json.dumps({"schema_version": SCHEMA} | facts, indent=2).encode())
 
 
 @contextmanager
-def locked(key: str, check: Callable[[], None] = lambda: None) -> Iterator[bool]:
+def lock(key: str, check: Callable[[], None] = lambda: None) -> Iterator[bool]:
     """Within the block, only this process may write what the key names; others wait, two minutes at most.
 
     The system releases the lock of a process that dies.
@@ -156,7 +156,7 @@ def locked(key: str, check: Callable[[], None] = lambda: None) -> Iterator[bool]
     """
     from filelock import FileLock, Timeout
 
-    where = trusted_folder(make=True)
+    where = find_trusted_folder(make=True)
     lock = FileLock(where / f"{key}{OURS}.lock", timeout=SLICE_SECONDS, mode=FILE_MODE) if where else None
     until = time.monotonic() + WAIT_SECONDS
     while lock is not None and not lock.is_locked:
@@ -167,7 +167,7 @@ def locked(key: str, check: Callable[[], None] = lambda: None) -> Iterator[bool]
             if time.monotonic() >= until:
                 lock = None
         except (OSError, NotImplementedError) as error:  # the disk is full, or the file system has no locks
-            say_once(logging.INFO, f"Cannot lock {lock.lock_file}: {error}")
+            log_once(logging.INFO, f"Cannot lock {lock.lock_file}: {error}")
             lock = None
     if lock is None:
         yield False
@@ -190,7 +190,7 @@ def list_records() -> list[Record]:
 
 def list_files(ending: str, start: str = "") -> list[Path]:
     """The entries of the folder whose names are a start, a key and an ending, given as patterns."""
-    where = trusted_folder()
+    where = find_trusted_folder()
     pattern = re.compile(f"{start}[0-9a-f]{{{KEY_LENGTH}}}{ending}")
     with suppress(OSError):
         if where is not None:
@@ -236,7 +236,7 @@ def make_private(folder: Path) -> None:
         folder.chmod(FOLDER_MODE)
 
 
-def reason_to_distrust(folder: Path) -> str:
+def find_reason_to_distrust(folder: Path) -> str:
     """Why others may have written to a folder, or "".
 
     On Windows, where files have no modes, the user's folders are private because of their location.

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import IO, Any, NamedTuple
 
 from ...errors import InvalidArgumentError, NotSupportedError
-from ..base.arguments import JsonSource, make_open_error, open_text, source_name
+from ..base.arguments import JsonSource, get_source_name, make_open_error, open_text
 
 Source = JsonSource
 
@@ -33,7 +33,7 @@ def read_config(source: Source, list_key: str = "") -> Config:
     """
     if isinstance(source, Mapping):
         return Config("The config", source)
-    path = source_name(source)
+    path = get_source_name(source)
     is_yaml = path.endswith((".yml", ".yaml"))
     try:
         with open_text(source) as file:
@@ -76,11 +76,13 @@ def require_numbers(name: str, key: str, value: object) -> None:
         for index, item in enumerate(value):
             require_numbers(name, f"{key}[{index}]", item)
     elif isinstance(value, (int, float)) and not abs(value) < _MAX_NUMBER:  # so that NaN is refused, too
-        raise unsupported(name, f"{key} is {value if isinstance(value, float) else 'a number of more than 15 digits'}")
+        raise make_config_error(
+            name, f"{key} is {value if isinstance(value, float) else 'a number of more than 15 digits'}"
+        )
 
 
 @contextmanager
-def error_prefix(name: str) -> Iterator[None]:
+def prefix_errors(name: str) -> Iterator[None]:
     """Puts the name of the config before a contract's error."""
     try:
         yield
@@ -88,7 +90,7 @@ def error_prefix(name: str) -> Iterator[None]:
         raise InvalidArgumentError(f"{name}: {error.message}", hint=error.hint) from error
 
 
-def unsupported(name: str, what: str) -> NotSupportedError:
+def make_config_error(name: str, what: str) -> NotSupportedError:
     """The error for a config that no contract matches exactly."""
     return NotSupportedError(
         f"{name}: {what}.",

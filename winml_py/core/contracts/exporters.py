@@ -43,13 +43,13 @@ class ExporterFacts(NamedTuple):
         stride = metadata.get("stride", "")  # YOLOv5's exporter states it, too, but no author
         has_suppression = metadata.get("end2end") == "True" or "'nms': True" in metadata.get("args", "")
         points = None
-        match _literal(metadata.get("kpt_shape", ""), 100):
+        match _parse_literal(metadata.get("kpt_shape", ""), 100):
             case [int(count), int(numbers)] if count > 0 and numbers in (2, 3):
                 points = count, numbers
         return cls(task, int(stride) if stride.isdecimal() and len(stride) < 5 else 0, points, has_suppression)
 
 
-def _literal(text: str, longest: int) -> object:
+def _parse_literal(text: str, longest: int) -> object:
     try:  # the text is untrusted: a longer one is not parsed
         return ast.literal_eval(text.strip()) if len(text) <= longest else None
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -61,7 +61,7 @@ _MAX_LENGTH = 1 << 20
 """The most characters of `names` that are read; 1000 classes have about 20,000."""
 
 
-def _ultralytics_contract(metadata: Mapping[str, str]) -> ImageContract | None:
+def _read_ultralytics_contract(metadata: Mapping[str, str]) -> ImageContract | None:
     """How Ultralytics' predictor turns a picture into the model's tensor; None where the metadata do not state it.
 
     Detectors get the whole picture, padded with gray; RT-DETR gets it stretched, and classifiers get its middle.
@@ -79,7 +79,7 @@ def _ultralytics_contract(metadata: Mapping[str, str]) -> ImageContract | None:
         raise ValueError(f"imgsz is {text[:80]!r}")
     size = sides[0], sides[1]
     if task == "classify":
-        return _classifier(size)
+        return _make_classifier_contract(size)
     if task not in _DETECTORS:
         raise ValueError(f"the task is {task!r}")
     contract = replace(ImageContract.yolo(), size=size)
@@ -89,7 +89,7 @@ def _ultralytics_contract(metadata: Mapping[str, str]) -> ImageContract | None:
     return replace(contract, crop_mode=ImageCropMode.STRETCH) if is_rtdetr else contract
 
 
-def _classifier(size: tuple[int, int]) -> ImageContract:
+def _make_classifier_contract(size: tuple[int, int]) -> ImageContract:
     """Torchvision's `Resize` and `CenterCrop`, as Ultralytics calls them; only squares are cropped."""
     contract = ImageContract(
         BitmapPixelFormat.RGB8,
@@ -102,12 +102,12 @@ def _classifier(size: tuple[int, int]) -> ImageContract:
     return replace(contract, scaling=ImageScaling(crop_ratio=1.0, crop_rounding=ImageRounding.HALF_EVEN))
 
 
-def _ultralytics_labels(metadata: Mapping[str, str], _: Collection[int]) -> tuple[str, ...]:
+def _read_ultralytics_labels(metadata: Mapping[str, str], _: Collection[int]) -> tuple[str, ...]:
     """The names of the classes, by their index; none where the metadata do not name each."""
     names = metadata.get("names", "")
     if metadata.get("author") != "Ultralytics" or not names:
         return ()
-    labels = _literal(names, _MAX_LENGTH)
+    labels = _parse_literal(names, _MAX_LENGTH)
     if isinstance(labels, dict) and [*labels] == list(range(len(labels))) and all(map(is_text, labels.values())):
         return tuple(labels.values())
     logger.info("the names of Ultralytics' exporter are not {0: 'name', 1: ...}, and are not used")
@@ -117,7 +117,7 @@ def _ultralytics_labels(metadata: Mapping[str, str], _: Collection[int]) -> tupl
 # PaddleOCR: `character`, one per line. Its text readers state no contract.
 
 
-def _paddleocr_labels(metadata: Mapping[str, str], scores: Collection[int]) -> tuple[str, ...]:
+def _read_paddleocr_labels(metadata: Mapping[str, str], scores: Collection[int]) -> tuple[str, ...]:
     """The names of a classifier; or a reader's characters as in its decoder: the blank first, as "", the space last."""
     characters = metadata.get("character", "").removesuffix("\n")
     names = tuple(characters.split("\n")) if characters else ()
@@ -142,15 +142,15 @@ class Exporter(NamedTuple):
 
 
 EXPORTERS = (
-    Exporter("Ultralytics", _ultralytics_labels, _ultralytics_contract, ("imgsz",)),
-    Exporter("PaddleOCR", _paddleocr_labels, lambda _: None, ()),
+    Exporter("Ultralytics", _read_ultralytics_labels, _read_ultralytics_contract, ("imgsz",)),
+    Exporter("PaddleOCR", _read_paddleocr_labels, lambda _: None, ()),
 )
 """The known exporters; of each fact, the first one that states it counts."""
 
 CONTRACT_KEYS = frozenset(key for exporter in EXPORTERS for key in exporter.contract_keys)
 
 
-def exporters_labels(metadata: Mapping[str, str], scores: Collection[int] = ()) -> tuple[str, ...]:
+def read_exporters_labels(metadata: Mapping[str, str], scores: Collection[int] = ()) -> tuple[str, ...]:
     """The names of the classes, if an exporter wrote them; else none.
 
     Args:
@@ -160,7 +160,7 @@ def exporters_labels(metadata: Mapping[str, str], scores: Collection[int] = ()) 
     return next((labels for exporter in EXPORTERS if (labels := exporter.labels(metadata, scores))), ())
 
 
-def exporters_contract(metadata: Mapping[str, str]) -> ImageContract | None:
+def read_exporters_contract(metadata: Mapping[str, str]) -> ImageContract | None:
     """How pictures become tensors, if an exporter states it; else None."""
     for exporter in EXPORTERS:
         try:

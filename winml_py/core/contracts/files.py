@@ -8,7 +8,7 @@ from ...errors import InvalidArgumentError
 from ..base.messages import did_you_mean
 from ..imaging.contract import METADATA_KEYS, ImageContract
 from . import huggingface, timm
-from .config import Config, Source, error_prefix, read_config
+from .config import Config, Source, prefix_errors, read_config
 
 
 def read_contract(source: Source, *, use_test_size: bool = False) -> ImageContract:
@@ -36,12 +36,12 @@ def read_contract(source: Source, *, use_test_size: bool = False) -> ImageContra
     config = read_config(source)
     values = config.values
     if any(str(key).startswith("Image.") for key in values):
-        return _from_words(config)
+        return _parse_words(config)
     is_timm = isinstance(values.get("pretrained_cfg"), Mapping) or "input_size" in values
     if is_timm and "image_processor_type" not in values:
-        return timm.contract_of(config, use_test_size)
+        return timm.make_contract(config, use_test_size)
     if values.keys() & {"image_processor_type", "feature_extractor_type", "image_processor"}:
-        return huggingface.contract_of(config)
+        return huggingface.make_contract(config)
     raise InvalidArgumentError(
         f"{config.name}: It states no image contract: it has no image_processor_type, no pretrained_cfg, and no "
         "key such as Image.Mean.",
@@ -50,7 +50,7 @@ def read_contract(source: Source, *, use_test_size: bool = False) -> ImageContra
     )
 
 
-def _from_words(config: Config) -> ImageContract:
+def _parse_words(config: Config) -> ImageContract:
     unknown = next((key for key in config.values if key not in METADATA_KEYS), None)
     if unknown is not None:
         raise InvalidArgumentError(
@@ -62,5 +62,5 @@ def _from_words(config: Config) -> ImageContract:
         raise InvalidArgumentError(
             f"{config.name}: the value of {wrong} is not text.", hint='Write "0.5,0.5,0.5", say.'
         )
-    with error_prefix(config.name):
+    with prefix_errors(config.name):
         return ImageContract.from_metadata(config.values)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ...enums import BitmapPixelFormat, ImageKernel, LearningModelPixelRange
 from ..imaging.contract import ImageContract
 from ..imaging.resize import BY_PILLOW_NAME
-from .config import Config, error_prefix, require_numbers, unsupported
-from .processor_sizes import RULES, Geometry, ProcessorSettings
+from . import processor_rules as rules
+from .config import Config, make_config_error, prefix_errors, require_numbers
+from .processor_rules import Geometry, ProcessorSettings
 
 NAMES = ("preprocessor_config.json", "processor_config.json")
 
@@ -19,48 +20,46 @@ _NULL_IS_DEFAULT = ("size", "crop_size", "image_mean", "image_std", "pad_size")
 """The keys for which null in a config means the processor's default."""
 
 
-def contract_of(config: Config) -> ImageContract:
+def make_contract(config: Config) -> ImageContract:
     """The contract that a config states.
 
     Raises:
         NotSupportedError: the processor, a key or a value is unknown, or no contract does the same to a picture.
     """
-    config = _image_processor(config)
-    kind, processor = _processor(config)
+    config = _find_image_processor(config)
+    kind, processor = _find_processor(config)
     settings = ProcessorSettings(config.name, kind, _merge(config, kind, processor))
     if settings.is_on("do_grayscale"):
-        raise settings.unsupported("do_grayscale makes three equal channels")
-    with error_prefix(config.name):
+        raise settings.make_error("do_grayscale makes three equal channels")
+    with prefix_errors(config.name):
         contract = ImageContract(
             BitmapPixelFormat.BGR8 if settings.is_on("do_flip_channel_order") else BitmapPixelFormat.RGB8,
-            **_numbers(settings),
-            kernel=_kernel(settings),
-            **_geometry(settings, processor),
+            **_read_numbers(settings),
+            kernel=_read_kernel(settings),
+            **_read_geometry(settings, processor),
         )
-        return _with_padding(contract, settings)
+        return _add_padding(contract, settings)
 
 
-def _image_processor(config: Config) -> Config:
+def _find_image_processor(config: Config) -> Config:
     """The picture part of a `processor_config.json`."""
     if "image_processor" in config.values and isinstance(config.values["image_processor"], Mapping):
         return Config(config.name, config.values["image_processor"])
     return config
 
 
-def _processor(config: Config) -> tuple[str, Processor]:
+def _find_processor(config: Config) -> tuple[str, Processor]:
     """The kind of processor that a config is for, from the name of its class."""
     class_name = config.values.get("image_processor_type") or config.values.get("feature_extractor_type")
     if not isinstance(class_name, str):
-        raise unsupported(config.name, "it names no image_processor_type, which says what the other keys mean")
+        raise make_config_error(config.name, "it names no image_processor_type, which says what the other keys mean")
     kind = class_name.removesuffix("Fast")
     for suffix in ("ImageProcessor", "FeatureExtractor"):
         kind = kind.removesuffix(suffix)
-    if kind in UNLIKE_A_CONTRACT:
-        raise unsupported(config.name, f"no contract does what {class_name} does: {UNLIKE_A_CONTRACT[kind]}")
     for name, processor in PROCESSORS.items():  # GroundingDINO is also spelt GroundingDino
         if name.lower() == kind.lower():
             return class_name, processor
-    raise unsupported(config.name, f"{class_name} is not known; known are {', '.join(PROCESSORS)}")
+    raise make_config_error(config.name, f"{class_name} is not known; known are {', '.join(PROCESSORS)}")
 
 
 def _merge(config: Config, kind: str, processor: Processor) -> dict[str, Any]:
@@ -73,7 +72,7 @@ def _merge(config: Config, kind: str, processor: Processor) -> dict[str, Any]:
             require_numbers(config.name, key, value)
             values[key] = value
         elif values[key] and key not in _NULL_IS_DEFAULT:
-            raise unsupported(
+            raise make_config_error(
                 config.name, f"{key} is null, which means one thing to {kind} and another to its fast twin"
             )
     return {**values, **processor.constants}
@@ -83,10 +82,10 @@ def _require_idle(name: str, kind: str, key: str, value: object) -> None:
     """Refuses a key that may change pixels, unless its value turns it off."""
     channels_first = key == "data_format" and value in ("channels_first", "ChannelDimension.FIRST")
     if key not in HARMLESS and not channels_first and value is not None and value is not False:
-        raise unsupported(name, f"{key} is a key that {kind} is not known to read")
+        raise make_config_error(name, f"{key} is a key that {kind} is not known to read")
 
 
-def _kernel(settings: ProcessorSettings) -> ImageKernel:
+def _read_kernel(settings: ProcessorSettings) -> ImageKernel:
     from PIL.Image import Resampling
 
     resample = settings.values["resample"]
@@ -94,51 +93,53 @@ def _kernel(settings: ProcessorSettings) -> ImageKernel:
     if isinstance(resample, int) and not isinstance(resample, bool) and resample in kernels:
         return kernels[resample]
     known = ", ".join(map(str, sorted(kernels)))
-    raise settings.unsupported(f"resample is {resample!r}, not one of Pillow's numbers: {known}")
+    raise settings.make_error(f"resample is {resample!r}, not one of Pillow's numbers: {known}")
 
 
-def _geometry(settings: ProcessorSettings, processor: Processor) -> Geometry:
+def _read_geometry(settings: ProcessorSettings, processor: Processor) -> Geometry:
     if settings.is_on("do_resize"):
-        return RULES[processor.rule](settings)
+        return processor.rule(settings)
     if settings.is_on("do_center_crop") or settings.values.get("pad_size") is not None:
-        raise settings.unsupported("pictures are cropped or padded without being resized")
+        raise settings.make_error("pictures are cropped or padded without being resized")
     return {}
 
 
-def _numbers(settings: ProcessorSettings) -> dict[str, Any]:
+def _read_numbers(settings: ProcessorSettings) -> dict[str, Any]:
     """Range, mean and std: number = ((byte * factor - offset) - mean) / std."""
-    factor = settings.number("rescale_factor") if settings.is_on("do_rescale") else 1.0
+    factor = settings.read_number("rescale_factor") if settings.is_on("do_rescale") else 1.0
     is_offset = settings.is_on("do_rescale") and (settings.is_on("offset") or settings.is_on("rescale_offset"))
     offset = 1.0 if is_offset else 0.0
     mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
     if settings.is_on("do_normalize"):
-        mean, std = _channels(settings, "image_mean"), _channels(settings, "image_std")
+        mean, std = _read_channels(settings, "image_mean"), _read_channels(settings, "image_std")
     if settings.is_on("include_top"):  # EfficientNet divides once more, without a mean
-        again = _channels(settings, "image_std")
+        again = _read_channels(settings, "image_std")
         std = (std[0] * again[0], std[1] * again[1], std[2] * again[2])
     if offset and math.isclose(factor, 1 / 127.5, rel_tol=1e-6):
-        return _fields(LearningModelPixelRange.MINUS_ONE_TO_ONE, mean, std)
+        return _omit_defaults(LearningModelPixelRange.MINUS_ONE_TO_ONE, mean, std)
     mean = (mean[0] + offset, mean[1] + offset, mean[2] + offset)
     if math.isclose(factor, 1 / 255, rel_tol=1e-6):
-        return _fields(LearningModelPixelRange.ZERO_TO_ONE, mean, std)
+        return _omit_defaults(LearningModelPixelRange.ZERO_TO_ONE, mean, std)
     in_bytes = [tuple(number / factor for number in numbers) for numbers in (mean, std)]
-    return _fields(LearningModelPixelRange.ZERO_TO255, *in_bytes)
+    return _omit_defaults(LearningModelPixelRange.ZERO_TO255, *in_bytes)
 
 
-def _fields(pixel_range: LearningModelPixelRange, mean: tuple[float, ...], std: tuple[float, ...]) -> dict[str, Any]:
+def _omit_defaults(
+    pixel_range: LearningModelPixelRange, mean: tuple[float, ...], std: tuple[float, ...]
+) -> dict[str, Any]:
     """Omits numbers that change nothing, so that the contract is short."""
     return {"pixel_range": pixel_range, "mean": mean if any(mean) else (), "std": std if set(std) != {1.0} else ()}
 
 
-def _channels(settings: ProcessorSettings, key: str) -> tuple[float, float, float]:
+def _read_channels(settings: ProcessorSettings, key: str) -> tuple[float, float, float]:
     value = settings.values[key]
     numbers = tuple(value) if isinstance(value, (list, tuple)) else (value,) * 3
     if len(numbers) != 3 or not all(isinstance(number, (int, float)) for number in numbers):
-        raise settings.unsupported(f"{key} is {value!r}, not a number for each of three channels")
+        raise settings.make_error(f"{key} is {value!r}, not a number for each of three channels")
     return float(numbers[0]), float(numbers[1]), float(numbers[2])
 
 
-def _with_padding(contract: ImageContract, settings: ProcessorSettings) -> ImageContract:
+def _add_padding(contract: ImageContract, settings: ProcessorSettings) -> ImageContract:
     """The contract with the padding bytes that become 0: processors pad after they have normalised.
 
     A mean between two bytes is rounded: the padding differs by half a gray level at most.
@@ -156,12 +157,12 @@ class Processor(NamedTuple):
     """One kind of image processor.
 
     Attributes:
-        rule: how it chooses the size; a function in `processor_sizes`.
+        rule: how it chooses the size; one of the rules in `processor_rules`.
         defaults: each key that it reads, and the value where the config leaves the key out.
         constants: settings that no config changes.
     """
 
-    rule: str
+    rule: Callable[[ProcessorSettings], Geometry]
     defaults: Mapping[str, Any]
     constants: Mapping[str, Any] = {}
 
@@ -213,7 +214,7 @@ _RESCALED = {"do_resize": True, "do_rescale": True, "rescale_factor": 1 / 255}
 _NORMALISED = _RESCALED | {"do_normalize": True}
 
 
-def _crop(pixels: int, crops: bool = True) -> dict[str, Any]:
+def _crop_to(pixels: int, crops: bool = True) -> dict[str, Any]:
     return {"do_center_crop": crops, "crop_size": pixels}
 
 
@@ -224,100 +225,77 @@ _MASKFORMER = (
 _PLAIN = _NORMALISED | {"resample": 3}
 
 PROCESSORS: dict[str, Processor] = {
-    "Beit": Processor("stretched", _PLAIN | _HALF | {"size": 256} | _crop(224)),
-    "Bit": Processor("shortest", _PLAIN | _CLIP | {"size": 224} | _crop(224)),
-    "Blip": Processor("stretched", _PLAIN | _CLIP | {"size": 384}),
-    "ChineseCLIP": Processor("stretched", _PLAIN | _CLIP | {"size": {"shortest_edge": 224}} | _crop(224)),
-    "CLIP": Processor("shortest", _PLAIN | _CLIP | {"size": 224} | _crop(224)),
-    "ConditionalDetr": Processor("detr", _DETR),
-    "ConvNext": Processor("convnext", _NORMALISED | _HALF | {"size": 384, "resample": 2, "crop_pct": None}),
-    "DeformableDetr": Processor("detr", _DETR),
-    "DeiT": Processor("stretched", _PLAIN | _HALF | {"size": 256} | _crop(224)),
-    "Detr": Processor("detr", _DETR),
+    "Beit": Processor(rules.stretch, _PLAIN | _HALF | {"size": 256} | _crop_to(224)),
+    "Bit": Processor(rules.scale_shortest, _PLAIN | _CLIP | {"size": 224} | _crop_to(224)),
+    "Blip": Processor(rules.stretch, _PLAIN | _CLIP | {"size": 384}),
+    "ChineseCLIP": Processor(rules.stretch, _PLAIN | _CLIP | {"size": {"shortest_edge": 224}} | _crop_to(224)),
+    "CLIP": Processor(rules.scale_shortest, _PLAIN | _CLIP | {"size": 224} | _crop_to(224)),
+    "ConditionalDetr": Processor(rules.detr, _DETR),
+    "ConvNext": Processor(rules.convnext, _NORMALISED | _HALF | {"size": 384, "resample": 2, "crop_pct": None}),
+    "DeformableDetr": Processor(rules.detr, _DETR),
+    "DeiT": Processor(rules.stretch, _PLAIN | _HALF | {"size": 256} | _crop_to(224)),
+    "Detr": Processor(rules.detr, _DETR),
     "DPT": Processor(
-        "dpt",
+        rules.dpt,
         _PLAIN
         | _HALF
         | {"size": 384, "keep_aspect_ratio": False, "ensure_multiple_of": 1, "do_pad": False, "size_divisor": None},
     ),
     "EfficientNet": Processor(
-        "stretched",
+        rules.stretch,
         _NORMALISED
         | _HALF
         | {"size": 346, "resample": 0, "rescale_offset": False, "include_top": True}
-        | _crop(289, crops=False),
+        | _crop_to(289, crops=False),
     ),
     "GLPN": Processor(
-        "glpn",
+        rules.glpn,
         {"do_resize": True, "size_divisor": 32, "resample": 2, "do_rescale": True},
         {"rescale_factor": 1 / 255},
     ),
-    "GroundingDino": Processor("detr", _DETR),
+    "GroundingDino": Processor(rules.detr, _DETR),
     "LayoutLMv2": Processor(
-        "stretched", {"do_resize": True, "size": 224, "resample": 2}, {"do_flip_channel_order": True}
+        rules.stretch, {"do_resize": True, "size": 224, "resample": 2}, {"do_flip_channel_order": True}
     ),
     # It has another name for its factor, which its own configs do not have.
     "LayoutLMv3": Processor(
-        "stretched", _NORMALISED | _HALF | {"size": 224, "resample": 2}, {"rescale_factor": 1 / 255}
+        rules.stretch, _NORMALISED | _HALF | {"size": 224, "resample": 2}, {"rescale_factor": 1 / 255}
     ),
-    "Levit": Processor("levit", _PLAIN | _IMAGENET | {"size": 224} | _crop(224)),
-    "Mask2Former": Processor("maskformer", _MASKFORMER),
-    "MaskFormer": Processor("maskformer", _MASKFORMER),
-    "MobileNetV1": Processor("shortest", _NORMALISED | _HALF | {"size": 256, "resample": 2} | _crop(224)),
-    "MobileNetV2": Processor("shortest", _NORMALISED | _HALF | {"size": 256, "resample": 2} | _crop(224)),
+    "Levit": Processor(rules.levit, _PLAIN | _IMAGENET | {"size": 224} | _crop_to(224)),
+    "Mask2Former": Processor(rules.maskformer, _MASKFORMER),
+    "MaskFormer": Processor(rules.maskformer, _MASKFORMER),
+    "MobileNetV1": Processor(rules.scale_shortest, _NORMALISED | _HALF | {"size": 256, "resample": 2} | _crop_to(224)),
+    "MobileNetV2": Processor(rules.scale_shortest, _NORMALISED | _HALF | {"size": 256, "resample": 2} | _crop_to(224)),
     "MobileViT": Processor(
-        "shortest", _RESCALED | {"size": 224, "resample": 2, "do_flip_channel_order": True} | _crop(256)
+        rules.scale_shortest, _RESCALED | {"size": 224, "resample": 2, "do_flip_channel_order": True} | _crop_to(256)
     ),
-    "OneFormer": Processor("maskformer", _MASKFORMER | {"size_divisor": None}),
-    "OwlViT": Processor("stretched", _PLAIN | _CLIP | {"size": 768} | _crop(768, crops=False)),
-    "Perceiver": Processor("perceiver", _PLAIN | _IMAGENET | {"size": 224} | _crop(256)),
-    "PoolFormer": Processor("poolformer", _PLAIN | _IMAGENET | {"size": 224, "crop_pct": 0.9} | _crop(224)),
-    "Pvt": Processor("stretched", _NORMALISED | _IMAGENET | {"size": 224, "resample": 2}),
+    "OneFormer": Processor(rules.maskformer, _MASKFORMER | {"size_divisor": None}),
+    "OwlViT": Processor(rules.stretch, _PLAIN | _CLIP | {"size": 768} | _crop_to(768, crops=False)),
+    "Perceiver": Processor(rules.perceiver, _PLAIN | _IMAGENET | {"size": 224} | _crop_to(256)),
+    "PoolFormer": Processor(rules.poolformer, _PLAIN | _IMAGENET | {"size": 224, "crop_pct": 0.9} | _crop_to(224)),
+    "Pvt": Processor(rules.stretch, _NORMALISED | _IMAGENET | {"size": 224, "resample": 2}),
     "RTDetr": Processor(
-        "detr", _DETR | {"size": {"height": 640, "width": 640}, "do_normalize": False, "do_pad": False}
+        rules.detr, _DETR | {"size": {"height": 640, "width": 640}, "do_normalize": False, "do_pad": False}
     ),
-    "Sam": Processor("sam", _NORMALISED | _IMAGENET | {"size": 1024, "resample": 2, "do_pad": True, "pad_size": 1024}),
-    "Segformer": Processor("stretched", _NORMALISED | _IMAGENET | {"size": 512, "resample": 2}),
-    "Siglip": Processor("stretched", _PLAIN | _HALF | {"size": 224}),
+    "Sam": Processor(
+        rules.sam, _NORMALISED | _IMAGENET | {"size": 1024, "resample": 2, "do_pad": True, "pad_size": 1024}
+    ),
+    "Segformer": Processor(rules.stretch, _NORMALISED | _IMAGENET | {"size": 512, "resample": 2}),
+    "Siglip": Processor(rules.stretch, _PLAIN | _HALF | {"size": 224}),
     "SuperPoint": Processor(
-        "stretched", _RESCALED | {"size": {"height": 480, "width": 640}, "resample": 2, "do_grayscale": False}
+        rules.stretch, _RESCALED | {"size": {"height": 480, "width": 640}, "resample": 2, "do_grayscale": False}
     ),
     "TextNet": Processor(
-        "textnet",
-        _NORMALISED | _IMAGENET | {"size": 640, "size_divisor": 32, "resample": 2} | _crop(224, crops=False),
+        rules.textnet,
+        _NORMALISED | _IMAGENET | {"size": 640, "size_divisor": 32, "resample": 2} | _crop_to(224, crops=False),
     ),
-    "VideoMAE": Processor("shortest", _NORMALISED | _HALF | {"size": 224, "resample": 2} | _crop(224)),
-    "Vilt": Processor("vilt", _PLAIN | _HALF | {"size": 384, "size_divisor": 32, "do_pad": True}),
-    "ViT": Processor("stretched", _NORMALISED | _HALF | {"size": 224, "resample": 2}),
+    "VideoMAE": Processor(rules.scale_shortest, _NORMALISED | _HALF | {"size": 224, "resample": 2} | _crop_to(224)),
+    "Vilt": Processor(rules.vilt, _PLAIN | _HALF | {"size": 384, "size_divisor": 32, "do_pad": True}),
+    "ViT": Processor(rules.stretch, _NORMALISED | _HALF | {"size": 224, "resample": 2}),
     "Vivit": Processor(
-        "shortest",
-        _NORMALISED | _HALF | {"size": 256, "resample": 2, "rescale_factor": 1 / 127.5, "offset": True} | _crop(224),
+        rules.scale_shortest,
+        _NORMALISED | _HALF | {"size": 256, "resample": 2, "rescale_factor": 1 / 127.5, "offset": True} | _crop_to(224),
     ),
-    "Yolos": Processor("detr", _DETR, {"multiple": 16}),
+    "Yolos": Processor(rules.detr, _DETR, {"multiple": 16}),
 }
 """Keyed by the first part of their name: `ViT` of ViTImageProcessor, ViTImageProcessorFast and ViTFeatureExtractor."""
-
-UNLIKE_A_CONTRACT: dict[str, str] = {
-    "DepthPro": "it scales numbers, with torch, after it has normalised them",
-    "Donut": "it scales twice: the shorter side first, and then a thumbnail",
-    "Flava": "it makes a second picture, for a codebook",
-    "Fuyu": "it cuts pictures into patches",
-    "Idefics3": "it splits pictures into tiles",
-    "ImageGPT": "its pixels become the numbers of colour clusters",
-    "LlavaNext": "it splits pictures into tiles",
-    "LlavaOnevision": "it splits pictures into tiles",
-    "Mllama": "it splits pictures into tiles",
-    "Nougat": "it cuts white margins off, and scales twice",
-    "Owlv2": "it pads the picture to a square before it scales it, with scipy, blurred",
-    "Pix2Struct": "it cuts pictures into patches",
-    "Pixtral": "it cuts pictures into patches",
-    "Qwen2VL": "it cuts pictures into patches",
-    "SegGpt": "it takes two pictures",
-    "Siglip2": "it cuts pictures into patches",
-    "Swin2SR": "it pads with a mirrored picture",
-    "TimmWrapper": "timm describes these pixels: read_contract reads the config.json beside it",
-    "VitMatte": "it takes a map of the foreground as a fourth channel",
-    "VitPose": "it turns each person upright, by boxes that come with the picture",
-    "ZoeDepth": "it scales with torch, corners aligned",
-}
-"""Why no contract matches these processors."""

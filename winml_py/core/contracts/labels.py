@@ -60,13 +60,13 @@ def labels_of(source: Source) -> tuple[str, ...]:
         ('cat', 'dog')
     """
     if isinstance(source, (str, os.PathLike)) and not os.fspath(source).lower().endswith(".json"):
-        return _lines(os.fspath(source))
+        return _read_lines(os.fspath(source))
     name, values = read_config(source, "label_names")
     inner = values.get("pretrained_cfg")
     names = values.get("id2label") or values.get("label_names")
     if names is None and isinstance(inner, Mapping):
         names = inner.get("label_names")
-    labels = _ordered_labels(names or ())
+    labels = _order_labels(names or ())
     if labels is None:
         raise InvalidArgumentError(
             f"{name}: the names of the classes are not numbered from 0, or are not text that UTF-8 can encode.",
@@ -75,7 +75,7 @@ def labels_of(source: Source) -> tuple[str, ...]:
     return labels
 
 
-def _lines(path: str) -> tuple[str, ...]:
+def _read_lines(path: str) -> tuple[str, ...]:
     try:
         with open(path, encoding="utf-8-sig", newline="\n") as file:
             return tuple(line.strip() for line in file.read().rstrip("\n").split("\n"))
@@ -87,7 +87,7 @@ def _lines(path: str) -> tuple[str, ...]:
         ) from error
 
 
-def _ordered_labels(names: object) -> tuple[str, ...] | None:
+def _order_labels(names: object) -> tuple[str, ...] | None:
     """Names as a tuple; None unless they are a list of texts or a mapping of 0, 1, 2... to texts."""
     if isinstance(names, Mapping):
         numbered = {str(key): label for key, label in names.items()}

@@ -11,7 +11,7 @@ from ..base.arrays import Size
 from ..imaging.contract import ImageContract
 from ..imaging.resize import BY_PILLOW_NAME
 from ..imaging.scaling import ImageScaling
-from .config import Config, error_prefix, require_numbers, unsupported
+from .config import Config, make_config_error, prefix_errors, require_numbers
 
 NAME = "config.json"
 
@@ -65,14 +65,14 @@ HARMLESS = frozenset(
 _KERNELS = {name.lower(): kernel for name, kernel in BY_PILLOW_NAME.items()}
 
 
-def contract_of(config: Config, use_test_size: bool = False) -> ImageContract:
+def make_contract(config: Config, use_test_size: bool = False) -> ImageContract:
     """The contract that a config states; NotSupportedError where no contract does the same to a picture."""
     inner = config.values.get("pretrained_cfg", config.values)  # of a config.json; or the config itself
     if not isinstance(inner, Mapping) or not _DEFAULTS.keys() & inner.keys():
-        raise unsupported(config.name, "it has no pretrained_cfg of timm's")
+        raise make_config_error(config.name, "it has no pretrained_cfg of timm's")
     config = Config(config.name, inner)
     for key in config.values.keys() - _DEFAULTS.keys() - HARMLESS:
-        raise unsupported(config.name, f"{key} is a key that timm's evaluation is not known to read")
+        raise make_config_error(config.name, f"{key} is a key that timm's evaluation is not known to read")
     settings = _DEFAULTS | {key: config.values[key] for key in _DEFAULTS if config.values.get(key)}
     for key, value in settings.items():
         require_numbers(config.name, key, value)
@@ -80,23 +80,25 @@ def contract_of(config: Config, use_test_size: bool = False) -> ImageContract:
         settings |= {key: settings[f"test_{key}"] or settings[key] for key in ("input_size", "crop_pct")}
     kernel = _KERNELS.get(str(settings["interpolation"]))
     if kernel is None:
-        raise unsupported(config.name, f"interpolation is {settings['interpolation']!r}, not {', '.join(_KERNELS)}")
-    with error_prefix(config.name):
+        raise make_config_error(
+            config.name, f"interpolation is {settings['interpolation']!r}, not {', '.join(_KERNELS)}"
+        )
+    with prefix_errors(config.name):
         return ImageContract(
             BitmapPixelFormat.RGB8,
             LearningModelPixelRange.ZERO_TO_ONE,
             settings["mean"],
             settings["std"],
             kernel=kernel,
-            **_geometry(config.name, settings),
+            **_read_geometry(config.name, settings),
         )
 
 
-def _geometry(name: str, settings: Mapping[str, object]) -> dict[str, Any]:
+def _read_geometry(name: str, settings: Mapping[str, object]) -> dict[str, Any]:
     """Where a picture goes: size, scaling and padding."""
-    size, ratio, mode = _size(name, settings["input_size"]), settings["crop_pct"], settings["crop_mode"]
+    size, ratio, mode = _read_size(name, settings["input_size"]), settings["crop_pct"], settings["crop_mode"]
     if not isinstance(ratio, (int, float)) or not 0 < ratio <= 1:
-        raise unsupported(name, f"crop_pct is {ratio!r}, not a number above 0 and at most 1")
+        raise make_config_error(name, f"crop_pct is {ratio!r}, not a number above 0 and at most 1")
     height, width = (math.floor(min(side / ratio, 1 << 53)) for side in size)  # no infinity, which ImageScaling refuses
     half = ImageRounding.HALF_EVEN
     if mode == "squash":
@@ -105,15 +107,17 @@ def _geometry(name: str, settings: Mapping[str, object]) -> dict[str, Any]:
         fitted = ImageScaling(height, width, keeps_aspect=True, rounding=half, crop_rounding=half)
         mean = settings["mean"]
         if not isinstance(mean, (list, tuple)) or not all(isinstance(number, (int, float)) for number in mean):
-            raise unsupported(name, f"mean is {mean!r}, not a number for each channel")
+            raise make_config_error(name, f"mean is {mean!r}, not a number for each channel")
         pad = tuple(min(max(round(255 * number), 0), 255) for number in mean)
         return {"size": size, "scaling": fitted, "pad": pad}
     if mode != "center" or height != width:
-        raise unsupported(name, f"crop_mode is {mode!r} and input_size {height}x{width}, but center needs a square")
+        raise make_config_error(
+            name, f"crop_mode is {mode!r} and input_size {height}x{width}, but center needs a square"
+        )
     return {"size": size, "scaling": ImageScaling(crop_ratio=ratio, crop_rounding=half)}
 
 
-def _size(name: str, value: object) -> Size:
+def _read_size(name: str, value: object) -> Size:
     if (
         isinstance(value, (list, tuple))
         and len(value) == 3
@@ -121,4 +125,4 @@ def _size(name: str, value: object) -> Size:
         and all(type(side) is int and 0 < side <= 1 << 20 for side in value)
     ):
         return value[1], value[2]
-    raise unsupported(name, f"input_size is {value!r}, not three channels, height and width")
+    raise make_config_error(name, f"input_size is {value!r}, not three channels, height and width")

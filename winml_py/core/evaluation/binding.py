@@ -20,9 +20,9 @@ from ...errors import (
     NotBoundError,
 )
 from ..base.arrays import Array, DeviceArray
-from ..base.cancellation import Stop, held
+from ..base.cancellation import Stop, hold
 from ..base.collections import MapView
-from ..base.machine import usable_cores
+from ..base.machine import count_usable_cores
 from ..base.messages import logger, type_name
 from ..base.winrt_object import HasPrivateState, Object, private_state
 from ..features.bind_properties import NO_PROPERTIES, BindProperties
@@ -271,7 +271,7 @@ class BindingState:
             WinMLError: the engine's error.
         """
         engine = self.session_state.require_open()  # before the lock, as in `clear`
-        with self._lock if stop is None else held(self._lock, stop):
+        with self._lock if stop is None else hold(self._lock, stop):
             if not self._is_ready:
                 self._require_ready()
             for calls in self._before_run.values():
@@ -416,7 +416,7 @@ def bind_checked(session_state: SessionState, features: Iterable[CheckedFeature]
         WinMLError: as a bind does.
     """
     binding_state = BindingState(session_state)
-    with held(_get_core_slots(os.getpid()), stop):
+    with hold(_get_core_slots(os.getpid()), stop):
         for name, value, checked in features:
             stop.require_not_requested()
             if checked is not None:
@@ -445,4 +445,4 @@ def _get_pillow_lock(process: int) -> threading.Lock:
 
 @cache
 def _get_core_slots(process: int) -> threading.Semaphore:
-    return threading.Semaphore(usable_cores())
+    return threading.Semaphore(count_usable_cores())

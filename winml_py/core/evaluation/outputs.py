@@ -10,7 +10,7 @@ import numpy as np
 
 from ...enums import Precision, TensorKind
 from ...errors import E_UNEXPECTED, EvaluationError, InvalidBindingError, NotSupportedError, SizeMismatchError
-from ..base.arrays import Array, DeviceArray, DType, exports_dlpack, host_array
+from ..base.arrays import Array, DeviceArray, DType, as_host_array, can_export_dlpack
 from ..base.buffers import Buffer
 from ..base.collections import ListOutput, MapOutput
 from ..base.messages import type_name
@@ -381,8 +381,8 @@ def require_writable_array(destination: Any, tensor: Tensor) -> Array | None:
     if tensor.is_placeholder or isinstance(tensor, TensorString):
         return None
     array = private_state(tensor).memory()
-    if not isinstance(destination, (Tensor, np.ndarray)) and exports_dlpack(destination):
-        destination = host_array(destination)
+    if not isinstance(destination, (Tensor, np.ndarray)) and can_export_dlpack(destination):
+        destination = as_host_array(destination)
     is_view = is_buffer(destination) and np.shares_memory(np.frombuffer(destination, np.uint8), array)
     if not isinstance(destination, (Tensor, np.ndarray)) and not is_view:
         raise InvalidBindingError(

@@ -90,7 +90,7 @@ class SessionState:
         self._lease: Lease | None = lease
         content = private_state(model)
         # The exporter's contract is read again: an option may fix the sizes that it filled in, or leave them free.
-        self.inputs = LiveFeatures(map(content.with_exporters_contract, features), content.attached_contracts)
+        self.inputs = LiveFeatures(map(content.apply_exporters_contract, features), content.attached_contracts)
         self.input_names = frozenset(self.inputs)
         self.is_silent = content.is_silent
         self.missing_contracts = content.missing_contracts
@@ -255,7 +255,7 @@ class SessionState:
             if self.picture_models is not None:
                 self.picture_models.close()
 
-    def in_child(self) -> None:
+    def handle_fork(self) -> None:
         """After a fork, the engine belongs to the parent: the child neither uses nor returns it."""
         lease, self._lease = self._lease, None
         self.picture_models = None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...enums import TensorKind
-from ..base.arrays import exports_dlpack, host_array
+from ..base.arrays import as_host_array, can_export_dlpack
 from ..base.messages import type_name
 from .descriptors import (
     FeatureDescriptor,
@@ -96,8 +96,8 @@ def as_tensor(value: object) -> Tensor | None:
         return value
     if isinstance(value, (np.ndarray, np.generic)):
         array = np.asarray(value)
-    elif exports_dlpack(value):
-        array = host_array(value)
+    elif can_export_dlpack(value):
+        array = as_host_array(value)
     else:
         return None
     tensor_class = CLASSES_BY_DTYPE.get(np.dtype(object) if array.dtype.kind == "U" else array.dtype)

@@ -16,7 +16,7 @@ import numpy as np
 from ...enums import BitmapPixelFormat, TensorKind
 from ...errors import InvalidArgumentError, InvalidBindingError, SizeMismatchError, WinMLError
 from ..base.arguments import is_stream
-from ..base.arrays import DeviceArray, MemoryLocation, as_device_array, exports_dlpack, host_array, is_cuda_array
+from ..base.arrays import DeviceArray, MemoryLocation, as_device_array, as_host_array, can_export_dlpack, is_cuda_array
 from ..base.buffers import ByteArray
 from ..base.messages import type_name
 from ..base.winrt_object import private_state
@@ -171,8 +171,8 @@ def _convert_to_feature_value(
             return pictures, properties
         if is_cuda_array(value):
             return as_device_array(value), properties
-        if exports_dlpack(value):
-            return _convert_to_feature_value(host_array(value), descriptor, properties)
+        if can_export_dlpack(value):
+            return _convert_to_feature_value(as_host_array(value), descriptor, properties)
     tensor = as_tensor(value)
     if tensor is None:
         is_list = isinstance(descriptor, SequenceFeatureDescriptor) and isinstance(value, (list, tuple))

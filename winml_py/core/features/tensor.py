@@ -13,8 +13,8 @@ import numpy as np
 
 from ...enums import LearningModelFeatureKind, TensorKind
 from ...errors import E_INVALIDARG, IllegalCallError, InvalidArgumentError, MissingPackageError, SizeMismatchError
-from ..base.arrays import Array, DeviceArray, DType, host_array
-from ..base.buffers import MemoryBufferReference, byte_view
+from ..base.arrays import Array, DeviceArray, DType, as_host_array
+from ..base.buffers import MemoryBufferReference, view_as_bytes
 from ..base.collections import Vector, VectorView
 from ..base.winrt_object import Closeable, Object
 
@@ -115,7 +115,7 @@ class Tensor(Closeable, Object):
         Raises:
             InvalidArgumentError: its size is not that of the shape.
         """
-        flat = byte_view(buffer)
+        flat = view_as_bytes(buffer)
         if flat.nbytes % cls.dtype.itemsize:
             raise InvalidArgumentError(f"{flat.nbytes} bytes are not a whole number of {cls.dtype.name} elements.")
         elements = np.frombuffer(flat, cls.dtype)
@@ -147,7 +147,7 @@ class Tensor(Closeable, Object):
     @classmethod
     def from_dlpack(cls, array: object, /) -> Self:
         """A tensor over the memory of any object on the CPU that supports DLPack; raises as `from_numpy`."""
-        return cls.from_numpy(host_array(array, InvalidArgumentError))
+        return cls.from_numpy(as_host_array(array, InvalidArgumentError))
 
     @classmethod
     def _elements(cls, data: object) -> Array:

@@ -14,7 +14,7 @@ from ...errors import IllegalCallError, InvalidArgumentError
 from ..base.arguments import require_member, require_type, require_whole_number
 from ..base.arrays import Pixels
 from ..base.async_operation import AsyncOperation
-from ..base.buffers import BitmapBuffer, Buffer, byte_view
+from ..base.buffers import BitmapBuffer, Buffer, view_as_bytes
 from ..base.messages import type_name
 from ..base.winrt_object import Closeable, Object
 from . import codecs
@@ -255,7 +255,7 @@ class SoftwareBitmap(Object, Closeable):
         pixels = self.to_numpy()
         if self.is_read_only:
             raise InvalidArgumentError("The bitmap is read-only.", hint="Copy it first: SoftwareBitmap.copy(bitmap).")
-        data = byte_view(source)
+        data = view_as_bytes(source)
         if data.nbytes < pixels.nbytes:
             raise InvalidArgumentError(f"The buffer holds {data.nbytes} bytes, but the picture needs {pixels.nbytes}.")
         pixels[:] = np.frombuffer(data[: pixels.nbytes], pixels.dtype).reshape(pixels.shape)
@@ -263,7 +263,7 @@ class SoftwareBitmap(Object, Closeable):
     def copy_to_buffer(self, target: object, /) -> None:
         """Copies the pixels into a writable buffer, which must be at least as large as the picture."""
         pixels = self.to_numpy()
-        room = byte_view(target)
+        room = view_as_bytes(target)
         if room.nbytes < pixels.nbytes:
             raise InvalidArgumentError(f"The buffer has {room.nbytes} bytes, but the picture needs {pixels.nbytes}.")
         if room.readonly:

@@ -17,7 +17,7 @@ from ...enums import BitmapPixelFormat
 from ...errors import InvalidArgumentError, PictureError, PictureNotFoundError, WinMLError
 from ..base.arguments import is_stream, read_bytes
 from ..base.arrays import Pixels
-from ..base.atomic_files import written_whole
+from ..base.atomic_files import open_atomically
 from ..base.messages import logger, type_name
 from .formats import convert, find_layout, to_eight_bits
 
@@ -390,7 +390,7 @@ def save(
     path = os.fspath(target)
     kind = _find_format(path, kind)
     try:
-        with written_whole(path) as file:
+        with open_atomically(path) as file:
             encode(image, file, kind)
     except PictureError:
         raise

@@ -10,8 +10,8 @@ import numpy as np
 
 from ...enums import BitmapPixelFormat, ImageGray, TensorLayout
 from ..base.arrays import Array, DType, Pixels
-from ..base.child_process import shared_pool
-from ..base.machine import usable_cores
+from ..base.child_process import get_shared_pool
+from ..base.machine import count_usable_cores
 from .bitmap import SoftwareBitmap
 from .contract import ImageContract, has_gray_padding
 from .formats import VIDEO_FORMATS, BufferCache, convert_video_to_bgr, find_layout, to_interleaved, write_gray
@@ -81,7 +81,7 @@ def tensorize_batch(
 
     `buffer_caches` is memory to reuse from call to call, by one thread at a time: each worker adds its own.
     """
-    workers = min(len(bitmaps), usable_cores()) if out.size // len(bitmaps) >= _WORTH_A_THREAD else 1
+    workers = min(len(bitmaps), count_usable_cores()) if out.size // len(bitmaps) >= _WORTH_A_THREAD else 1
     buffer_caches = [] if buffer_caches is None else buffer_caches
     while len(buffer_caches) < workers:
         buffer_caches.append(BufferCache())
@@ -93,7 +93,7 @@ def tensorize_batch(
     if workers == 1:
         work(0)
     else:
-        list(shared_pool("winml-py pictures", usable_cores()).map(work, range(workers)))
+        list(get_shared_pool("winml-py pictures", count_usable_cores()).map(work, range(workers)))
 
 
 def _pad(

@@ -20,7 +20,7 @@ from ...errors import (
     StorageAccessError,
 )
 from ..base.arrays import Pixels
-from ..base.atomic_files import copy_mode, move_into_place, require_folder, written_to
+from ..base.atomic_files import copy_mode, move_into_place, require_folder, translate_write_errors
 from ..base.winrt_object import Closeable
 from .bitmap import SoftwareBitmap, VideoFrame
 from .video_files import CODECS
@@ -193,7 +193,7 @@ class _HiddenFile:
 
     def put_in_place(self) -> None:
         """Renames it to the target."""
-        with written_to(self._shown):
+        with translate_write_errors(self._shown):
             with open(self.path, "rb+") as file:
                 os.fsync(file.fileno())  # otherwise a crash could leave a file without contents
             if os.path.exists(self._target):

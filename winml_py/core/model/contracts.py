@@ -9,13 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequenc
 from copy import copy
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 from ...enums import BitmapPixelFormat, LearningModelPixelRange
 from ...errors import InvalidArgumentError, MissingContractWarning, NotBoundError, NotSupportedError, WinMLError
 from ..base.arrays import Size
 from ..base.collections import NameMap, Vector
 from ..base.messages import did_you_mean, logger, warn_caller
-from ..contracts.exporters import exporters_contract
+from ..contracts.exporters import read_exporters_contract
 from ..contracts.published import Published
 from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.descriptors import (
@@ -45,7 +46,8 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
     """
 
     def __init__(self, features: Iterable[FeatureDescriptor], attached: dict[str, ImageContract]) -> None:
-        self._features, self._attached = NameMap({feature.name: feature for feature in features}), attached
+        self._features = NameMap({feature.name: feature for feature in features})
+        self._attached = attached
 
     def __setitem__(self, name: str, contract: ImageContract | None) -> None:
         """Attaches a contract to an input, in place of an earlier one; None removes it.
@@ -68,9 +70,9 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
             )
         if not feature.fits(contract):
             elements = "" if contract.tensor_kind is None else f", for {format_kind(contract.tensor_kind)}"
-            what = f"The input {name} is {format_type(feature)}, but the contract is for {contract.pixel_format.name} "
-            what += f"pictures in {contract.layout.name}{elements}."
-            raise _misfit(what, [feature], contract)
+            message = f"The input {name} is {format_type(feature)}, but the contract is for "
+            message += f"{contract.pixel_format.name} pictures in {contract.layout.name}{elements}."
+            raise _make_misfit_error(message, [feature], contract)
         self._attached[name] = contract
 
     def __getitem__(self, name: str) -> ImageContract:
@@ -96,7 +98,7 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
         stated = {image.name: image.contract for image in images if image.name not in self._attached}
         return f"AttachedContracts({self._attached!r}" + (f"; the model states {stated!r})" if stated else ")")
 
-    def applied(self, feature: FeatureDescriptor) -> FeatureDescriptor:
+    def apply_to(self, feature: FeatureDescriptor) -> FeatureDescriptor:
         """The feature as an image with its attached contract; unchanged if none is attached."""
         contract = self._attached.get(feature.name)
         return feature if contract is None else as_image(feature, contract)
@@ -125,9 +127,10 @@ class MissingContracts:
         refusal: raised instead of the warning: why the contract that the model's folder states cannot be used.
     """
 
-    refusal: WinMLError | None = None
-
-    def __init__(self, is_silent: bool, metadata: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(
+        self, is_silent: bool, metadata: Mapping[str, str] = MappingProxyType({}), refusal: WinMLError | None = None
+    ) -> None:
+        self.refusal = refusal
         self._is_silent = is_silent
         self._warned: dict[str, object] = {}
         self.proven = None if is_silent else _read_proof(metadata)
@@ -140,7 +143,7 @@ class MissingContracts:
         if self._is_silent:
             return
         if not plan.is_stated:
-            text = _message(name, plan.contract, properties)
+            text = _describe_assumptions(name, plan.contract, properties)
         elif (large := self._find_unproven(plan)) is not None:
             proven = ", ".join(f"{width}x{height}" for height, width in self.proven[1]) if self.proven else ""
             text = (
@@ -182,7 +185,7 @@ def _read_proof(metadata: Mapping[str, str]) -> tuple[ImageContract, list[Size]]
     return (replace(contract, tensor_kind=None), largest) if largest else None
 
 
-def _message(name: str, contract: ImageContract, properties: BindProperties) -> str:
+def _describe_assumptions(name: str, contract: ImageContract, properties: BindProperties) -> str:
     part = "the centre of the picture" if properties.bounds is None else "the given bounds"
     return (
         f"Nothing states which pictures the input {name!r} was trained on. Assumed, as in Windows ML: "
@@ -195,12 +198,12 @@ def _message(name: str, contract: ImageContract, properties: BindProperties) -> 
 # Which features an image contract fits, and such a feature as an image.
 
 
-def with_exporters_contract(feature: FeatureDescriptor, metadata: Mapping[str, str]) -> FeatureDescriptor:
+def apply_exporters_contract(feature: FeatureDescriptor, metadata: Mapping[str, str]) -> FeatureDescriptor:
     """An input as an image with the contract that its exporter states; unchanged if the model states another.
 
     Windows ML's keys and ours take precedence, where the input is denoted an image.
     """
-    contract = exporters_contract(metadata)
+    contract = read_exporters_contract(metadata)
     if contract is None or not isinstance(feature, ShapedDescriptor) or not feature.fits(replace(contract, size=None)):
         return feature
     is_denoted = not isinstance(feature, TensorFeatureDescriptor) or feature.unsupported_image_metadata
@@ -229,7 +232,7 @@ def format_type(feature: FeatureDescriptor) -> str:
     return feature.expects()
 
 
-def fitting_inputs(
+def find_fitting_inputs(
     features: Iterable[FeatureDescriptor], contract: ImageContract, names: Set[str] = frozenset()
 ) -> list[ShapedDescriptor]:
     """The inputs that a contract fits, or the named ones; InvalidArgumentError where none fits, or a named one does
@@ -242,15 +245,17 @@ def fitting_inputs(
             hint=f"Its inputs: {', '.join(input_names)}.",
         )
     named = [feature for feature in features if feature.name in (names or input_names)]
-    fitting = [each for each in named if isinstance(each, ShapedDescriptor) and each.fits(contract)]
+    fitting = [feature for feature in named if isinstance(feature, ShapedDescriptor) and feature.fits(contract)]
     if not fitting or len(fitting) < len(names):
         types = "; ".join(f"{feature.name} is {format_type(feature)}" for feature in features)
-        what = f"No input is a tensor of a {contract.pixel_format.name} picture in {contract.layout.name}: {types}."
-        raise _misfit(what, named, contract)
+        message = f"No input is a tensor of a {contract.pixel_format.name} picture in {contract.layout.name}: {types}."
+        raise _make_misfit_error(message, named, contract)
     return fitting
 
 
-def _misfit(message: str, features: Iterable[FeatureDescriptor], contract: ImageContract) -> InvalidArgumentError:
+def _make_misfit_error(
+    message: str, features: Iterable[FeatureDescriptor], contract: ImageContract
+) -> InvalidArgumentError:
     """The error for a contract that does not fit; raises that of a bind, where only its size contradicts a feature."""
     tensors = [feature for feature in features if isinstance(feature, ShapedDescriptor) and len(feature.shape) == 4]
     for tensor in tensors:
@@ -281,29 +286,59 @@ def apply_published(
         The inputs, of which one may have become an image; and what the folder states, without what does not count, and
         with an error for a contract that does not fit the model.
     """
-    parts, sources = dict(published.parts), dict(published.sources)
-    images = [feature.contract for feature in inputs if isinstance(feature, ImageFeatureDescriptor)]
-    refusal = None if images else published.refusal
-    for name, own in (("contract", images[0] if images else None), ("labels", labels)):
-        if own:
-            if parts.pop(name, own) != own:
-                told = "%s: The %s of %s and of the model itself differ; the latter count."
-                logger.warning(told, published.folder, name, sources[name])
-            sources[name] = sources.get("metadata", sources["model"])
-    if (contract := parts.get("contract")) is not None:
-        fitting = [each for each in inputs if isinstance(each, ShapedDescriptor) and each.fits(contract)]
-        sides = [feature.shape[axis] for feature in fitting for axis in contract.axes()[1:]]
-        # With a scaling alone, each picture has another size.
-        if len(fitting) == 1 and (contract.size or not contract.scaling or sides == [-1, -1]):
-            inputs = [as_image(each, contract) if each is fitting[0] else each for each in inputs]
-        else:
+    parts, sources, refusal = dict(published.parts), dict(published.sources), published.refusal
+    # The model's own contract and labels come first.
+    own_contracts = [feature.contract for feature in inputs if isinstance(feature, ImageFeatureDescriptor)]
+    own_parts: dict[str, Any] = {"contract": own_contracts[0]} if own_contracts else {}
+    if labels:
+        own_parts["labels"] = labels
+    if own_contracts:
+        refusal = None
+    for name, own_part in own_parts.items():
+        if parts.pop(name, own_part) != own_part:
+            message = "%s: The %s of %s and of the model itself differ; the latter count."
+            logger.warning(message, published.folder, name, sources[name])
+        sources[name] = sources.get("metadata", sources["model"])
+    if "contract" in parts:
+        contract = parts["contract"]
+        picture_input = _find_picture_input(inputs, contract)
+        if picture_input is None:
             size = " x ".join(map(str, contract.size or ["of any size"]))
             types = ", ".join(f"{feature.name}: {format_type(feature)}" for feature in inputs)
-            told = f"{sources['contract']}: It is for one picture, {size}, which the model does not take: {types}."
-            refusal = NotSupportedError(told, hint="State it: model.contracts[name] = ImageContract(...).")
-    # The only output, if it is a row, has a score for each class.
-    rows = [output.shape[-1] for output in outputs if isinstance(output, ShapedDescriptor) and len(output.shape) == 2]
-    if "labels" in parts and len(outputs) == len(rows) == 1 and rows[0] not in (-1, len(parts["labels"])):
-        file, count = sources.pop("labels"), len(parts.pop("labels"))
-        logger.warning("%s: %s has %d labels for %d scores; they are not used.", published.folder, file, count, rows[0])
+            refusal = NotSupportedError(
+                f"{sources['contract']}: It is for one picture, {size}, which the model does not take: {types}.",
+                hint="State it: model.contracts[name] = ImageContract(...).",
+            )
+        else:
+            inputs = [as_image(feature, contract) if feature is picture_input else feature for feature in inputs]
+    if "labels" in parts:
+        count, score_count = len(parts["labels"]), _count_scores(outputs)
+        if score_count not in (None, count):
+            message = "%s: %s has %d labels for %d scores; they are not used."
+            logger.warning(message, published.folder, sources["labels"], count, score_count)
+            del parts["labels"], sources["labels"]
     return inputs, Published(published.folder, parts, sources, refusal)
+
+
+def _find_picture_input(inputs: Features, contract: ImageContract) -> FeatureDescriptor | None:
+    """The input that takes the pictures of a folder's contract; None if there is none, or several."""
+    fitting = [feature for feature in inputs if isinstance(feature, ShapedDescriptor) and feature.fits(contract)]
+    if len(fitting) != 1:
+        return None
+    (picture_input,) = fitting
+    if contract.scaling and not contract.size:
+        # Each picture has another size then, so the input must have free sizes.
+        sides = [picture_input.shape[axis] for axis in contract.axes()[1:]]
+        if sides != [-1, -1]:
+            return None
+    return picture_input
+
+
+def _count_scores(outputs: Features) -> int | None:
+    """The number of classes that a model scores, if its only output is a row of scores of known length."""
+    if len(outputs) != 1:
+        return None
+    (output,) = outputs
+    if not isinstance(output, ShapedDescriptor) or len(output.shape) != 2 or output.shape[-1] == -1:
+        return None
+    return output.shape[-1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Self, cast
 
 from ...enums import TensorKind
@@ -13,7 +13,7 @@ from ..base.async_operation import AsyncOperation
 from ..base.collections import NameMap, Vector
 from ..base.messages import type_name
 from ..base.winrt_object import Closeable, Object, private_state
-from ..contracts.exporters import exporters_labels
+from ..contracts.exporters import read_exporters_labels
 from ..contracts.labels import read_written_labels
 from ..contracts.published import NOTHING, Published
 from ..features.descriptors import FeatureDescriptor
@@ -21,10 +21,10 @@ from ..features.from_onnx import TENSOR_KINDS, make_descriptor
 from ..features.tensor_classes import FLOAT_KINDS
 from ..imaging.contract import ImageContract
 from ..onnx_file.header import Header
-from ..onnx_file.source import BytesSource, FileSource, ModelSource, PackedFile, packed, reopen
+from ..onnx_file.source import BytesSource, FileSource, ModelSource, PackedFile, pack, reopen
 from ..runtime.custom.operator import ModelOperators, Operators
 from ..runtime.pool import EnginePool
-from .contracts import AttachedContracts, MissingContracts, apply_published, with_exporters_contract
+from .contracts import AttachedContracts, MissingContracts, apply_exporters_contract, apply_published
 
 _NO_OPERATORS = ModelOperators()
 
@@ -54,33 +54,13 @@ class LearningModel(Closeable, Object):
     _is_silent: ClassVar[bool] = False
     """Whether exporters' metadata, unknown names and missing contracts are ignored, as in Windows ML."""
 
-    def __init__(
-        self,
-        source: ModelSource,
-        header: Header | None = None,
-        operators: ModelOperators = _NO_OPERATORS,
-        published: Published = NOTHING,
-    ) -> None:
+    def __init__(self, content: ModelContent, /) -> None:
         """Use `load`, `load_from_file_path` or `load_from_stream`."""
-        if header is None:
+        if not isinstance(content, ModelContent):
             raise InvalidArgumentError(
                 "A LearningModel cannot be created from a path directly.", hint="Write LearningModel.load(path)."
             )
-        header.metadata = {**published.parts.get("metadata", {}), **header.metadata}
-        constants = {weight.name for weight in header.weights}
-        infos = [info for info in header.inputs if info.name not in constants]
-        self._labels: tuple[str, ...] = ()
-        inputs = Vector(make_descriptor(info, header.metadata) for info in infos)
-        self._outputs = Vector(make_descriptor(info, header.metadata) for info in header.outputs)
-        if not self._is_silent:
-            scores = [size for output in self._outputs for size in getattr(output, "shape", ())[-1:]]
-            self._labels = read_written_labels(header.metadata) or exporters_labels(header.metadata, scores)
-        self._private_state = ModelContent(source, header, inputs, self._is_silent, operators)
-        self._header = header
-        self._size = source.size
-        if published.sources:
-            self._private_state.publish(published, self._labels, self._outputs)
-            self._labels = self._labels or self._private_state.published.parts.get("labels", ())
+        self._private_state = content
 
     @classmethod
     def load(cls, source: Source, *, operators: Operators = (), file: str = "") -> Self:
@@ -103,49 +83,54 @@ class LearningModel(Closeable, Object):
             InvalidArgumentError: the source is none of these, or an operator is invalid; a folder has several models,
                 or a file that is damaged or leads out of it.
         """
-        model_operators = ModelOperators.of(operators)
+        model_operators = ModelOperators.from_list(operators)
         if file and not isinstance(source, (str, os.PathLike)):
             raise InvalidArgumentError("file= names a model in a folder, but the source is not a folder's path.")
         if isinstance(source, (str, os.PathLike)):
             if not file and not os.path.isdir(source):
-                return cls._from_file(source, model_operators)
+                return cls._load_file(source, model_operators)
             from ..contracts.published.folder import find_model  # with all readers, which only folders need
             from ..contracts.published.layouts import read_published
 
             path = find_model(source, file)
-            found, header = FileSource.open(path)
-            return cls(found, header, model_operators, read_published(source, path))
+            return cls._from_source(*FileSource.open(path), model_operators, read_published(source, path))
         if isinstance(source, (bytes, bytearray, memoryview)):
-            return cls(*BytesSource.open(source), model_operators)
+            return cls._from_source(*BytesSource.open(source), model_operators)
         if is_model_proto(source):
-            return cls(*BytesSource.open(serialize_proto(source)), model_operators)
-        return cls._from_stream(cast(BinaryIO, source), model_operators)
+            return cls._from_source(*BytesSource.open(serialize_proto(source)), model_operators)
+        return cls._load_stream(cast(BinaryIO, source), model_operators)
 
     @classmethod
     def load_from_file_path(cls, file_path: str | os.PathLike[str], /) -> Self:
         """Loads a model from the path of an .onnx file; raises as `load` does."""
-        return cls._from_file(file_path, _NO_OPERATORS)
+        return cls._load_file(file_path, _NO_OPERATORS)
 
     @classmethod
     def load_from_stream(cls, stream: BinaryIO, /) -> Self:
         """Loads a model from an open binary stream, read into memory to its end; raises as `load` does."""
-        return cls._from_stream(stream, _NO_OPERATORS)
+        return cls._load_stream(stream, _NO_OPERATORS)
 
     @classmethod
-    def _from_file(cls, file_path: str | os.PathLike[str], operators: ModelOperators) -> Self:
+    def _load_file(cls, file_path: str | os.PathLike[str], operators: ModelOperators) -> Self:
         if not isinstance(file_path, (str, os.PathLike)):
             raise InvalidArgumentError(f"Expected a path, got {type_name(file_path)}.")
-        return cls(*FileSource.open(file_path), operators)
+        return cls._from_source(*FileSource.open(file_path), operators)
 
     @classmethod
-    def _from_stream(cls, stream: BinaryIO, operators: ModelOperators) -> Self:
+    def _load_stream(cls, stream: BinaryIO, operators: ModelOperators) -> Self:
         if not is_stream(stream):
             raise InvalidArgumentError(
                 f"Expected a path, bytes, a binary stream or an onnx.ModelProto, got {type_name(stream)}.",
                 hint="Pass the path of an .onnx file.",
             )
         data = read_bytes(stream, "The model stream", ModelNotFoundError)
-        return cls(*BytesSource.open(data), operators)
+        return cls._from_source(*BytesSource.open(data), operators)
+
+    @classmethod
+    def _from_source(
+        cls, source: ModelSource, header: Header, operators: ModelOperators, published: Published = NOTHING
+    ) -> Self:
+        return cls(ModelContent(source, header, cls._is_silent, operators, published))
 
     @classmethod
     def load_async(cls, source: Source, *, operators: Operators = (), file: str = "") -> AsyncOperation[Self]:
@@ -160,32 +145,32 @@ class LearningModel(Closeable, Object):
     @property
     def author(self) -> str:
         """The tool or person that made the model (ONNX's `producer_name`), or ""."""
-        return self._header.producer_name
+        return self._private_state.header.producer_name
 
     @property
     def name(self) -> str:
         """The graph's name, or ""."""
-        return self._header.graph_name
+        return self._private_state.name
 
     @property
     def domain(self) -> str:
         """The model's namespace, a reversed DNS name by convention, or ""."""
-        return self._header.domain
+        return self._private_state.header.domain
 
     @property
     def description(self) -> str:
         """The model's doc string, or ""."""
-        return self._header.doc_string
+        return self._private_state.header.doc_string
 
     @property
     def version(self) -> int:
         """The version of the model, or 0."""
-        return self._header.model_version
+        return self._private_state.header.model_version
 
     @property
     def metadata(self) -> Mapping[str, str]:
         """The model's `metadata_props`; keys are case-insensitive."""
-        return NameMap(self._header.metadata)
+        return NameMap(self._private_state.metadata)
 
     @property
     def input_features(self) -> Vector[AnyFeature]:
@@ -194,7 +179,7 @@ class LearningModel(Closeable, Object):
         An input with an attached contract is an image.
         """
         contracts = self._private_state.contracts
-        return Vector(map(contracts.applied, self._private_state.inputs)) if contracts else self._private_state.inputs
+        return Vector(map(contracts.apply_to, self._private_state.inputs)) if contracts else self._private_state.inputs
 
     @property
     def contracts(self) -> AttachedContracts:
@@ -217,7 +202,7 @@ class LearningModel(Closeable, Object):
         """The names of the classes, if the metadata have them, as `build_in` and the exporters of Ultralytics (`names`)
         and PaddleOCR (`character`) write them, or a published folder.
         """
-        return self._labels
+        return self._private_state.labels
 
     @property
     def sources(self) -> Mapping[str, str]:
@@ -229,29 +214,29 @@ class LearningModel(Closeable, Object):
     @property
     def output_features(self) -> Vector[AnyFeature]:
         """The outputs of an evaluation, in the graph's order."""
-        return self._outputs
+        return self._private_state.outputs
 
     @property
     def opsets(self) -> Mapping[str, int]:
         """The operator sets the model imports: domain ("" is ai.onnx) to version."""
-        return dict(self._header.opsets)
+        return dict(self._private_state.header.opsets)
 
     @property
     def ir_version(self) -> int:
         """The version of the ONNX format the file is written in."""
-        return self._header.ir_version
+        return self._private_state.header.ir_version
 
     @property
     def size(self) -> int:
         """Bytes of the model file, or of the buffer it was loaded from; without external data files."""
-        return self._size
+        return self._private_state.size
 
     @property
     def precision(self) -> str:
         """The float type of the weights, inputs and outputs: "float32", "float16", "mixed", "other", or "" for none."""
-        features = (*self._private_state.inputs, *self._outputs)
+        features = (*self._private_state.inputs, *self._private_state.outputs)
         kinds = {feature.tensor_kind for feature in features if hasattr(feature, "tensor_kind")}
-        kinds |= {TENSOR_KINDS.get(weight.element) for weight in self._header.weights}
+        kinds |= {TENSOR_KINDS.get(weight.element) for weight in self._private_state.header.weights}
         floats = kinds & FLOAT_KINDS
         names = {frozenset({TensorKind.FLOAT}): "float32", frozenset({TensorKind.FLOAT16}): "float16", frozenset(): ""}
         return names.get(frozenset(floats), "mixed" if TensorKind.FLOAT16 in floats else "other")
@@ -275,11 +260,12 @@ class LearningModel(Closeable, Object):
         attached contracts and operators.
         """
         content = self._private_state
-        source, attached = packed(content.open()), dict(content.contracts)
+        source, attached = pack(content.open()), dict(content.contracts)
         return _unpickle, (type(self), source, content.operators, attached, self.name, content.published)
 
     def __repr__(self) -> str:
-        inputs, outputs = (", ".join(f.name for f in fs) for fs in (self._private_state.inputs, self._outputs))
+        inputs = ", ".join(feature.name for feature in self._private_state.inputs)
+        outputs = ", ".join(feature.name for feature in self._private_state.outputs)
         disposed = ", disposed" if self.is_disposed else ""
         return f"<LearningModel {self.name!r}: {inputs} -> {outputs}{disposed}>"
 
@@ -292,7 +278,8 @@ def _unpickle(
     name: str,
     published: Published,
 ) -> LearningModel:
-    model = cls(*reopen(source), operators, published)
+    opened, header = reopen(source)
+    model = cls(ModelContent(opened, header, cls._is_silent, operators, published))
     model.contracts.update(contracts)
     rename(model, name)
     return model
@@ -300,53 +287,73 @@ def _unpickle(
 
 def rename(model: LearningModel, name: str) -> None:
     """Gives a model another name; the file does not change."""
-    private_state(model).header.graph_name = name
+    private_state(model).name = name
 
 
 # ModelContent: what sessions need of a model.
 
 
 class ModelContent:
-    """A model's header, its bytes until it is disposed of, and the engines compiled from it.
+    """What a model's file and folder state, its bytes until it is disposed of, and the engines compiled from it.
+
+    Args:
+        source: the file, or the bytes.
+        header: what was read from it.
+        is_silent: whether possible mistakes of a program are ignored, as in Windows ML.
+        operators: the custom operators.
+        published: what the folder states that the model is loaded from.
 
     Attributes:
-        header: what was read from the file.
-        engines: those that sessions use now.
-        inputs: as the file describes them.
-        contracts: those that the program has attached to them.
-        is_silent: whether possible mistakes of a program are ignored, as in Windows ML.
+        name: the graph's, unless the program has given the model another one.
+        metadata: the file's, and what only the folder states.
+        size: bytes of the model file.
+        inputs: as the file and the folder describe them.
+        outputs: as the file describes them.
+        labels: the names of the classes.
+        published: what the folder states and the model's file does not.
+        attached_contracts: those that the program has attached to inputs.
+        contracts: the same, as the program sees them.
         missing_contracts: warns of pictures without a contract.
-        operators: the custom operators.
-        published: what the folder states that the model was loaded from.
+        engines: those that sessions use now.
     """
 
     def __init__(
         self,
         source: ModelSource,
         header: Header,
-        inputs: Vector[AnyFeature],
         is_silent: bool,
         operators: ModelOperators,
+        published: Published,
     ) -> None:
+        self._source: ModelSource | None = source
+        self.header = header
+        self.is_silent = is_silent
         self.operators = operators
-        self.header, self.is_silent = header, is_silent
-        self.inputs: Vector[AnyFeature] = Vector(map(self.with_exporters_contract, inputs))
+        self.name = header.graph_name
+        self.size = source.size
+        self.metadata = {**published.parts.get("metadata", {}), **header.metadata}
+        constants = {weight.name for weight in header.weights}
+        bindable = [make_descriptor(info, self.metadata) for info in header.inputs if info.name not in constants]
+        inputs: Sequence[FeatureDescriptor] = [self.apply_exporters_contract(feature) for feature in bindable]
+        self.outputs: Vector[AnyFeature] = Vector(make_descriptor(info, self.metadata) for info in header.outputs)
+        self.labels = () if is_silent else self._read_labels()
+        self.published = published
+        if published.sources:
+            inputs, self.published = apply_published(published, inputs, self.outputs, self.labels)
+            self.labels = self.labels or self.published.parts.get("labels", ())
+        self.inputs: Vector[AnyFeature] = Vector(inputs)
         self.attached_contracts: dict[str, ImageContract] = {}
         self.contracts = AttachedContracts(self.inputs, self.attached_contracts)
-        self.missing_contracts = MissingContracts(is_silent, header.metadata)
+        self.missing_contracts = MissingContracts(is_silent, self.metadata, self.published.refusal)
         self.engines = EnginePool()
-        self.published = NOTHING
-        self._source: ModelSource | None = source
 
-    def publish(self, published: Published, labels: tuple[str, ...], outputs: Vector[AnyFeature]) -> None:
-        """Takes what a folder states and the model's file does not, except labels."""
-        inputs, self.published = apply_published(published, self.inputs, outputs, labels)
-        self.inputs, self.missing_contracts.refusal = Vector(inputs), self.published.refusal
-        self.contracts = AttachedContracts(self.inputs, self.attached_contracts)
+    def _read_labels(self) -> tuple[str, ...]:
+        score_counts = [size for output in self.outputs for size in getattr(output, "shape", ())[-1:]]
+        return read_written_labels(self.metadata) or read_exporters_labels(self.metadata, score_counts)
 
-    def with_exporters_contract(self, feature: FeatureDescriptor) -> FeatureDescriptor:
+    def apply_exporters_contract(self, feature: FeatureDescriptor) -> FeatureDescriptor:
         """An input as an image, if the exporter states so in the metadata."""
-        return feature if self.is_silent else with_exporters_contract(feature, self.header.metadata)
+        return feature if self.is_silent else apply_exporters_contract(feature, self.metadata)
 
     @property
     def is_disposed(self) -> bool:

@@ -30,7 +30,9 @@ class Expression:
     __slots__ = ("dtype", "graph", "name")
 
     def __init__(self, graph: GraphWriter, name: str, dtype: ScalarType) -> None:
-        self.graph, self.name, self.dtype = graph, name, dtype
+        self.graph = graph
+        self.name = name
+        self.dtype = dtype
 
     def cast(self, dtype: ScalarType) -> Expression:
         """The numbers in another type; fractions are truncated for whole numbers."""
@@ -185,13 +187,14 @@ class GraphWriter:
 
     def __init__(self, prefix: str) -> None:
         self.nodes: list[onnx.NodeProto] = []
-        self._outermost, self._count = self.nodes, 0
+        self._outermost_nodes = self.nodes
+        self._count = 0
         self._prefix = prefix
         self._constants: dict[tuple[bytes, str, tuple[int, ...]], Expression] = {}
 
-    def name_of(self, what: str) -> str:
+    def make_name(self, ending: str) -> str:
         """A name that no other value has."""
-        return f"{self._prefix}/{what}"
+        return f"{self._prefix}/{ending}"
 
     def node(
         self, operator: str, *inputs: Expression | None, dtype: ScalarType, output: str = "", **attributes: object
@@ -213,9 +216,9 @@ class GraphWriter:
         name = f"{self._prefix}/{operator}_{self._count}"
         self._count += 1
         names = [output or f"{name}/0", *(f"{name}/{index}" for index in range(1, len(dtypes)))]
-        read = [value.name if value else "" for value in inputs]
-        self.nodes.append(helper.make_node(operator, read, names, name, **attributes))
-        return tuple(Expression(self, made, dtype) for made, dtype in zip(names, dtypes, strict=True))
+        input_names = [value.name if value else "" for value in inputs]
+        self.nodes.append(helper.make_node(operator, input_names, names, name, **attributes))
+        return tuple(Expression(self, output_name, dtype) for output_name, dtype in zip(names, dtypes, strict=True))
 
     def constant(self, value: object, dtype: ScalarType) -> Expression:
         """A constant of numbers or texts in the model."""
@@ -225,15 +228,16 @@ class GraphWriter:
         # Keyed by spelling, because 0.0 and -0.0 are equal as keys, and NaN is not equal to itself.
         key = (repr(array.tolist()).encode(), dtype.__name__, array.shape)
         if key not in self._constants:
-            tensor = (
-                helper.make_tensor("", onnx_type(dtype), array.shape, [text.encode() for text in array.flat])
-                if dtype is np.str_
-                else numpy_helper.from_array(array)
-            )
+            if dtype is np.str_:
+                texts = [text.encode() for text in array.flat]
+                tensor = helper.make_tensor("", onnx_type(dtype), array.shape, texts)
+            else:
+                tensor = numpy_helper.from_array(array)
             # Not in the graph of a branch, which only its own nodes could read.
-            nodes, self.nodes = self.nodes, self._outermost
+            branch_nodes = self.nodes
+            self.nodes = self._outermost_nodes
             self._constants[key] = self.node("Constant", dtype=dtype, value=tensor)
-            self.nodes = nodes
+            self.nodes = branch_nodes
         return self._constants[key]
 
     def constant_like(self, value: Expression, number: Number) -> Expression:
@@ -256,9 +260,9 @@ class GraphWriter:
 
     def where(self, condition: Expression, if_true: Operand, if_false: Operand) -> Expression:
         """One of two values, element by element."""
-        one, other = self.as_expression(if_true), self.as_expression(if_false)
-        wider = max(one.dtype, other.dtype, key=_rank)
-        return self.node("Where", condition, one.cast(wider), other.cast(wider), dtype=wider)
+        chosen, alternative = self.as_expression(if_true), self.as_expression(if_false)
+        wider = max(chosen.dtype, alternative.dtype, key=_rank)
+        return self.node("Where", condition, chosen.cast(wider), alternative.cast(wider), dtype=wider)
 
     def range(self, count: Expression) -> Expression:
         """0, 1, 2... as whole numbers."""
@@ -269,7 +273,8 @@ class GraphWriter:
         """Stacks the values that `body` makes of 0, 1, 2... along a new first axis. It can read all earlier values."""
         from onnx import TensorProto, helper
 
-        index, goes_on = (self.name_of(f"{what}_{self._count}") for what in ("index", "goes_on"))
+        index = self.make_name(f"index_{self._count}")
+        goes_on = self.make_name(f"goes_on_{self._count}")
         inputs = [
             helper.make_tensor_value_info(index, TensorProto.INT64, []),
             helper.make_tensor_value_info(goes_on, TensorProto.BOOL, []),
@@ -278,29 +283,30 @@ class GraphWriter:
         def write() -> tuple[Expression, ...]:
             return Expression(self, goes_on, np.bool_).apply("Identity"), *body(Expression(self, index, np.int64))
 
-        graph, (_, *made) = self._subgraph(inputs, write)
-        dtypes = tuple(value.dtype for value in made)
+        graph, (_, *values) = self._write_subgraph(inputs, write)
+        dtypes = tuple(value.dtype for value in values)
         return self.split("Loop", count, self.constant(True, np.bool_), dtypes=dtypes, body=graph)
 
     def either(
         self, condition: Expression, if_true: Callable[[], Expression], if_false: Callable[[], Expression]
     ) -> Expression:
         """One of two values, of which only that one is computed."""
-        then_branch, (made,) = self._subgraph([], lambda: (if_true(),))
-        else_branch, _ = self._subgraph([], lambda: (if_false(),))
-        return self.node("If", condition, dtype=made.dtype, then_branch=then_branch, else_branch=else_branch)
+        then_branch, (value,) = self._write_subgraph([], lambda: (if_true(),))
+        else_branch, _ = self._write_subgraph([], lambda: (if_false(),))
+        return self.node("If", condition, dtype=value.dtype, then_branch=then_branch, else_branch=else_branch)
 
-    def _subgraph(
+    def _write_subgraph(
         self, inputs: Sequence[onnx.ValueInfoProto], write: Callable[[], tuple[Expression, ...]]
     ) -> tuple[onnx.GraphProto, tuple[Expression, ...]]:
         from onnx import helper
 
-        outer, self.nodes = self.nodes, []
-        made = write()
-        outputs = [helper.make_tensor_value_info(value.name, value.onnx_type, None) for value in made]
-        graph = helper.make_graph(self.nodes, self.name_of(f"graph_{self._count}"), inputs, outputs)
-        self.nodes = outer
-        return graph, made
+        outer_nodes = self.nodes
+        self.nodes = []
+        values = write()
+        outputs = [helper.make_tensor_value_info(value.name, value.onnx_type, None) for value in values]
+        graph = helper.make_graph(self.nodes, self.make_name(f"graph_{self._count}"), inputs, outputs)
+        self.nodes = outer_nodes
+        return graph, values
 
 
 def onnx_type(dtype: ScalarType) -> int:

@@ -19,11 +19,11 @@ from .protobuf import (
     VARINT,
     Field,
     ModelBytes,
-    corrupt,
     encode_field,
     encode_varint,
-    fields,
     find_tensors,
+    make_corrupt_error,
+    read_fields,
 )
 
 MIN_WEIGHT_SIZE = 1024  # bytes; smaller initializers stay in the skeleton, where shapes and scalars are looked up
@@ -120,27 +120,27 @@ class Header:
 def read_header(buffer: ModelBytes) -> Header:
     """Reads the ModelProto in `buffer`, without its nodes and weights."""
     header = Header()
-    for item in fields(buffer, 0, len(buffer)):
+    for item in read_fields(buffer, 0, len(buffer)):
         match item.number:  # the numbers of ModelProto's fields in onnx.proto
             case 1:
-                header.ir_version = item.signed()
+                header.ir_version = item.read_signed()
             case 2:
-                header.producer_name = item.text(buffer)
+                header.producer_name = item.read_text(buffer)
             case 3:
-                header.producer_version = item.text(buffer)
+                header.producer_version = item.read_text(buffer)
             case 4:
-                header.domain = item.text(buffer)
+                header.domain = item.read_text(buffer)
             case 5:
-                header.model_version = item.signed()
+                header.model_version = item.read_signed()
             case 6:
-                header.doc_string = item.text(buffer)
+                header.doc_string = item.read_text(buffer)
             case 7:
                 _read_graph(buffer, item, header)
             case 8:
-                opset = _parts(buffer, item)
-                header.opsets[_text(buffer, opset, 1)] = opset[2].signed() if 2 in opset else 0
+                opset = _read_parts(buffer, item)
+                header.opsets[_read_text(buffer, opset, 1)] = opset[2].read_signed() if 2 in opset else 0
             case 14:
-                key, value = _key_value(buffer, item)
+                key, value = _read_key_value(buffer, item)
                 header.metadata[key] = value
     if header.graph is _NO_GRAPH:
         raise CorruptModelError(
@@ -153,37 +153,37 @@ def read_header(buffer: ModelBytes) -> Header:
 def _read_graph(buffer: ModelBytes, graph: Field, header: Header) -> None:
     graph.require(BYTES)
     if header.graph is not _NO_GRAPH:
-        raise corrupt(f"a second graph begins at byte {graph.tag}")
+        raise make_corrupt_error(f"a second graph begins at byte {graph.tag}")
     header.graph = graph
-    for item in fields(buffer, graph.value, graph.end):
+    for item in read_fields(buffer, graph.value, graph.end):
         match item.number:
             case 1:
                 item.require(BYTES)
                 header.node_count += 1
             case 2:
-                header.graph_name = item.text(buffer)
+                header.graph_name = item.read_text(buffer)
             case 5:
-                header.weights.append(_weight(buffer, item))
+                header.weights.append(_read_weight(buffer, item))
             case 11:
-                value = _value_info(buffer, item)
+                value = _read_value_info(buffer, item)
                 header.inputs += [value] if value and value.name else []
                 header.input_fields.append((value.name if value else "", item))
             case 12:
-                value = _value_info(buffer, item)
+                value = _read_value_info(buffer, item)
                 header.outputs += [value] if value and value.name else []
 
 
-def _weight(buffer: ModelBytes, tensor: Field) -> Weight:
+def _read_weight(buffer: ModelBytes, tensor: Field) -> Weight:
     tensor.require(BYTES)
     name, location, element = "", "", 0
     data: list[Field] = []
-    for item in fields(buffer, tensor.value, tensor.end):
+    for item in read_fields(buffer, tensor.value, tensor.end):
         if item.number == 8:
-            name = item.text(buffer)
+            name = item.read_text(buffer)
         elif item.number == 2 and item.wire_type == VARINT:
             element = item.value
         elif item.number == 13:
-            key, value = _key_value(buffer, item)
+            key, value = _read_key_value(buffer, item)
             location = value if key == LOCATION else location
         elif item.number in _DATA:
             data.append(item)
@@ -191,71 +191,73 @@ def _weight(buffer: ModelBytes, tensor: Field) -> Weight:
     return Weight(name, tensor, data[0] if is_in_a_row else None, location, element)
 
 
-def _parts(buffer: ModelBytes, message: Field) -> dict[int, Field]:
+def _read_parts(buffer: ModelBytes, message: Field) -> dict[int, Field]:
     """The fields of a message by number; of repeated ones the last, as in protobuf."""
     message.require(BYTES)
-    return {item.number: item for item in fields(buffer, message.value, message.end)}
+    return {item.number: item for item in read_fields(buffer, message.value, message.end)}
 
 
-def _text(buffer: ModelBytes, parts: dict[int, Field], number: int) -> str:
-    return parts[number].text(buffer) if number in parts else ""
+def _read_text(buffer: ModelBytes, parts: dict[int, Field], number: int) -> str:
+    return parts[number].read_text(buffer) if number in parts else ""
 
 
-def _value_info(buffer: ModelBytes, info: Field) -> ValueInfo | None:
+def _read_value_info(buffer: ModelBytes, info: Field) -> ValueInfo | None:
     """None for a value without a type, which cannot be bound: Windows ML skips it, too."""
-    parts = _parts(buffer, info)
-    kind = _type(buffer, parts[2]) if 2 in parts else None
-    return ValueInfo(_text(buffer, parts, 1), _text(buffer, parts, 3), kind) if kind is not None else None
+    parts = _read_parts(buffer, info)
+    kind = _read_type(buffer, parts[2]) if 2 in parts else None
+    return ValueInfo(_read_text(buffer, parts, 1), _read_text(buffer, parts, 3), kind) if kind is not None else None
 
 
 _OTHER_TYPES = {7: "opaque", 8: "sparse_tensor", 9: "optional"}
 
 
-def _type(buffer: ModelBytes, proto: Field, nesting: int = 0) -> OnnxType | None:
+def _read_type(buffer: ModelBytes, proto: Field, nesting: int = 0) -> OnnxType | None:
     if nesting > MAX_NESTING:
-        raise corrupt(f"a type is nested more than {MAX_NESTING} deep")
-    parts = _parts(buffer, proto)
+        raise make_corrupt_error(f"a type is nested more than {MAX_NESTING} deep")
+    parts = _read_parts(buffer, proto)
     if tensor := parts.get(1):
-        return _tensor_type(buffer, tensor, _text(buffer, parts, 6))
+        return _read_tensor_type(buffer, tensor, _read_text(buffer, parts, 6))
     if sequence := parts.get(4):
-        return SequenceType(_inner_type(buffer, _parts(buffer, sequence), 1, nesting))
+        return SequenceType(_read_inner_type(buffer, _read_parts(buffer, sequence), 1, nesting))
     if mapping := parts.get(5):
-        inner = _parts(buffer, mapping)
-        return MapType(inner[1].signed() if 1 in inner else 0, _inner_type(buffer, inner, 2, nesting))
+        inner = _read_parts(buffer, mapping)
+        return MapType(inner[1].read_signed() if 1 in inner else 0, _read_inner_type(buffer, inner, 2, nesting))
     return next((OtherType(name) for number, name in _OTHER_TYPES.items() if number in parts), None)
 
 
-def _inner_type(buffer: ModelBytes, parts: dict[int, Field], number: int, nesting: int) -> OnnxType:
-    inner = _type(buffer, parts[number], nesting + 1) if number in parts else None
+def _read_inner_type(buffer: ModelBytes, parts: dict[int, Field], number: int, nesting: int) -> OnnxType:
+    inner = _read_type(buffer, parts[number], nesting + 1) if number in parts else None
     return inner or OtherType("untyped")
 
 
-def _tensor_type(buffer: ModelBytes, proto: Field, denotation: str) -> TensorType:
-    parts = _parts(buffer, proto)
+def _read_tensor_type(buffer: ModelBytes, proto: Field, denotation: str) -> TensorType:
+    parts = _read_parts(buffer, proto)
     dimensions = None
     if shape := parts.get(2):
         shape.require(BYTES)
-        shape_fields = fields(buffer, shape.value, shape.end)
-        dimensions = tuple(_dimension(buffer, dimension) for dimension in shape_fields if dimension.number == 1)
-    return TensorType(parts[1].signed() if 1 in parts else 0, dimensions, denotation)
+        shape_fields = read_fields(buffer, shape.value, shape.end)
+        dimensions = tuple(_read_dimension(buffer, dimension) for dimension in shape_fields if dimension.number == 1)
+    return TensorType(parts[1].read_signed() if 1 in parts else 0, dimensions, denotation)
 
 
-def _dimension(buffer: ModelBytes, proto: Field) -> Dimension:
-    parts = _parts(buffer, proto)
-    name = _text(buffer, parts, 2)
+def _read_dimension(buffer: ModelBytes, proto: Field) -> Dimension:
+    parts = _read_parts(buffer, proto)
+    name = _read_text(buffer, parts, 2)
     # Paddle's exporter calls every unknown size "?": these sizes have no name, and may differ.
-    return Dimension(parts[1].signed() if 1 in parts else None, "" if name == "?" else name, _text(buffer, parts, 3))
+    return Dimension(
+        parts[1].read_signed() if 1 in parts else None, "" if name == "?" else name, _read_text(buffer, parts, 3)
+    )
 
 
-def _key_value(buffer: ModelBytes, proto: Field) -> tuple[str, str]:
-    parts = _parts(buffer, proto)
-    return _text(buffer, parts, 1), _text(buffer, parts, 2)
+def _read_key_value(buffer: ModelBytes, proto: Field) -> tuple[str, str]:
+    parts = _read_parts(buffer, proto)
+    return _read_text(buffer, parts, 1), _read_text(buffer, parts, 2)
 
 
-def external_locations(buffer: ModelBytes) -> Iterator[tuple[str, str]]:
+def find_external_locations(buffer: ModelBytes) -> Iterator[tuple[str, str]]:
     """Yields the tensors kept in other files, by name, and those files: of all graphs, attributes and functions."""
     for tensor in find_tensors(buffer, "model", 0, len(buffer)):
-        weight = _weight(buffer, tensor)
+        weight = _read_weight(buffer, tensor)
         if weight.location:
             yield weight.name, weight.location
 
@@ -280,7 +282,7 @@ def cut_weights(buffer: ModelBytes, header: Header, location: str) -> bytes:
     edits = [(field, b"") for name, field in header.input_fields if name in names]
     if location:
         edits += [
-            (weight.field, encode_field(5, _external_tensor(buffer, weight.field, weight.data, location)))
+            (weight.field, encode_field(5, _encode_external_tensor(buffer, weight.field, weight.data, location)))
             for weight in header.weights
             if weight.data is not None and weight.size >= MIN_WEIGHT_SIZE
         ]
@@ -293,7 +295,7 @@ def cut_weights(buffer: ModelBytes, header: Header, location: str) -> bytes:
     return buffer[: graph.tag] + encode_field(7, body) + buffer[graph.end :]
 
 
-def _external_tensor(buffer: ModelBytes, tensor: Field, data: Field, location: str) -> bytes:
+def _encode_external_tensor(buffer: ModelBytes, tensor: Field, data: Field, location: str) -> bytes:
     entries = {"location": location, "offset": str(data.value), "length": str(data.end - data.value)}
     pieces = [buffer[tensor.value : data.tag], buffer[data.end : tensor.end]]
     for key, value in entries.items():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import CorruptModelError
 from .header import Header, ValueInfo
-from .protobuf import BYTES, ModelBytes, fields
+from .protobuf import BYTES, ModelBytes, read_fields
 
 if TYPE_CHECKING:
     import onnx
@@ -39,7 +39,7 @@ def read_graph(buffer: ModelBytes, header: Header) -> ModelGraph:
     try:
         nodes = [
             onnx.NodeProto.FromString(buffer[item.value : item.end])
-            for item in fields(buffer, header.graph.value, header.graph.end)
+            for item in read_fields(buffer, header.graph.value, header.graph.end)
             if item.number == 1 and item.wire_type == BYTES
         ]
         return ModelGraph(inputs, frozenset(value.name for value in header.outputs), nodes)
@@ -52,7 +52,7 @@ def read_graph(buffer: ModelBytes, header: Header) -> ModelGraph:
 # Walking an ONNX model that `onnx` has parsed.
 
 
-def messages(message: Message) -> Iterator[Message]:
+def walk_messages(message: Message) -> Iterator[Message]:
     """A message and all messages in it: nodes, attributes, types, weights, in every graph and function."""
     from google.protobuf.message import Message
     from onnx import TensorProto
@@ -62,7 +62,7 @@ def messages(message: Message) -> Iterator[Message]:
     for field, value in () if isinstance(message, TensorProto) else message.ListFields():
         if field.message_type is not None:
             for held in [value] if isinstance(value, Message) else value:
-                yield from messages(held)
+                yield from walk_messages(held)
 
 
 # The order of nodes.

@@ -32,15 +32,15 @@ class Field(NamedTuple):
     tag: int  # offset of the first byte of its tag
     end: int  # offset after the last byte of its value
 
-    def text(self, buffer: ModelBytes) -> str:
+    def read_text(self, buffer: ModelBytes) -> str:
         """The value as a string."""
         self.require(BYTES)
         try:
             return buffer[self.value : self.end].decode("utf-8")
         except UnicodeDecodeError as error:
-            raise corrupt(f"a name or text at byte {self.value} is not UTF-8") from error
+            raise make_corrupt_error(f"a name or text at byte {self.value} is not UTF-8") from error
 
-    def signed(self) -> int:
+    def read_signed(self) -> int:
         """The value as an int64, which protobuf writes in two's complement."""
         self.require(VARINT)
         return self.value - (1 << 64) if self.value >> 63 else self.value
@@ -48,34 +48,36 @@ class Field(NamedTuple):
     def require(self, wire_type: int) -> None:
         """Refuses a known field number whose wire type is not that of its schema."""
         if self.wire_type != wire_type:
-            raise corrupt(f"field {self.number} at byte {self.tag} has wire type {self.wire_type}, not {wire_type}")
+            raise make_corrupt_error(
+                f"field {self.number} at byte {self.tag} has wire type {self.wire_type}, not {wire_type}"
+            )
 
 
-def fields(buffer: ModelBytes, start: int, end: int) -> Iterator[Field]:
+def read_fields(buffer: ModelBytes, start: int, end: int) -> Iterator[Field]:
     """Yields the fields of the message in `buffer[start:end]`, in file order."""
     position = start
     while position < end:
         tag = position
-        key, position = varint(buffer, position, end)
+        key, position = read_varint(buffer, position, end)
         number, wire_type = key >> 3, key & 7
         if not 0 < number < 1 << 29:  # protobuf allows no larger number of a field
-            raise corrupt(f"byte {tag} starts a field numbered {number}")
+            raise make_corrupt_error(f"byte {tag} starts a field numbered {number}")
         if wire_type == BYTES:
-            length, value = varint(buffer, position, end)
+            length, value = read_varint(buffer, position, end)
             position = value + length
         elif wire_type == VARINT:
-            value, position = varint(buffer, position, end)
+            value, position = read_varint(buffer, position, end)
         elif wire_type in (FIXED32, FIXED64):
             value = position
             position += 4 if wire_type == FIXED32 else 8
         else:
-            raise corrupt(f"byte {tag} starts a field of wire type {wire_type}")
+            raise make_corrupt_error(f"byte {tag} starts a field of wire type {wire_type}")
         if position > end:
-            raise corrupt(f"a field at byte {tag} runs {position - end:,} bytes past its message")
+            raise make_corrupt_error(f"a field at byte {tag} runs {position - end:,} bytes past its message")
         yield Field(number, wire_type, value, tag, position)
 
 
-def varint(buffer: ModelBytes, position: int, end: int) -> tuple[int, int]:
+def read_varint(buffer: ModelBytes, position: int, end: int) -> tuple[int, int]:
     """Reads a base-128 number; returns it and the position after it."""
     value = shift = 0
     while position < end and shift < 70:
@@ -85,7 +87,7 @@ def varint(buffer: ModelBytes, position: int, end: int) -> tuple[int, int]:
         if byte < 0x80:
             return value & 0xFFFF_FFFF_FFFF_FFFF, position  # ten bytes hold 70 bits, and protobuf keeps 64
         shift += 7
-    raise corrupt(f"a number at byte {position} has no end")
+    raise make_corrupt_error(f"a number at byte {position} has no end")
 
 
 def encode_varint(value: int) -> bytes:
@@ -103,7 +105,7 @@ def encode_field(number: int, payload: bytes) -> bytes:
     return encode_varint(number << 3 | BYTES) + encode_varint(len(payload)) + payload
 
 
-def corrupt(what: str) -> CorruptModelError:
+def make_corrupt_error(what: str) -> CorruptModelError:
     """The error for bytes that are not a protobuf message."""
     return CorruptModelError(
         f"Failed to parse the model: {what}.",
@@ -137,8 +139,8 @@ _LONG_LIST = 64  # fields
 def find_tensors(buffer: ModelBytes, kind: str, start: int, end: int, nesting: int = 0) -> Iterator[Field]:
     """Yields the tensors in the message in `buffer[start:end]`; of long lists perhaps only those in other files."""
     if nesting > MAX_NESTING:
-        raise corrupt(f"subgraphs are nested more than {MAX_NESTING} deep")
-    for item in fields(buffer, start, end):
+        raise make_corrupt_error(f"subgraphs are nested more than {MAX_NESTING} deep")
+    for item in read_fields(buffer, start, end):
         child = _CHILDREN[kind].get(item.number, "") if item.wire_type == BYTES else ""
         if child == "tensor":
             yield item
@@ -150,5 +152,5 @@ def _is_list_of_values(buffer: ModelBytes, attribute: Field) -> bool:
     """Whether an attribute is a long list, as in decision trees, and names no file: searching is faster."""
     if attribute.end - attribute.value < _LARGE_ATTRIBUTE:
         return False
-    is_long = next(islice(fields(buffer, attribute.value, attribute.end), _LONG_LIST, None), None) is not None
+    is_long = next(islice(read_fields(buffer, attribute.value, attribute.end), _LONG_LIST, None), None) is not None
     return is_long and buffer.find(LOCATION.encode(), attribute.value, attribute.end) < 0

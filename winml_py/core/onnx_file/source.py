@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ...errors import CorruptModelError, InvalidArgumentError, ModelNotFoundError, WinMLError
 from ..base.messages import guess_file_kind
-from .header import Header, cut_weights, external_locations, has_replaceable_weights, read_header
+from .header import Header, cut_weights, find_external_locations, has_replaceable_weights, read_header
 from .nodes import ModelGraph, read_graph
 from .protobuf import ModelBytes
 
@@ -56,7 +56,7 @@ class FileStamp(NamedTuple):
     device: int
 
     @classmethod
-    def of(cls, name: str, status: os.stat_result) -> FileStamp:
+    def from_status(cls, name: str, status: os.stat_result) -> FileStamp:
         """The stamp of a file with this status."""
         return cls(name, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
 
@@ -82,7 +82,7 @@ class FileSource(NamedTuple):
                 if kind := guess_file_kind(buffer[:64]):
                     words, hint = f"Expected an ONNX model, got {kind[0]}.", kind[1]
                 raise CorruptModelError(f"{shown}: {words}", hint=hint) from error
-        return cls(absolute, (stamp, *_present_data_files(os.path.dirname(absolute), header))), header
+        return cls(absolute, (stamp, *_stamp_data_files(os.path.dirname(absolute), header))), header
 
     @property
     def size(self) -> int:
@@ -94,7 +94,7 @@ class FileSource(NamedTuple):
         """Where the model's external data files are looked for."""
         return os.path.dirname(self.path)
 
-    def engine_input(self, header: Header, is_private: bool = False) -> str | Skeleton:
+    def make_engine_input(self, header: Header, is_private: bool = False) -> str | Skeleton:
         """What an engine compiles: the path, or for large models a skeleton over the mapped file.
 
         A mapped file saves a copy of the weights at the peak, and keeps weights that the engine does not rearrange in
@@ -104,7 +104,7 @@ class FileSource(NamedTuple):
             ModelNotFoundError: the file, or a data file it names, is gone.
             CorruptModelError: the file is no longer the one whose header was read.
         """
-        external = list(_external(self))
+        external = list(_find_external(self))
         with _map(self.path) as (buffer, stamp):
             self.require_same(stamp)
             self._require_data_files(external)
@@ -125,7 +125,7 @@ class FileSource(NamedTuple):
             return self.path
 
     def _read_with_data_files(self, external: list[tuple[str, str]]) -> Skeleton:
-        files, stamps = {}, self.data_stamps()
+        files, stamps = {}, self.read_data_stamps()
         for location in sorted({location for _, location in external}):
             with open(os.path.join(self.folder, location), "rb") as file:
                 files[location] = file.read()
@@ -133,26 +133,28 @@ class FileSource(NamedTuple):
         self.require_unchanged(stamps)
         return Skeleton(self.path, files=files)
 
-    def graph(self, header: Header) -> ModelGraph:
+    def read_graph(self, header: Header) -> ModelGraph:
         """The nodes of the model."""
         with _map(self.path) as (buffer, stamp):
             self.require_same(stamp)
             return read_graph(buffer, header)
 
-    def mappable_size(self, header: Header) -> int:
+    def measure_mappable_size(self, header: Header) -> int:
         """Bytes of weights, including those in files beside the model."""
-        return self.external_size(header) + sum(weight.size for weight in header.weights)
+        return self.measure_external_size(header) + sum(weight.size for weight in header.weights)
 
-    def external_size(self, header: Header) -> int:
+    def measure_external_size(self, header: Header) -> int:
         """Bytes of the files beside the model that hold weights."""
         files = {weight.location for weight in header.weights if weight.location}
         return sum(os.path.getsize(os.path.join(self.folder, name)) for name in files)
 
-    def data_stamps(self) -> tuple[FileStamp, ...]:
+    def read_data_stamps(self) -> tuple[FileStamp, ...]:
         """The stamps of the model's file and those with its weights; raises CorruptModelError where one has changed."""
-        stamps = self._stamps((os.path.basename(self.path), *sorted({location for _, location in _external(self)})))
+        stamps = self._read_stamps(
+            (os.path.basename(self.path), *sorted({location for _, location in _find_external(self)}))
+        )
         if not set(self.stamps).issubset(stamps):
-            raise self._changed_error()
+            raise self._make_changed_error()
         return stamps
 
     def require_unchanged(self, stamps: tuple[FileStamp, ...]) -> None:
@@ -160,21 +162,21 @@ class FileSource(NamedTuple):
 
         The engine opens files by name, so the same files must be there before and after.
         """
-        if self._stamps([stamp.name for stamp in stamps]) != stamps:
-            raise self._changed_error()
+        if self._read_stamps([stamp.name for stamp in stamps]) != stamps:
+            raise self._make_changed_error()
 
-    def _stamps(self, names: Iterable[str]) -> tuple[FileStamp, ...]:
+    def _read_stamps(self, names: Iterable[str]) -> tuple[FileStamp, ...]:
         try:
-            return tuple(FileStamp.of(name, os.stat(os.path.join(self.folder, name))) for name in names)
+            return tuple(FileStamp.from_status(name, os.stat(os.path.join(self.folder, name))) for name in names)
         except OSError as error:
-            raise self._changed_error() from error
+            raise self._make_changed_error() from error
 
     def require_same(self, stamp: FileStamp) -> None:
         """Refuses a file other than the one whose header was read."""
         if stamp != self.stamps[0]:
-            raise self._changed_error()
+            raise self._make_changed_error()
 
-    def _changed_error(self) -> CorruptModelError:
+    def _make_changed_error(self) -> CorruptModelError:
         return CorruptModelError(
             f"{self.path}: The file, or a file with its weights, has changed since the model was loaded from it.",
             hint="Load it again, and replace model files by renaming, never in place.",
@@ -210,7 +212,7 @@ class BytesSource(NamedTuple):
         source = cls(data if isinstance(data, bytes) else bytes(data))
         return source, read_header(source.data)
 
-    def graph(self, header: Header) -> ModelGraph:
+    def read_graph(self, header: Header) -> ModelGraph:
         """The nodes of the model."""
         return read_graph(self.data, header)
 
@@ -219,12 +221,12 @@ class BytesSource(NamedTuple):
         """Bytes of the model."""
         return len(self.data)
 
-    def engine_input(self, header: Header, is_private: bool = False) -> bytes | Skeleton:
+    def make_engine_input(self, header: Header, is_private: bool = False) -> bytes | Skeleton:
         """What an engine compiles: the bytes, or for large models a skeleton over them.
 
         A skeleton avoids a parser's copy: weights that the engine does not rearrange stay where they are.
         """
-        for name, location in external_locations(self.data):
+        for name, location in find_external_locations(self.data):
             raise ModelNotFoundError(
                 f"The model keeps the weight {name} in the file {location}, "
                 "and a model loaded from memory has no folder to look in.",
@@ -239,18 +241,18 @@ ModelSource = FileSource | BytesSource
 
 
 @lru_cache(16)
-def _external(source: FileSource) -> tuple[tuple[str, str], ...]:
+def _find_external(source: FileSource) -> tuple[tuple[str, str], ...]:
     """The weights that a model keeps in other files, and those files: needed several times for one session."""
     with _map(source.path) as (buffer, stamp):
         source.require_same(stamp)
-        return tuple(external_locations(buffer))
+        return tuple(find_external_locations(buffer))
 
 
-def _present_data_files(folder: str, header: Header) -> Iterator[FileStamp]:
+def _stamp_data_files(folder: str, header: Header) -> Iterator[FileStamp]:
     """The stamps of the files with the graph's weights; a session reports the missing ones."""
     for location in {weight.location for weight in header.weights if weight.location}:
         with suppress(OSError, ValueError):  # ValueError: the name has a null byte
-            yield FileStamp.of(location, os.stat(os.path.join(folder, location)))
+            yield FileStamp.from_status(location, os.stat(os.path.join(folder, location)))
 
 
 @contextmanager
@@ -260,7 +262,7 @@ def _map(path: str, shown: str = "") -> Iterator[tuple[ModelBytes, FileStamp]]:
         with open(path, "rb") as file:
             # The stamp is of the open file: by now, the path may name another one.
             status = os.fstat(file.fileno())
-            stamp = FileStamp.of(os.path.basename(path), status)
+            stamp = FileStamp.from_status(os.path.basename(path), status)
             if status.st_size == 0:
                 yield b"", stamp
                 return
@@ -306,8 +308,8 @@ class PackedFile(NamedTuple):
                 f"The model was pickled by its path, and {self.path} cannot be opened in this process.",
                 hint="Put the file there on every machine, or load the model from its bytes before it is pickled.",
             ) from error
-        stamps = source.data_stamps()
-        if stamps != self.stamps and _digest(source.folder, stamps) != self.digest:
+        stamps = source.read_data_stamps()
+        if stamps != self.stamps and _compute_digest(source.folder, stamps) != self.digest:
             raise CorruptModelError(
                 f"The model file {self.path}, or a file with its weights, is not what it was when the model was "
                 "pickled.",
@@ -316,21 +318,21 @@ class PackedFile(NamedTuple):
         return source, header
 
 
-def packed(source: ModelSource) -> PackedFile | BytesSource:
+def pack(source: ModelSource) -> PackedFile | BytesSource:
     """What another process needs to open the same model: the path and a digest of the contents, or the bytes."""
     if isinstance(source, BytesSource):
         return source
-    stamps = source.data_stamps()
-    return PackedFile(source.path, stamps, _digest(source.folder, stamps))
+    stamps = source.read_data_stamps()
+    return PackedFile(source.path, stamps, _compute_digest(source.folder, stamps))
 
 
 def reopen(source: PackedFile | BytesSource) -> tuple[ModelSource, Header]:
-    """The model that `packed` returned, and its header; raises as `PackedFile.open` does."""
+    """The model that `pack` returned, and its header; raises as `PackedFile.open` does."""
     return BytesSource.open(source.data) if isinstance(source, BytesSource) else source.open()
 
 
 @lru_cache(16)
-def _digest(folder: str, stamps: tuple[FileStamp, ...]) -> str:
+def _compute_digest(folder: str, stamps: tuple[FileStamp, ...]) -> str:
     """A digest of the contents of all the files, computed once for each state of them."""
     import hashlib
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ...enums import LearningModelDeviceKind
@@ -47,17 +46,19 @@ class LearningModelDevice(Object):
     def __init__(
         self, kind: LearningModelDeviceKind = LearningModelDeviceKind.DEFAULT, /, *, _device: Any = None
     ) -> None:
-        self._kind = kind = require_member(LearningModelDeviceKind, kind, "The kind of a device", InvalidDeviceError)
-        self._device = device = _device or (None if kind in _CPU_KINDS else _gpu(kind))
+        self._kind = require_member(LearningModelDeviceKind, kind, "The kind of a device", InvalidDeviceError)
+        self._device: ProviderDevice | None = _device
+        if self._device is None and self._kind not in _CPU_KINDS:
+            self._device = _find_gpu(self._kind)
         self._private_state: Compiler
-        if device is None:
+        if self._device is None:
             from .cpu.compiler import CpuCompiler
 
             self._private_state = CpuCompiler()
         else:
             from .gpu.device_compiler import DeviceCompiler
 
-            self._private_state = DeviceCompiler(device)
+            self._private_state = DeviceCompiler(self._device)
 
     @classmethod
     def find_all(cls) -> list[LearningModelDevice]:
@@ -68,9 +69,9 @@ class LearningModelDevice(Object):
         """
         from .providers import plugins  # not at the top: sessions on the CPU need no provider
 
-        devices = plugins.gpus() + plugins.devices("npu")
-        found = [cls(LearningModelDeviceKind.DIRECTX, _device=device) for device in devices]
-        return [cls(LearningModelDeviceKind.CPU), *found]
+        devices = plugins.find_gpus() + plugins.find_devices("npu")
+        accelerators = [cls(LearningModelDeviceKind.DIRECTX, _device=device) for device in devices]
+        return [cls(LearningModelDeviceKind.CPU), *accelerators]
 
     @classmethod
     def find(cls, name: str, /) -> LearningModelDevice:
@@ -95,7 +96,7 @@ class LearningModelDevice(Object):
         doctor = "`winml-py doctor` says what is missing, and docs/devices.md what to install."
         raise InvalidDeviceError(
             f"There is no device named {name!r}; there are {names}.",
-            hint="; ".join(filter(None, (plugins.problems(), doctor))),
+            hint="; ".join(filter(None, (plugins.describe_problems(), doctor))),
         )
 
     @classmethod
@@ -130,12 +131,12 @@ class LearningModelDevice(Object):
     @property
     def name(self) -> str:
         """The vendor's name for it."""
-        return machine.processor_name() if self._device is None else self._device.name
+        return machine.read_processor_name() if self._device is None else self._device.name
 
     @property
     def vendor(self) -> str:
         """The name of its vendor, or ""."""
-        return machine.processor_vendor() if self._device is None else self._device.vendor
+        return machine.read_processor_vendor() if self._device is None else self._device.vendor
 
     @property
     def provider(self) -> str:
@@ -145,7 +146,7 @@ class LearningModelDevice(Object):
     @property
     def memory(self) -> int | None:
         """Its memory in bytes; for the CPU, what the system or a container allows. None if unknown."""
-        return machine.total_memory() if self._device is None else self._device.memory
+        return machine.read_total_memory() if self._device is None else self._device.memory
 
     @property
     def supports_float16(self) -> bool:
@@ -153,7 +154,7 @@ class LearningModelDevice(Object):
         if self._device is None:
             from .providers import plugins
 
-            return any(device.float16 for device in plugins.devices("cpu"))
+            return any(device.float16 for device in plugins.find_devices("cpu"))
         return self._device.float16
 
     @property
@@ -181,18 +182,19 @@ class LearningModelDevice(Object):
         return f"<LearningModelDevice {self._kind.name}{name}>"
 
 
-def _find_again(sought: ProviderDevice) -> LearningModelDevice:
+def _find_again(pickled: ProviderDevice) -> LearningModelDevice:
     from .providers import plugins
 
-    devices = plugins.gpus() + plugins.devices("npu")
-    found = [one for one in devices if (one.name, one.provider) == (sought.name, sought.provider)]
-    if len(found) > 1:  # several cards of one name
-        found = [one for one in found if (one.identity, one.number) == (sought.identity, sought.number)]
-    if len(found) == 1:
-        return LearningModelDevice(LearningModelDeviceKind.DIRECTX, _device=found[0])
+    devices = plugins.find_gpus() + plugins.find_devices("npu")
+    matches = [device for device in devices if (device.name, device.provider) == (pickled.name, pickled.provider)]
+    if len(matches) > 1:  # several cards of one name
+        exact = (pickled.identity, pickled.number)
+        matches = [device for device in matches if (device.identity, device.number) == exact]
+    if len(matches) == 1:
+        return LearningModelDevice(LearningModelDeviceKind.DIRECTX, _device=matches[0])
     names = ", ".join(device.name for device in LearningModelDevice.find_all())
     raise InvalidDeviceError(
-        f"The pickled device {sought.name} by {sought.provider} is not available here; there are {names}.",
+        f"The pickled device {pickled.name} by {pickled.provider} is not available here; there are {names}.",
         hint="Pickle a kind or a name instead, and find the device where it is used.",
     )
 
@@ -204,19 +206,19 @@ def require_different(devices: Sequence[LearningModelDevice]) -> None:
             f"Expected a list of devices, got {devices!r}.",
             hint="Write a list: [session.device, LearningModelDevice.find('gpu')].",
         )
-    for one, other in combinations(devices, 2):
-        if one == other:
-            raise InvalidArgumentError(f"{one.name} is in the list twice.", hint="List each device once.")
+    for device in devices:
+        if devices.count(device) > 1:
+            raise InvalidArgumentError(f"{device.name} is in the list twice.", hint="List each device once.")
 
 
-def _gpu(kind: LearningModelDeviceKind) -> ProviderDevice:
+def _find_gpu(kind: LearningModelDeviceKind) -> ProviderDevice:
     from .providers import plugins
 
-    devices = plugins.gpus(kind is LearningModelDeviceKind.DIRECTX_MIN_POWER)
+    devices = plugins.find_gpus(kind is LearningModelDeviceKind.DIRECTX_MIN_POWER)
     if not devices:
         raise InvalidDeviceError(
             f"There is no device for {kind.name}: "
-            f"{plugins.problems() or 'no installed package has a provider for one'}.",
+            f"{plugins.describe_problems() or 'no installed package has a provider for one'}.",
             hint="pip install 'winml-py[gpu]' brings WebGPU, which uses any GPU with a Vulkan, Metal or Direct3D 12 "
             "driver; `winml-py doctor` says what is missing.",
         )

@@ -142,8 +142,14 @@ class EngineOptions(NamedTuple):
     isolation: Isolation | None = None
 
 
-ORT_ONLY = ("tuning", "session_config", "run_config", "log_severity")
-"""The options of ONNX Runtime alone: an engine from a package of its own refuses them."""
+ORT_ONLY = {
+    "tuning": "tuning",
+    "session_config": "session_config",
+    "run_config": "run_config",
+    "log_severity": "log_severity",
+    "is_profiled": "profiling",
+}
+"""The options of ONNX Runtime alone, and their public names: an engine from a package of its own refuses them."""
 
 
 class PlacedNode(NamedTuple):
@@ -231,7 +237,7 @@ EngineInput = str | bytes | Skeleton
 # The reasons for the choice of an engine.
 
 
-def in_megabytes(size: int) -> str:
+def format_megabytes(size: int) -> str:
     """Formats a number of bytes."""
     return f"{size / 1e6:,.{0 if size > 1e7 else 1}f} MB"
 
@@ -294,5 +300,5 @@ class Explanation(NamedTuple):
         head = f"{self.engine} in {self.number_type or self.precision.name.lower()}: {self.reason}"
         head = "; ".join(filter(None, (head, self.threads)))
         if self.memory:
-            head += f"; it takes up to about {in_megabytes(self.memory)}"
+            head += f"; it takes up to about {format_megabytes(self.memory)}"
         return "\n".join([head, *(f"  {candidate}" for candidate in self.candidates)])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from functools import partial
 
 from ..base import child_process
-from ..base.cancellation import Stop, held
+from ..base.cancellation import Stop, hold
 from .engine import Engine
 
 
@@ -66,7 +66,7 @@ class EnginePool:
         self._lock = threading.RLock()
         self._shared: dict[Hashable, _Shared] = {}
 
-    in_child = _clear  # a forked process cannot use its parent's engines
+    handle_fork = _clear  # a forked process cannot use its parent's engines
 
     def lease(self, key: Hashable, create: Callable[[], Engine], stop: Stop | None = None) -> Lease:
         """Returns the engine for `key`, which `create` makes if none is in use.
@@ -83,7 +83,7 @@ class EnginePool:
             # Counted before the engine exists: a session that closes meanwhile must not consider it unused.
             shared.users += 1
         try:
-            with held(shared.compiling, stop):
+            with hold(shared.compiling, stop):
                 if shared.engine is None:
                     shared.engine = create()
                 return Lease(shared.engine, partial(self._release, key))

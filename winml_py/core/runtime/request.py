@@ -39,7 +39,7 @@ class ModelFeatures(NamedTuple):
     float16_features: frozenset[str] = frozenset()
 
 
-def _no_graph() -> ModelGraph:
+def _make_empty_graph() -> ModelGraph:
     """For a model whose graph is unknown; unlike a lambda, a function can be sent to another process."""
     return ModelGraph([], frozenset(), [])
 
@@ -67,7 +67,7 @@ class ModelOrigin(NamedTuple):
     mappable_weights: int = 0
     path: str = ""
     data_stamps: Sequence[object] = ()
-    graph: Callable[[], ModelGraph] = _no_graph
+    graph: Callable[[], ModelGraph] = _make_empty_graph
     reopen: Callable[[], EngineInput] | None = None
     require_unchanged: Callable[[], None] = do_nothing
 
@@ -100,7 +100,7 @@ class CompileRequest(NamedTuple):
         if self.stop is not None:
             self.stop.require_not_requested()
 
-    def digest(self) -> str:
+    def compute_digest(self) -> str:
         """A fingerprint of the model: of its bytes, or of its skeleton and the stamps of its files."""
         import hashlib
 
@@ -124,8 +124,8 @@ class Compiler(Protocol):
             WinMLError: no engine accepts the model, or the device does not support the options.
         """
 
-    def key(self, options: EngineOptions) -> Hashable:
+    def make_key(self, options: EngineOptions) -> Hashable:
         """The device's part of an engine's key; equal if two sessions of a model may share an engine."""
 
-    def session_lock(self) -> AbstractContextManager[object]:
+    def make_session_lock(self) -> AbstractContextManager[object]:
         """The lock that a session holds while it uses the device; none on the CPU."""

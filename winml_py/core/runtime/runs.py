@@ -50,7 +50,8 @@ class Bound:
     ) -> None:
         self.inputs = {} if inputs is None else dict(inputs)
         self.outputs = {} if outputs is None else dict(outputs)
-        self.lock, self.version = lock, 0
+        self.lock = lock
+        self.version = 0
         self.natives: dict[object, Any] = {}
 
     def set_input(self, name: str, value: Value | DeviceArray) -> None:
@@ -86,7 +87,7 @@ def call(function: Callable[..., T], translate: Callable[[Exception], WinMLError
 
 
 @contextmanager
-def translated_by(translate: Callable[[Exception], WinMLError]) -> Iterator[None]:
+def translate_errors(translate: Callable[[Exception], WinMLError]) -> Iterator[None]:
     """Within the block, errors of a runtime become WinMLErrors.
 
     They are raised after the `except`: the runtime's error, whose frames hold native sessions, is not their context.
@@ -101,9 +102,9 @@ def translated_by(translate: Callable[[Exception], WinMLError]) -> Iterator[None
 
 
 @contextmanager
-def ended_by(stop: Stop, terminate: Callable[[], None]) -> Iterator[None]:
+def end_on_stop(stop: Stop, terminate: Callable[[], None]) -> Iterator[None]:
     """Within the block, `stop` calls `terminate`; raises CanceledError in place of the providers' different errors."""
-    with stop.on_request(terminate):
+    with stop.call_on_request(terminate):
         try:
             yield
         except Exception:
@@ -141,12 +142,12 @@ def fill(outputs: Mapping[str, Any], fresh: dict[str, Any]) -> dict[str, Any]:
         if isinstance(array, np.ndarray):
             value = fresh.pop(name)
             if value.shape != array.shape:
-                raise wrong_output_shape(name, array.shape, value.shape)
+                raise make_output_shape_error(name, array.shape, value.shape)
             np.copyto(array, value)
     return fresh
 
 
-def wrong_output_shape(name: str, bound: tuple[int, ...], computed: tuple[int, ...]) -> SizeMismatchError:
+def make_output_shape_error(name: str, bound: tuple[int, ...], computed: tuple[int, ...]) -> SizeMismatchError:
     """The error for an output that does not fit the memory it is bound to; its name is "" if unknown."""
     what = f"The model variable {name}" if name else "An output"
     return SizeMismatchError(

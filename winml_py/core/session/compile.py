@@ -52,8 +52,8 @@ def compile_model(
         return compile_custom(request, content.operators.functions, compiler.compile)
 
     unique_key = object() if options.is_profiled else None  # a profile belongs to one session
-    lease = content.engines.lease((compiler.key(options), options, unique_key), compile_engine, stop)
-    return SessionState(model, features, lease, compiler.session_lock(), device.name, compiler.compile)
+    lease = content.engines.lease((compiler.make_key(options), options, unique_key), compile_engine, stop)
+    return SessionState(model, features, lease, compiler.make_session_lock(), device.name, compiler.compile)
 
 
 def make_compile_request(
@@ -73,12 +73,12 @@ def make_compile_request(
         stop: ends the compilation.
 
     Raises:
-        WinMLError: as `ModelSource.engine_input` does.
+        WinMLError: as `ModelSource.make_engine_input` does.
     """
     header = private_state(model).header
     libraries = private_state(model).operators.libraries
     is_private = options.weights is Weights.PRIVATE
-    engine_input = source.engine_input(header, is_private)
+    engine_input = source.make_engine_input(header, is_private)
     model_features = _describe_features(model, _find_sizes(features, header, options))
     origin = _describe_origin(model, source, is_private, has_libraries=bool(libraries))
     return CompileRequest(engine_input, options, model_features, origin, libraries, stop)
@@ -106,17 +106,17 @@ def _describe_origin(model: LearningModel, source: ModelSource, is_private: bool
     origin = ModelOrigin(
         size=model.size,
         total_size=model.size,
-        graph=partial(source.graph, header),
-        reopen=partial(source.engine_input, header, is_private),
+        graph=partial(source.read_graph, header),
+        reopen=partial(source.make_engine_input, header, is_private),
     )
     if not isinstance(source, FileSource):
         return origin
-    data_stamps = source.data_stamps()
+    data_stamps = source.read_data_stamps()
     # What a library's kernels fold into a saved graph would outlive the library.
     is_mappable = not is_private and not has_libraries
     return origin._replace(
-        total_size=model.size + source.external_size(header),
-        mappable_weights=source.mappable_size(header) if is_mappable else 0,
+        total_size=model.size + source.measure_external_size(header),
+        mappable_weights=source.measure_mappable_size(header) if is_mappable else 0,
         path=source.path,
         data_stamps=data_stamps,
         require_unchanged=partial(source.require_unchanged, data_stamps),

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 from ...enums import Precision, Weights
 from ...errors import InvalidArgumentError
 from ..base.arguments import (
+    get_source_name,
     is_text,
     make_open_error,
     open_text,
@@ -20,10 +21,9 @@ from ..base.arguments import (
     require_member,
     require_type,
     require_whole_number,
-    source_name,
 )
-from ..base.atomic_files import require_folder, write_whole
-from ..base.machine import is_confined, usable_cores
+from ..base.atomic_files import require_folder, write_atomically
+from ..base.machine import count_usable_cores, is_confined
 from ..base.messages import did_you_mean
 from ..base.winrt_object import Object
 from ..runtime.engine import LOG_SEVERITIES, MAX_THREADS, EngineOptions, Isolation, Tuning
@@ -174,7 +174,7 @@ class LearningModelSessionOptions(Object):
     """The shapes that were set with `override_input_shape`, by the names of inputs."""
 
     intra_op_num_threads = Setting[int, int](
-        usable_cores,
+        count_usable_cores,
         partial(require_whole_number, what="intra_op_num_threads", least=1, most=MAX_THREADS),
         "intra_op_num_threads",
     )
@@ -367,7 +367,7 @@ class LearningModelSessionOptions(Object):
             StorageNotFoundError: there is no such file.
             InvalidArgumentError: the file does not hold session options, or holds an unknown setting.
         """
-        name = source_name(path)
+        name = get_source_name(path)
         try:
             return cls.from_dict(read_options(path))
         except InvalidArgumentError as error:
@@ -392,7 +392,7 @@ class LearningModelSessionOptions(Object):
         facts = {"schema_version": SCHEMA, "kind": KIND, "options": self.to_dict()}
         if notes:
             facts["notes"] = notes
-        write_whole(path, (json.dumps(facts, indent=2, ensure_ascii=False) + "\n").encode())
+        write_atomically(path, (json.dumps(facts, indent=2, ensure_ascii=False) + "\n").encode())
 
     def __getstate__(self) -> dict[str, Any]:
         return self.to_dict()
@@ -436,7 +436,7 @@ def read_options(source: str | os.PathLike[str] | IO[Any]) -> dict[str, Any]:
         StorageNotFoundError: there is no such file.
         InvalidArgumentError: if the file does not hold session options.
     """
-    name = source_name(source)
+    name = get_source_name(source)
     try:
         with open_text(source) as file:
             facts = json.load(file)

@@ -11,7 +11,7 @@ from ...enums import LearningModelDeviceKind, Precision
 from ...errors import IllegalCallError, InvalidArgumentError, InvalidBindingError, InvalidDeviceError
 from ..base.arguments import require_positive_seconds, require_type
 from ..base.async_operation import AsyncOperation
-from ..base.atomic_files import require_folder, write_whole, written_to
+from ..base.atomic_files import require_folder, translate_write_errors, write_atomically
 from ..base.cancellation import Stop
 from ..base.collections import PropertySet
 from ..base.messages import type_name
@@ -186,8 +186,8 @@ class LearningModelSession(Closeable, Object):
         """
         engine = self._private_state.engine
         require_folder(path)
-        with written_to(path):
-            write_whole(path, engine.end_profiling())
+        with translate_write_errors(path):
+            write_atomically(path, engine.end_profiling())
 
     def upload(self, value: object, /) -> Tensor:
         """Copies an array or a tensor to the memory of the session's GPU, as a tensor to bind repeatedly.
@@ -442,7 +442,7 @@ class LearningModelSession(Closeable, Object):
         if timeout is None:
             return self._run(binding_state, correlation_id, None)
         stop = Stop(require_positive_seconds(timeout, "The timeout"))
-        with stop.limited():
+        with stop.apply_time_limit():
             return self._run(binding_state, correlation_id, stop)
 
     def _run(

@@ -21,7 +21,7 @@ from ...errors import (
     InvalidBindingError,
     WinMLError,
 )
-from ..base.agreement import HALF_TOLERANCE, relative_error
+from ..base.agreement import HALF_TOLERANCE, compute_relative_error
 from ..base.arrays import Array
 from ..base.collections import NameMap
 from ..base.messages import type_name
@@ -161,7 +161,7 @@ class Jobs:
             actual = np.concatenate([_read_entries(value) for value in values])
             is_equal = np.array_equal(expected, actual, equal_nan=expected.dtype.kind == "f")
             # Half precision's tolerance, as a batch may be rounded differently in any precision, and to whole levels.
-            if not is_equal and (expected.dtype == object or relative_error(expected, actual) > HALF_TOLERANCE):
+            if not is_equal and (expected.dtype == object or compute_relative_error(expected, actual) > HALF_TOLERANCE):
                 return name
         return None
 

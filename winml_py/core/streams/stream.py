@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...enums import FramePolicy
 from ...errors import DeviceLostError, IllegalCallError, InvalidArgumentError
 from ..base.arguments import require_bool, require_type, require_whole_number
-from ..base.child_process import shared_pool
+from ..base.child_process import get_shared_pool
 from ..base.collections import NameMap
-from ..base.machine import usable_cores
+from ..base.machine import count_usable_cores
 from ..base.winrt_object import Closeable, private_state
 from ..evaluation.result import LearningModelEvaluationResult, set_placements
 from ..evaluation.session_state import SessionState
@@ -26,7 +26,7 @@ from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.resolve import PlannedPictures, resolve
 from ..imaging.contract import ImageContract
 from ..imaging.picture_placement import PicturePlacement
-from ..model.contracts import fitting_inputs
+from ..model.contracts import find_fitting_inputs
 from ..runtime.device import LearningModelDevice, require_different
 from .jobs import Features, Jobs, Properties, Runner, SessionRunner, StreamSession
 from .sources import Item, Sources
@@ -65,7 +65,7 @@ def open_stream(
     `session` is the one whose `evaluate_many` was called, and `new_session` makes one of the same model and options on
     another device; the stream closes those at its end.
     """
-    threads = usable_cores() if concurrency is None else require_whole_number(concurrency, "concurrency", 1)
+    threads = count_usable_cores() if concurrency is None else require_whole_number(concurrency, "concurrency", 1)
     batch_size = 1 if batch is None else require_whole_number(batch, "batch", 1)
     if progress is not None and not callable(progress):
         raise InvalidArgumentError(f"progress is {progress!r}.", hint="Write a function of two numbers: done, total.")
@@ -73,7 +73,7 @@ def open_stream(
     properties: Properties = {}
     if contract is not None:
         require_type(contract, ImageContract, "Write ImageContract.imagenet(), or make one.")
-        images = fitting_inputs(list(session_state.inputs.values()), contract)
+        images = find_fitting_inputs(list(session_state.inputs.values()), contract)
         properties = {image.name: BindProperties(contract=contract) for image in images}
     # No code of the program runs between two items of a list: they all exist, each with separate memory.
     copies = require_bool(copy, "copy") and type(inputs) not in (list, tuple)
@@ -175,7 +175,7 @@ class EvaluationStream(Closeable):
             if self._awaited is None and self._is_closed:
                 raise StopAsyncIteration
             if self._awaited is None:
-                self._awaited = shared_pool("winml-py streams", READERS).submit(self._next)
+                self._awaited = get_shared_pool("winml-py streams", READERS).submit(self._next)
             awaited = self._awaited
             await asyncio.wait([asyncio.wrap_future(awaited)])  # a cancelled call leaves it to the next one
             if self._awaited is awaited:  # otherwise another task has taken the result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from glob import glob
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ class Folder:
             raise InvalidArgumentError(f"{path}: Expected at most {largest:,} bytes, got {size:,}.")
         return path
 
-    def config(self, name: str) -> Config:
+    def read_config(self, name: str) -> Config:
         """The path of a file, and its values if it is JSON or YAML; no values if there is no such file."""
         is_config = name.endswith((".json", ".yml", ".yaml"))
         path = self.find(name, MAX_BYTES if is_config else ANY_SIZE)
@@ -70,14 +70,26 @@ def find_model(source: str | os.PathLike[str], file: str = "") -> str:
         raise InvalidArgumentError(f"{path}: Expected a folder with {file}, got a file.", hint="Omit file=.")
     names = sorted([file] if file else glob("*.onnx", root_dir=path) or glob("onnx/*.onnx", root_dir=path))
     stems = {name.removesuffix(".onnx") for name in names}
-    plain = [stem for stem in stems if not ((of := _VARIANT.fullmatch(stem)) and of[1] in stems)]
+    plain = [stem for stem in stems if not _is_variant(stem, stems)]
     if len(plain) > 1:
-        told = f"{path}: Expected one model in this folder, got {', '.join(names)}."
-        raise InvalidArgumentError(told, hint='Choose one: LearningModel.load(folder, file="..."); or name the file.')
-    if not plain or not (model := Folder(path).find(file or f"{plain[0]}.onnx", ANY_SIZE)):
-        where = f"There is no {file or '.onnx file'} in this folder{'' if file else ', nor in its folder onnx'}."
-        raise ModelNotFoundError(f"{path}: {where}", hint="Export the model to ONNX, or name another folder.")
+        raise InvalidArgumentError(
+            f"{path}: Expected one model in this folder, got {', '.join(names)}.",
+            hint='Choose one: LearningModel.load(folder, file="..."); or name the file.',
+        )
+    model = Folder(path).find(file or f"{plain[0]}.onnx", ANY_SIZE) if plain else ""
+    if not model:
+        message = (
+            f"There is no {file} in this folder."
+            if file
+            else "There is no .onnx file in this folder, nor in its folder onnx."
+        )
+        raise ModelNotFoundError(f"{path}: {message}", hint="Export the model to ONNX, or name another folder.")
     return model
+
+
+def _is_variant(stem: str, stems: Set[str]) -> bool:
+    match = _VARIANT.fullmatch(stem)
+    return match is not None and match[1] in stems
 
 
 Parts = tuple[tuple[str, str, str, Callable[[Config, Folder], Any]], ...]
@@ -94,6 +106,6 @@ def read_labels(config: Config, _: Folder) -> tuple[str, ...]:
     return labels_of(config.name)
 
 
-def listed(numbers: Iterable[float]) -> str:
+def format_numbers(numbers: Iterable[float]) -> str:
     """Numbers in the words of metadata."""
     return ",".join(f"{number:.17g}" for number in numbers)

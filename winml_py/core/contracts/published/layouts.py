@@ -12,14 +12,14 @@ from . import Published, mmdeploy, onnx_zoo, paddle, roboflow, ultralytics
 from .folder import ANY_SIZE, Folder, Parts, read_labels
 
 TIMM: Parts = (
-    ("contract", timm.NAME, "pretrained_cfg", lambda config, _: timm.contract_of(config)),
-    ("contract", timm.NAME, "input_size", lambda config, _: timm.contract_of(config)),
+    ("contract", timm.NAME, "pretrained_cfg", lambda config, _: timm.make_contract(config)),
+    ("contract", timm.NAME, "input_size", lambda config, _: timm.make_contract(config)),
     ("labels", timm.NAME, "pretrained_cfg", read_labels),
 )
 """timm's models on the Hugging Face Hub: `pretrained_cfg` and class names in `config.json`."""
 
 HUGGING_FACE: Parts = (
-    *(("contract", name, "", lambda config, _: huggingface.contract_of(config)) for name in huggingface.NAMES),
+    *(("contract", name, "", lambda config, _: huggingface.make_contract(config)) for name in huggingface.NAMES),
     ("labels", "config.json", "id2label", read_labels),
 )
 """Hugging Face's transformers and Optimum: `preprocessor_config.json`, and class names in `config.json`."""
@@ -44,18 +44,20 @@ def read_published(source: str | os.PathLike[str], model: str) -> Published:
     Raises:
         InvalidArgumentError: a file leads out of the folder.
     """
-    folder, parts, sources = Folder(source), dict[str, Any](), {"model": os.path.relpath(model, source)}
+    folder = Folder(source)
+    parts: dict[str, Any] = {}
+    sources = {"model": os.path.relpath(model, source)}
     refusal = None
     for name, file, key, read in PARTS:
         if not folder.find(file, ANY_SIZE):
             continue
         try:
-            config = folder.config(file)
+            config = folder.read_config(file)
             value = read(config, folder) if not key or key in config.values else None
         except Exception as error:  # the files are untrusted: one with which anything is wrong states nothing
             if name == "contract":
-                told = f"{file}: It cannot be used: {type(error).__name__}: {error}"
-                refusal = error if isinstance(error, WinMLError) else InvalidArgumentError(told)
+                message = f"{file}: It cannot be used: {type(error).__name__}: {error}"
+                refusal = error if isinstance(error, WinMLError) else InvalidArgumentError(message)
             logger.info("%s states no %s: %s", source, name, error)
             continue
         if value and parts.setdefault(name, value) != value:

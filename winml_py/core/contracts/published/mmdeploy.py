@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ...imaging.contract import ImageContract
-from ..config import Config, unsupported
-from .folder import Folder, Parts, listed
+from ..config import Config, make_config_error
+from .folder import Folder, Parts, format_numbers
 
 _CORNER = "rounding=half_up,anchor=top_left"
 _KERNELS = {"bilinear": "Linear", "bicubic": "Cubic", "area": "Area"}
 
 
-def _contract(config: Config, _: Folder) -> ImageContract:
+def _read_contract(config: Config, _: Folder) -> ImageContract:
     words, shortest, square = {"Image.BitmapPixelFormat": "Bgr8", "Image.Kernel": "Linear"}, 0, 0
     for step in config.values["pipeline"]["tasks"][0]["transforms"]:
         match {"keep_ratio": False} | step:
@@ -27,17 +27,17 @@ def _contract(config: Config, _: Folder) -> ImageContract:
             case {"type": "CenterCrop", "crop_size": int(side)} if side <= shortest:
                 words["Image.Size"] = f"{side},{side}"
             case {"type": "Normalize", "mean": mean, "std": std, "to_rgb": to_rgb}:
-                words |= {"Image.Mean": listed(mean), "Image.Std": listed(std)}
+                words |= {"Image.Mean": format_numbers(mean), "Image.Std": format_numbers(std)}
                 words["Image.BitmapPixelFormat"] = "Rgb8" if to_rgb else "Bgr8"
             case {"type": "Pad"} if "Image.Mean" in words:
-                raise unsupported(config.name, "Pad comes after Normalize, and pads between two levels")
+                raise make_config_error(config.name, "Pad comes after Normalize, and pads between two levels")
             case {"type": "Pad", "pad_to_square": True, "pad_val": {"img": [level, *_]}} if square:
                 words |= {"Image.Pad": f"{level:g},{level:g},{level:g}", "Image.Size": f"{square},{square}"}
             case {"type": "LoadImageFromFile" | "ImageToTensor" | "DefaultFormatBundle" | "Collect"}:
                 pass
             case _:
-                raise unsupported(config.name, f"no contract is known to match the step {step['type']}")
+                raise make_config_error(config.name, f"no contract is known to match the step {step['type']}")
     return ImageContract.from_metadata(words)
 
 
-PARTS: Parts = (("contract", "pipeline.json", "pipeline", _contract),)
+PARTS: Parts = (("contract", "pipeline.json", "pipeline", _read_contract),)

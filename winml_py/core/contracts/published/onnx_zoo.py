@@ -8,11 +8,19 @@ from ..config import Config
 from .folder import ANY_SIZE, Folder, Parts
 
 
-def _answers(_: Config, folder: Folder) -> list[tuple[list[str], list[str]]]:
-    def files(of: str) -> list[str]:
-        return list(takewhile(bool, (folder.find(f"test_data_set_{of}_{at}.pb", ANY_SIZE) for at in count())))
+def _find_answers(_: Config, folder: Folder) -> list[tuple[list[str], list[str]]]:
+    """The paths of the inputs and the outputs of each data set."""
+    answers = []
+    for number in count():
+        outputs = _find_files(folder, f"test_data_set_{number}/output")
+        if not outputs:
+            break
+        answers.append((_find_files(folder, f"test_data_set_{number}/input"), outputs))
+    return answers
 
-    return list(takewhile(lambda each: each[1], ((files(f"{at}/input"), files(f"{at}/output")) for at in count())))
+
+def _find_files(folder: Folder, start: str) -> list[str]:
+    return list(takewhile(bool, (folder.find(f"{start}_{number}.pb", ANY_SIZE) for number in count())))
 
 
-PARTS: Parts = (("answers", "test_data_set_0/output_0.pb", "", _answers),)
+PARTS: Parts = (("answers", "test_data_set_0/output_0.pb", "", _find_answers),)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from ...imaging.contract import ImageContract
-from ..config import Config, unsupported
+from ..config import Config, make_config_error
 from ..labels import labels_of
-from .folder import Folder, Parts, listed
+from .folder import Folder, Parts, format_numbers
 
 _FINDERS = re.compile(r"PP-OCRv\d+_(server|mobile|medium|small|tiny)_det")
 """The models whose longer side PaddleX limits. Of others that find text, it enlarges the shorter side first."""
@@ -15,7 +15,7 @@ _FINDERS = re.compile(r"PP-OCRv\d+_(server|mobile|medium|small|tiny)_det")
 _SCALES = ("1./255.", 1 / 255)
 
 
-def _labels(config: Config, _: Folder) -> tuple[str, ...]:
+def _read_labels(config: Config, _: Folder) -> tuple[str, ...]:
     match config.values:
         case {"PostProcess": {"character_dict": [*characters]}}:
             return labels_of({"label_names": ["", *characters, " "]})  # as the decoder counts them
@@ -24,7 +24,7 @@ def _labels(config: Config, _: Folder) -> tuple[str, ...]:
     return ()
 
 
-def _contract(config: Config, _: Folder) -> ImageContract:
+def _read_contract(config: Config, _: Folder) -> ImageContract:
     is_finder = _FINDERS.fullmatch(config.values["Global"]["model_name"])
     words, shortest = {"Image.BitmapPixelFormat": "Rgb8", "Image.Kernel": "Linear"}, 0
     for step in config.values["PreProcess"]["transform_ops"]:
@@ -42,15 +42,18 @@ def _contract(config: Config, _: Folder) -> ImageContract:
             case {"NormalizeImage": {"mean": mean, "std": std, "order": "" | "hwc", "scale": scale}} if (
                 scale in _SCALES
             ):
-                words |= {"Image.Mean": listed(mean), "Image.Std": listed(std)}
+                words |= {"Image.Mean": format_numbers(mean), "Image.Std": format_numbers(std)}
                 words["Image.NominalPixelRange"] = "Normalized_0_1"
             case {"RecResizeImg": _}:
-                raise unsupported(config.name, "RecResizeImg states a height, and pads between two levels")
+                raise make_config_error(config.name, "RecResizeImg states a height, and pads between two levels")
             case {"ToCHWImage": _} | {"KeepKeys": _} | {"DetLabelEncode": _} | {"MultiLabelEncode": _}:
                 pass
             case _:
-                raise unsupported(config.name, f"no contract is known to match the step {', '.join(step)}")
+                raise make_config_error(config.name, f"no contract is known to match the step {', '.join(step)}")
     return ImageContract.from_metadata(words)
 
 
-PARTS: Parts = (("contract", "inference.yml", "", _contract), ("labels", "inference.yml", "PostProcess", _labels))
+PARTS: Parts = (
+    ("contract", "inference.yml", "", _read_contract),
+    ("labels", "inference.yml", "PostProcess", _read_labels),
+)

@@ -6,7 +6,7 @@ from ..config import Config
 from .folder import Folder, Parts
 
 
-def _metadata(config: Config, _: Folder) -> dict[str, str]:
+def _read_metadata(config: Config, _: Folder) -> dict[str, str]:
     values = config.values if config.values["author"] == "Ultralytics" else {}
     return {str(key): str(value) for key, value in values.items() if _is_flat(value)}
 
@@ -17,4 +17,4 @@ def _is_flat(value: object) -> bool:
     return not any(isinstance(item, (dict, list)) for item in items)
 
 
-PARTS: Parts = (("metadata", "metadata.yaml", "author", _metadata),)
+PARTS: Parts = (("metadata", "metadata.yaml", "author", _read_metadata),)

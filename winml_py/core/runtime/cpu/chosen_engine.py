@@ -16,7 +16,7 @@ import numpy as np
 from ....enums import Precision
 from ....errors import CanceledError, ClosedError, EngineWarning, IllegalCallError, SizeMismatchError, WinMLError
 from ...base.arrays import Array
-from ...base.cancellation import Stop, held
+from ...base.cancellation import Stop, hold
 from ...base.messages import warn_caller
 from ..engine import Engine, EngineOptions, Explanation, LocalEngine, PlacedNode
 from ..request import Inputs
@@ -45,12 +45,14 @@ class ChosenEngine(LocalEngine):
     """
 
     def __init__(self, options: EngineOptions, choice: CpuChoice) -> None:
-        self.options, self.explanation = options, UNDECIDED
+        self.options = options
+        self.explanation = UNDECIDED
         self._choice = choice
         self._reference = choice.compile_reference()
         self._alternative: Engine | None = None  # None if the reference runs the model
         self._compared: set[Shapes] = set()  # input shapes on which both engines gave equal answers
-        self._is_decided = self._is_closed = False
+        self._is_decided = False
+        self._is_closed = False
         self._lock = threading.Lock()  # held to decide, and to refuse the alternative
 
     def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Any]:
@@ -82,7 +84,7 @@ class ChosenEngine(LocalEngine):
         """
         if self._is_decided:
             return
-        with held(self._lock, stop):
+        with hold(self._lock, stop):
             if self._is_decided:
                 return
             self._alternative, self.explanation = self._choice.decide(self._reference, inputs, stop)
@@ -95,7 +97,7 @@ class ChosenEngine(LocalEngine):
         expected = dict(self._reference.run(Bound(bound.inputs), stop))
         try:
             fresh = alternative.run(bound, stop)
-            problem = self._choice.problem_of(self.explanation, expected, {**fresh, **bound.outputs})
+            problem = self._choice.describe_difference(self.explanation, expected, {**fresh, **bound.outputs})
         # None of these means that the engine is wrong: a size mismatch concerns the caller's output.
         except (CanceledError, ClosedError, SizeMismatchError):
             raise
@@ -126,13 +128,13 @@ class ChosenEngine(LocalEngine):
 
     def placement(self) -> list[PlacedNode]:
         """Which provider runs which node."""
-        return self._chosen("placed").placement()
+        return self._require_chosen("placed").placement()
 
     def end_profiling(self) -> bytes:
         """The profile of the chosen engine."""
-        return self._chosen("recorded").end_profiling()
+        return self._require_chosen("recorded").end_profiling()
 
-    def _chosen(self, what: str) -> Engine:
+    def _require_chosen(self, what: str) -> Engine:
         self._require_open()
         if not self._is_decided:
             raise IllegalCallError(f"Nothing is {what} yet: the first evaluation decides.", hint="Evaluate once.")

@@ -35,20 +35,20 @@ class CpuCompiler:
             engine.explanation = engine.explanation._replace(reason=reason)
             return engine
         # Not at the top: a session on the default engine needs no other.
-        from .choice import CpuChoice, allowed_targets, memory_of, open_or_compile_target
+        from .choice import CpuChoice, estimate_memory, find_allowed_targets, open_or_compile_target
         from .chosen_engine import ChosenEngine
 
-        targets, reason = allowed_targets(request)
+        targets, reason = find_allowed_targets(request)
         if len(targets) > 1:
             return ChosenEngine(options, CpuChoice(request, targets))
         chosen = open_or_compile_target(request, targets[0])
-        chosen.explanation = chosen.explanation._replace(reason=reason, memory=memory_of(request, targets[0]))
+        chosen.explanation = chosen.explanation._replace(reason=reason, memory=estimate_memory(request, targets[0]))
         return chosen
 
-    def key(self, options: EngineOptions) -> Hashable:
+    def make_key(self, options: EngineOptions) -> Hashable:
         """One key: sessions with equal options share an engine, because there is one CPU."""
         return "cpu"
 
-    def session_lock(self) -> AbstractContextManager[object]:
+    def make_session_lock(self) -> AbstractContextManager[object]:
         """No lock: bindings of one engine run concurrently, and each has a separate lock."""
         return UNLOCKED

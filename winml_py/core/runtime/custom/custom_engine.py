@@ -14,14 +14,14 @@ from ....errors import CorruptModelError, EvaluationError, NotSupportedError
 from ...base.arrays import Array
 from ...base.cancellation import Stop
 from ...base.messages import type_name
-from ...onnx_file.header import external_locations
+from ...onnx_file.header import find_external_locations
 from ...onnx_file.source import Skeleton
 from ..engine import ONNXRUNTIME, Engine, EngineOptions, Explanation, LocalEngine, PlacedNode
 from ..ort.schemas import infer_outputs
 from ..request import CompileRequest
 from ..runs import Bound, Value, fill, require_open
-from .operator import CustomOperator, OperatorOutput, declared_types
-from .split import CustomNode, GraphPart, constant_names, split_model
+from .operator import CustomOperator, OperatorOutput, make_declared_types
+from .split import CustomNode, GraphPart, get_constant_names, split_model
 
 if TYPE_CHECKING:
     import onnx
@@ -61,14 +61,14 @@ def compile_custom(
     try:
         for step in steps:
             if isinstance(step, CustomNode):
-                types |= declared_types(step.operator, step.outputs)
+                types |= make_declared_types(step.operator, step.outputs)
                 compiled.append(step)
             else:
-                part = _part_model(model, step, types)
+                part = _make_part_model(model, step, types)
                 types |= infer_outputs(part, skeleton, request.libraries)
-                compiled.append((step, compile_part(_part_request(request, part, skeleton))))
+                compiled.append((step, compile_part(_make_part_request(request, part, skeleton))))
         outputs = [output.name for output in model.graph.output]
-        return CustomEngine(compiled, _constants(model, steps, skeleton), outputs, request.options)
+        return CustomEngine(compiled, _read_constants(model, steps, skeleton), outputs, request.options)
     except BaseException:
         for done in compiled:
             if not isinstance(done, CustomNode):
@@ -89,10 +89,10 @@ def _parse(skeleton: Skeleton) -> onnx.ModelProto:
         raise CorruptModelError(f"Failed to parse the model: {error}.", hint="Compare the size of the file.") from error
 
 
-def _part_model(model: onnx.ModelProto, part: GraphPart, types: Mapping[str, onnx.TypeProto]) -> onnx.ModelProto:
+def _make_part_model(model: onnx.ModelProto, part: GraphPart, types: Mapping[str, onnx.TypeProto]) -> onnx.ModelProto:
     from onnx import helper
 
-    inputs = [_input(name, types[name]) for name in part.inputs]
+    inputs = [_make_input(name, types[name]) for name in part.inputs]
     outputs = [helper.make_empty_tensor_value_info(name) for name in part.outputs]
     graph = helper.make_graph(
         part.nodes,
@@ -100,7 +100,7 @@ def _part_model(model: onnx.ModelProto, part: GraphPart, types: Mapping[str, onn
         inputs,
         outputs,
         [weight for weight in model.graph.initializer if weight.name in part.consumed],
-        sparse_initializer=[each for each in model.graph.sparse_initializer if each.values.name in part.consumed],
+        sparse_initializer=[weight for weight in model.graph.sparse_initializer if weight.values.name in part.consumed],
     )
     return helper.make_model(
         graph,
@@ -110,7 +110,7 @@ def _part_model(model: onnx.ModelProto, part: GraphPart, types: Mapping[str, onn
     )
 
 
-def _input(name: str, kind: onnx.TypeProto) -> onnx.ValueInfoProto:
+def _make_input(name: str, kind: onnx.TypeProto) -> onnx.ValueInfoProto:
     """An input of a part, whose free sizes all have names.
 
     With unnamed free sizes, the time of ONNX Runtime's inference grows with the square of the number of nodes.
@@ -124,12 +124,12 @@ def _input(name: str, kind: onnx.TypeProto) -> onnx.ValueInfoProto:
     return value
 
 
-def _part_request(request: CompileRequest, part: onnx.ModelProto, skeleton: Skeleton) -> CompileRequest:
+def _make_part_request(request: CompileRequest, part: onnx.ModelProto, skeleton: Skeleton) -> CompileRequest:
     """A request for a part, without facts about the whole model's inputs, so that no engine is tried on examples."""
     from onnx import TensorProto
 
     data = part.SerializeToString()
-    is_whole = next(external_locations(data), None) is None
+    is_whole = next(find_external_locations(data), None) is None
     if not is_whole and request.options.engine not in _ENGINES:
         raise NotSupportedError(
             f"The engine {request.options.engine} does not support custom operators in a large model.",
@@ -151,12 +151,14 @@ def _part_request(request: CompileRequest, part: onnx.ModelProto, skeleton: Skel
     return request._replace(model=model, features=features, origin=origin)
 
 
-def _constants(model: onnx.ModelProto, steps: Sequence[GraphPart | CustomNode], skeleton: Skeleton) -> dict[str, Array]:
+def _read_constants(
+    model: onnx.ModelProto, steps: Sequence[GraphPart | CustomNode], skeleton: Skeleton
+) -> dict[str, Array]:
     """The weights that functions use, and those that are outputs of the model."""
     needed = {name for step in steps if isinstance(step, CustomNode) for name in step.inputs}
     needed |= {output.name for output in model.graph.output}
-    arrays = {each.name: _array(each, skeleton) for each in model.graph.initializer if each.name in needed}
-    missing = (constant_names(model.graph) & needed) - arrays.keys()
+    arrays = {weight.name: _read_array(weight, skeleton) for weight in model.graph.initializer if weight.name in needed}
+    missing = (get_constant_names(model.graph) & needed) - arrays.keys()
     if missing:
         raise NotSupportedError(
             f"Expected dense weights for Python functions, got sparse {min(missing)}.", hint="Export it as dense."
@@ -164,7 +166,7 @@ def _constants(model: onnx.ModelProto, steps: Sequence[GraphPart | CustomNode], 
     return arrays
 
 
-def _array(weight: onnx.TensorProto, skeleton: Skeleton) -> Array:
+def _read_array(weight: onnx.TensorProto, skeleton: Skeleton) -> Array:
     from onnx import TensorProto, numpy_helper
 
     where = {entry.key: entry.value for entry in weight.external_data}
@@ -203,7 +205,8 @@ class CustomEngine(LocalEngine):
         self._engines = [step[1] for step in steps if not isinstance(step, CustomNode)]
         self.explanation = _explain(self._engines, steps)
         self._steps: Sequence[CompiledStep] | None = steps
-        self._constants, self._outputs = constants, outputs
+        self._constants = constants
+        self._outputs = outputs
 
     def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Value]:
         """Runs the model; see `Engine`. A stop ends running parts, and prevents functions that have not begun."""

@@ -88,13 +88,13 @@ class CustomOperator:
             raise InvalidArgumentError(
                 f"The operator {self.name} declares no outputs.", hint="Write outputs=[(np.float32, 2)]."
             )
-        object.__setattr__(self, "outputs", tuple(map(self._output, self.outputs)))
+        object.__setattr__(self, "outputs", tuple(map(self._check_output, self.outputs)))
         object.__setattr__(self, "domain", "" if self.domain == "ai.onnx" else self.domain)
 
-    def _output(self, output: OperatorOutput | tuple[Any, int | None]) -> OperatorOutput:
+    def _check_output(self, output: OperatorOutput | tuple[Any, int | None]) -> OperatorOutput:
         try:
             dtype, rank = output
-            numpy_dtype = _dtype(dtype)
+            numpy_dtype = _convert_dtype(dtype)
         except (TypeError, ValueError, KeyError):
             raise InvalidArgumentError(
                 f"An output of the operator {self.name} is {output!r}.", hint="Write (np.float32, 2): type and rank."
@@ -112,7 +112,7 @@ class CustomOperator:
         return f"{self.domain or 'ai.onnx'}:{self.name}"
 
 
-def _dtype(kind: Any) -> DType:
+def _convert_dtype(kind: Any) -> DType:
     from onnx import helper
 
     dtype = helper.tensor_dtype_to_np_dtype(int(kind)) if isinstance(kind, IntEnum) else np.dtype(kind)
@@ -120,7 +120,7 @@ def _dtype(kind: Any) -> DType:
     return np.dtype(object) if dtype.kind in "OU" else np.dtype(dtype)
 
 
-def declared_types(operator: CustomOperator, outputs: Sequence[str]) -> dict[str, onnx.TypeProto]:
+def make_declared_types(operator: CustomOperator, outputs: Sequence[str]) -> dict[str, onnx.TypeProto]:
     """The types that an operator declares for the named outputs of a node.
 
     Args:
@@ -152,7 +152,7 @@ class ModelOperators(NamedTuple):
         return *self.functions, *self.libraries
 
     @classmethod
-    def of(cls, operators: Operators) -> ModelOperators:
+    def from_list(cls, operators: Operators) -> ModelOperators:
         """Sorts operators by kind.
 
         Raises:

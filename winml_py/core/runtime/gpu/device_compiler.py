@@ -10,10 +10,10 @@ from ....enums import Precision
 from ....errors import InvalidDeviceError, NotSupportedError
 from ..engine import ONNXRUNTIME, Engine, EngineOptions, Explanation
 from ..ort.compile import compile_with_ort
-from ..ort.device_binding import not_capturable
+from ..ort.device_binding import make_not_capturable_error
 from ..ort.errors import NodesLeftError
-from ..providers.catalogue import provider_of, require_option_keys, session_lock
-from ..providers.provider import ProviderDevice, Target, short
+from ..providers.catalogue import find_provider, get_session_lock, require_option_keys
+from ..providers.provider import ProviderDevice, Target, shorten
 from ..request import CompileRequest
 from .float32 import Float32Engine, as_float32
 
@@ -22,7 +22,8 @@ class DeviceCompiler:
     """Compiles for one device of a provider."""
 
     def __init__(self, device: ProviderDevice) -> None:
-        self._device, self._provider = device, provider_of(device.provider)
+        self._device = device
+        self._provider = find_provider(device.provider)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the device; a provider has functions."""
@@ -37,7 +38,7 @@ class DeviceCompiler:
             WinMLError: the provider does not accept the model.
         """
         device, options = self._device, request.options
-        if options.engine not in (None, ONNXRUNTIME, "auto") and device.engine != short(options.engine):
+        if options.engine not in (None, ONNXRUNTIME, "auto") and device.engine != shorten(options.engine):
             raise InvalidDeviceError(
                 f"{device.name} is used by {device.provider}, but the options name the engine {options.engine}.",
                 hint="Use the engine's device: LearningModelDevice.find(provider).",
@@ -47,25 +48,26 @@ class DeviceCompiler:
                 f"Graph capture is not available with {device.provider}.", hint="Set options.graph_capture = False."
             )
         require_option_keys(device.provider, dict(options.provider_options))
-        reason, is_float32 = self._precision(request)
+        reason, is_float32 = self._choose_precision(request)
         if is_float32:
             # From here on, the model is float32. Only its inputs and outputs are float16: `Float32Engine` casts them.
             features = request.features._replace(has_float16=False)
             request = request._replace(model=as_float32(request.model), features=features)
-        target, captures = Target(device, half=request.features.has_float16), self._captures(options)
+        target = Target(device, half=request.features.has_float16)
+        captures = self._is_captured(options)
         try:
             engine = compile_with_ort(request, target, captures)
         except NodesLeftError as error:
             if captures:
                 requirement = "the provider supports every node, and no node is an If, a Loop or a Scan"
-                raise not_capturable(requirement) from error
+                raise make_not_capturable_error(requirement) from error
             raise
         engine.explanation = Explanation(*target.spelling, reason)
         if not is_float32:
             return engine
         return Float32Engine(engine, request.features.float16_features)
 
-    def _precision(self, request: CompileRequest) -> tuple[str, bool]:
+    def _choose_precision(self, request: CompileRequest) -> tuple[str, bool]:
         """The reason for its precision, and whether that is float32 for a float16 model."""
         asked_for = request.options.precision
         if not request.features.has_float16:
@@ -76,16 +78,16 @@ class DeviceCompiler:
         is_float32 = asked_for is Precision.FLOAT32
         return "asked for in float32" if is_float32 else "the model is float16", is_float32
 
-    def _captures(self, options: EngineOptions) -> bool:
+    def _is_captured(self, options: EngineOptions) -> bool:
         """Whether the options ask for graph capture, by `graph_capture` or by the provider's option."""
         option = dict(options.provider_options).get(self._provider.capture_option, "0")
         return options.graph_capture or option.lower() in ("1", "true")
 
-    def key(self, options: EngineOptions) -> Hashable:
+    def make_key(self, options: EngineOptions) -> Hashable:
         """The device; unique for engines that one thread at a time may run, because each session has its own lock."""
-        is_own = self._provider.takes_one_thread or self._captures(options)
+        is_own = self._provider.takes_one_thread or self._is_captured(options)
         return (self._device, object()) if is_own else self._device
 
-    def session_lock(self) -> AbstractContextManager[object]:
+    def make_session_lock(self) -> AbstractContextManager[object]:
         """A separate lock, or the device's."""
-        return session_lock(self._device)
+        return get_session_lock(self._device)

@@ -11,7 +11,7 @@ import numpy as np
 from ....errors import NotSupportedError
 from ...base.arrays import DeviceArray
 from ...base.cancellation import Stop
-from ...onnx_file.nodes import messages
+from ...onnx_file.nodes import walk_messages
 from ...onnx_file.source import Skeleton
 from ..engine import Explanation
 from ..ort.ort_engine import OrtEngine
@@ -42,7 +42,7 @@ def as_float32(model: str | bytes | Skeleton) -> bytes:
     from onnx import AttributeProto, TensorProto, TypeProto, numpy_helper
 
     proto = _load(model)
-    for message in messages(proto):
+    for message in walk_messages(proto):
         if isinstance(message, TensorProto) and message.data_type == TensorProto.FLOAT16:
             wide = numpy_helper.to_array(message).astype(np.float32)
             message.CopyFrom(numpy_helper.from_array(wide, message.name))

@@ -54,12 +54,15 @@ class Lane:
     """One connection's requests: one after the other, each with an answer."""
 
     def __init__(self, server: Server, connection: Connection, is_first: bool = False) -> None:
-        self._server, self._connection, self._is_first = server, connection, is_first
+        self._server = server
+        self._connection = connection
+        self._is_first = is_first
         self._todo = SimpleQueue[Callable[[], object] | None]()
         self._stop = Stop()
         self._memory: mmap.mmap | bytearray = bytearray()  # empty until a run needs shared memory
         self._arguments = b""
-        self._bound, self._end = Bound(), 0
+        self._bound = Bound()
+        self._end = 0
         self._fresh: Mapping[str, Any] = {}
         self._answer: Any = None  # the answer to the last run
         self._in_place: list[str] | None = None  # outputs that runs write into shared memory themselves
@@ -113,7 +116,8 @@ class Lane:
         except BaseException as error:  # the session's side waits for an answer, whatever the error
             facts = {"error": wire.error_to_json(error)}
         if self._server.warnings:
-            facts["warnings"], self._server.warnings = self._server.warnings, []
+            facts["warnings"] = self._server.warnings
+            self._server.warnings = []
         is_same = facts == self._facts
         system.send(self._connection, wire.AGAIN if is_same else wire.ANSWER)
         if not is_same:
@@ -130,7 +134,7 @@ class Lane:
         if folder:
             self._server.folder = tempfile.tempdir = folder
         self._server.engine = compiler.compile(request._replace(stop=stop))
-        self._server.lock = compiler.session_lock()
+        self._server.lock = compiler.make_session_lock()
         return os.getpid()
 
     def run(self, stop: Stop | None) -> Any:

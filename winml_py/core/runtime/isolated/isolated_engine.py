@@ -21,7 +21,7 @@ from ...base.child_process import ChildProcess, is_available, watch_forks
 from ...base.messages import warn_caller
 from ..engine import Engine, EngineOptions, Isolation, LocalEngine, PlacedNode
 from ..request import Compiler, CompileRequest
-from ..runs import UNLOCKED, Bound, ended_by, require_open
+from ..runs import UNLOCKED, Bound, end_on_stop, require_open
 from . import child, system, wire
 
 if TYPE_CHECKING:
@@ -57,11 +57,11 @@ class IsolatedCompiler:
         """
         return IsolatedEngine(request, self._compiler, self._isolation)
 
-    def key(self, options: EngineOptions) -> Hashable:
+    def make_key(self, options: EngineOptions) -> Hashable:
         """Never equal: each session has a process."""
         return object()
 
-    def session_lock(self) -> AbstractContextManager[object]:
+    def make_session_lock(self) -> AbstractContextManager[object]:
         """No lock: the process holds the device's."""
         return UNLOCKED
 
@@ -88,7 +88,9 @@ class IsolatedEngine(LocalEngine):
         # Reentrant, because the garbage collector may close an engine inside a locked region.
         self._lock = threading.RLock()
         self._free: list[_Lane] = []
-        self._runs, self._is_closing, self._killed_since = 0, False, ""
+        self._runs = 0
+        self._is_closing = False
+        self._killed_since = ""
         self._loss: EngineLostError | None = None
         is_logged = request.options.log_severity != EngineOptions(1).log_severity
         try:
@@ -100,10 +102,11 @@ class IsolatedEngine(LocalEngine):
                 hint="Close unneeded sessions, or raise the limits of this process.",
             ) from error
         self._process: ChildProcess | None = self._home  # None after `close`
-        there = request._replace(options=request.options._replace(isolation=None), stop=None)
+        child_request = request._replace(options=request.options._replace(isolation=None), stop=None)
+        arguments = child_request, compiler, isolation, self._folder
         try:
-            sent = there, compiler, isolation, self._folder
-            self.process_number = self._ask(_Lane(self._home.connection), "compile", *sent, read=int, stop=request.stop)
+            lane = _Lane(self._home.connection)
+            self.process_number = self._ask(lane, "compile", *arguments, read=int, stop=request.stop)
         except BaseException:
             self.close()
             raise
@@ -121,15 +124,15 @@ class IsolatedEngine(LocalEngine):
         arrays, values = wire.split(inputs)
 
         def run(lane: _Lane) -> dict[str, Any]:
-            given, end = wire.place(arrays.items())
-            taken, end = wire.place(outputs.items(), end)
+            input_places, end = wire.place(arrays.items())
+            output_places, end = wire.place(outputs.items(), end)
             arguments: tuple[object, ...] = ()
-            if lane.places != (given, taken):
+            if lane.places != (input_places, output_places):
                 if end > len(lane.memory):
                     self._make_memory(lane, end)
                 lane.places = None  # unknown until the process has bound the new values
-                lane.views = [wire.view(lane.memory, place) for place in (*given, *taken)]
-                arguments = given, taken, end, values
+                lane.views = [wire.view(lane.memory, place) for place in (*input_places, *output_places)]
+                arguments = input_places, output_places, end, values
             views = iter(lane.views)
             for array in arrays.values():
                 next(views)[...] = array
@@ -140,20 +143,20 @@ class IsolatedEngine(LocalEngine):
                 self._make_memory(lane, needed)
                 _, fresh = self._ask(lane, "fetch", read=lane.read_outputs)
             elif not values:  # values are sent with each run
-                lane.places = given, taken
+                lane.places = input_places, output_places
             return fresh
 
-        return self._in_lane(run)
+        return self._use_lane(run)
 
     def placement(self) -> list[PlacedNode]:
         """Which provider runs which node."""
-        return self._in_lane(
+        return self._use_lane(
             lambda lane: self._ask(lane, "placement", read=lambda rows: [PlacedNode(*map(str, row)) for row in rows])
         )
 
     def end_profiling(self) -> bytes:
         """The trace since the engine was made."""
-        return self._in_lane(lambda lane: self._ask(lane, "end_profiling", read=partial(bytes, encoding="latin-1")))
+        return self._use_lane(lambda lane: self._ask(lane, "end_profiling", read=partial(bytes, encoding="latin-1")))
 
     def close(self) -> None:
         """Ends the process as soon as the last run in flight returns."""
@@ -173,13 +176,13 @@ class IsolatedEngine(LocalEngine):
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    def in_child(self) -> None:
+    def handle_fork(self) -> None:
         """After a fork, the process belongs to the parent."""
         self._process, self._lock = None, threading.RLock()
         while self._free:
             self._free.pop().connection.close()
 
-    def _in_lane(self, use: Callable[[_Lane], T]) -> T:
+    def _use_lane(self, use: Callable[[_Lane], T]) -> T:
         """Calls a function with a lane that no other thread uses."""
         with self._lock:
             if self._loss is not None:
@@ -213,7 +216,7 @@ class IsolatedEngine(LocalEngine):
                 system.send_handle(process.connection, wire.LANE, theirs.fileno(), self.process_number)
         except OSError:
             ours.close()
-            raise self._lose("before the request") from None
+            raise self._make_loss_error("before the request") from None
         return _Lane(ours)
 
     def _ask(
@@ -230,14 +233,14 @@ class IsolatedEngine(LocalEngine):
                 system.send(lane.connection, wire.STOPPABLE)
             system.send(lane.connection, function.encode())
         except OSError:
-            raise self._lose("before the request") from None
-        with self._stoppable(lane, stop) if stop else UNLOCKED:
+            raise self._make_loss_error("before the request") from None
+        with self._end_on_stop(lane, stop) if stop else UNLOCKED:
             try:
                 is_same = system.receive(lane.connection) == wire.AGAIN
                 answer = b"" if is_same else lane.connection.recv_bytes(wire.MOST_JSON)
             except (EOFError, OSError):
                 doing = {"compile": "compiled the model", "run": "evaluated the model"}.get(function, "answered")
-                raise self._lose(f"while it {doing}") from None
+                raise self._make_loss_error(f"while it {doing}") from None
         try:
             if answer:  # most runs have the answer of the run before
                 lane.facts = json.loads(answer)
@@ -249,7 +252,7 @@ class IsolatedEngine(LocalEngine):
             warnings = [EngineWarning(str(text)) for text in facts.get("warnings", ())]
         except Exception as problem:  # a process with corrupt memory may send anything
             self._kill(f"since it sent an invalid answer ({problem})")
-            raise self._lose("as it answered") from None
+            raise self._make_loss_error("as it answered") from None
         lane.is_in_step = True
         for warning in warnings:
             warn_caller(warning)
@@ -260,7 +263,7 @@ class IsolatedEngine(LocalEngine):
         return outcome
 
     @contextmanager
-    def _stoppable(self, lane: _Lane, stop: Stop) -> Iterator[None]:
+    def _end_on_stop(self, lane: _Lane, stop: Stop) -> Iterator[None]:
         """Within the block, `stop` ends the run; if that takes too long, the process."""
         is_running = threading.Lock()
 
@@ -269,18 +272,18 @@ class IsolatedEngine(LocalEngine):
             with suppress(OSError):
                 system.send(lane.connection, wire.STOP)
 
-        with is_running, ended_by(stop, terminate):
+        with is_running, end_on_stop(stop, terminate):
             yield
 
     def _kill(self, reason: str) -> None:
         self._killed_since = self._killed_since or reason
         self._home.kill()
 
-    def _lose(self, when: str) -> EngineLostError:
+    def _make_loss_error(self, when: str) -> EngineLostError:
         """The error for a process that has ended; the last run frees its resources."""
         with self._lock:
             if self._loss is None:
-                ending, words = self._home.ending(), self._home.last_words
+                ending, words = self._home.describe_end(), self._home.last_words
                 ending = f"it was killed {self._killed_since}" if self._killed_since else ending
                 self._loss = EngineLostError(
                     f"The process of the session's engine ended {when} ({ending})."
@@ -299,7 +302,7 @@ class IsolatedEngine(LocalEngine):
         try:
             lane.memory = system.send_memory(lane.connection, wire.MEMORY + str(size).encode(), size)
         except ConnectionError:
-            raise self._lose("before the request") from None
+            raise self._make_loss_error("before the request") from None
         except (OSError, OverflowError) as error:
             raise EvaluationError(
                 f"Cannot allocate {size:,} bytes of shared memory for the tensors of an isolated session: {error}.",

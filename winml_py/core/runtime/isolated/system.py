@@ -83,27 +83,22 @@ def receive_memory(connection: Connection, size: int) -> mmap.mmap:
 
 
 def _make_file(size: int) -> FileIO:
-    """An open file in memory, without a name; on Linux not `shared_memory`, whose size Docker limits."""
-    if sys.platform == "linux" and hasattr(os, "memfd_create"):  # Python built for an old C library lacks it
-        import fcntl
+    """An open file without a name: on Linux in memory, on macOS a temporary one.
 
-        file = FileIO(os.memfd_create("winml-py", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING), "r+")
-        file.truncate(size)
-        # A faulty process could shrink the file, and reading it would then crash the session's process.
-        fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
-        return file
-    import _posixshmem  # type: ignore[import-not-found, unused-ignore]  # as multiprocessing.shared_memory does
-    import secrets
+    On Linux not `shared_memory`, whose size Docker limits.
+    """
+    if sys.platform != "linux" or not hasattr(os, "memfd_create"):  # Python built for an old C library lacks it
+        import tempfile
 
-    name = f"/winml-py-{secrets.token_hex(8)}"  # at most 31 characters on macOS; unlinked at once
-    file = FileIO(_posixshmem.shm_open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode=0o600), "r+")
-    try:
-        file.truncate(size)
-    except OSError:
-        file.close()
-        raise
-    finally:
-        _posixshmem.shm_unlink(name)
+        temporary: FileIO = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - the caller closes it
+        temporary.truncate(size)
+        return temporary
+    import fcntl
+
+    file = FileIO(os.memfd_create("winml-py", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING), "r+")
+    file.truncate(size)
+    # A faulty process could shrink the file, and reading it would then crash the session's process.
+    fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
     return file
 
 

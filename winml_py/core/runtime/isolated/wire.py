@@ -107,8 +107,8 @@ def from_json(facts: Any) -> Any:
 def explanation_from_json(facts: list[Any]) -> Explanation:
     """Converts the list of an explanation's fields, with enumerations as numbers, to the explanation."""
     engine, precision, reason, candidates, *rest = facts
-    looked_at = tuple(Candidate(name, Precision(kind), *figures) for name, kind, *figures in candidates)
-    return Explanation(engine, Precision(precision), reason, looked_at, *rest)
+    compared = tuple(Candidate(name, Precision(kind), *figures) for name, kind, *figures in candidates)
+    return Explanation(engine, Precision(precision), reason, compared, *rest)
 
 
 def error_to_json(error: BaseException) -> Mapping[str, Any]:

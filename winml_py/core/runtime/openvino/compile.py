@@ -17,12 +17,12 @@ from ...base import machine
 from ...cache import folders, records
 from ...onnx_file.source import MAPPED_FROM, Skeleton
 from ..providers import plugins
-from ..providers.catalogue import native_options, provider_of
+from ..providers.catalogue import find_provider, make_native_options
 from ..providers.openvino import TYPES_BY_HINT
 from ..providers.provider import Target
 from ..request import CompileRequest
-from .openvino_engine import OpenVinoEngine, port_numbers
-from .package import core, tensor_over, translated
+from .openvino_engine import OpenVinoEngine, find_port_numbers
+from .package import get_core, share_tensor, translate_openvino_errors
 
 if TYPE_CHECKING:
     import openvino
@@ -43,27 +43,27 @@ def compile_with_openvino(request: CompileRequest, target: Target) -> OpenVinoEn
             f"OpenVINO supports only tensors of numbers as inputs and outputs, not {', '.join(non_tensors)}.",
             hint='Set options.engine = "onnxruntime".',
         )
-    config = config_of(request, target)
-    native = core()
+    config = make_config(request, target)
+    native = get_core()
     # OpenVINO cannot be stopped while it reads or compiles, so cancellation is checked between the steps.
     model = _read(request, native)
     request.require_not_stopped()
     # Keys have been checked; OpenVINO checks the values.
-    with translated(InvalidArgumentError if request.options.provider_options else EvaluationError):
+    with translate_openvino_errors(InvalidArgumentError if request.options.provider_options else EvaluationError):
         compiled = native.compile_model(model, "CPU", config)
     request.require_not_stopped()
     request.origin.require_unchanged()
-    return engine_of(compiled, request, target)
+    return make_engine(compiled, request, target)
 
 
-def engine_of(compiled: openvino.CompiledModel, request: CompileRequest, target: Target) -> OpenVinoEngine:
+def make_engine(compiled: openvino.CompiledModel, request: CompileRequest, target: Target) -> OpenVinoEngine:
     """The engine of a compiled model.
 
     Raises:
         NotSupportedError: its type of half precision is not the target's; a processor may have only bfloat16, for
             example, when float16 is requested.
     """
-    with translated():
+    with translate_openvino_errors():
         hint = str(compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name())
     half_type = TYPES_BY_HINT.get(hint, "")
     if target.half_type not in ("", half_type):
@@ -74,10 +74,9 @@ def engine_of(compiled: openvino.CompiledModel, request: CompileRequest, target:
     return OpenVinoEngine(compiled, request, target, half_type)
 
 
-def config_of(request: CompileRequest, target: Target) -> dict[str, str]:
+def make_config(request: CompileRequest, target: Target) -> dict[str, str]:
     """OpenVINO's properties for a session."""
-    config = native_options(target, request.options, False)
-    return config | ({"PERF_COUNT": "YES"} if request.options.is_profiled else {})
+    return make_native_options(target, request.options, False)
 
 
 def _read(request: CompileRequest, native: openvino.Core) -> openvino.Model:
@@ -85,13 +84,13 @@ def _read(request: CompileRequest, native: openvino.Core) -> openvino.Model:
     model_file = request.model.path_or_bytes if isinstance(request.model, Skeleton) else request.model
     # A mapped file must not change while the session lives. With `Weights.PRIVATE` it may, so nothing is mappable.
     config = {"ENABLE_MMAP": request.origin.mappable_weights >= MAPPED_FROM}
-    with translated(CorruptModelError):
+    with translate_openvino_errors(CorruptModelError):
         model = native.read_model(model_file, config=config)
     options = request.options
     if options.shapes or options.dimensions or options.batch_size is not None:
-        with translated():
+        with translate_openvino_errors():
             # By position: if OpenVINO leaves out a node that does nothing, its input has another name than the model's.
-            places = port_numbers(model.inputs, request.features.inputs)
+            places = find_port_numbers(model.inputs, request.features.inputs)
             model.reshape({places[name]: list(shape) for name, shape in request.features.sizes.items()})
     return model
 
@@ -119,11 +118,11 @@ def open_or_compile_with_openvino(request: CompileRequest, target: Target) -> Op
     is_wanted = (
         request.origin.path and request.options.weights is Weights.SHARED and request.origin.total_size >= SAVED_FROM
     )
-    folder = folders.folder_for(_cache_key(request, target), request.origin.total_size) if is_wanted else None
+    folder = folders.choose_folder(_make_cache_key(request, target), request.origin.total_size) if is_wanted else None
     if folder is None:
         return compile_with_openvino(request, target)
-    core()  # refuses a forked process, even for a saved model
-    saved = folders.opened_or_made(
+    get_core()  # refuses a forked process, even for a saved model
+    saved = folders.open_or_make(
         folder,
         request.origin.path,
         partial(_open, request, target),
@@ -133,22 +132,22 @@ def open_or_compile_with_openvino(request: CompileRequest, target: Target) -> Op
     return saved or compile_with_openvino(request, target)
 
 
-def _cache_key(request: CompileRequest, target: Target) -> str:
+def _make_cache_key(request: CompileRequest, target: Target) -> str:
     """Everything that the compiled model depends on."""
     sizes = {name: list(shape) for name, shape in request.features.sizes.items()}
-    version = plugins.version(provider_of(target.provider).package)
-    config = config_of(request, target)
-    return records.key_of("OpenVINO", request.digest(), sizes, config, version, machine.processor_fingerprint())
+    version = plugins.read_version(find_provider(target.provider).package)
+    config = make_config(request, target)
+    return records.make_key("OpenVINO", request.compute_digest(), sizes, config, version, machine.read_processor_id())
 
 
 def _open(request: CompileRequest, target: Target, folder: Path) -> OpenVinoEngine:
     request.require_not_stopped()
     with open(folder / BLOB, "rb") as file:  # OpenVINO rejects read-only memory, but does not write
         blob = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), np.uint8)
-    with translated():
-        compiled = core().import_model(tensor_over(blob), "CPU", config_of(request, target))
+    with translate_openvino_errors():
+        compiled = get_core().import_model(share_tensor(blob), "CPU", make_config(request, target))
     vars(compiled)["blob"] = blob  # OpenVINO reads the weights there: it must live as long as the model
-    return engine_of(compiled, request, target)
+    return make_engine(compiled, request, target)
 
 
 def _compile_and_save(request: CompileRequest, target: Target, folder: Path) -> None:
@@ -170,7 +169,8 @@ class _Pieces(io.BytesIO):
     def __init__(self, file: BinaryIO, check: Callable[[], None]) -> None:
         super().__init__()
         self.failure: BaseException | None = None
-        self._file, self._check = file, check
+        self._file = file
+        self._check = check
 
     def write(self, data: bytes, /) -> int:  # type: ignore[override]
         try:

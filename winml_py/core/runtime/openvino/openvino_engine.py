@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import io
-import json
-import os
 import threading
-import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,8 +18,8 @@ from ...base.cancellation import Stop
 from ..engine import EngineOptions, Explanation, LocalEngine, PlacedNode
 from ..providers.provider import Target
 from ..request import CompileRequest
-from ..runs import Bound, InputAddresses, Value, call, ended_by, fill, require_open, trim_heap
-from .package import tensor_for, tensor_over, translate, translated
+from ..runs import Bound, InputAddresses, Value, call, end_on_stop, fill, require_open, trim_heap
+from .package import allocate_tensor, share_tensor, translate, translate_openvino_errors
 
 if TYPE_CHECKING:
     import openvino
@@ -52,11 +48,14 @@ class OpenVinoEngine(LocalEngine):
         self._names = request.features.inputs, request.features.outputs
         precision = Precision.HALF if half_type else Precision.FLOAT32
         self.explanation = Explanation(
-            target.spelling[0], precision, "as asked for", number_type=half_type, threads=_threads(compiled, options)
+            target.spelling[0],
+            precision,
+            "as asked for",
+            number_type=half_type,
+            threads=_describe_threads(compiled, options),
         )
         self._provider = target.provider
         self._compiled: openvino.CompiledModel | None = compiled
-        self._trace = Trace(target.provider) if options.is_profiled else None
         self._bindings: weakref.WeakSet[OpenVinoBinding] = weakref.WeakSet()
         self._lock = threading.Lock()  # guards the set of bindings; runs do not take this lock
         child_process.watch_forks(self)
@@ -73,7 +72,7 @@ class OpenVinoEngine(LocalEngine):
         compiled = require_open(self._compiled)
         binding: OpenVinoBinding | None = bound.natives.get(self)
         if binding is None:
-            binding = bound.natives[self] = OpenVinoBinding(compiled, *self._names, self._trace)
+            binding = bound.natives[self] = OpenVinoBinding(compiled, *self._names)
             with self._lock:
                 self._bindings.add(binding)
             if self._compiled is None:  # closed by another thread meanwhile
@@ -87,11 +86,9 @@ class OpenVinoEngine(LocalEngine):
         return [PlacedNode(name, kind, self._provider) for name, kind in kinds if kind not in _NO_NODES]
 
     def end_profiling(self) -> bytes:
-        """The profile up to the first call, which ends it."""
+        """Refused: a session that is to be profiled does not take OpenVINO (`ORT_ONLY`)."""
         require_open(self._compiled)
-        if self._trace is None:
-            raise IllegalCallError("Nothing is recorded.", hint="Set options.profiling = True first.")
-        return self._trace.end()
+        raise IllegalCallError("Nothing is recorded.", hint="OpenVINO records no profile: use another engine.")
 
     def export(self, stream: io.BytesIO) -> None:
         """Writes the compiled model, for `import_model`.
@@ -100,7 +97,7 @@ class OpenVinoEngine(LocalEngine):
             OSError: if the stream raises it.
             EvaluationError: if OpenVINO cannot export the model.
         """
-        with translated():
+        with translate_openvino_errors():
             require_open(self._compiled).export_model(stream)
 
     def close(self) -> None:
@@ -112,19 +109,19 @@ class OpenVinoEngine(LocalEngine):
             binding.close()
         trim_heap()
 
-    def in_child(self) -> None:
+    def handle_fork(self) -> None:
         """After a fork, keeps everything: freeing would wait for OpenVINO's threads, which are the parent's."""
         for thing in (self, *self._bindings):
             child_process.keep_forever(thing)
 
 
-def _threads(compiled: openvino.CompiledModel, options: EngineOptions) -> str:
+def _describe_threads(compiled: openvino.CompiledModel, options: EngineOptions) -> str:
     """The threads that OpenVINO uses; see `providers/openvino.py`.
 
     One call uses all cores by default, as with ONNX Runtime: one stream per core was no faster for many concurrent
     calls than for consecutive ones (docs/performance.md), and a single call took twice the time.
     """
-    with translated():
+    with translate_openvino_errors():
         streams, threads = (int(compiled.get_property(key)) for key in ("NUM_STREAMS", "INFERENCE_NUM_THREADS"))
     asked_for = options.intra_op_num_threads
     fewer = f", but {asked_for} were requested" if threads < asked_for else ""
@@ -141,18 +138,12 @@ class OpenVinoBinding:
     and outputs of free size, which OpenVINO allocates when it knows the size.
     """
 
-    def __init__(
-        self,
-        compiled: openvino.CompiledModel,
-        inputs: Sequence[str],
-        outputs: Sequence[str],
-        trace: Trace | None = None,
-    ) -> None:
+    def __init__(self, compiled: openvino.CompiledModel, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         self._native: tuple[openvino.CompiledModel, openvino.InferRequest] | None
         self._native = (compiled, compiled.create_infer_request())
-        self._trace, self._version = trace, -1
-        self._input_numbers = port_numbers(compiled.inputs, inputs)
-        self._output_numbers = port_numbers(compiled.outputs, outputs)
+        self._version = -1
+        self._input_numbers = find_port_numbers(compiled.inputs, inputs)
+        self._output_numbers = find_port_numbers(compiled.outputs, outputs)
         self._inputs = InputAddresses(takes_read_only=False)  # OpenVINO's tensors do not keep their arrays alive
         self._in_place: dict[str, Array] = {}
 
@@ -163,10 +154,7 @@ class OpenVinoBinding:
         if bound.version != self._version:
             self._renew(compiled, request, bound)
         inputs.refresh()
-        if self._trace is None:
-            _run(request, stop)
-        else:
-            self._trace.record(request, partial(_run, request, stop))
+        _run(request, stop)
         fresh = {
             name: request.get_output_tensor(number).data.copy()
             for name, number in self._output_numbers.items()
@@ -182,13 +170,13 @@ class OpenVinoBinding:
             ):
                 # In new memory, from which the result is copied; otherwise it would still write to the caller's.
                 if self._in_place.pop(name, None) is not None:
-                    request.set_output_tensor(number, tensor_for(port))
+                    request.set_output_tensor(number, allocate_tensor(port))
             elif self._in_place.get(name) is not memory:
-                request.set_output_tensor(number, tensor_over(memory))
+                request.set_output_tensor(number, share_tensor(memory))
                 self._in_place[name] = memory
 
         def bind(name: str, array: Array) -> None:
-            request.set_input_tensor(self._input_numbers[name], tensor_over(array))
+            request.set_input_tensor(self._input_numbers[name], share_tensor(array))
 
         self._inputs.renew(bound.inputs, self._in_place.values(), bind)
         self._version = bound.version
@@ -199,7 +187,7 @@ class OpenVinoBinding:
         self._inputs, self._in_place = InputAddresses(), {}
 
 
-def port_numbers(ports: Sequence[openvino.ConstOutput | openvino.Output], names: Sequence[str]) -> dict[str, int]:
+def find_port_numbers(ports: Sequence[openvino.ConstOutput | openvino.Output], names: Sequence[str]) -> dict[str, int]:
     """The position of each input, or of each output, by its name.
 
     OpenVINO leaves out nodes that do nothing, such as Dropout, and names their input after their output. The positions
@@ -214,52 +202,8 @@ def _run(request: openvino.InferRequest, stop: Stop | None) -> None:
         # Without the argument, the package copies every output into a dict, which is not used here.
         request.infer(share_outputs=True)
         return
-    with ended_by(stop, request.cancel):
+    with end_on_stop(stop, request.cancel):
         request.start_async()
         if stop.requested:  # a stop before the start had nothing to cancel
             request.cancel()
         request.wait()
-
-
-# The times of nodes, in the format of Chrome's traces, with the names of ONNX Runtime's profiles.
-
-
-class Trace:
-    """The recorded runs of an engine.
-
-    Args:
-        provider: the name of the engine in the trace.
-    """
-
-    def __init__(self, provider: str) -> None:
-        self._provider = provider
-        self._lock = threading.Lock()
-        self._events: list[dict[str, Any]] = []
-        self._start = time.perf_counter()
-        self._written: bytes | None = None
-
-    def record(self, request: openvino.InferRequest, run: Callable[[], None]) -> None:
-        """Runs a request, and records its times."""
-        began = time.perf_counter()
-        run()
-        ended = time.perf_counter()
-        events = [self._event("Session", "model_run", began, (ended - began) * 1e6)]
-        for node in request.profiling_info:  # in the order in which they ran
-            took = node.real_time.total_seconds()
-            if took:
-                names = {"op_name": node.node_type, "provider": self._provider, "kernel": node.exec_type}
-                events.append(self._event("Node", f"{node.node_name}_kernel_time", began, took * 1e6, names))
-                began += took
-        with self._lock:
-            self._events += events
-
-    def _event(self, category: str, name: str, began: float, took: float, names: object = None) -> dict[str, Any]:
-        where = {"pid": os.getpid(), "tid": threading.get_ident(), "ts": (began - self._start) * 1e6}
-        return {"cat": category, "ph": "X", "name": name, "dur": took, "args": names or {}} | where
-
-    def end(self) -> bytes:
-        """The trace up to the first call."""
-        with self._lock:
-            if self._written is None:
-                self._written = json.dumps(self._events).encode()
-            return self._written

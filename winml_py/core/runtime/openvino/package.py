@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ....errors import CorruptModelError, EvaluationError, IllegalCallError, NotSupportedError, WinMLError
 from ...base.arrays import Array
-from ..runs import translated_by
+from ..runs import translate_errors
 
 if TYPE_CHECKING:
     import openvino
@@ -23,7 +23,7 @@ _importers: set[int] = set()
 """The id of the process that has OpenVINO's threads."""
 
 
-def core() -> openvino.Core:
+def get_core() -> openvino.Core:
     """OpenVINO's `Core`, one per process.
 
     Raises:
@@ -36,11 +36,11 @@ def core() -> openvino.Core:
         )
     with _lock:
         _importers.add(os.getpid())
-        return _core()
+        return _make_core()
 
 
 @cache
-def _core() -> openvino.Core:
+def _make_core() -> openvino.Core:
     # The import would send an event at once, without asking for consent: so it gets no telemetry package. The block
     # stays, because other parts of OpenVINO import it later. A program's earlier import is not changed.
     if "openvino" not in sys.modules:
@@ -50,7 +50,7 @@ def _core() -> openvino.Core:
     return openvino.Core()
 
 
-def tensor_over(array: Array) -> openvino.Tensor:
+def share_tensor(array: Array) -> openvino.Tensor:
     """A tensor over the memory of an array, which the caller keeps alive.
 
     Args:
@@ -61,7 +61,7 @@ def tensor_over(array: Array) -> openvino.Tensor:
     return openvino.Tensor(array, shared_memory=True)
 
 
-def tensor_for(port: openvino.ConstOutput) -> openvino.Tensor:
+def allocate_tensor(port: openvino.ConstOutput) -> openvino.Tensor:
     """A tensor with new memory, for an output of fixed shape."""
     import openvino
 
@@ -85,9 +85,9 @@ _FAILED = re.compile(r"^-- (\S+) with a message:", re.MULTILINE)
 _UNKNOWN = re.compile(r"No conversion rule found for operations: (.*)")
 
 
-def translated(kind: type[WinMLError] = EvaluationError) -> AbstractContextManager[None]:
+def translate_openvino_errors(kind: type[WinMLError] = EvaluationError) -> AbstractContextManager[None]:
     """Within the block, OpenVINO's errors become WinMLErrors: `kind`, unless their text says more."""
-    return translated_by(partial(translate, kind=kind))
+    return translate_errors(partial(translate, kind=kind))
 
 
 def translate(error: Exception, kind: type[WinMLError] = EvaluationError) -> WinMLError:

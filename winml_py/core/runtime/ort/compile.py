@@ -12,10 +12,10 @@ from ...base.cancellation import Stop
 from ...onnx_file.source import Skeleton
 from ..providers.provider import CPU_NAME, Target
 from ..request import CompileRequest
-from ..runs import UNLOCKED, ended_by, translated_by
+from ..runs import UNLOCKED, end_on_stop, translate_errors
 from .errors import translate
 from .ort_engine import OrtEngine
-from .session_options import Saving, place_weights, register_libraries, run_config, session_options
+from .session_options import Saving, make_session_options, place_weights, register_libraries
 
 CPU_TARGET = Target()
 
@@ -52,7 +52,7 @@ def compile_with_ort(
             f"ONNX Runtime opens no file whose name is not UTF-8: {model!r}.",
             hint='Rename the file, or load its bytes: LearningModel.load(open(path, "rb").read()).',
         )
-    native, config = session_options(options, saving, is_optimized), run_config(options)
+    native = make_session_options(options, saving, is_optimized)
     skeleton = model if isinstance(model, Skeleton) else Skeleton(model)
     place_weights(native, skeleton)
     # For `session.placement`, which the program may read at any time: the runtime records it only as it makes the
@@ -63,7 +63,7 @@ def compile_with_ort(
     if target.device is not None:
         from . import device_engine  # not at the top: sessions on the CPU need no other provider
 
-        providers, lock = device_engine.providers_and_lock(native, target.device, options, target, captures)
+        providers, lock = device_engine.choose_providers(native, target.device, options, target, captures)
     trace = None
     if options.is_profiled:
         import tempfile
@@ -74,9 +74,9 @@ def compile_with_ort(
             native.enable_profiling = True
             native.profile_file_prefix = os.path.join(trace.name, "trace")
         with (
-            translated_by(translate),
+            translate_errors(translate),
             lock,
-            ended_by(request.stop or Stop(), lambda: native.set_load_cancellation_flag(True)),
+            end_on_stop(request.stop or Stop(), lambda: native.set_load_cancellation_flag(True)),
         ):
             register_libraries(native, request.libraries)
             # With the fallback, a session that cannot be made on its device silently becomes one on the CPU.
@@ -91,8 +91,8 @@ def compile_with_ort(
                 f"ONNX Runtime did not use {target.provider}.", hint="Run `winml-py doctor`: it says why."
             )
         if target.device is not None and (captures or device_engine.has_addresses(target.device, session)):
-            return device_engine.OrtDeviceEngine(session, options, target, target.device, captures, config, trace)
-        return OrtEngine(session, options, target, config, trace, lock)
+            return device_engine.OrtDeviceEngine(session, options, target, target.device, captures, trace)
+        return OrtEngine(session, options, target, trace, lock)
     except BaseException:
         if trace is not None:
             trace.cleanup()

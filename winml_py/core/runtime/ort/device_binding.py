@@ -13,11 +13,11 @@ import numpy as np
 
 from ....errors import InvalidBindingError, NotSupportedError
 from ...base.arrays import Array, DeviceArray
-from ...base.cancellation import Stop, held
-from ..runs import Bound, StaysOnDevice, call, require_open, wrong_output_shape
-from .device_memory import DeviceMemory, bind_device_input, bind_device_output, host_inputs, is_fixed, outputs_of
-from .errors import translate
-from .session_options import RunConfig, stoppable
+from ...base.cancellation import Stop, hold
+from ..runs import Bound, StaysOnDevice, call, make_output_shape_error, require_open
+from .device_memory import DeviceMemory, bind_device_input, bind_device_output, find_host_inputs, get_outputs, is_fixed
+from .errors import translate_run
+from .session_options import RunConfig, make_run_options
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -33,6 +33,21 @@ class _Input(NamedTuple):
 
     value: Array | DeviceArray
     copy: Any = None
+
+
+Destination = Array | DeviceArray | StaysOnDevice | None
+"""The memory bound to an output; None if unbound."""
+
+
+class _SubmittedRun(NamedTuple):
+    """What a run reads and writes to its end. `close` may drop the binding's own references meanwhile, and other memory
+    may be bound for the next run.
+    """
+
+    session: onnxruntime.InferenceSession
+    native: onnxruntime.IOBinding
+    inputs: Mapping[str, _Input]
+    destinations: Mapping[str, Destination]
 
 
 class DeviceIoBinding:
@@ -57,13 +72,15 @@ class DeviceIoBinding:
         captures: bool,
         config: RunConfig = (),
     ) -> None:
-        self._memory, self._lock, self._config = memory, lock, config
+        self._memory = memory
+        self._lock = lock
+        self._config = config
         # If runs are waited for without the lock, other threads may submit theirs meanwhile.
         self._waits_unlocked = memory.provider.waits_unlocked
         self._version = -1
         self._inputs: dict[str, _Input] = {}
         self._outputs: dict[str, DeviceOutput] = {}
-        self._on_host = host_inputs(session)
+        self._on_host = find_host_inputs(session)
         native = session.io_binding()
         self._native: tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding] | None = (session, native)
         are_fixed = all(map(is_fixed, session.get_inputs()))
@@ -74,44 +91,31 @@ class DeviceIoBinding:
 
     def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Any]:
         """Runs the model; see `Engine`."""
-        running = None  # None until the lock is held: a run stopped while it waits has nothing to free under the lock
-        # close() may drop these at any moment after the lock is released, but the run reads and writes their memory to
-        # its end. Its results must also reach the memory that was bound when it was submitted.
-        used: list[object] = []
-        destinations: dict[str, Destination] = {}
+        submitted: _SubmittedRun | None = None
         try:
-            with stoppable(stop or Stop(), self._config) as run_options:
-                with held(self._lock, stop):
-                    running = require_open(self._native)
-                    call(self._submit, translate, bound, *running, run_options)
-                    used.append(self._inputs)
-                    destinations = {name: output.destination for name, output in self._outputs.items()}
+            with make_run_options(stop or Stop(), self._config) as run_options:
+                with hold(self._lock, stop):
+                    submitted = call(self._submit, translate_run, bound, run_options)
                 if self._waits_unlocked:
-                    call(running[1].synchronize_outputs, translate)
+                    call(submitted.native.synchronize_outputs, translate_run)
             with self._lock:
-                return call(self._receive, translate, *running, destinations)
+                return call(self._receive, translate_run, submitted)
         finally:
             # If the binding was closed meanwhile, this is the last reference; the memory is freed under the lock.
-            if running is not None:
+            if submitted is not None:
                 with self._lock:
-                    running = None
-                    used.clear()
-                    destinations.clear()
+                    submitted = None
 
-    def _submit(
-        self,
-        bound: Bound,
-        session: onnxruntime.InferenceSession,
-        native: onnxruntime.IOBinding,
-        run_options: onnxruntime.RunOptions,
-    ) -> None:
+    def _submit(self, bound: Bound, run_options: onnxruntime.RunOptions) -> _SubmittedRun:
+        """Binds what is new, uploads the inputs, and starts the run; the caller holds the lock."""
+        session, native = require_open(self._native)
         # Several `Bound`s share the binding of a captured graph, each with its own versions.
         if self._graph is not None or bound.version != self._version:
             for name, value in bound.inputs.items():
                 if name not in self._inputs or self._inputs[name].value is not value:
                     self._set_input(session, native, name, value)
             for name, output in self._outputs.items():
-                output.renew_target(native, bound.outputs.get(name), partial(self._forget_graph, session))
+                output.set_destination(native, bound.outputs.get(name), partial(self._forget_graph, session))
             self._require_no_overlap()
             self._version = bound.version
         if self._graph is not None:
@@ -125,24 +129,36 @@ class DeviceIoBinding:
         except BaseException:
             self._forget_graph(session)  # its capture may be incomplete
             raise
+        destinations = {name: output.destination for name, output in self._outputs.items()}
+        return _SubmittedRun(session, native, self._inputs, destinations)
 
     def _forget_graph(self, session: onnxruntime.InferenceSession) -> None:
         if self._graph is not None:
             self._graph.forget(session)
 
     def _set_input(
-        self, session: onnxruntime.InferenceSession, native: onnxruntime.IOBinding, name: str, value: Any
+        self,
+        session: onnxruntime.InferenceSession,
+        native: onnxruntime.IOBinding,
+        name: str,
+        value: Any,
     ) -> None:
         """Binds an input: an array on the host, or one on the device.
 
         Inputs that the session reads on the host (sizes, and inputs of nodes that run there) stay on the host.
         """
-        before = self._inputs.get(name)
         if name in self._on_host:
             self._bind_on_host(native, name, value)
-        elif isinstance(value, DeviceArray):
-            pointer = before.value.pointer if before and isinstance(before.value, DeviceArray) else None
-            if pointer is None or pointer != value.pointer:
+            return
+        before = self._inputs.get(name)
+        if isinstance(value, DeviceArray):
+            has_same_address = (
+                before is not None
+                and isinstance(before.value, DeviceArray)
+                and before.value.pointer is not None
+                and before.value.pointer == value.pointer
+            )
+            if not has_same_address:
                 self._forget_graph(session)
             self._inputs[name] = _Input(value)
             bind_device_input(native, name, value)
@@ -165,7 +181,7 @@ class DeviceIoBinding:
         """Refuses an output that would overwrite an input: the device writes before it has read everything."""
         for input_name, (value, _) in self._inputs.items():
             for name, output in self._outputs.items():
-                if isinstance(value, DeviceArray) and input_name not in self._on_host and output.writes_over(value):
+                if isinstance(value, DeviceArray) and input_name not in self._on_host and output.can_overwrite(value):
                     raise InvalidBindingError(
                         f"The input {input_name} and the output {name} are bound to the same memory of the device.",
                         hint="Bind two tensors, and swap them after each run.",
@@ -180,19 +196,15 @@ class DeviceIoBinding:
             elif copy is not None:
                 copy.update_inplace(value)
 
-    def _receive(
-        self,
-        session: onnxruntime.InferenceSession,
-        native: onnxruntime.IOBinding,
-        destinations: Mapping[str, Destination],
-    ) -> dict[str, Any]:
-        values = outputs_of(native)
+    def _receive(self, run: _SubmittedRun) -> dict[str, Any]:
+        """The outputs of a run that are not bound to memory; the caller holds the lock."""
+        values = get_outputs(run.native)
         if self._native is not None:  # before receiving, which may fail: the next run needs new memory even then
             for output in self._outputs.values():
-                output.renew(native)
+                output.bind_new_memory(run.native)
         fresh = {}
         for (name, output), value in zip(self._outputs.items(), values, strict=True):
-            array = output.receive(value, destinations[name], session, self._lock)
+            array = output.receive(value, run.destinations[name], run.session, self._lock)
             if array is not None:
                 fresh[name] = array
         return fresh
@@ -218,10 +230,6 @@ class DeviceIoBinding:
 # One output of a device binding: where the next run writes it, and what is returned for it.
 
 
-Destination = Array | DeviceArray | StaysOnDevice | None
-"""The memory bound to an output; None if unbound."""
-
-
 class DeviceOutput:
     """The state of one output.
 
@@ -235,9 +243,10 @@ class DeviceOutput:
     """
 
     def __init__(self, end: Any, memory: DeviceMemory, is_fixed: bool) -> None:
-        self._end, self._memory = end, memory
+        self._end = end
+        self._memory = memory
         self._fixed = memory.allocate(end) if is_fixed else None
-        # over the fixed memory: a run returned it, and the caller may hold it
+        # The array over the fixed memory that a run returned; the caller may hold it.
         self._fixed_array: DeviceArray | None = None
         self.destination: Destination = None
 
@@ -251,48 +260,50 @@ class DeviceOutput:
         else:
             native.bind_output(name, *self._memory.location)
 
-    def renew_target(
-        self,
-        native: onnxruntime.IOBinding,
-        bound: Array | DeviceArray | StaysOnDevice | None,
-        forget: Callable[[], None],
+    def set_destination(
+        self, native: onnxruntime.IOBinding, destination: Destination, forget_graph: Callable[[], None]
     ) -> None:
-        """Sets the output's destination: memory of the host or of the device, or neither.
+        """Sets where the output goes: memory of the host or of the device, or neither.
 
         With `StaysOnDevice` it stays in the device's memory. With None, each run returns a new copy in the host's
-        memory. If the caller holds the memory of earlier runs, and another target is bound, the output gets new memory:
-        otherwise the caller's tensor would change although it is no longer bound.
+        memory.
 
         Args:
             native: the runtime's binding.
-            bound: the bound memory.
-            forget: releases a captured graph; called before the output is bound to another address of the device,
+            destination: the bound memory.
+            forget_graph: releases a captured graph; called before the output is bound to another address of the device,
                 because the runtime refuses to rebind an output that a graph still writes.
 
         Raises:
             SizeMismatchError: the array has another shape than the output.
         """
-        before = self.destination
-        if bound is before:
+        if destination is self.destination:
             return
-        if isinstance(bound, np.ndarray) and self._fixed is not None and tuple(self._fixed.shape()) != bound.shape:
-            raise wrong_output_shape(self._end.name, bound.shape, tuple(self._fixed.shape()))
-        is_moved = self._fixed_array is not None or isinstance(bound, DeviceArray) or isinstance(before, DeviceArray)
-        if is_moved:
-            forget()
-        if self._fixed_array is not None and not isinstance(bound, DeviceArray):
-            self._fixed_array, self._fixed = None, self._memory.allocate(self._end)
-        self.destination = bound
-        if is_moved:
+        fixed_shape = None if self._fixed is None else tuple(self._fixed.shape())
+        if isinstance(destination, np.ndarray) and fixed_shape not in (None, destination.shape):
+            raise make_output_shape_error(self._end.name, destination.shape, fixed_shape)
+        was_on_device = isinstance(self.destination, DeviceArray)
+        is_on_device = isinstance(destination, DeviceArray)
+        has_returned_memory = self._fixed_array is not None
+        is_address_new = was_on_device or is_on_device or has_returned_memory
+        if is_address_new:
+            forget_graph()
+        if has_returned_memory and not is_on_device:
+            # The caller may hold this memory, and its tensor must not change, because it is no longer bound.
+            self._fixed_array = None
+            self._fixed = self._memory.allocate(self._end)
+        self.destination = destination
+        if is_address_new:
             self.bind(native)
 
-    def writes_over(self, array: DeviceArray) -> bool:
+    def can_overwrite(self, array: DeviceArray) -> bool:
         """Whether the next run writes this output into an array's memory."""
         memory = self.destination if isinstance(self.destination, DeviceArray) else self._fixed_array
         if memory is None:
             return False
-        is_one = memory.handle is not None and memory.handle is array.handle
-        return memory is array or is_one or (memory.pointer is not None and memory.pointer == array.pointer)
+        has_same_handle = memory.handle is not None and memory.handle is array.handle
+        has_same_address = memory.pointer is not None and memory.pointer == array.pointer
+        return memory is array or has_same_handle or has_same_address
 
     def receive(
         self,
@@ -305,25 +316,26 @@ class DeviceOutput:
         if isinstance(destination, DeviceArray):
             return None
         if isinstance(destination, StaysOnDevice):
-            array = self._fixed_array or self._memory.array(value, session, lock)
+            array = self._fixed_array or self._memory.make_array(value, session, lock)
             if self._fixed is not None:
                 self._fixed_array = array
             return array
         if destination is None:
             return np.array(value.numpy())
         if destination.shape != tuple(value.shape()):
-            raise wrong_output_shape(self._end.name, destination.shape, tuple(value.shape()))
+            raise make_output_shape_error(self._end.name, destination.shape, tuple(value.shape()))
         np.copyto(destination, value.numpy())
         return None
 
-    def renew(self, native: onnxruntime.IOBinding) -> None:
+    def bind_new_memory(self, native: onnxruntime.IOBinding) -> None:
         """Makes the runtime allocate new memory if it is the allocator; the next run would overwrite the caller's."""
         if self._fixed is None and not isinstance(self.destination, DeviceArray):
             self.bind(native)
 
     def close(self) -> None:
         """Releases all memory."""
-        self._fixed = self._fixed_array = None
+        self._fixed = None
+        self._fixed_array = None
         self.destination = None
 
 
@@ -344,7 +356,8 @@ class CapturedGraph:
     """
 
     def __init__(self) -> None:
-        self._id, self._run_count = _NO_GRAPH, 0
+        self._id = _NO_GRAPH
+        self._run_count = 0
 
     def prepare(self, run_options: onnxruntime.RunOptions) -> None:
         """Sets in the options of a run whether it captures or replays the graph."""
@@ -357,7 +370,8 @@ class CapturedGraph:
         """Releases the graph; the runtime would keep it, and this binding's memory, as long as the session lives."""
         if self._id != _NO_GRAPH:
             session.release_captured_graph(self._id)
-        self._id, self._run_count = _NO_GRAPH, 0
+        self._id = _NO_GRAPH
+        self._run_count = 0
 
 
 def require_capturable(session: onnxruntime.InferenceSession) -> None:
@@ -367,12 +381,12 @@ def require_capturable(session: onnxruntime.InferenceSession) -> None:
         NotSupportedError: an input or output is not a tensor of numbers of fixed shape, or is read on the host.
     """
     if not all(map(is_fixed, (*session.get_inputs(), *session.get_outputs()))):
-        raise not_capturable("all inputs and outputs are tensors of numbers with fixed shapes")
-    if host_inputs(session):
-        raise not_capturable("the provider reads every input on the device")
+        raise make_not_capturable_error("all inputs and outputs are tensors of numbers with fixed shapes")
+    if find_host_inputs(session):
+        raise make_not_capturable_error("the provider reads every input on the device")
 
 
-def not_capturable(requirement: str) -> NotSupportedError:
+def make_not_capturable_error(requirement: str) -> NotSupportedError:
     """The error for a model that does not meet a requirement."""
     return NotSupportedError(
         f"The graph of this model cannot be captured: graph capture requires that {requirement}.",

@@ -10,17 +10,16 @@ import numpy as np
 
 from ....errors import NotSupportedError
 from ...base.arrays import Array, DeviceArray
-from ...base.cancellation import Stop, held
+from ...base.cancellation import Stop, hold
 from ..engine import EngineOptions
-from ..providers.catalogue import device_lock, native_options, provider_of
-from ..providers.plugins import runtime_device
+from ..providers.catalogue import find_provider, get_device_lock, make_native_options
+from ..providers.plugins import find_runtime_device
 from ..providers.provider import CPU_NAME, ProviderDevice, Target
 from ..runs import Bound, call, require_open
 from .device_binding import DeviceIoBinding, require_capturable
 from .device_memory import DeviceMemory
 from .errors import translate
 from .ort_engine import OrtEngine, are_numeric
-from .session_options import RunConfig
 
 if TYPE_CHECKING:
     import tempfile
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     import onnxruntime
 
 
-def providers_and_lock(
+def choose_providers(
     native: onnxruntime.SessionOptions, device: ProviderDevice, options: EngineOptions, target: Target, captures: bool
 ) -> tuple[list[Any] | None, AbstractContextManager[object]]:
     """The providers of a session, with their options, and the lock to create it under.
@@ -38,7 +37,7 @@ def providers_and_lock(
     Raises:
         NotSupportedError: a setting that the runtime accepts, but the provider ignores.
     """
-    provider = provider_of(device.provider)
+    provider = find_provider(device.provider)
     if options.tuning.execution_mode == "parallel" and provider.is_sequential:
         raise NotSupportedError(
             f"The provider {provider.name} runs one node after the other, but execution_mode is parallel.",
@@ -46,21 +45,21 @@ def providers_and_lock(
         )
     if not options.allow_cpu_fallback or captures:
         native.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-    provider_options = native_options(target, options, captures)
+    provider_options = make_native_options(target, options, captures)
     if device.library:
         # Provider names do not select a plugin, even a registered one. Its device does.
-        native.add_provider_for_devices([runtime_device(device)], provider_options)
-        return None, device_lock(device)
+        native.add_provider_for_devices([find_runtime_device(device)], provider_options)
+        return None, get_device_lock(device)
     provider.prepare()
     helpers = () if captures else provider.helpers  # a captured graph has one provider
     defaults = options._replace(provider_options=())
-    helping = [(name, native_options(target.on(name), defaults, False)) for name in helpers]
-    return [(provider.name, provider_options), *helping, CPU_NAME], device_lock(device)
+    helping = [(name, make_native_options(target.with_provider(name), defaults, False)) for name in helpers]
+    return [(provider.name, provider_options), *helping, CPU_NAME], get_device_lock(device)
 
 
 def has_addresses(device: ProviderDevice, session: onnxruntime.InferenceSession) -> bool:
     """Whether a session's values can be bound in the device's memory: only tensors of numbers, if it can be bound."""
-    return bool(provider_of(device.provider).memory) and are_numeric(session)
+    return bool(find_provider(device.provider).memory) and are_numeric(session)
 
 
 class OrtDeviceEngine(OrtEngine):
@@ -77,13 +76,12 @@ class OrtDeviceEngine(OrtEngine):
         target: Target,
         device: ProviderDevice,
         captures: bool,
-        config: RunConfig = (),
         trace: tempfile.TemporaryDirectory[str] | None = None,
     ) -> None:
         if captures:
             require_capturable(session)
-        super().__init__(session, options, target, config, trace, device_lock(device))
-        self._memory = DeviceMemory(provider_of(device.provider), device.number)
+        super().__init__(session, options, target, trace, get_device_lock(device))
+        self._memory = DeviceMemory(find_provider(device.provider), device.number)
         self.location = self._memory.location
         self._captures = captures
         # The captured graph reads and writes at fixed addresses, so all runs on arrays of the host share one binding.
@@ -91,13 +89,13 @@ class OrtDeviceEngine(OrtEngine):
         self._shared: DeviceIoBinding | None = None
 
     def _run(self, bound: Bound, stop: Stop | None) -> Mapping[str, Any]:
-        with held(bound.lock, stop):
-            binding = call(self._device_binding, translate, bound)
+        with hold(bound.lock, stop):
+            binding = call(self._get_binding, translate, bound)
             if self._captures:  # with the lock to the end: the next run overwrites the shared outputs
                 return binding.run(bound, stop)
         return binding.run(bound, stop)
 
-    def _device_binding(self, bound: Bound) -> DeviceIoBinding:
+    def _get_binding(self, bound: Bound) -> DeviceIoBinding:
         session = require_open(self._session)
         values = (*bound.inputs.values(), *bound.outputs.values())
         is_shared = self._captures and all(isinstance(value, np.ndarray) for value in values)
@@ -115,4 +113,4 @@ class OrtDeviceEngine(OrtEngine):
         """Copies an array to the device's memory; the caller holds the session's lock."""
         session = require_open(self._session)
         memory = call(self._memory.upload, translate, array)
-        return self._memory.array(memory, session, self._device_lock)
+        return self._memory.make_array(memory, session, self._device_lock)

@@ -28,7 +28,7 @@ def is_fixed(end: Any) -> bool:
     return is_known and end.type in DTYPES
 
 
-def host_inputs(session: Any) -> frozenset[str]:
+def find_host_inputs(session: Any) -> frozenset[str]:
     """The inputs that a session on a device reads in the host's memory: sizes, and inputs of nodes that run there."""
     ends = zip(session.get_inputs(), session.get_input_memory_infos(), strict=True)
     return frozenset(end.name for end, memory in ends if memory.name == "Cpu")
@@ -80,7 +80,7 @@ class DeviceMemory(NamedTuple):
         dtype = DTYPES[output.type].type
         return onnxruntime.OrtValue.ortvalue_from_shape_and_type(list(output.shape), dtype, *self.location)
 
-    def array(
+    def make_array(
         self, value: onnxruntime.OrtValue, session: onnxruntime.InferenceSession, lock: AbstractContextManager[object]
     ) -> DeviceArray:
         """An array over a value, which keeps the value and its session alive.
@@ -118,7 +118,7 @@ def bind_device_output(native: onnxruntime.IOBinding, name: str, array: DeviceAr
         native.bind_output(name, *array.location, array.dtype, array.shape, array.pointer)
 
 
-def outputs_of(native: onnxruntime.IOBinding) -> list[onnxruntime.OrtValue]:
+def get_outputs(native: onnxruntime.IOBinding) -> list[onnxruntime.OrtValue]:
     """The outputs of a binding's last run, independent of later runs."""
     import onnxruntime
 

@@ -17,7 +17,7 @@ from ....errors import (
     SizeMismatchError,
     WinMLError,
 )
-from ..runs import wrong_output_shape
+from ..runs import make_output_shape_error
 
 
 class NodesLeftError(NotSupportedError):
@@ -103,20 +103,35 @@ _OLD_OUTPUT = r"shape verification failed\. Current shape:(\{.*?\}) Requested sh
 def translate(error: Exception) -> WinMLError:
     """Translates an error of the runtime; keeps its message without file names.
 
-    The runtime's log is off for our sessions (`session_options`), because it repeats the exceptions' messages.
+    The runtime's log is off for our sessions (`make_session_options`), because it repeats the exceptions' messages.
     """
+    known = _translate_known(error)
+    if known is not None:
+        return known
+    name = type(error).__name__
+    # In Windows ML, the HRESULT of these two is not that of a failed kernel.
+    hresult = INTERNAL_ERROR if name in ("ModelLoaded", "EPFail") else None
+    return _CLASSES.get(name, EvaluationError)(f"The runtime says: {_clean_text(error)}", hresult=hresult)
+
+
+def translate_run(error: Exception) -> WinMLError:
+    """Translates an error of a run. Its class does not count: bound runs and others raise different ones."""
+    return _translate_known(error) or EvaluationError(f"The runtime says: {_clean_text(error)}")
+
+
+def _translate_known(error: Exception) -> WinMLError | None:
     if isinstance(error, WinMLError):
         return error
     text = " ".join(str(error).split())
     if match := re.search(_OUTPUT, text):
         name, bound, computed = match.groups()
-        return wrong_output_shape(name, _braces(bound), _braces(computed))
+        return make_output_shape_error(name, _parse_shape(bound), _parse_shape(computed))
     if match := re.search(_OLD_OUTPUT, text):
-        return wrong_output_shape("", *map(_braces, match.groups()))
-    text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", text)
-    text = re.sub(r"/\S+\.(?:cc|h):\d+ .*?\) (?=\w)", "", text.removeprefix("Error in execution: "))
+        bound, computed = match.groups()
+        return make_output_shape_error("", _parse_shape(bound), _parse_shape(computed))
+    text = _clean_text(error)
     # The runtime has few classes and many messages. The first rule that matches decides; messages differ between
-    # versions, so one that no rule matches is quoted below.
+    # versions, so one that no rule matches is quoted.
     for pattern, kind, message, hint in _RULES:
         if match := re.search(pattern, text):
             words = match.groups()
@@ -133,11 +148,15 @@ def translate(error: Exception) -> WinMLError:
             "A name in the model, or a string output, is not UTF-8.",
             hint="Rename its inputs and outputs with an ONNX editor.",
         )
-    name = type(error).__name__
-    # In Windows ML, the HRESULT of these two is not that of a failed kernel.
-    hresult = INTERNAL_ERROR if name in ("ModelLoaded", "EPFail") else None
-    return _CLASSES.get(name, EvaluationError)(f"The runtime says: {text}", hresult=hresult)
+    return None
 
 
-def _braces(shape: str) -> tuple[int, ...]:
+def _clean_text(error: Exception) -> str:
+    """The message of an error in one line, without the runtime's status, and its source files and functions."""
+    text = " ".join(str(error).split())
+    text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", text)
+    return re.sub(r"/\S+\.(?:cc|h):\d+ .*?\) (?=\w)", "", text.removeprefix("Error in execution: "))
+
+
+def _parse_shape(shape: str) -> tuple[int, ...]:
     return tuple(int(size) for size in shape.strip("{}").split(",") if size)

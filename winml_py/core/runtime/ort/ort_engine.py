@@ -12,12 +12,12 @@ import numpy as np
 from ....errors import IllegalCallError
 from ...base import child_process
 from ...base.arrays import Array
-from ...base.cancellation import Stop, held
+from ...base.cancellation import Stop, hold
 from ..engine import EngineOptions, Explanation, LocalEngine, PlacedNode
 from ..providers.provider import Target
 from ..runs import UNLOCKED, Bound, InputAddresses, Value, call, fill, require_open, trim_heap
-from .errors import translate
-from .session_options import RunConfig, stoppable
+from .errors import translate_run
+from .session_options import make_run_options
 
 if TYPE_CHECKING:
     import tempfile
@@ -106,11 +106,11 @@ class OrtEngine(LocalEngine):
         session: onnxruntime.InferenceSession,
         options: EngineOptions,
         target: Target,
-        config: RunConfig = (),
         trace: tempfile.TemporaryDirectory[str] | None = None,
         device_lock: AbstractContextManager[object] = UNLOCKED,
     ) -> None:
-        self.options, self._config = options, config
+        self.options = options
+        self._config = options.run_config
         self.explanation = Explanation(*target.spelling, "as asked for")
         self._session: onnxruntime.InferenceSession | None = session
         self._bindings: weakref.WeakSet[HostIoBinding | DeviceIoBinding] = weakref.WeakSet()
@@ -133,9 +133,9 @@ class OrtEngine(LocalEngine):
 
     def _run(self, bound: Bound, stop: Stop | None) -> Mapping[str, Any]:
         if bound.lock is UNLOCKED and stop is None and not self._config:
-            return call(self._run_on_host, translate, bound, None)
-        with stoppable(stop or Stop(), self._config) as run_options, held(bound.lock, stop):
-            return call(self._run_on_host, translate, bound, run_options)
+            return call(self._run_on_host, translate_run, bound, None)
+        with make_run_options(stop or Stop(), self._config) as run_options, hold(bound.lock, stop):
+            return call(self._run_on_host, translate_run, bound, run_options)
 
     def _run_on_host(self, bound: Bound, run_options: onnxruntime.RunOptions | None) -> dict[str, Any]:
         session = require_open(self._session)
@@ -149,10 +149,7 @@ class OrtEngine(LocalEngine):
             fresh = binding.run(bound, run_options)
         else:
             bound.natives.pop(self, None)  # would keep memory that is bound no more
-            try:
-                values = session.run(self._outputs, bound.inputs, run_options)
-            except Exception as error:  # the runtime raises other classes here than for a bound run
-                raise RuntimeError(str(error)) from None
+            values = session.run(self._outputs, bound.inputs, run_options)
             fresh = dict(zip(self._outputs, values, strict=True))
             if bound.outputs:
                 fresh = fill(bound.outputs, fresh)
@@ -200,7 +197,7 @@ class OrtEngine(LocalEngine):
             self._trace.cleanup()  # the runtime may still write to the open file; that output is not needed
         trim_heap()
 
-    def in_child(self) -> None:
+    def handle_fork(self) -> None:
         """After a fork, keeps everything: freeing would wait for the runtime's threads, which are the parent's."""
         for thing in (self, *self._bindings):
             child_process.keep_forever(thing)

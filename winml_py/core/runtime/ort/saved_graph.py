@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from ....enums import Precision
 from ...base import machine
-from ...onnx_file.nodes import messages
+from ...onnx_file.nodes import walk_messages
 from ...onnx_file.source import MAPPED_FROM, Skeleton
 from ..request import CompileRequest
 from ..runs import trim_heap
 from .compile import compile_with_ort
 from .ort_engine import OrtEngine
-from .session_options import GRAPH, Saving, flushes_denormals
+from .session_options import GRAPH, Saving, is_flushing_denormals
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,30 +33,31 @@ def open_or_compile_with_ort(request: CompileRequest) -> OrtEngine:
     Raises:
         WinMLError: the runtime refuses the model.
     """
-    size, folder = request.origin.mappable_weights, None
+    size = request.origin.mappable_weights
+    folder = None
     # Not if denormals count as 0: that also applies to constant folding, permanently in the whole process, and other
     # processes must not get such constants. Nor if the program sets entries of the configuration, which may change the
     # graph.
-    if size >= MAPPED_FROM and not request.options.session_config and not flushes_denormals():
+    if size >= MAPPED_FROM and not request.options.session_config and not is_flushing_denormals():
         from ...cache import folders  # small models need no cache
 
-        folder = folders.folder_for(_cache_key(request), size)
+        folder = folders.choose_folder(_make_cache_key(request), size)
     if folder is None:
         engine = compile_with_ort(request)
         # The runtime has freed the parsed model. For a small model, the call is not worth its time.
         if request.origin.size >= MAPPED_FROM or isinstance(request.model, Skeleton):  # `size` excludes data files
             trim_heap()
         return engine
-    saved = folders.opened_or_made(
+    saved = folders.open_or_make(
         folder, request.origin.path, partial(_open, request), partial(_save, request), request.require_not_stopped
     )
     return saved or compile_with_ort(request)
 
 
-def _cache_key(request: CompileRequest) -> str:
+def _make_cache_key(request: CompileRequest) -> str:
     """Everything that the optimised graph may depend on: all options but those set to a constant here."""
     from ...cache import records
-    from ..providers.plugins import runtime_version
+    from ..providers.plugins import read_runtime_version
 
     graph = request.options._replace(
         intra_op_num_threads=1,
@@ -75,7 +76,9 @@ def _cache_key(request: CompileRequest) -> str:
         is_profiled=False,
         isolation=None,
     )
-    return records.key_of("saved graph", request.digest(), graph, runtime_version(), machine.processor_fingerprint())
+    return records.make_key(
+        "saved graph", request.compute_digest(), graph, read_runtime_version(), machine.read_processor_id()
+    )
 
 
 def _open(request: CompileRequest, folder: Path) -> OrtEngine:
@@ -107,7 +110,7 @@ def _are_readable(path: Path) -> bool:
     """
     import onnx
 
-    for message in messages(onnx.load(path, load_external_data=False)):
+    for message in walk_messages(onnx.load(path, load_external_data=False)):
         for entry in message.external_data if isinstance(message, onnx.TensorProto) else ():
             if entry.key.startswith("prepacked_"):
                 kernel, *places = entry.value.split("|")

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from ...onnx_file.source import Skeleton
 from ..engine import EngineOptions, Tuning
 from ..providers.provider import CPU_NAME
-from ..runs import translated_by
+from ..runs import translate_errors
 from .errors import translate
-from .session_options import place_weights, register_libraries, session_options
+from .session_options import make_session_options, place_weights, register_libraries
 
 if TYPE_CHECKING:
     import onnx
@@ -25,7 +25,7 @@ _ELEMENTS = {"float": "FLOAT", "double": "DOUBLE"}
 
 
 @cache
-def runtime_schemas() -> dict[tuple[str, str], Any]:
+def read_runtime_schemas() -> dict[tuple[str, str], Any]:
     """The schemas of the runtime's operators, by domain and name, similar to those of `onnx.defs`."""
     from onnxruntime.capi import onnxruntime_pybind11_state as native
 
@@ -77,27 +77,27 @@ def _infer_with_runtime(
 ) -> dict[str, onnx.TypeProto]:
     import onnxruntime
 
-    native = session_options(EngineOptions(1, tuning=Tuning(graph_optimization="none")))
+    native = make_session_options(EngineOptions(1, tuning=Tuning(graph_optimization="none")))
     place_weights(native, weights)
-    with translated_by(translate):
+    with translate_errors(translate):
         register_libraries(native, libraries)
         session = onnxruntime.InferenceSession(model.SerializeToString(), native, [CPU_NAME], enable_fallback=0)
-    return {output.name: _type(output.type, output.shape) for output in session.get_outputs()}
+    return {output.name: _parse_type(output.type, output.shape) for output in session.get_outputs()}
 
 
-def _type(words: str, shape: list[int | str | None] | None = None) -> onnx.TypeProto:
+def _parse_type(words: str, shape: list[int | str | None] | None = None) -> onnx.TypeProto:
     """Parses a type in the runtime's spelling: `tensor(float)`, `seq(map(int64,tensor(float)))`."""
     from onnx import helper
 
     if match := re.fullmatch(r"tensor\((\w+)\)", words):
         # for operators of libraries, the runtime returns a scalar's shape if it is unknown
-        return helper.make_tensor_type_proto(_element(match[1]), shape or None)
+        return helper.make_tensor_type_proto(_parse_element(match[1]), shape or None)
     if match := re.fullmatch(r"map\((\w+),(.*)\)", words):
-        return helper.make_map_type_proto(_element(match[1]), _type(match[2]))
-    return helper.make_sequence_type_proto(_type(words.removeprefix("seq(").removesuffix(")")))
+        return helper.make_map_type_proto(_parse_element(match[1]), _parse_type(match[2]))
+    return helper.make_sequence_type_proto(_parse_type(words.removeprefix("seq(").removesuffix(")")))
 
 
-def _element(name: str) -> int:
+def _parse_element(name: str) -> int:
     import onnx
 
     return int(onnx.TensorProto.DataType.Value(_ELEMENTS.get(name, name.upper())))

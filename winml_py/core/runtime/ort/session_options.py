@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from ....errors import InvalidArgumentError
 from ...base.cancellation import Stop
 from ...onnx_file.source import Skeleton
 from ..engine import LOG_SEVERITIES, EngineOptions, Tuning
-from ..runs import ended_by
+from ..runs import end_on_stop
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -22,11 +21,8 @@ GRAPH, WEIGHTS = "graph.onnx", "weights.bin"
 RunConfig = Sequence[tuple[str, str]]
 """Entries of the run configuration."""
 
-_SESSIONS_OWN = ("gpu_graph_id", "disable_synchronize_execution_providers")
-"""Keys of the run configuration that a session sets itself, to capture a graph and to wait."""
 
-
-def flushes_denormals() -> bool:
+def is_flushing_denormals() -> bool:
     """Whether numbers below 1e-38 count as 0 in this thread, by a flag of the processor that also affects NumPy."""
     import numpy as np
 
@@ -40,7 +36,7 @@ class Saving(NamedTuple):
     prepacked: bool = True
 
 
-def session_options(
+def make_session_options(
     options: EngineOptions, saving: Saving | None = None, is_optimized: bool = False
 ) -> onnxruntime.SessionOptions:
     """The runtime's options.
@@ -75,18 +71,6 @@ def session_options(
     for key, value in options.session_config:
         native.add_session_config_entry(key, value)
     return native
-
-
-def run_config(options: EngineOptions) -> RunConfig:
-    """The entries of the run configuration for each run of a session.
-
-    Raises:
-        InvalidArgumentError: the options have an entry that a session sets itself.
-    """
-    for key, _ in options.run_config:
-        if key in _SESSIONS_OWN:
-            raise InvalidArgumentError(f"A session sets {key!r} itself.", hint="Leave it out of options.run_config.")
-    return options.run_config
 
 
 def _tune(native: onnxruntime.SessionOptions, tuning: Tuning, level: str) -> None:
@@ -125,7 +109,7 @@ def place_weights(native: onnxruntime.SessionOptions, model: Skeleton) -> None:
 
 
 @contextmanager
-def stoppable(stop: Stop, config: RunConfig = ()) -> Iterator[onnxruntime.RunOptions]:
+def make_run_options(stop: Stop, config: RunConfig = ()) -> Iterator[onnxruntime.RunOptions]:
     """Options for a run that `stop` can end."""
     import onnxruntime
 
@@ -136,5 +120,5 @@ def stoppable(stop: Stop, config: RunConfig = ()) -> Iterator[onnxruntime.RunOpt
     def terminate() -> None:
         options.terminate = True
 
-    with ended_by(stop, terminate):
+    with end_on_stop(stop, terminate):
         yield options

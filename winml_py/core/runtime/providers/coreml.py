@@ -15,13 +15,13 @@ _NAME = "CoreMLExecutionProvider"
 _UNITS = {"gpu": "CPUAndGPU", "npu": "CPUAndNeuralEngine"}
 
 
-def _options(target: Target, options: EngineOptions) -> Mapping[str, str]:
+def _make_options(target: Target, options: EngineOptions) -> Mapping[str, str]:
     """Selects ML programs, which have more operators than the older format, and real float32."""
     units = _UNITS.get(target.device.hardware, "") if target.device else ""
     return {"ModelFormat": "MLProgram"} | ({"MLComputeUnits": units} if units else {})
 
 
-def _devices() -> Sequence[ProviderDevice]:
+def _list_devices() -> Sequence[ProviderDevice]:
     """The GPU and the Neural Engine; Intel's Macs lack the latter, and Core ML would use the CPU instead."""
     gpu = ProviderDevice(_NAME, BUILT_IN, "", 0, "gpu", "Apple's GPU, by Core ML", "Apple", float16=True)
     if platform.machine() != "arm64":
@@ -29,4 +29,4 @@ def _devices() -> Sequence[ProviderDevice]:
     return gpu, gpu._replace(number=1, hardware="npu", name="Apple's Neural Engine, by Core ML")
 
 
-COREML = Provider(_NAME, options=_options, built_in_devices=_devices)
+COREML = Provider(_NAME, options=_make_options, built_in_devices=_list_devices)

@@ -8,21 +8,21 @@ from functools import partial
 from ....enums import Precision
 from ..engine import EngineOptions
 from . import nvidia
-from .provider import Provider, Target, device_option
+from .provider import Provider, Target, make_device_option
 
 _NAME = "CUDAExecutionProvider"
 
 
-def _options(target: Target, options: EngineOptions) -> Mapping[str, str]:
+def _make_options(target: Target, options: EngineOptions) -> Mapping[str, str]:
     """Disables TF32, which has ten bits of mantissa, if float32 is requested explicitly."""
     float32 = {"use_tf32": "0"} if options.precision is Precision.FLOAT32 else {}
-    return {**float32, **device_option(target, options)}
+    return {**float32, **make_device_option(target, options)}
 
 
 CUDA = Provider(
     _NAME,
     rank=0,
-    options=_options,
+    options=_make_options,
     memory="cuda",
     has_addresses=True,
     waits_unlocked=True,
@@ -33,13 +33,13 @@ CUDA = Provider(
         *(("cudnn_conv_use_max_workspace", is_max) for is_max in ("0", "1")),
         ("prefer_nhwc", "1"),
     ),
-    built_in_devices=partial(nvidia.devices, _NAME),
+    built_in_devices=partial(nvidia.list_devices, _NAME),
     prepare=nvidia.preload,
-    process_memory=nvidia.process_memory,
+    process_memory=nvidia.read_process_memory,
 )
 
 
-def versions_built_for() -> str:
+def read_built_versions() -> str:
     """The versions of CUDA and cuDNN that the installed ONNX Runtime was built for; "" if none."""
     from onnxruntime.capi import build_and_package_info as build
 

@@ -3,13 +3,13 @@
 The runtime lists its devices with the numbers of DXGI's adapters, which the option `device_id` takes.
 """
 
-from .provider import Provider, device_option
+from .provider import Provider, make_device_option
 
 DIRECTML = Provider(
     "DmlExecutionProvider",
     rank=1,
     option_keys="device_id performance_preference device_filter disable_metacommands",
-    options=device_option,
+    options=make_device_option,
     is_sequential=True,
     takes_one_thread=True,
 )

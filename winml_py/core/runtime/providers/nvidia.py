@@ -12,38 +12,40 @@ from .provider import BUILT_IN, ProviderDevice
 VENDOR = 0x10DE
 """NVIDIA's vendor id on the PCI bus."""
 
-_FACTS = "index,name,memory.total,pci.bus_id,driver_version,uuid"
+_FACTS = "name,memory.total,pci.bus_id,driver_version"
 
 
 class NvidiaGpu(NamedTuple):
-    """A GPU: `memory` in bytes, `identity` from its address on the PCI bus."""
+    """A GPU: its number in CUDA, `memory` in bytes, `identity` from its address on the PCI bus."""
 
     number: int
     name: str
     memory: int
     identity: tuple[int, int]
     driver: str
-    uuid: str = ""
 
 
 @cache
-def gpus() -> tuple[NvidiaGpu, ...]:
+def find_gpus() -> tuple[NvidiaGpu, ...]:
     """The GPUs that CUDA may use, in CUDA's order; empty without a driver."""
-    return _visible([_gpu(row) for row in _query(f"gpu={_FACTS}") if len(row) == 6])
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    choices = [()] if visible is None else [(f"--id={name.strip()}",) for name in visible.split(",")]
+    rows = [row for choice in choices for row in _query(f"gpu={_FACTS}", *choice) if len(row) == 4]
+    return tuple(_parse_gpu(number, row) for number, row in enumerate(rows))
 
 
-def process_memory() -> int | None:
+def read_process_memory() -> int | None:
     """The bytes that this process uses on all NVIDIA GPUs together; None if unknown."""
     rows = _query("compute-apps=pid,used_memory")
     megabytes = [int(row[1]) for row in rows if row[0] == str(os.getpid()) and row[1].isdigit()]
     return sum(megabytes) << 20 if megabytes else None
 
 
-def _query(fields: str) -> list[list[str]]:
-    """The rows that `nvidia-smi` prints; empty without a driver."""
+def _query(fields: str, *options: str) -> list[list[str]]:
+    """The rows that `nvidia-smi` prints; empty without a driver, or if there is no such GPU."""
     import subprocess
 
-    command = ["nvidia-smi", f"--query-{fields}", "--format=csv,noheader,nounits"]
+    command = ["nvidia-smi", f"--query-{fields}", "--format=csv,noheader,nounits", *options]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):
@@ -51,21 +53,20 @@ def _query(fields: str) -> list[list[str]]:
     return [[word.strip() for word in line.split(",")] for line in done.stdout.splitlines()]
 
 
-def devices(provider: str) -> list[ProviderDevice]:
+def list_devices(provider: str) -> list[ProviderDevice]:
     """The GPUs as devices of a provider in the runtime's package.
 
     Raises:
         InvalidDeviceError: there is no such GPU.
     """
-    if not gpus():
-        if "CUDA_VISIBLE_DEVICES" in os.environ and _query("gpu=index"):
-            raise InvalidDeviceError(
-                "CUDA_VISIBLE_DEVICES hides every GPU.", hint="Unset it, or list whole GPUs by index or UUID: 0,1."
-            )
-        raise InvalidDeviceError("nvidia-smi lists no GPU.", hint="Install the NVIDIA driver.")
+    if not find_gpus():
+        raise InvalidDeviceError(
+            "nvidia-smi lists no GPU.", hint="Install the NVIDIA driver, and look at CUDA_VISIBLE_DEVICES."
+        )
     device = ProviderDevice(provider, BUILT_IN, "", 0, "gpu", "", "NVIDIA", float16=True, is_discrete=True)
     return [
-        device._replace(number=gpu.number, name=gpu.name, identity=gpu.identity, memory=gpu.memory) for gpu in gpus()
+        device._replace(number=gpu.number, name=gpu.name, identity=gpu.identity, memory=gpu.memory)
+        for gpu in find_gpus()
     ]
 
 
@@ -79,27 +80,13 @@ def preload() -> None:
         onnxruntime.preload_dlls()
 
 
-def _visible(gpus: list[NvidiaGpu]) -> tuple[NvidiaGpu, ...]:
-    """The GPUs in CUDA_VISIBLE_DEVICES, numbered from 0, as in CUDA."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is None:
-        return tuple(gpus)
-    left: list[NvidiaGpu] = []
-    for word in map(str.strip, visible.split(",")):  # each is an index, or the beginning of a UUID
-        found = [gpu for gpu in gpus if str(gpu.number) == word or (word and gpu.uuid.startswith(word))]
-        if len(found) != 1 or found[0].identity in [gpu.identity for gpu in left]:  # CUDA ignores it, and all after it
-            break
-        left.append(found[0]._replace(number=len(left)))
-    return tuple(left)
-
-
-def _gpu(row: list[str]) -> NvidiaGpu:
-    index, name, megabytes, bus, driver, uuid = row
+def _parse_gpu(number: int, row: list[str]) -> NvidiaGpu:
+    name, megabytes, bus, driver = row
     memory = int(megabytes) << 20 if megabytes.isdigit() else 0
-    return NvidiaGpu(int(index), name, memory, bus_identity(bus), driver, uuid)
+    return NvidiaGpu(number, name, memory, parse_bus_address(bus), driver)
 
 
-def bus_identity(address: str) -> tuple[int, int]:
+def parse_bus_address(address: str) -> tuple[int, int]:
     """High and low part of a PCI address such as 0000:3b:00.0: the domain, and bus, device and function combined."""
     domain, bus, slot = address.split(":")
     device, _, function = slot.partition(".")

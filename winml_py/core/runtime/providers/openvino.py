@@ -8,51 +8,27 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from ....errors import InvalidArgumentError
-from ...base.machine import usable_cores
+from ...base.machine import count_usable_cores
 from ..engine import EngineOptions
 from .provider import Provider, Target
 
 
-def _options(target: Target, options: EngineOptions) -> Mapping[str, str]:
+def _make_options(target: Target, options: EngineOptions) -> Mapping[str, str]:
     """Always sets the precision: by default OpenVINO uses bfloat16 on CPUs, and float16 on GPUs, that support it."""
     hardware = target.device.hardware if target.device else ""
     config: dict[str, str | int] = {"INFERENCE_PRECISION_HINT": "f16" if target.half else "f32"}
     if hardware == "cpu":
-        config |= {"PERFORMANCE_HINT": "LATENCY", **_threads(options)}
+        config |= {"PERFORMANCE_HINT": "LATENCY", **_choose_threads(options)}
     return {"load_config": json.dumps({hardware.upper(): config})} if hardware in ("cpu", "gpu") else {}
 
 
-def _threads(options: EngineOptions) -> Mapping[str, str]:
+def _choose_threads(options: EngineOptions) -> Mapping[str, str]:
     """As many concurrent calls as the cores allow, each with the threads that one call may use.
 
     In one stream OpenVINO runs calls one after the other. The streams share the weights.
     """
-    streams = max(1, usable_cores() // options.intra_op_num_threads)
+    streams = max(1, count_usable_cores() // options.intra_op_num_threads)
     return {"NUM_STREAMS": str(streams), "INFERENCE_NUM_THREADS": str(streams * options.intra_op_num_threads)}
-
-
-def _merge(ours: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """The plugin's options with the caller's; `load_config` is merged property by property.
-
-    A caller that sets one property would otherwise lose the precision set here.
-
-    Raises:
-        InvalidArgumentError: the caller's `load_config` is not JSON of devices with properties.
-    """
-    merged = {**ours, **given}
-    if "load_config" in ours and "load_config" in given:
-        config = json.loads(ours["load_config"])
-        try:
-            for hardware, properties in json.loads(given["load_config"]).items():
-                config[hardware] = config.get(hardware, {}) | properties
-        except (ValueError, AttributeError, TypeError) as error:
-            raise InvalidArgumentError(
-                f"Expected load_config as JSON of devices with properties, got {given['load_config']!r}: {error}.",
-                hint='Write \'{"GPU": {"CACHE_DIR": "..."}}\'.',
-            ) from error
-        merged["load_config"] = json.dumps(config)
-    return merged
 
 
 _HINTS = {"": "f32", "float16": "f16", "bfloat16": "bf16"}
@@ -61,12 +37,12 @@ TYPES_BY_HINT = {"f16": "float16", "bf16": "bfloat16"}
 """The types of half precision, by OpenVINO's names."""
 
 
-def _package_options(target: Target, options: EngineOptions) -> Mapping[str, str]:
+def _make_package_options(target: Target, options: EngineOptions) -> Mapping[str, str]:
     """The same; and disables the quantization of activations, which OpenVINO does for weights of 8 bits."""
     return {
         "INFERENCE_PRECISION_HINT": _HINTS[target.half_type],
         "PERFORMANCE_HINT": "LATENCY",
-        **_threads(options),
+        **_choose_threads(options),
         "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0",
     }
 
@@ -92,7 +68,7 @@ OPENVINO_PACKAGE = Provider(
         MODEL_DISTRIBUTION_POLICY ENABLE_HYPER_THREADING CPU_DENORMALS_OPTIMIZATION
         CPU_SPARSE_WEIGHTS_DECOMPRESSION_RATE ENABLE_TENSOR_PARALLEL TBB_PARTITIONER DYNAMIC_QUANTIZATION_GROUP_SIZE
         KV_CACHE_PRECISION KEY_CACHE_PRECISION VALUE_CACHE_PRECISION KEY_CACHE_GROUP_SIZE VALUE_CACHE_GROUP_SIZE""",
-    options=_package_options,
+    options=_make_package_options,
     exact_operators=frozenset(_EXACT.split()),
     memory_factors=_MEMORY,
     package="openvino",
@@ -102,11 +78,10 @@ OPENVINO_PACKAGE = Provider(
 OPENVINO = Provider(
     "OpenVINOExecutionProvider",
     rank=1,
-    # Without num_of_threads and num_streams, because load_config has both.
+    # Without load_config, which sets the precision and the threads here, and options for what load_config has.
     option_keys="""device_type device_id device_luid cache_dir context enable_qdq_optimizer disable_dynamic_shapes
-        load_config layout reshape_input""",
-    options=_options,
-    merge=_merge,
+        layout reshape_input""",
+    options=_make_options,
     meta_device_key="ov_meta_device",
     exact_operators=frozenset(_EXACT.split()),
     memory_factors=_MEMORY,

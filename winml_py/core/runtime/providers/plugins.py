@@ -13,9 +13,9 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ....errors import IllegalCallError, InvalidDeviceError
-from ...base.child_process import ChildProcess, answer_of_main, is_available, start_main
+from ...base.child_process import ChildProcess, is_available, start_main, wait_for_main
 from . import windows_catalogue
-from .catalogue import PROVIDERS, device_rank, provider_of
+from .catalogue import PROVIDERS, find_provider, rank_device
 from .provider import BUILT_IN, ProviderDevice
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ PREFIX = "onnxruntime-ep-"
 PROBE_SECONDS = 60.0
 _PROBE = "winml_py.core.runtime.providers.probe"
 _OWN_PROBES = {provider.package: provider.probe for provider in PROVIDERS.values() if provider.package}
-_OWN_PROBES |= {windows_catalogue.PACKAGE: windows_catalogue.__name__}
+_OWN_PROBES |= {windows_catalogue.PACKAGE: "winml_py.core.runtime.providers.windows_catalogue"}
 
 
 class Plugin(NamedTuple):
@@ -53,14 +53,14 @@ _registrar: set[int] = set()
 
 
 @cache
-def installed() -> tuple[str, ...]:
+def find_installed() -> tuple[str, ...]:
     """The names of the installed packages with plugins or other engines; looked up once."""
     from importlib import metadata
 
     names = {str(distribution.metadata["Name"] or "") for distribution in metadata.distributions()}
     plugins = {name for name in names if name.lower().replace("_", "-").startswith(PREFIX)}
-    found = plugins | (names & _OWN_PROBES.keys())
-    return tuple(sorted(found, key=lambda name: (name == windows_catalogue.PACKAGE, name)))
+    packages = plugins | (names & _OWN_PROBES.keys())
+    return tuple(sorted(packages, key=lambda name: (name == windows_catalogue.PACKAGE, name)))
 
 
 def probe() -> list[Plugin]:
@@ -69,7 +69,7 @@ def probe() -> list[Plugin]:
     Takes about a second the first time; the results are kept for the life of this process.
     """
     with _lock:
-        names = [BUILT_IN, *installed()]
+        names = [BUILT_IN, *find_installed()]
         missing = [name for name in names if name not in _probed]
         if missing and not is_available():
             raise InvalidDeviceError(
@@ -83,26 +83,26 @@ def probe() -> list[Plugin]:
         return [plugin for name in names for plugin in _probed[name].listed or (_probed[name],)]
 
 
-def devices(hardware: str) -> list[ProviderDevice]:
+def find_devices(hardware: str) -> list[ProviderDevice]:
     """The working devices of a kind, unsorted."""
-    if hardware == "cpu" and not installed():  # without plugins, the CPU has no other engine
+    if hardware == "cpu" and not find_installed():  # without plugins, the CPU has no other engine
         return []
     return [device for plugin in probe() for device in plugin.devices if device.hardware == hardware]
 
 
-def gpus(prefers_shared: bool = False) -> list[ProviderDevice]:
-    """The working GPUs, the best first; see `catalogue.device_rank`."""
-    return sorted(devices("gpu"), key=partial(device_rank, prefers_shared=prefers_shared))
+def find_gpus(prefers_shared: bool = False) -> list[ProviderDevice]:
+    """The working GPUs, the best first; see `catalogue.rank_device`."""
+    return sorted(find_devices("gpu"), key=partial(rank_device, prefers_shared=prefers_shared))
 
 
-def problems() -> str:
+def describe_problems() -> str:
     """Why plugins have no devices, in one line; "" if all have some."""
     return "; ".join(f"{plugin.package}: {plugin.problem}" for plugin in probe() if plugin.problem)
 
 
 def _read_answer(name: str, child: ChildProcess, number: str = "") -> Plugin:
-    facts = answer_of_main(child, PROBE_SECONDS)
-    number = number or version(name)
+    facts = wait_for_main(child, PROBE_SECONDS)
+    number = number or read_version(name)
     if isinstance(facts, str):
         return Plugin(name, number, problem=f"its probe failed: {facts}")
     if "listed" in facts:
@@ -118,25 +118,26 @@ def _try_listed(listed: list[windows_catalogue.Listed]) -> tuple[Plugin, ...]:
     ONNX Runtime would list both under one name, in which only the number identifies a device.
     """
     taken = {device.provider for plugin in _probed.values() for device in plugin.devices}
-    others = [one for one in listed if one.name not in taken]
-    started = {one: start_main(_PROBE, one.name, one.library) for one in others if not one.problem}
-    tried = {one: _read_answer(one.name, child, one.version) for one, child in started.items()}
-    return tuple(tried.get(one) or Plugin(one.name, one.version, problem=one.problem) for one in others)
+    providers = [provider for provider in listed if provider.name not in taken]
+    # The processes run concurrently.
+    started = {row: start_main(_PROBE, row.name, row.library) for row in providers if not row.problem}
+    tried = {row: _read_answer(row.name, child, row.version) for row, child in started.items()}
+    return tuple(tried.get(row) or Plugin(row.name, row.version, problem=row.problem) for row in providers)
 
 
-def runtime_version() -> str:
+def read_runtime_version() -> str:
     """The version of ONNX Runtime."""
     import onnxruntime
 
     return str(onnxruntime.__version__)
 
 
-def versions() -> dict[str, str]:
+def read_versions() -> dict[str, str]:
     """The versions of ONNX Runtime and of the plugins."""
-    return {"onnxruntime": runtime_version()} | {name: version(name) for name in installed()}
+    return {"onnxruntime": read_runtime_version()} | {name: read_version(name) for name in find_installed()}
 
 
-def version(name: str) -> str:
+def read_version(name: str) -> str:
     """The version of an installed package, or ""."""
     from importlib import metadata
 
@@ -146,7 +147,7 @@ def version(name: str) -> str:
         return ""
 
 
-def runtime_device(device: ProviderDevice) -> onnxruntime.OrtEpDevice:
+def find_runtime_device(device: ProviderDevice) -> onnxruntime.OrtEpDevice:
     """The runtime's object for a plugin's device; registers the plugin once per process.
 
     It is never unregistered, because that crashes the process while a session exists.
@@ -173,7 +174,7 @@ def runtime_device(device: ProviderDevice) -> onnxruntime.OrtEpDevice:
                         f"The plugin {device.package} cannot be loaded: {error}.", hint="Run `winml-py doctor`."
                     ) from None
             _registered.add(device.library)
-    candidates = plugin_devices(device.provider)
+    candidates = list_plugin_devices(device.provider)
     if device.number >= len(candidates):
         raise InvalidDeviceError(
             f"{device.name} is no longer available.", hint="Run `winml-py devices`, and make the device again."
@@ -181,10 +182,10 @@ def runtime_device(device: ProviderDevice) -> onnxruntime.OrtEpDevice:
     return candidates[device.number]
 
 
-def plugin_devices(provider: str) -> list[onnxruntime.OrtEpDevice]:
+def list_plugin_devices(provider: str) -> list[onnxruntime.OrtEpDevice]:
     """A registered provider's devices, except meta devices, which represent others."""
     import onnxruntime
 
     devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == provider]
-    meta = provider_of(provider).meta_device_key
+    meta = find_provider(provider).meta_device_key
     return [device for device in devices if not meta or meta not in device.ep_metadata]

@@ -15,8 +15,8 @@ from ...base.child_process import read_stderr
 from ...base.messages import Facts
 from ..engine import EngineOptions
 from . import nvidia
-from .catalogue import native_options, provider_of
-from .plugins import plugin_devices
+from .catalogue import find_provider, make_native_options
+from .plugins import list_plugin_devices
 from .provider import BUILT_IN, ProviderDevice, Target
 
 
@@ -25,40 +25,42 @@ def main(package: str, library: str = "") -> Facts:
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(4)
-    return _built_in() if package == BUILT_IN else _plugin(package, library)
+    return _try_built_in() if package == BUILT_IN else _try_plugin(package, library)
 
 
-def _plugin(package: str, library: str) -> Facts:
+def _try_plugin(package: str, library: str) -> Facts:
     """The devices of a package, or of the provider of that name in a library."""
     import onnxruntime
 
     names = [package]
     try:
         if not library:
-            module = _module(package)
+            module = _import_module(package)
             names = list(module.get_ep_names()) if hasattr(module, "get_ep_names") else [module.get_ep_name()]
             library = module.get_library_path()
         onnxruntime.register_execution_provider_library(package, library)
     except Exception as error:  # reports any error as the plugin's problem
-        return {"problem": f"it cannot be loaded: {first_line(error)}"}
+        return {"problem": f"it cannot be loaded: {format_first_line(error)}"}
     devices, refused = [], []
     for provider in names:
-        for index, ep_device in enumerate(plugin_devices(provider)):
+        for index, ep_device in enumerate(list_plugin_devices(provider)):
             device = _describe(package, library, provider, index, ep_device)
-            halves = "FP16" in ep_device.ep_metadata.get("OPTIMIZATION_CAPABILITIES", "FP16").split()
+            has_half = "FP16" in ep_device.ep_metadata.get("OPTIMIZATION_CAPABILITIES", "FP16").split()
 
-            def problem_of(half: bool, ep_device: Any = ep_device) -> str:
+            def find_problem(half: bool, ep_device: Any = ep_device) -> str:
                 options = onnxruntime.SessionOptions()
                 options.add_provider_for_devices([ep_device], {})
-                return _problem_of(options, None, half)
+                return _find_problem(options, None, half)
 
-            found, problem = _working(device._replace(float16=halves), problem_of)
-            devices += [found] if found else []
-            refused += [f"{device.name}: {problem}"] if problem else []
-    return _facts(devices, refused or [f"it found no hardware for {', '.join(names)}"])
+            working, problem = _try_precisions(device._replace(float16=has_half), find_problem)
+            if working is not None:
+                devices.append(working)
+            if problem:
+                refused.append(f"{device.name}: {problem}")
+    return _make_facts(devices, refused or [f"it found no hardware for {', '.join(names)}"])
 
 
-def _module(package: str) -> Any:
+def _import_module(package: str) -> Any:
     """The module of a plugin package, by its files, because names of distributions and modules are independent."""
     for file in metadata.distribution(package).files or []:
         if len(file.parts) == 2 and file.parts[1] == "__init__.py":
@@ -66,75 +68,78 @@ def _module(package: str) -> Any:
     return import_module(package.replace("-", "_"))
 
 
-def _built_in() -> Facts:
+def _try_built_in() -> Facts:
     import onnxruntime
 
     devices, refused = [], []
-    for provider in map(provider_of, onnxruntime.get_available_providers()):
+    for provider in map(find_provider, onnxruntime.get_available_providers()):
         provider.prepare()
         try:
-            listed = provider.built_in_devices() if provider.built_in_devices else _listed_by_runtime(provider.name)
+            listed = provider.built_in_devices() if provider.built_in_devices else _list_runtime_devices(provider.name)
         except InvalidDeviceError as error:
             # The cause may be missing hardware, or that the provider cannot be loaded.
-            causes = [f"{error.message.rstrip('.')} ({error.hint.rstrip('.')})", *_causes(provider.name, {})]
+            causes = [f"{error.message.rstrip('.')} ({error.hint.rstrip('.')})", *_log_causes(provider.name, {})]
             refused.append(f"{provider.name}: {'; '.join(causes)}")
             continue
         for device in listed:
-            native = native_options(Target(device), EngineOptions(1), False)
-            found, problem = _working(device, partial(_try_provider, provider.name, native))
-            if found:
-                devices.append(found)
+            native = make_native_options(Target(device), EngineOptions(1), False)
+            working, problem = _try_precisions(device, partial(_try_provider, provider.name, native))
+            if working is not None:
+                devices.append(working)
             else:
-                causes = [f"{device.name}, {provider.name}: {problem}", *_causes(provider.name, native)]
+                causes = [f"{device.name}, {provider.name}: {problem}", *_log_causes(provider.name, native)]
                 refused.append("; ".join(causes))
-    return _facts(devices, refused)
+    return _make_facts(devices, refused)
 
 
-def _facts(devices: list[ProviderDevice], refused: list[str]) -> Facts:
+def _make_facts(devices: list[ProviderDevice], refused: list[str]) -> Facts:
     problem = "" if devices else "; ".join(dict.fromkeys(refused))
     return {"devices": tuple(devices), "problem": problem}
 
 
-def _working(device: ProviderDevice, problem_of: Callable[[bool], str]) -> tuple[ProviderDevice | None, str]:
+def _try_precisions(device: ProviderDevice, find_problem: Callable[[bool], str]) -> tuple[ProviderDevice | None, str]:
     """The device with the precisions that work, or None and the problem.
 
     If only half precision fails, because some drivers have it switched off, it is a device for float32.
     """
-    if device.float16 and not problem_of(True):
+    if device.float16 and not find_problem(True):
         return device, ""
-    problem = problem_of(False)
-    return None if problem else device._replace(float16=False), problem
+    problem = find_problem(False)
+    if problem:
+        return None, problem
+    return device._replace(float16=False), ""
 
 
 def _try_provider(provider: str, options: Mapping[str, str], half: bool) -> str:
     import onnxruntime
 
-    return _problem_of(onnxruntime.SessionOptions(), [(provider, dict(options))], half)
+    return _find_problem(onnxruntime.SessionOptions(), [(provider, dict(options))], half)
 
 
-def _causes(provider: str, options: Mapping[str, str]) -> list[str]:
+def _log_causes(provider: str, options: Mapping[str, str]) -> list[str]:
     """The causes that ONNX Runtime only logs: missing libraries, and versions that it needs."""
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(2)
     try:
-        return causes_in(read_stderr(partial(_try_provider, provider, options, False)))
+        return find_causes(read_stderr(partial(_try_provider, provider, options, False)))
     finally:
         onnxruntime.set_default_logger_severity(4)
 
 
-def causes_in(log: str) -> list[str]:
+def find_causes(log: str) -> list[str]:
     """The messages about missing libraries, and about versions that are needed, in a log of ONNX Runtime."""
     missing = re.findall(r"Failed to load library (?:.*[/\\])?(\S+) with error: (.+)", log)
     needed = re.findall(r"Require (.+?)\. Please", log)
-    found = [f"{library} cannot be loaded: {reason.strip()}" for library, reason in missing]
-    return list(dict.fromkeys([*found, *(f"it needs {versions}" for versions in needed)]))
+    causes = [f"{library} cannot be loaded: {reason.strip()}" for library, reason in missing]
+    causes += [f"it needs {versions}" for versions in needed]
+    return list(dict.fromkeys(causes))
 
 
-def _listed_by_runtime(provider: str) -> list[ProviderDevice]:
+def _list_runtime_devices(provider: str) -> list[ProviderDevice]:
     """The devices that ONNX Runtime lists for a provider in its package; if none, one unknown device."""
     listed = []
-    for index, ep_device in enumerate(plugin_devices(provider)):
+    for index, ep_device in enumerate(list_plugin_devices(provider)):
         # The provider's number: DirectML counts adapters in DXGI's order, but the runtime lists the best one first.
         number = int(dict(ep_device.device.metadata).get("DxgiAdapterNumber", index))
         listed.append(_describe(BUILT_IN, "", provider, number, ep_device)._replace(float16=True))
@@ -144,7 +149,7 @@ def _listed_by_runtime(provider: str) -> list[ProviderDevice]:
 def _describe(package: str, library: str, provider: str, number: int, ep_device: Any) -> ProviderDevice:
     hardware = ep_device.device
     kind = str(hardware.type).rpartition(".")[2].lower()
-    is_software = provider_of(provider).is_software_on_cpu and kind == "cpu"
+    is_software = find_provider(provider).is_software_on_cpu and kind == "cpu"
     facts = dict(hardware.metadata)
     name = dict(ep_device.ep_metadata).get("FULL_DEVICE_NAME") or facts.get("Description") or ""
     if is_software:
@@ -156,10 +161,10 @@ def _describe(package: str, library: str, provider: str, number: int, ep_device:
     if "LUID" in facts:
         identity = divmod(int(facts["LUID"]), 1 << 32)
     elif address := facts.get("pci_bus_id"):
-        identity = nvidia.bus_identity(address)
+        identity = nvidia.parse_bus_address(address)
     is_nvidias = hardware.vendor_id == nvidia.VENDOR
     if is_nvidias and kind == "gpu":
-        gpus = nvidia.gpus()
+        gpus = nvidia.find_gpus()
         for gpu in gpus:
             if len(gpus) == 1 or gpu.identity == identity:
                 name, memory = gpu.name, gpu.memory
@@ -178,7 +183,7 @@ def _describe(package: str, library: str, provider: str, number: int, ep_device:
     )
 
 
-def _problem_of(options: Any, providers: object, half: bool) -> str:
+def _find_problem(options: Any, providers: object, half: bool) -> str:
     """Runs y = relu(x w) only on the device; returns the problem, or ""."""
     import onnxruntime
 
@@ -188,15 +193,15 @@ def _problem_of(options: Any, providers: object, half: bool) -> str:
     dtype = np.dtype(np.float16 if half else np.float32)
     x = np.arange(-8, 8, dtype=dtype).reshape(4, 4)
     try:
-        session = onnxruntime.InferenceSession(small_model(half), options, providers, enable_fallback=0)
+        session = onnxruntime.InferenceSession(make_small_model(half), options, providers, enable_fallback=0)
         (y,) = session.run(None, {"x": x})
     except Exception as error:  # returns any error of a driver
-        return first_line(error)
+        return format_first_line(error)
     expected = np.maximum(x * 2, 0)
     return "" if np.array_equal(y, expected) else f"it computed {y.tolist()}, not {expected.tolist()}"
 
 
-def small_model(half: bool) -> bytes:
+def make_small_model(half: bool) -> bytes:
     """A model that computes y = relu(x w), where w doubles."""
     from onnx import TensorProto, helper, numpy_helper
 
@@ -209,7 +214,7 @@ def small_model(half: bool) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def first_line(error: Exception) -> str:
+def format_first_line(error: Exception) -> str:
     """Formats an error in one line."""
     lines = str(error).strip().splitlines() or ["no message"]
     return f"{type(error).__name__}: {lines[0].strip()[:300]}"

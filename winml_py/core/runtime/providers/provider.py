@@ -48,7 +48,7 @@ class ProviderDevice(NamedTuple):
     @property
     def engine(self) -> str:
         """The provider in the spelling of the option `engine`."""
-        return short(self.provider)
+        return shorten(self.provider)
 
 
 class Target(NamedTuple):
@@ -69,7 +69,7 @@ class Target(NamedTuple):
         name = self.device.provider if self.device else ONNXRUNTIME
         return name, Precision.HALF if self.half else Precision.FLOAT32
 
-    def on(self, provider: str) -> Target:
+    def with_provider(self, provider: str) -> Target:
         """The same device for another provider."""
         return self._replace(device=self.device._replace(provider=provider) if self.device else None)
 
@@ -82,7 +82,6 @@ class Provider(NamedTuple):
         rank: if two providers can use one GPU, the lower rank is the better one.
         option_keys: the names of its options, separated by spaces; None if it refuses unknown names itself.
         options: its options for a target, unless the caller sets them.
-        merge: combines these and the caller's.
         memory: the runtime's name for its memory, if that can be bound; "" if it takes only the host's.
         is_sequential: whether it runs one node after the other, regardless of the execution mode.
         has_addresses: whether its memory has addresses that other libraries can use.
@@ -109,7 +108,6 @@ class Provider(NamedTuple):
     rank: int = 100
     option_keys: str | None = None
     options: Callable[[Target, EngineOptions], Mapping[str, str]] = lambda target, options: {}
-    merge: Callable[[Mapping[str, str], Mapping[str, str]], dict[str, str]] = lambda ours, given: {**ours, **given}
     memory: str = ""
     is_sequential: bool = False
     has_addresses: bool = False
@@ -130,11 +128,11 @@ class Provider(NamedTuple):
     probe: str = ""
 
 
-def device_option(target: Target, options: EngineOptions) -> Mapping[str, str]:
+def make_device_option(target: Target, options: EngineOptions) -> Mapping[str, str]:
     """The option that selects the device of a provider in the runtime's package."""
     return {"device_id": str(target.device.number)} if target.device and not target.device.library else {}
 
 
-def short(name: str) -> str:
+def shorten(name: str) -> str:
     """A provider's short name, for options: `openvino` for OpenVINOExecutionProvider."""
     return name.lower().removesuffix("executionprovider")

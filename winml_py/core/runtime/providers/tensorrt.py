@@ -9,19 +9,19 @@ from functools import partial
 
 from . import nvidia
 from .cuda import CUDA
-from .provider import Provider, device_option
+from .provider import Provider, make_device_option
 
 _NAME = "TensorrtExecutionProvider"
 
 TENSORRT = Provider(
     _NAME,
-    options=device_option,
+    options=make_device_option,
     memory="cuda",
     has_addresses=True,
     waits_unlocked=True,
     capture_option="trt_cuda_graph_enable",
     helpers=(CUDA.name,),
-    built_in_devices=partial(nvidia.devices, _NAME),
+    built_in_devices=partial(nvidia.list_devices, _NAME),
     prepare=nvidia.preload,
-    process_memory=nvidia.process_memory,
+    process_memory=nvidia.read_process_memory,
 )

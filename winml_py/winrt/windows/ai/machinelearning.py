@@ -62,7 +62,7 @@ def _read_operators(provider: ILearningModelOperatorProvider | None) -> ModelOpe
             f"{type_name(provider)} provides no operators.",
             hint="Give it an attribute `operators`: a list of CustomOperator and of paths of shared libraries.",
         )
-    return ModelOperators.of(operators)
+    return ModelOperators.from_list(operators)
 
 
 class LearningModel(_LearningModel):
@@ -79,14 +79,14 @@ class LearningModel(_LearningModel):
         cls, file_path: str | os.PathLike[str], operator_provider: ILearningModelOperatorProvider | None = None, /
     ) -> Self:
         """Loads a model from the path of an .onnx file."""
-        return cls._from_file(file_path, _read_operators(operator_provider))
+        return cls._load_file(file_path, _read_operators(operator_provider))
 
     @classmethod
     def load_from_stream(
         cls, stream: BinaryIO, operator_provider: ILearningModelOperatorProvider | None = None, /
     ) -> Self:
         """Loads a model from a stream, read to its end."""
-        return cls._from_stream(stream, _read_operators(operator_provider))
+        return cls._load_stream(stream, _read_operators(operator_provider))
 
     @classmethod
     def load_from_storage_file_async(

@@ -24,7 +24,7 @@ class CryptographicBuffer:
     @staticmethod
     def create_from_byte_array(value: object, /) -> Buffer:
         """A buffer with a copy of bytes, or of a list of them."""
-        return Buffer.of(view_bytes(value))
+        return Buffer.from_bytes(view_bytes(value))
 
     @staticmethod
     def copy_to_byte_array(buffer: object, /) -> Array:
@@ -39,7 +39,7 @@ class CryptographicBuffer:
     @staticmethod
     def convert_string_to_binary(value: str, encoding: BinaryStringEncoding, /) -> Buffer:
         """A buffer with a text."""
-        return Buffer.of(encode_text(value, encoding))
+        return Buffer.from_bytes(encode_text(value, encoding))
 
     @staticmethod
     def convert_binary_to_string(encoding: BinaryStringEncoding, buffer: object, /) -> str:

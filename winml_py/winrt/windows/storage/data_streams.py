@@ -6,7 +6,7 @@ from enum import IntEnum
 
 from ....core.base.arguments import require_member, require_whole_number
 from ....core.base.async_operation import AsyncOperation
-from ....core.base.buffers import Buffer, byte_view
+from ....core.base.buffers import Buffer, view_as_bytes
 from ....core.base.winrt_object import Closeable
 from ....errors import E_BOUNDS, ClosedError, InvalidArgumentError
 from .random_access import (
@@ -135,16 +135,16 @@ class DataReader(_StreamUser):
 
     def detach_buffer(self) -> Buffer:
         """The bytes loaded and not taken yet, which the reader then releases."""
-        return Buffer.of(self._take(len(self._loaded)))
+        return Buffer.from_bytes(self._take(len(self._loaded)))
 
     def read_bytes(self, value: object, /) -> None:
         """Fills a writable buffer with the next bytes."""
-        room = byte_view(value)
+        room = view_as_bytes(value)
         room[:] = self._take(len(room))
 
     def read_buffer(self, length: int, /) -> Buffer:
         """The next bytes, as a buffer."""
-        return Buffer.of(self._take(length))
+        return Buffer.from_bytes(self._take(length))
 
     def read_byte(self) -> int:
         """The next byte."""
@@ -222,4 +222,4 @@ class DataWriter(_StreamUser):
     def detach_buffer(self) -> Buffer:
         """The collected bytes, which the writer then releases."""
         data, self._collected = self._collected, bytearray()
-        return Buffer.of(data)
+        return Buffer.from_bytes(data)

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Protocol, TypeVar
 
 from ....core.base.arguments import require_member, require_whole_number
 from ....core.base.async_operation import AsyncOperation
-from ....core.base.buffers import Buffer, byte_view
+from ....core.base.buffers import Buffer, view_as_bytes
 from ....core.base.winrt_object import Closeable
 from ....errors import ClosedError, InvalidArgumentError, StorageAccessError, StorageNotFoundError, WinMLError
 
@@ -68,7 +68,7 @@ def start_opening(path: Path, access_mode: FileAccessMode, make: Callable[[Binar
 
 def view_used_bytes(buffer: object) -> memoryview:
     """The bytes of a buffer; for a `Buffer`, those in use."""
-    memory = byte_view(buffer)
+    memory = view_as_bytes(buffer)
     return memory[: buffer.length] if isinstance(buffer, Buffer) else memory
 
 
@@ -170,7 +170,7 @@ class IRandomAccessStream(Closeable):
         shared = self._open(to_write=True)
         with shared.lock:
             shared.file.seek(self._position)
-            written = shared.file.write(byte_view(data))
+            written = shared.file.write(view_as_bytes(data))
             shared.file.flush()
             self._position += written
         return written
@@ -182,7 +182,7 @@ class IRandomAccessStream(Closeable):
         return AsyncOperation(lambda _: self._read_into(buffer, count))
 
     def _read_into(self, buffer: object, count: int) -> Any:
-        room = byte_view(buffer)
+        room = view_as_bytes(buffer)
         data = self.read(require_whole_number(count, "The number of bytes", most=len(room)))
         room[: len(data)] = data
         if isinstance(buffer, Buffer):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ...enums import ImageAnchor, ImageRounding
@@ -10,7 +10,7 @@ from ...errors import WinMLError
 from ..base.arrays import Size
 from ..imaging.geometry import pad_side
 from ..imaging.scaling import ImageScaling
-from .config import unsupported
+from .config import make_config_error
 
 Geometry = dict[str, Any]
 """The fields of a contract that determine where a picture goes: size and scaling."""
@@ -34,32 +34,32 @@ class ProcessorSettings(NamedTuple):
         value = self.values.get(key)
         if value is None or isinstance(value, bool):
             return bool(value)
-        raise self.unsupported(f"{key} is {value!r}, neither true nor false")
+        raise self.make_error(f"{key} is {value!r}, neither true nor false")
 
-    def number(self, key: str) -> float:
+    def read_number(self, key: str) -> float:
         """A number above 0."""
         value = self.values.get(key)
         if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf"):
             return value
-        raise self.unsupported(f"{key} is {value!r}, not a number above 0")
+        raise self.make_error(f"{key} is {value!r}, not a number above 0")
 
-    def ratio(self, key: str) -> float:
+    def read_ratio(self, key: str) -> float:
         """A number to divide sizes by, large enough that the result is a size."""
-        if (value := self.number(key)) < 1e-6:
-            raise self.unsupported(f"{key} is {value!r}, by which no size can be divided")
+        if (value := self.read_number(key)) < 1e-6:
+            raise self.make_error(f"{key} is {value!r}, by which no size can be divided")
         return value
 
-    def pixels(self, key: str) -> int:
+    def read_pixels(self, key: str) -> int:
         """A whole number above 0."""
-        return self.as_pixels(key, self.values.get(key))
+        return self.require_pixels(key, self.values.get(key))
 
-    def as_pixels(self, key: str, value: object) -> int:
+    def require_pixels(self, key: str, value: object) -> int:
         """A value as a whole number above 0."""
         if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= 1 << 20:
             return value
-        raise self.unsupported(f"{key} is {value!r}, not a number of pixels")
+        raise self.make_error(f"{key} is {value!r}, not a number of pixels")
 
-    def edges(self, key: str, single: str) -> dict[str, int]:
+    def read_edges(self, key: str, single: str) -> dict[str, int]:
         """A size by the names of its edges.
 
         Args:
@@ -71,34 +71,36 @@ class ProcessorSettings(NamedTuple):
             value = dict(zip(("height", "width"), value, strict=True))
         elif not isinstance(value, Mapping):
             value = {"height": value, "width": value} if single == "square" else {single: value}
-        return {edge: self.as_pixels(f"{key}[{edge!r}]", side) for edge, side in value.items() if side is not None}
+        return {edge: self.require_pixels(f"{key}[{edge!r}]", side) for edge, side in value.items() if side is not None}
 
-    def square_edges(self, key: str) -> Size:
+    def read_square(self, key: str) -> Size:
         """A size of two fixed sides."""
-        return self.height_and_width(key, self.edges(key, "square"))
+        return self.require_height_and_width(key, self.read_edges(key, "square"))
 
-    def height_and_width(self, key: str, edges: Mapping[str, int]) -> Size:
+    def require_height_and_width(self, key: str, edges: Mapping[str, int]) -> Size:
         """Height and width, if these are what a size states."""
         if edges.keys() != {"height", "width"}:
-            raise self.unsupported(f"{self.kind} takes a height and a width, but {key} states {' and '.join(edges)}")
+            raise self.make_error(f"{self.kind} takes a height and a width, but {key} states {' and '.join(edges)}")
         return edges["height"], edges["width"]
 
-    def single_edge(self, edges: Mapping[str, int], edge: str) -> int:
+    def require_single_edge(self, edges: Mapping[str, int], edge: str) -> int:
         """The only edge that a size may state."""
         if edges.keys() != {edge}:
-            raise self.unsupported(f"{self.kind} takes a {edge}, but size states {' and '.join(edges)}")
+            raise self.make_error(f"{self.kind} takes a {edge}, but size states {' and '.join(edges)}")
         return edges[edge]
 
-    def unsupported(self, what: str) -> WinMLError:
+    def make_error(self, what: str) -> WinMLError:
         """The error for a config that no contract matches."""
-        return unsupported(self.name, what)
+        return make_config_error(self.name, what)
 
 
-def _stretch(size: Size) -> Geometry:
+def _stretch_to(size: Size) -> Geometry:
     return {"scaling": ImageScaling(*size), "size": size}
 
 
-def _crop(settings: ProcessorSettings, scaling: ImageScaling, least: Size, is_exact: bool = False) -> Geometry:
+def _scale_and_crop(
+    settings: ProcessorSettings, scaling: ImageScaling, least: Size, is_exact: bool = False
+) -> Geometry:
     """A scaling, and the crop after it. A larger crop pads with black.
 
     Args:
@@ -109,103 +111,103 @@ def _crop(settings: ProcessorSettings, scaling: ImageScaling, least: Size, is_ex
     """
     if not settings.is_on("do_center_crop"):
         return {"scaling": scaling}
-    size = settings.square_edges("crop_size")
+    size = settings.read_square("crop_size")
     missing = [max(0, crop - side) for crop, side in zip(size, least, strict=True)]
     # An odd pixel of padding goes left and above here, but right and below in a contract.
     if any(missing) and (not is_exact or any(pixels % 2 for pixels in missing)):
-        raise settings.unsupported(f"crop_size is {size[0]}x{size[1]}, larger than the scaled picture")
+        raise settings.make_error(f"crop_size is {size[0]}x{size[1]}, larger than the scaled picture")
     return {"scaling": scaling, "size": size}
 
 
-def _by_shortest(settings: ProcessorSettings, side: int, **fields: Any) -> Geometry:
-    return _crop(settings, ImageScaling(shortest_side=side, **fields), (side, side))
+def _scale_shortest_and_crop(settings: ProcessorSettings, side: int, **fields: Any) -> Geometry:
+    return _scale_and_crop(settings, ImageScaling(shortest_side=side, **fields), (side, side))
 
 
-def stretched(settings: ProcessorSettings) -> Geometry:
+def stretch(settings: ProcessorSettings) -> Geometry:
     """Height and width, and a crop if requested."""
-    size = settings.square_edges("size")
+    size = settings.read_square("size")
     if not settings.is_on("do_center_crop"):
-        return _stretch(size)
-    return _crop(settings, ImageScaling(*size), size, is_exact=True)
+        return _stretch_to(size)
+    return _scale_and_crop(settings, ImageScaling(*size), size, is_exact=True)
 
 
-def shortest(settings: ProcessorSettings) -> Geometry:
+def scale_shortest(settings: ProcessorSettings) -> Geometry:
     """The shortest edge, or height and width, and a crop."""
-    edges = settings.edges("size", "shortest_edge")
+    edges = settings.read_edges("size", "shortest_edge")
     return (
-        stretched(settings)
+        stretch(settings)
         if "height" in edges
-        else _by_shortest(settings, settings.single_edge(edges, "shortest_edge"))
+        else _scale_shortest_and_crop(settings, settings.require_single_edge(edges, "shortest_edge"))
     )
 
 
 def levit(settings: ProcessorSettings) -> Geometry:
     """The shortest edge, times 256 / 224, and a crop."""
-    edges = settings.edges("size", "shortest_edge")
+    edges = settings.read_edges("size", "shortest_edge")
     if "height" in edges:
-        return stretched(settings)
-    return _by_shortest(settings, int(256 / 224 * settings.single_edge(edges, "shortest_edge")))
+        return stretch(settings)
+    return _scale_shortest_and_crop(settings, int(256 / 224 * settings.require_single_edge(edges, "shortest_edge")))
 
 
 def convnext(settings: ProcessorSettings) -> Geometry:
     """Below 384: the shortest edge over `crop_pct`, and a crop; otherwise stretched."""
-    side = settings.single_edge(settings.edges("size", "shortest_edge"), "shortest_edge")
+    side = settings.require_single_edge(settings.read_edges("size", "shortest_edge"), "shortest_edge")
     if side >= 384:
-        return _stretch((side, side))
-    ratio = 224 / 256 if settings.values["crop_pct"] is None else settings.ratio("crop_pct")
+        return _stretch_to((side, side))
+    ratio = 224 / 256 if settings.values["crop_pct"] is None else settings.read_ratio("crop_pct")
     return {"scaling": ImageScaling(shortest_side=int(side / ratio)), "size": (side, side)}
 
 
 def poolformer(settings: ProcessorSettings) -> Geometry:
     """The shortest edge, or that of a square, over `crop_pct`, and a crop."""
-    edges = settings.edges("size", "shortest_edge")
+    edges = settings.read_edges("size", "shortest_edge")
     if "height" in edges and edges["height"] != edges.get("width"):
-        raise settings.unsupported("size is not a square, and crop_pct needs one")
-    side = edges.get("height") or settings.single_edge(edges, "shortest_edge")
-    return _by_shortest(settings, int(side / settings.ratio("crop_pct")))
+        raise settings.make_error("size is not a square, and crop_pct needs one")
+    side = edges.get("height") or settings.require_single_edge(edges, "shortest_edge")
+    return _scale_shortest_and_crop(settings, int(side / settings.read_ratio("crop_pct")))
 
 
 def textnet(settings: ProcessorSettings) -> Geometry:
     """The shortest edge, both edges then up to a multiple, and a crop if requested."""
-    side = settings.single_edge(settings.edges("size", "shortest_edge"), "shortest_edge")
+    side = settings.require_single_edge(settings.read_edges("size", "shortest_edge"), "shortest_edge")
     up = ImageRounding.UP
-    return _by_shortest(settings, side, multiple=settings.pixels("size_divisor"), multiple_rounding=up)
+    return _scale_shortest_and_crop(settings, side, multiple=settings.read_pixels("size_divisor"), multiple_rounding=up)
 
 
 def perceiver(settings: ProcessorSettings) -> Geometry:
     """A square out of the middle, which is then scaled."""
-    size = settings.square_edges("size")
+    size = settings.read_square("size")
     if not settings.is_on("do_center_crop"):
-        return _stretch(size)
-    crop = settings.square_edges("crop_size")
+        return _stretch_to(size)
+    crop = settings.read_square("crop_size")
     if size[0] != size[1] or crop[0] != crop[1] or crop[0] < size[0]:
-        raise settings.unsupported("size and crop_size are not squares, or crop_size is the smaller one")
+        raise settings.make_error("size and crop_size are not squares, or crop_size is the smaller one")
     return {"scaling": ImageScaling(crop_ratio=size[0] / crop[0], crops_first=True), "size": size}
 
 
 def glpn(settings: ProcessorSettings) -> Geometry:
     """Both edges down to a multiple."""
-    return {"scaling": ImageScaling(multiple=settings.pixels("size_divisor"))}
+    return {"scaling": ImageScaling(multiple=settings.read_pixels("size_divisor"))}
 
 
 def sam(settings: ProcessorSettings) -> Geometry:
     """The longest edge, then padding."""
-    side = settings.single_edge(settings.edges("size", "longest_edge"), "longest_edge")
+    side = settings.require_single_edge(settings.read_edges("size", "longest_edge"), "longest_edge")
     half = ImageRounding.HALF_UP
     scaling = ImageScaling(side, side, keeps_aspect=True, rounding=half, anchor=ImageAnchor.TOP_LEFT)
     if not settings.is_on("do_pad"):
         return {"scaling": scaling}
-    return {"scaling": scaling, "size": _pad(settings, (side, side))}
+    return {"scaling": scaling, "size": _read_padded_size(settings, (side, side))}
 
 
 def vilt(settings: ProcessorSettings) -> Geometry:
     """The shortest edge, the longest at most 1333 / 800 of it; both edges then down to a multiple."""
-    side = settings.single_edge(settings.edges("size", "shortest_edge"), "shortest_edge")
+    side = settings.require_single_edge(settings.read_edges("size", "shortest_edge"), "shortest_edge")
     scaling = ImageScaling(
         shortest_side=side,
         longest_side=int(1333 / 800 * side),
         rounding=ImageRounding.HALF_UP,
-        multiple=settings.pixels("size_divisor"),
+        multiple=settings.read_pixels("size_divisor"),
         anchor=ImageAnchor.TOP_LEFT,
     )
     return {"scaling": scaling}
@@ -213,40 +215,40 @@ def vilt(settings: ProcessorSettings) -> Geometry:
 
 def detr(settings: ProcessorSettings) -> Geometry:
     """The shortest edge with the longest as its limit, a box to fit into, or two fixed edges; then padding."""
-    scaling = _detr_scaling(settings, settings.edges("size", "shortest_edge"))
+    scaling = _read_detr_scaling(settings, settings.read_edges("size", "shortest_edge"))
     if settings.values.get("pad_size") is not None and settings.is_on("do_pad"):
         least = (1, 1) if scaling.height is None or scaling.width is None else (scaling.height, scaling.width)
-        return {"scaling": scaling, "size": _pad(settings, least)}
+        return {"scaling": scaling, "size": _read_padded_size(settings, least)}
     if scaling.height is not None and scaling.width is not None and not scaling.keeps_aspect:
-        return _stretch((scaling.height, scaling.width))
+        return _stretch_to((scaling.height, scaling.width))
     return {"scaling": scaling}
 
 
-def _detr_scaling(settings: ProcessorSettings, edges: dict[str, int]) -> ImageScaling:
+def _read_detr_scaling(settings: ProcessorSettings, edges: dict[str, int]) -> ImageScaling:
     multiple = settings.values.get("multiple", 1)
     if edges.keys() == {"shortest_edge"} and not isinstance(settings.values["size"], Mapping):
-        edges["longest_edge"] = settings.pixels("max_size")
+        edges["longest_edge"] = settings.read_pixels("max_size")
     corner = ImageAnchor.TOP_LEFT
     if edges.keys() == {"shortest_edge", "longest_edge"}:
         short, long = edges["shortest_edge"], edges["longest_edge"]
         return ImageScaling(shortest_side=short, longest_side=long, multiple=multiple, anchor=corner)
     if edges.keys() == {"max_height", "max_width"}:
         return ImageScaling(edges["max_height"], edges["max_width"], keeps_aspect=True, anchor=corner)
-    height, width = settings.height_and_width("size", edges)
+    height, width = settings.require_height_and_width("size", edges)
     return ImageScaling(height, width, anchor=corner)
 
 
 def maskformer(settings: ProcessorSettings) -> Geometry:
     """The shortest edge, the longest as its limit; both edges then up to a multiple, then padding."""
-    edges = settings.edges("size", "shortest_edge")
+    edges = settings.read_edges("size", "shortest_edge")
     if edges.keys() == {"shortest_edge"} and not isinstance(settings.values["size"], Mapping):
-        edges["longest_edge"] = settings.pixels("max_size")
-    divisor = settings.pixels("size_divisor") if settings.values["size_divisor"] else 1
+        edges["longest_edge"] = settings.read_pixels("max_size")
+    divisor = settings.read_pixels("size_divisor") if settings.values["size_divisor"] else 1
     if "height" in edges:
-        height, width = (-(-side // divisor) * divisor for side in settings.height_and_width("size", edges))
-        return _stretch((height, width))
+        height, width = (-(-side // divisor) * divisor for side in settings.require_height_and_width("size", edges))
+        return _stretch_to((height, width))
     if edges.keys() != {"shortest_edge", "longest_edge"}:
-        raise settings.unsupported(
+        raise settings.make_error(
             f"{settings.kind} takes a shortest_edge and a longest_edge, not {' and '.join(edges)}"
         )
     scaling = ImageScaling(
@@ -259,47 +261,27 @@ def maskformer(settings: ProcessorSettings) -> Geometry:
     )
     if settings.values.get("pad_size") is None:
         return {"scaling": scaling}
-    return {"scaling": scaling, "size": _pad(settings, (1, 1))}
+    return {"scaling": scaling, "size": _read_padded_size(settings, (1, 1))}
 
 
 def dpt(settings: ProcessorSettings) -> Geometry:
     """Two fixed edges, or the one that changes least; both then the nearest multiple, then padding."""
-    height, width = settings.square_edges("size")
-    multiple = settings.pixels("ensure_multiple_of")
-    pads = settings.pixels("size_divisor") if settings.is_on("do_pad") else 1
+    height, width = settings.read_square("size")
+    multiple = settings.read_pixels("ensure_multiple_of")
+    pads = settings.read_pixels("size_divisor") if settings.is_on("do_pad") else 1
     nearest: dict[str, Any] = {"multiple": multiple, "multiple_rounding": ImageRounding.HALF_EVEN, "pad_multiple": pads}
     if settings.is_on("keep_aspect_ratio"):
         if height != width:
-            raise settings.unsupported("keep_aspect_ratio with a size that is not a square")
+            raise settings.make_error("keep_aspect_ratio with a size that is not a square")
         return {"scaling": ImageScaling(shortest_side=height, longest_side=width, changes_least=True, **nearest)}
     height, width = (round(side / multiple) * multiple for side in (height, width))
     scaling = ImageScaling(height, width, pad_multiple=pads)
     return {"scaling": scaling, "size": (pad_side(scaling, height), pad_side(scaling, width))}
 
 
-def _pad(settings: ProcessorSettings, least: Size) -> Size:
+def _read_padded_size(settings: ProcessorSettings, least: Size) -> Size:
     """The size to pad to."""
-    size = settings.square_edges("pad_size")
+    size = settings.read_square("pad_size")
     if size[0] < least[0] or size[1] < least[1]:
-        raise settings.unsupported(f"pad_size is {size[0]}x{size[1]}, smaller than the scaled picture")
+        raise settings.make_error(f"pad_size is {size[0]}x{size[1]}, smaller than the scaled picture")
     return size
-
-
-RULES: dict[str, Callable[[ProcessorSettings], Geometry]] = {
-    rule.__name__: rule
-    for rule in (
-        convnext,
-        detr,
-        dpt,
-        glpn,
-        levit,
-        maskformer,
-        perceiver,
-        poolformer,
-        sam,
-        shortest,
-        stretched,
-        textnet,
-        vilt,
-    )
-}
