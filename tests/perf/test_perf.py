@@ -76,7 +76,11 @@ def test_the_table_is_for_people(seven: Path) -> None:
         (2, [DIGITS, "--settings", "s.json", "--precision", "half"], "and --precision."),
     ],
 )
-def test_mistakes(code: int, arguments: list[object], words: str, tmp_path: Path) -> None:
+def test_mistakes(
+    code: int, arguments: list[object], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "s.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
     assert words in require_failure(code, "perf", *arguments)
 
 

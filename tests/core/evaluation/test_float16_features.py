@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from helpers import reference
 from helpers.models import FLOAT16, unary
+from helpers.paths import MODELS
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,
@@ -120,3 +122,20 @@ def test_outputs_mirror_the_inputs() -> None:
     free.bind("y", np.zeros((1, 3, 5, 5), np.float32))
     with pytest.raises(SizeMismatchError, match="Memory of shape"):
         free._session.evaluate(free)
+
+
+@pytest.mark.filterwarnings("ignore")  # the converter warns of each number that it clips
+@pytest.mark.parametrize("keep_io_types", [False, True])
+@pytest.mark.parametrize("name", ["digits", "shapes"])
+def test_models_of_the_runtimes_own_converter(name: str, keep_io_types: bool) -> None:
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+
+    converted = convert_float_to_float16(onnx.load(MODELS / f"{name}.onnx"), keep_io_types=keep_io_types)
+    model = LearningModel.load(converted.SerializeToString())
+    (feature,) = model.input_features
+    shape = [64 if size == -1 else size for size in feature.shape]
+    numbers = RNG.random(shape, np.float32).astype(np.float32 if keep_io_types else np.float16)
+    outputs = LearningModelSession(model).evaluate_features({feature.name: numbers}).outputs
+    for output, expected in reference.run_raw(converted.SerializeToString(), {feature.name: numbers}).items():
+        np.testing.assert_array_equal(outputs[output].to_numpy(), expected)
+    assert model.precision in ("float16", "mixed")

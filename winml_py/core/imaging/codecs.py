@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -217,10 +218,20 @@ def _identify(file: BinaryIO, name: str) -> Image:
     """Pillow's image of a file in one of `FORMATS` or in HEIC, with its pixels not read yet."""
     from PIL import Image, UnidentifiedImageError
 
+    prefix = file.read(12)
+    file.seek(0)
+    with suppress(SyntaxError, IndexError, TypeError, struct.error):  # what Image.open takes for "not this format"
+        # Directly: `Image.open` imports the plugins of five formats first, which takes as long as a small model.
+        if prefix.startswith(b"\x89PNG\r\n\x1a\n"):
+            from PIL.PngImagePlugin import PngImageFile
+
+            return PngImageFile(file, "")
+        if prefix.startswith(b"\xff\xd8\xff"):
+            from PIL.JpegImagePlugin import jpeg_factory
+
+            return jpeg_factory(file, "")
     with suppress(UnidentifiedImageError):
         return Image.open(file, formats=FORMATS)
-    file.seek(0)
-    prefix = file.read(12)
     if prefix[4:8] != b"ftyp" or prefix[8:12] not in _HEIF_BRANDS:
         raise UnidentifiedImageError("no decoder recognises it")
     try:

@@ -2,7 +2,7 @@
 
 None is part of the extra [test], and Spark needs a Java:
 
-    pip install 'ray[data]' 'dask[dataframe]' distributed pyspark && pytest tests/distributed/test_engines.py
+    pip install 'ray[data]' 'dask[dataframe]' distributed pyspark && pytest tests/distributed/test_ray_dask_and_spark.py
 """
 
 from __future__ import annotations
