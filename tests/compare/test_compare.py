@@ -18,8 +18,9 @@ from winml_py import ImageFeatureValue, LearningModel, LearningModelEvaluationRe
 from winml_py._cases.case import Case
 from winml_py.authoring import build_in, write_samples
 from winml_py.compare import Comparison, compare
-from winml_py.compare.comparison import Comparer
+from winml_py.compare.comparison import Comparer, match_objects
 from winml_py.core.evaluation.result import ModelFacts
+from winml_py.vision import Detections
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(5)
@@ -223,3 +224,23 @@ def test_samples_come_before_examples(files: Path) -> None:
     known = compare(Case("known.onnx"), Case("lot.onnx"))
     assert [(answer.first, answer.second) for answer in known.answers] == [("1 (0.7)", "1 (1.7)"), ("0 (3)", "0 (3)")]
     assert call("compare", "plain.onnx", "little.onnx").stderr.startswith("plain.onnx: These are answers to example")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "pairs"),
+    [
+        ([[0, 0, 100, 100], [20, 0, 120, 100]], [[20, 0, 120, 100], [0, 0, 100, 100]], [(0, 1), (1, 0)]),
+        ([[0, 0, 100, 100], [0, 0, 100, 40]], [[0, 0, 100, 66], [0, 0, 100, 90]], [(0, 1), (1, 0)]),
+        ([[0, 0, 100, 100]], [[60, 0, 160, 100]], []),
+        ([[0, 0, 100, 100]], [], []),
+    ],
+)
+def test_objects_are_matched_with_those_that_they_overlap_most(
+    first: list[list[float]], second: list[list[float]], pairs: list[tuple[int, int]]
+) -> None:
+    """The boxes, and their pairs by hand: overlaps of 1 and 0.67; of 0.9 and 0.61; below a half; none."""
+    sides = [
+        Detections(np.float32(boxes).reshape(-1, 4), np.ones(len(boxes), np.float32), np.zeros(len(boxes), int), (), 9, 9)
+        for boxes in (first, second)
+    ]
+    assert sorted(match_objects(*sides)) == pairs

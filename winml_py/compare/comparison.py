@@ -392,19 +392,18 @@ def _summarize_objects(side: Detections, scores_in_other: Array, threshold: floa
 
 
 def match_objects(first: Detections, second: Detections) -> list[tuple[int, int]]:
-    """Pairs of objects of one class whose boxes overlap by `OVERLAP`, those of the best scores first."""
+    """Pairs of objects of one class whose boxes overlap by at least `OVERLAP`, those that overlap most first."""
     left_top = np.maximum(first.boxes[:, None, :2], second.boxes[:, :2])
     # A pixel more, as Pascal VOC counts: boxes at the picture's edge may have no area.
     inner = (np.minimum(first.boxes[:, None, 2:], second.boxes[:, 2:]) - left_top + 1).clip(0).prod(axis=2)
     areas, second_areas = ((side.boxes[:, 2:] - side.boxes[:, :2] + 1).prod(axis=1) for side in (first, second))
     overlaps = inner / (areas[:, None] + second_areas - inner)
-    can_match = (first.indices[:, None] == second.indices) & (overlaps >= OVERLAP)
+    overlaps[first.indices[:, None] != second.indices] = 0
     pairs = []
-    for index, candidates in enumerate(can_match):
-        if candidates.any():
-            match = int(candidates.argmax())
-            pairs.append((index, match))
-            can_match[:, match] = False
+    while overlaps.max(initial=0) >= OVERLAP:
+        index, match = divmod(int(overlaps.argmax()), len(second_areas))
+        pairs.append((index, match))
+        overlaps[index] = overlaps[:, match] = 0
     return pairs
 
 

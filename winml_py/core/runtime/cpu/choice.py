@@ -238,7 +238,7 @@ def find_fastest(request: CompileRequest, reference: Engine, targets: Sequence[T
         if time_taken < milliseconds[best] * (1 - TIE):
             best = target
     for target, time_taken in milliseconds.items():
-        problem = "" if target is best else "it is slower"
+        problem = "" if target is best else "it is not faster"
         candidates[target] = candidates[target]._replace(milliseconds=time_taken, problem=problem)
     if best is targets[0]:
         reason = "no other engine is right and faster"
