@@ -240,7 +240,9 @@ def test_objects_are_matched_with_those_that_they_overlap_most(
 ) -> None:
     """The boxes, and their pairs by hand: overlaps of 1 and 0.67; of 0.9 and 0.61; below a half; none."""
     sides = [
-        Detections(np.float32(boxes).reshape(-1, 4), np.ones(len(boxes), np.float32), np.zeros(len(boxes), int), (), 9, 9)
+        Detections(
+            np.float32(boxes).reshape(-1, 4), np.ones(len(boxes), np.float32), np.zeros(len(boxes), int), (), 9, 9
+        )
         for boxes in (first, second)
     ]
     assert sorted(match_objects(*sides)) == pairs
