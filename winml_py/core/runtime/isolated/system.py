@@ -8,7 +8,7 @@ import socket
 import sys
 from io import FileIO
 from multiprocessing import reduction
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ...base.child_process import Connection
@@ -82,7 +82,7 @@ def receive_memory(connection: Connection, size: int) -> mmap.mmap:
         return mmap.mmap(file.fileno(), size)
 
 
-def _make_file(size: int) -> FileIO:
+def _make_file(size: int) -> IO[bytes]:
     """An open file without a name: on Linux in memory, on macOS a temporary one.
 
     On Linux not `shared_memory`, whose size Docker limits.
@@ -90,7 +90,7 @@ def _make_file(size: int) -> FileIO:
     if sys.platform != "linux" or not hasattr(os, "memfd_create"):  # Python built for an old C library lacks it
         import tempfile
 
-        temporary: FileIO = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - the caller closes it
+        temporary: IO[bytes] = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - the caller closes it
         temporary.truncate(size)
         return temporary
     import fcntl
