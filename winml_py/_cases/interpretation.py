@@ -24,7 +24,7 @@ from ..enums import BitmapPixelFormat, LearningModelPixelRange, TensorLayout
 from ..errors import InvalidArgumentError, WinMLError
 from ..vision.detections import Detections, detections, label_all, may_be_detections
 from ..vision.layouts import DetectionLayout
-from ..vision.segmentation import OUTSIDE, Segmentation, is_segmentation, masks
+from ..vision.masks import OUTSIDE, Segmentation, is_segmentation, masks
 from .case import find_input_sizes, sizes_to_json
 from .files import BUILT_IN
 

@@ -18,8 +18,8 @@ from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError, NotSupportedError
 from ..vision.detections import LIMIT, OVERLAPS, THRESHOLDS, detections, may_be_detections, read_facts
 from ..vision.layouts import PROTOTYPES, DetectionLayout, DetectorFacts, count_extra_numbers, recognise_layout
+from ..vision.masks import OUTSIDE, is_segmentation, require_one_map
 from ..vision.outputs import find_placement, read_floats
-from ..vision.segmentation import OUTSIDE, is_segmentation, require_one_map
 from .known_answers import KnownInput
 from .preprocessing_nodes import Shape, WrittenInput, find_used_names
 
@@ -259,7 +259,7 @@ def _repeat_for_sides(graph: GraphWriter, x: Any, y: Any) -> Expression:
     return graph.node("Concat", *pair, *pair, dtype=np.float64, axis=0)
 
 
-# Maps over the tensor, read at the picture's pixels as `vision.segmentation` reads them.
+# Maps over the tensor, read at the picture's pixels as `vision.masks` reads them.
 
 
 _TILE = 16

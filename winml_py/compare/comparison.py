@@ -26,8 +26,8 @@ from ..core.session.session import LearningModelSession
 from ..enums import Precision
 from ..errors import InvalidArgumentError, InvalidBindingError, MissingInputError, SizeMismatchError, WinMLError
 from ..vision.detections import Detections, detections, may_be_detections
+from ..vision.masks import is_segmentation, require_one_map
 from ..vision.outputs import find_placement
-from ..vision.segmentation import is_segmentation, require_one_map
 from .gap import measure_gap
 
 OVERLAP = 0.5

@@ -12,7 +12,7 @@ Example:
 
 from .detections import Detection, Detections, detections
 from .layouts import DetectionLayout
-from .segmentation import Segmentation, masks
+from .masks import Segmentation, masks
 
 __all__ = [
     "Detection",

@@ -17,8 +17,8 @@ from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import InvalidArgumentError
 from .layouts import DecodedBoxes, DetectionLayout, DetectorFacts, decode, find_layouts, recognise_layout
+from .masks import compute_instance_mask
 from .outputs import Labels, choose_labels, find_placement, read_arrays, read_floats
-from .segmentation import compute_instance_mask
 
 if TYPE_CHECKING:
     from PIL.Image import Image

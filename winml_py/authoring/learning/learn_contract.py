@@ -18,7 +18,7 @@ from ...enums import BitmapPixelFormat, ImageGray, LearningModelPixelRange, Tens
 from ...errors import NotSupportedError
 from ..contract_evidence import ContractEvidence
 from ..picture_function import PictureFunction, PictureKind, PictureTensor
-from .choose_contract import choose_contract
+from .candidates import choose_candidate
 from .measure_function import Area, measure_area, measure_colours
 from .placement_rules import find_rules, find_tensor_sides
 from .probe_images import LARGEST_SIZES, SIZES, ColourMapping, make_texture
@@ -113,7 +113,7 @@ def learn_contract(
             f"{prepare.name} places pictures by an unknown rule: {_describe_areas(areas)}.",
             hint="Scale and crop in the program, and learn the rest; or bind the function's tensor.",
         )
-    candidate = choose_contract(prepare, colours, rules, mapping, seed + 1)
+    candidate = choose_candidate(prepare, colours, rules, mapping, seed + 1)
     proof = prove_contract(prepare, candidate, rules, mapping, seed + 2)
     evidence = ContractEvidence(prepare.name, candidate.contract.to_metadata(), LARGEST_SIZES)
     _require_same(prepare, first, prepare(probe))  # even after all the other pictures

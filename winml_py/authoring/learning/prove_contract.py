@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core.base.arrays import Size
 from ..picture_function import PictureFunction
-from .choose_contract import ContractCandidate
+from .candidates import ContractCandidate
 from .placement_rules import Rule
 from .probe_images import ColourMapping, make_decisive_pictures, make_fresh_pictures
 

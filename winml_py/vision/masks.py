@@ -1,4 +1,4 @@
-"""Segmentation: a class for each pixel of the picture; and the masks of single objects."""
+"""The classes of a picture's pixels, and the masks of single objects."""
 
 from __future__ import annotations
 

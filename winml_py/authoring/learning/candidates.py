@@ -66,7 +66,7 @@ class ContractCandidate(NamedTuple):
         return 1e3 if differences is None else float(differences.mean())
 
 
-def choose_contract(
+def choose_candidate(
     prepare: PictureFunction, contract: ImageContract, rules: Sequence[Rule], mapping: ColourMapping, seed: int
 ) -> ContractCandidate:
     """The candidate closest to the function; of several that make the same of all pictures, the plainest.
