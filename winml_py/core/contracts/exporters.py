@@ -1,14 +1,14 @@
 """What exporters write into a model's metadata: its image contract, and the names of its classes.
 
 Metadata are untrusted: what does not parse as the exporter writes it is ignored and logged. A new exporter needs a
-section here, and a row in `EXPORTERS`.
+section here, and is asked in `read_exporters_labels` or `read_exporters_contract`.
 """
 
 from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -102,7 +102,7 @@ def _make_classifier_contract(size: tuple[int, int]) -> ImageContract:
     return replace(contract, scaling=ImageScaling(crop_ratio=1.0, crop_rounding=ImageRounding.HALF_EVEN))
 
 
-def _read_ultralytics_labels(metadata: Mapping[str, str], _: Collection[int]) -> tuple[str, ...]:
+def _read_ultralytics_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
     """The names of the classes, by their index; none where the metadata do not name each."""
     names = metadata.get("names", "")
     if metadata.get("author") != "Ultralytics" or not names:
@@ -124,30 +124,11 @@ def _read_paddleocr_labels(metadata: Mapping[str, str], scores: Collection[int])
     return names if not names or len(names) in scores else ("", *names, " ")
 
 
-class Exporter(NamedTuple):
-    """An exporter, and what it writes into the metadata.
-
-    Attributes:
-        name: its name, for the log.
-        labels: reads the names of the classes, given the last sizes of the outputs; () if it did not write them.
-        contract: reads how pictures become tensors; None if it is not stated. Raises ValueError or RecursionError for
-            what does not parse, or what no contract does.
-        contract_keys: the keys without which a model states no contract.
-    """
-
-    name: str
-    labels: Callable[[Mapping[str, str], Collection[int]], tuple[str, ...]]
-    contract: Callable[[Mapping[str, str]], ImageContract | None]
-    contract_keys: tuple[str, ...]
+# What any exporter states.
 
 
-EXPORTERS = (
-    Exporter("Ultralytics", _read_ultralytics_labels, _read_ultralytics_contract, ("imgsz",)),
-    Exporter("PaddleOCR", _read_paddleocr_labels, lambda _: None, ()),
-)
-"""The known exporters; of each fact, the first one that states it counts."""
-
-CONTRACT_KEYS = frozenset(key for exporter in EXPORTERS for key in exporter.contract_keys)
+CONTRACT_KEYS = frozenset({"imgsz"})
+"""The keys without which a model states no contract."""
 
 
 def read_exporters_labels(metadata: Mapping[str, str], scores: Collection[int] = ()) -> tuple[str, ...]:
@@ -157,17 +138,13 @@ def read_exporters_labels(metadata: Mapping[str, str], scores: Collection[int] =
         metadata: the model's.
         scores: the last sizes of its outputs.
     """
-    return next((labels for exporter in EXPORTERS if (labels := exporter.labels(metadata, scores))), ())
+    return _read_ultralytics_labels(metadata) or _read_paddleocr_labels(metadata, scores)
 
 
 def read_exporters_contract(metadata: Mapping[str, str]) -> ImageContract | None:
     """How pictures become tensors, if an exporter states it; else None."""
-    for exporter in EXPORTERS:
-        try:
-            contract = exporter.contract(metadata)
-        except (ValueError, RecursionError) as error:
-            logger.info("the metadata that %s wrote are not used: %s", exporter.name, error)
-        else:
-            if contract is not None:
-                return contract
-    return None
+    try:
+        return _read_ultralytics_contract(metadata)
+    except (ValueError, RecursionError) as error:
+        logger.info("the metadata that Ultralytics wrote are not used: %s", error)
+        return None
