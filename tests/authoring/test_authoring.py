@@ -69,7 +69,7 @@ def test_which_inputs_become_images(tmp_path: Path) -> None:
     assert images(ImageContract(RGB8), ("b",)) == ["b"]
     assert images(ImageContract(RGB8, layout=TensorLayout.NHWC)) == ["c"]
     for contract, inputs, words in (
-        (ImageContract(BitmapPixelFormat.GRAY8), (), "No input is a tensor of a GRAY8 picture"),
+        (ImageContract(BitmapPixelFormat.GRAY8), (), "No input is a tensor of GRAY8 pictures"),
         (ImageContract(RGB8), ("c",), "No input is"),
         (ImageContract(RGB8), ("a", "d"), r"d is Float\[1,3,\]"),
         (ImageContract(RGB8), ("x",), "The model has no input x"),

@@ -365,7 +365,7 @@ def test_a_model_without_onnx_operators_gets_them(tmp_path: Path) -> None:
         ((1, 3, 4, 4), None, {}, InvalidArgumentError, "No input of the model is an image"),
         ((1, 3, 4, 4), None, {"inputs": ["z"]}, InvalidArgumentError, "The input z is not an image"),
         ((1, 3, 4, 4), RGB, {"inputs": ["z"]}, InvalidArgumentError, "The model has no input z"),
-        ((1, 3), RGB, {}, InvalidArgumentError, "No input is a tensor of a RGB8 picture"),
+        ((1, 3), RGB, {}, InvalidArgumentError, "No input is a tensor of RGB8 pictures"),
         ((1, 3, 4, 4), RGB, {"pictures": BitmapPixelFormat.NV12}, InvalidArgumentError, "cannot take .*NV12"),
         ((1, 3, "h", "w"), ImageContract.imagenet(), {}, InvalidArgumentError, "A crop ratio needs the tensor's size"),
         ((1, 3, 4, 4), ImageContract(RGB8, size=(5, 5)), {}, InvalidBindingError, "the image contract states 5"),
@@ -382,7 +382,7 @@ def test_what_is_refused(
 def test_what_the_model_itself_refuses(tmp_path: Path) -> None:
     metadata = ImageContract(GRAY8).to_metadata()
     source = saved(tmp_path, unary(shape=(1, 3, 4, 4), denotation="IMAGE", metadata=metadata))
-    with pytest.raises(InvalidArgumentError, match="No input is a tensor of a GRAY8 picture"):
+    with pytest.raises(InvalidArgumentError, match="No input is a tensor of GRAY8 pictures"):
         build_in(source, tmp_path / "none.onnx")
     x, y = (tensor(name, [1, 3, 4, 4]) for name in "xy")
     source = saved(tmp_path, data([helper.make_node("Identity", ["x"], ["y"])], [x], [y, x]))

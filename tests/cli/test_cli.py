@@ -203,7 +203,7 @@ def test_contract_writes_what_info_shows_and_run_keeps_to(tmp_path: Path, cat: P
             [DIGITS, "--set", "size=28,32"],
             "width of the model variable image is 28, and the image contract states 32",
         ),
-        (4, [DIGITS, "--from", "yolo"], "No input is a tensor of a RGB8 picture in NCHW: image is Float[1,1,28,28,]"),
+        (4, [DIGITS, "--from", "yolo"], "No input is a tensor of RGB8 pictures in NCHW: image is Float[1,1,28,28,]"),
     ):
         assert words in require_failure(code, "contract", *arguments, "--output", tmp_path / "new.onnx")
     assert sorted(tmp_path.iterdir()) == before

@@ -123,13 +123,19 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     ("run digits.onnx seven.png --labels ten.txt", 4, "ten.txt: There is no such file."),
     ("run digits.onnx seven.png --settings fast.json", 4, "fast.json: There is no such file."),
     ("run words.onnx m=a", 4, "m=a: The input m takes a map, Map<String,Float[]>…session.evaluate_features"),
-    ("run digits.onnx seven.png --device cuda", 6, "There is no device named 'cuda'; there are…winml-py doctor"),
+    (
+        "run digits.onnx seven.png --device cuda",
+        6,
+        "There is no device named 'cuda'…doctor` says what is missing.",
+    ),
     ("run digits.onnx seven.png --engine cuda", 6, "There is no engine CUDAExecutionProvider on the CPU…--device gpu"),
     (
         "run digits.onnx seven.png --contract odd.json",
         4,
         "odd.json: It states no image contract…preprocessor_config.json",
     ),
+    ("run digits.onnx seven.png --contract imagenet", 4, "digits.onnx: No input is a tensor of…contract is GRAY8."),
+    ("run digits.onnx seven.png --layout yolo", 4, "seven.png: The outputs are not…Leave layout out: it is recognised"),
     ("run digits.onnx seven.png --contract imagnet", 2, "imagnet: No file or contract…Did you mean 'imagenet'?"),
     ("run detector.onnx seven.png --size 333,333", 4, "…got 333,333. Write --size 352,352"),
     ("contract edges.onnx --set means=1 --output out.onnx", 2, "--set means: …no such field. Did you mean 'mean'?"),
@@ -137,7 +143,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "contract ids.onnx --from imagenet --output out.onnx",
         4,
-        "ids.onnx: No input is…picture in NCHW: x is Int64[1,-1,]",
+        "ids.onnx: No input is…pictures in NCHW: x is Int64[1,-1,]",
     ),
     ("convert digits.onnx --output out.onnx", 2, "Say what to convert to: add --float16."),
 )

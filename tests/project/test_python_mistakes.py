@@ -111,15 +111,22 @@ TAUGHT = (
     ("LearningModelBinding(model)", "Write LearningModelBinding(session), where session = LearningModelSession(model)"),
     ("ImageContract('BGR8')", "Expected BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8 or BitmapPixelFormat.GRAY8"),
     ("ImageContract.imagenet().with_pixel_format(BitmapPixelFormat.GRAY8)", "are per colour"),
-    ("model.contracts.__setitem__('image', ImageContract.imagenet())", "state ImageContract(BitmapPixelFormat.GRAY8)"),
+    ("model.contracts.__setitem__('image', ImageContract.imagenet())", "the pixel_format of their contract is GRAY8."),
     # Making pictures
     ("ImageFeatureValue('a.png')", "Expected VideoFrame objects, got str. For a file, call ImageFeatureValue.load"),
-    ("ImageFeatureValue.load(b'')", "Expected a picture, got 0 bytes. Pass the contents of a picture file"),
-    ("ImageFeatureValue.load(b'ab')", "2 bytes is not a picture that can be decoded: no decoder recognises it."),
+    ("ImageFeatureValue.load(b'')", "Expected a picture, got 0 bytes. Pass the path or the contents of a picture file"),
+    ("ImageFeatureValue.load('')", "Expected a picture, got an empty path. Pass the path"),
+    ("ImageFeatureValue.load(PICTURES)", "Expected a picture, got the folder"),
+    ("ImageFeatureValue.load(b'ab')", "Data of 2 bytes is not a picture that can be decoded: no decoder"),
     ("ImageFeatureValue.from_pil(5)", "Expected a Pillow image, got int"),
     ("ImageFeatureValue.from_software_bitmap('a.png')", "Expected a SoftwareBitmap, got str"),
     ("ImageFeatureValue.from_array(None, RGB8)", "OpenCV's imread returns None where it cannot read"),
     ("ImageFeatureValue.from_array(PIXELS)", "RGB8 for arrays of Pillow"),
+    (
+        "ImageFeatureValue.from_array(PIXELS.astype(np.float32))",
+        "Expected an array of uint8 or uint16, got 2x2x3",
+    ),
+    ("ImageFeatureValue.from_array(PIXELS, BGRA8)", "height x width x 4 of uint8 for BGRA8, got 2x2x3 of uint8."),
     ("SoftwareBitmap.from_array(PIXELS)", "BGR8 for OpenCV's"),
     (
         "strided_view().lock_buffer(BitmapBufferAccessMode.READ)",
@@ -228,6 +235,7 @@ TAUGHT = (
         "winml_py.vision.detections(result)",
     ),
     ("winml_py.vision.detections(None)", "Expected a LearningModelEvaluationResult, got NoneType"),
+    ("winml_py.vision.segmentation(None)", "has no attribute 'segmentation'"),
     ("winml_py.vision.masks(None)", "Expected a LearningModelEvaluationResult, got NoneType"),
     # Tools
     ("compare(DIGITS, DIGITS)", "Expected a Case, got str"),

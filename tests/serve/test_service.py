@@ -96,7 +96,7 @@ def test_the_first_page_has_lines_to_try(service: Service) -> None:
         ("/v2/models/digits/infer", b"{}", 400, "Expected each of the inputs image; the request has no image."),
         ("/models/loop", SEVEN, 400, "use /v2/models/NAME/infer"),
         ("/models/nothing", SEVEN, 404, "There is no model 'nothing'"),
-        ("/models/digits", None, 405, "Method Not Allowed"),
+        ("/models/digits", None, 405, "Expected POST, got GET. The page / shows calls."),
         ("/nothing", None, 404, "Not Found"),
     ],
 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._cases.examples import make_examples
+from ..core.base.arrays import Array
 from ..core.base.messages import did_you_mean
 from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.model.model import LearningModel
@@ -98,8 +99,7 @@ def add_answers(
             hint = f"winml_py.vision.detections reads them. Built in are {', '.join(ANSWERS[1:])}."
             raise NotSupportedError(f"The model gives {content}, which cannot be built in.", hint=hint)
         detections(result, layout=layout, labels=labels)  # raises if the outputs do not fit
-        values = {id(array): read_output(name) for name, array in facts.outputs.items()}
-        outputs = _write_objects(values, facts, layout, place, sides)
+        outputs = _write_objects(read_output, facts, layout, place, sides)
     return BuiltIn(kind, _put_after(model, graph, outputs))
 
 
@@ -161,17 +161,24 @@ class _Objects(NamedTuple):
 
 
 def _write_objects(
-    values: Mapping[int, Expression], facts: DetectorFacts, layout: DetectionLayout, place: Any, sides: Shape
+    read_output: Callable[[str], Expression], facts: DetectorFacts, layout: DetectionLayout, place: Any, sides: Shape
 ) -> Outputs:
-    """Boxes in pixels of the picture, the best first; their scores, classes, names and masks. Values are by array."""
-    graph = next(iter(values.values())).graph
-    table, prototypes = values.get(id(facts.table)), values.get(id(facts.prototypes))
-    if table is None:
-        boxes, logits = (values[id(array)] for array in facts.queries or ())
+    """Boxes in pixels of the picture, the best first; their scores, classes, names and masks."""
+
+    def read_array(array: Array) -> Expression:
+        """The output of the model that gave this array, one of those in `facts.outputs`."""
+        (name,) = (name for name, output in facts.outputs.items() if output is array)
+        return read_output(name)
+
+    prototypes = None if facts.prototypes is None else read_array(facts.prototypes)
+    if facts.table is None:
+        boxes, logits = map(read_array, facts.queries or ())
         objects = _decode_queries(boxes, logits, place)
     else:
+        table = read_array(facts.table)
         rows = table.transpose(0, 2, 1) if layout is DetectionLayout.YOLO else table
         objects = _suppress(rows, facts, layout, has_masks=prototypes is not None)
+    graph = objects.boxes.graph
     corners = _find_corners_in_picture(objects.boxes, place)
     outputs: Outputs = {
         "boxes": (corners.cast(np.float32), ["box_count", 4]),
@@ -296,38 +303,49 @@ def _plan_side(
     cell_count: Expression, to_picture: tuple[Any, Any], tensor: Any, pixel_count: Expression
 ) -> _SideReading:
     """How a side of a map is read, from its size, the factor and summand to the picture, and the sizes of both."""
-    graph = cell_count.graph
     factor, summand = to_picture
 
-    # Where the picture begins and ends in the map, and how far it is from pixel to pixel there; in cells.
+    # Where the picture begins and ends in the map, in cells.
     share = cell_count / tensor
     start = (0 - summand) / factor * share
     end = (pixel_count - summand) / factor * share
-    step = (end - start) / pixel_count
+    cells, weights = _plan_tiles(cell_count, pixel_count, start, end)
+
+    # Classes are not interpolated: each pixel has that of the cell at its middle.
+    middles = (cell_count.graph.range(pixel_count) + 0.5 - summand) / factor / tensor * cell_count
+    nearest = math.floor(middles).at_least(0).at_most(cell_count - 1)
+    is_inside = (middles >= 0) & (middles < cell_count)
+    return _SideReading(cells, weights, nearest, is_inside, pixel_count)
+
+
+def _plan_tiles(
+    cell_count: Expression, pixel_count: Expression, start: Expression, end: Expression
+) -> tuple[Expression, Expression]:
+    """The cells that each tile of pixels reads, and their weights; the pixels lie from `start` to `end`, in cells."""
+    graph = cell_count.graph
+    step = (end - start) / pixel_count  # from pixel to pixel, in cells
 
     # Pixels outside of the map read what the first or the last pixel inside of it does.
     tiles = (pixel_count + (_TILE - 1)) // _TILE
-    first = math.ceil(-start / step - 1e-9).at_least(0).at_most(pixel_count - 1)
-    last = math.floor((cell_count - start) / step + 1e-9).at_most(pixel_count).at_least(first + 1)
+    first_inside = math.ceil(-start / step - 1e-9).at_least(0).at_most(pixel_count - 1)
+    end_inside = math.floor((cell_count - start) / step + 1e-9).at_most(pixel_count).at_least(first_inside + 1)
+    pixels = graph.range(tiles * _TILE).at_least(first_inside).at_most(end_inside - 1)
 
-    # The centre of each pixel, not nearer to the edge than half of it, or half a cell; and how far its weights reach:
-    # at least to the next cell.
-    reach = step.at_least(1.0)
+    # The centre of each pixel, not nearer to the edge than half of a pixel, or of a cell if that is less.
     margin = step.at_most(1.0) * 0.5
-    pixels = graph.range(tiles * _TILE).at_least(first).at_most(last - 1)
     centres = ((pixels + 0.5) * step + start).at_least(margin).at_most(cell_count - margin).reshape(tiles, _TILE)
 
-    # The cells that a tile reads, and their weights, whose sum is 1 for each pixel.
+    # The cells of a tile: as many for each, from as far before its first centre as weights reach.
+    reach = step.at_least(1.0)  # at least to the next cell
     window = math.ceil(step * _TILE + reach * 2 + 1).at_most(cell_count)
-    begins = math.floor(centres.slice((0,), (1,), (1,)) - reach).at_least(0).at_most(cell_count - window)
-    cells = begins + graph.range(window)
-    weights = (1 - abs(cells.unsqueeze(1) + 0.5 - centres.unsqueeze(2)) / reach).at_least(0)
-    weights = (weights / weights.sum(2, keepdims=True)).cast(np.float32)
+    first_centres = centres.slice((0,), (1,), (1,))
+    first_cells = math.floor(first_centres - reach).at_least(0).at_most(cell_count - window)
+    cells = first_cells + graph.range(window)
 
-    positions = (graph.range(pixel_count) + 0.5 - summand) / factor / tensor * cell_count
-    nearest = math.floor(positions).at_least(0).at_most(cell_count - 1)
-    is_inside = (positions >= 0) & (positions < cell_count)
-    return _SideReading(cells, weights, nearest, is_inside, pixel_count)
+    # Weights fall with the distance from a pixel to a cell's centre; their sum is 1 for each pixel.
+    distances = abs(cells.unsqueeze(1) + 0.5 - centres.unsqueeze(2))
+    weights = (1 - distances / reach).at_least(0)
+    return cells, (weights / weights.sum(2, keepdims=True)).cast(np.float32)
 
 
 def _read_tiles(

@@ -312,45 +312,53 @@ def _plan_row_scaling(
     # kernel, which is not stretched, uses up to two rows beyond the edge, where the last row is repeated.
     stretch = scale.at_least(1.0) if kernel.is_stretched else graph.constant(1, np.float64)
     reach = stretch * kernel.radius
-    beyond = 0 if kernel.is_stretched else 2
-    window = (scale * _TILE + reach * 2 + 2).cast(np.int64).at_most(side + 2 * beyond)
+    rows_beyond = 0 if kernel.is_stretched else 2
+    window = (scale * _TILE + reach * 2 + 2).cast(np.int64).at_most(side + 2 * rows_beyond)
     if kernel is _CUBIC:
-        # Where a picture shrinks much, a tile only takes the four rows of each result.
+        # Where a picture shrinks much, the window is sparse: it has only the four rows of each result.
         is_sparse = scale > _TAPS
         window = graph.where(is_sparse, _TILE * _TAPS, window)
 
     # How many tiles a step makes. All steps make as many, so the last one may make some that nobody needs.
-    tiles = (row_count + (_TILE - 1)) // _TILE
-    at_once = (graph.constant(_AT_ONCE, np.int64) // (window * length)).at_least(1).at_most(tiles)
-    step_count = (tiles + (at_once - 1)) // at_once
-    tiles = step_count * at_once
+    needed_tiles = (row_count + (_TILE - 1)) // _TILE
+    tiles_per_step = (graph.constant(_AT_ONCE, np.int64) // (window * length)).at_least(1).at_most(needed_tiles)
+    step_count = (needed_tiles + (tiles_per_step - 1)) // tiles_per_step
+    tiles = step_count * tiles_per_step
 
-    # Where each tile's window begins, and its source rows: tiles x window. The centres of the results in the source:
-    # tiles x `_TILE`.
-    begins = (graph.range(tiles) * _TILE).cast(np.float64) * scale + (scale * 0.5 - reach)
-    begins = math.floor(begins).at_least(-beyond).at_most(side + beyond - window)
+    # The first source row of each tile, where the kernel of its first result begins.
+    first_rows = (graph.range(tiles) * _TILE).cast(np.float64) * scale + (scale * 0.5 - reach)
+    first_rows = math.floor(first_rows).at_least(-rows_beyond).at_most(side + rows_beyond - window)
+
+    # The centre of each result in the source: tiles x `_TILE`.
     centres = ((graph.range(tiles * _TILE).at_most(row_count - 1) + 0.5) * scale).reshape(tiles, _TILE)
+
+    # The source rows of each tile: tiles x window.
     columns = graph.range(window)
-    source_rows = begins.unsqueeze(1) + columns
+    source_rows = first_rows.unsqueeze(1) + columns
     if kernel is _CUBIC:
-        owners = (columns // _TAPS).at_most(_TILE - 1)  # the result that uses a column of a sparse window
-        taps = math.floor(centres.take(owners, 1) - 0.5) + (columns % _TAPS - 1)
+        # Of a sparse window, the first four columns are the rows of the tile's first result, and so on.
+        result_of_column = (columns // _TAPS).at_most(_TILE - 1)
+        taps = math.floor(centres.take(result_of_column, 1) - 0.5) + (columns % _TAPS - 1)
         source_rows = graph.where(is_sparse, taps, source_rows)
 
     # The weight of each source row for each result of the tile: tiles x `_TILE` x window.
-    positions, centres = source_rows.unsqueeze(1).cast(np.float64), centres.unsqueeze(2)
+    positions = source_rows.unsqueeze(1).cast(np.float64)
+    centres = centres.unsqueeze(2)
     if kernel is _AREA:
         weights = _weigh_by_area(positions, centres, scale)
     elif kernel is _CUBIC:
         weights = kernel.weight_at((positions - centres + 0.5) * (1.0 / stretch))
         results = graph.constant(np.arange(_TILE).reshape(-1, 1), np.int64)
-        weights = graph.where(is_sparse & (abs(owners - results) > 0), 0.0, weights)
+        is_of_another = abs(result_of_column - results) > 0
+        weights = graph.where(is_sparse & is_of_another, 0.0, weights)
     else:
         weights = _weigh_like_pillow(kernel, positions, centres, stretch, reach)
+
     matrices = _quantize_weights(weights, unit, is_fine)
 
-    source_rows = source_rows.at_least(0).at_most(side - 1).reshape(step_count, at_once, window)
-    shape = step_count, at_once, _TILE, window
+    # Source rows and weights, by step.
+    source_rows = source_rows.at_least(0).at_most(side - 1).reshape(step_count, tiles_per_step, window)
+    shape = step_count, tiles_per_step, _TILE, window
     stacks = tuple(matrix.cast(np.float32).reshape(*shape) for matrix in matrices)
     return _RowScaling(step_count, source_rows, stacks, row_count, length)
 

@@ -17,7 +17,7 @@ from ..core.base.messages import did_you_mean
 from ..core.contracts.files import read_contract
 from ..core.contracts.published.folder import find_model
 from ..core.imaging.contract import ImageContract
-from ..core.streams.sources import PICTURES, find_files, list_files
+from ..core.streams.sources import find_files
 from ..enums import Precision
 from ..errors import InvalidArgumentError, StorageNotFoundError
 from .failures import INPUT, Failure
@@ -104,7 +104,7 @@ def require_unnamed(path: str, own: str = "") -> None:
         if isinstance(parameter, OutputOption):
             is_named = own not in ("", parameter.name) and value and os.path.realpath(path) == os.path.realpath(value)
         else:
-            is_named = os.path.isfile(path) and any(is_same_file(path, named) for named in _paths_in(value))
+            is_named = os.path.isfile(path) and any(is_same_file(path, named) for named in _find_named_files(value))
         if is_named:
             is_option = isinstance(parameter, click.Option)
             reason = f"{parameter.opts[0]} names this file" if is_option else "This is an input"
@@ -112,20 +112,20 @@ def require_unnamed(path: str, own: str = "") -> None:
             raise click.UsageError(f"{path}: {reason}, and the output would overwrite it. Name another{hint}.")
 
 
-def _paths_in(value: object) -> Iterator[str]:
-    """The files that a parameter's value may name: FILE, NAME=FILE, FILE:name, or those of a folder or pattern."""
-    if isinstance(value, dict):
+def _find_named_files(value: object) -> Iterator[str]:
+    """The files that a parameter's value may name: FILE, NAME=FILE, FILE:FUNCTION, or those of a folder or pattern."""
+    if isinstance(value, str):
+        value = (value,)
+    elif isinstance(value, dict):
         value = tuple(value.values())
-    if isinstance(value, tuple):
-        for element in value:
-            yield from _paths_in(element)
-    elif isinstance(value, str):
-        for word in (value, value.partition("=")[2], value.rpartition(":")[0]):
-            yield word
-            with suppress(InvalidArgumentError, OSError):  # no folder with one model
-                yield find_model(word)
-            with suppress(InvalidArgumentError, OSError):  # the folder has no such files, or cannot be read
-                yield from list_files(word, "file", PICTURES) if os.path.isdir(word) else find_files(word) or ()
+    for text in value if isinstance(value, tuple) else ():
+        after_name = text.partition("=")[2]
+        before_function = text.rpartition(":")[0]
+        for path in (text, after_name, before_function):  # whichever of them is a path
+            with suppress(InvalidArgumentError, OSError):  # a folder without one model
+                yield find_model(path)
+            with suppress(InvalidArgumentError, OSError):  # a folder or a pattern without pictures
+                yield from find_files(path) or ()
 
 
 def pairs_option(option: str, field: str, **settings: Any) -> Decorator:

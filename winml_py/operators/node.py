@@ -227,7 +227,18 @@ def make_attribute(signature: Signature, name: str, value: Any) -> AttributeProt
 def make_node(
     signature: Signature, values: Sequence[object], attributes: Mapping[str, Any], outputs: int | None
 ) -> NodeProto:
-    """The node that takes these values, with names from the schema; by default, with the outputs that it always has."""
+    """The node that takes these values, with names from the schema; by default, with the outputs that it always has.
+
+    Raises:
+        InvalidArgumentError: an input is missing, an attribute is invalid, or there are not so many outputs.
+    """
+    present = {index for index, value in enumerate(values) if value is not None}
+    for index, parameter in enumerate(signature.inputs):
+        if index not in present and not parameter.is_optional and not parameter.is_variadic:
+            raise InvalidArgumentError(
+                f"The input {parameter.name!r} of {signature.name} is missing.",
+                hint=f"{signature.name} takes {', '.join(parameter.name for parameter in signature.inputs)}.",
+            )
     names = list_names(signature.inputs, len(values))
     return NodeProto(
         op_type=signature.name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -37,6 +38,12 @@ CACHE_SIZE = 128
 
 _SMALL = 1 << 16
 """Operators with inputs of fewer bytes get one thread: waking others takes longer than the work."""
+
+_WRONG_TYPES = re.compile("Type Error|ShapeInferenceError")
+"""What the runtime calls types and shapes that an operator does not take, among the failures of all kinds."""
+
+_WRONG_MODEL = re.compile(r"This is an invalid model\. (In Node, .* , Error )?")
+"""What the runtime says before its reason, about a model that the caller has not seen."""
 
 
 class CompiledOperator(Closeable):
@@ -78,12 +85,13 @@ class CompiledOperator(Closeable):
             self.session = LearningModelSession(self.model, device, options or _make_default_options(types))
         except WinMLError as error:
             described = ", ".join(map(describe_type, types)) or "no input"
-            # The model is made of the arguments: where it is corrupt, they are wrong.
-            is_invalid = isinstance(error, CorruptModelError)
+            # The model is made of the arguments: where the runtime finds it wrong, they are.
+            is_invalid = isinstance(error, CorruptModelError) or bool(_WRONG_TYPES.search(error.message))
+            reason = _WRONG_MODEL.sub("", error.message).rstrip(".")
             kind = InvalidArgumentError if is_invalid else type(error)
             raise kind(
                 f"The operator {self.name} of {signature.domain or 'ai.onnx'} {signature.opset} cannot be compiled for "
-                f"{described}: {error.message.rstrip('.')}.",
+                f"{described}: {reason}.",
                 hint=error.hint or f"help(operators.{self.name}) shows its inputs and attributes.",
                 hresult=None if is_invalid else error.hresult,
             ) from error

@@ -163,6 +163,8 @@ class Service:
             status = error.status_code
             exchange.error = f"HTTP{status}"
             text = error.detail
+            if status == 405 and error.headers:
+                text = f"Expected {error.headers['Allow']}, got {exchange.method}. The page / shows calls."
         else:
             status = next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 500)
             exchange.error = type(error).__name__

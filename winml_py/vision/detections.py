@@ -235,23 +235,23 @@ def detections(
     if points is not None:
         points = points.astype(np.float64)
         points[..., :2] = place.points_to_picture(points[..., :2])
-    masks = None
+    mask_of = None
     if best.mask_coefficients is not None and facts.prototypes is not None:
         coefficients = np.asarray(best.mask_coefficients, np.float32)
         prototypes = np.asarray(facts.prototypes[picture], np.float32)
         # Each on request: all of them would take a byte per pixel and object.
-        masks = partial(compute_instance_mask, coefficients, prototypes, place)
+        mask_of = partial(compute_instance_mask, coefficients, prototypes, place)
     return Detections(
-        place.boxes_to_picture(best.boxes, clip=True),
-        best.scores.astype(np.float32),
-        best.classes,
-        label_all(best.classes, facts.labels),
-        place.picture_width,
-        place.picture_height,
-        points,
-        lowest,
-        best.runners_up,
-        masks,
+        boxes=place.boxes_to_picture(best.boxes, clip=True),
+        scores=best.scores.astype(np.float32),
+        indices=best.classes,
+        labels=label_all(best.classes, facts.labels),
+        picture_width=place.picture_width,
+        picture_height=place.picture_height,
+        points=points,
+        threshold=lowest,
+        runners_up=best.runners_up,
+        _mask_of=mask_of,
     )
 
 

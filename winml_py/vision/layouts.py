@@ -421,5 +421,5 @@ def _read_tensor_sides(facts: DetectorFacts) -> Array:
 def _make_layout_error(layout: DetectionLayout) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"The outputs are not in the layout {layout.name}.",
-        hint="Leave layout out to have it recognised; DetectionLayout describes each.",
+        hint="Leave layout out: it is recognised by the names and the shapes of the outputs.",
     )

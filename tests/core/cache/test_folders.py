@@ -275,6 +275,12 @@ def test_no_folder_where_it_would_break_the_bound(place: Path, monkeypatch: pyte
     assert folders.choose_folder(KEY, 100) == place / KEY
 
 
+def test_a_limit_that_is_no_number_is_named(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv(folders.LIMIT_VARIABLE, "1GB")
+    assert folders.read_limit() == folders.MAX_BYTES
+    assert "WINML_PY_CACHE_LIMIT=1GB: Expected a whole number of bytes" in caplog.text
+
+
 def test_what_a_killed_process_was_removing_goes(place: Path) -> None:
     Model().get()
     left = place / f".{'f' * 40}.{'0' * 16}.winml-py"

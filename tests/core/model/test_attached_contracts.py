@@ -207,7 +207,7 @@ def test_run_takes_a_contract_by_its_file_or_its_name(files: tuple[Path, Path, P
     np.testing.assert_allclose(np.load(saved)["y"], 1 / (1 + np.exp(1 - 2 * EXPECTED)), atol=1e-6)
     gray = tmp_path / "gray.json"
     gray.write_text('{"Image.BitmapPixelFormat": "Gray8"}')
-    assert "No input is a tensor of a GRAY8 picture" in require_exit(
+    assert "No input is a tensor of GRAY8 pictures" in require_exit(
         "run", model, picture, "--contract", gray, code=4
     ).stderr.replace("\n", " ")
 
@@ -237,4 +237,4 @@ def test_a_contract_that_fits_no_input_is_refused(tmp_path: Path) -> None:
     (tmp_path / "flat.onnx").write_bytes(unary(shape=(2, 3)))
     convert = ["convert", tmp_path / "flat.onnx", "--output", tmp_path / "out.onnx", "--float16"]
     refused = require_exit(*convert, "--contract", "yolo", code=4)
-    assert "No input is a tensor of a RGB8 picture" in " ".join(refused.stderr.split())
+    assert "No input is a tensor of RGB8 pictures" in " ".join(refused.stderr.split())

@@ -41,9 +41,11 @@ class CachedFolder(NamedTuple):
 
 def read_limit() -> int:
     """Bytes that all saved models may take together."""
+    limit = os.environ.get(LIMIT_VARIABLE, MAX_BYTES)
     try:
-        return int(os.environ[LIMIT_VARIABLE])
-    except (KeyError, ValueError):
+        return int(limit)
+    except ValueError:
+        records.log_once(logging.WARNING, f"{LIMIT_VARIABLE}={limit}: Expected a whole number of bytes; it is ignored.")
         return MAX_BYTES
 
 

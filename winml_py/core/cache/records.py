@@ -157,25 +157,25 @@ def lock(key: str, check: Callable[[], None] = lambda: None) -> Iterator[bool]:
     from filelock import FileLock, Timeout
 
     where = find_trusted_folder(make=True)
-    lock = FileLock(where / f"{key}{OURS}.lock", timeout=SLICE_SECONDS, mode=FILE_MODE) if where else None
+    file_lock = FileLock(where / f"{key}{OURS}.lock", timeout=SLICE_SECONDS, mode=FILE_MODE) if where else None
     until = time.monotonic() + WAIT_SECONDS
-    while lock is not None and not lock.is_locked:
+    while file_lock is not None and not file_lock.is_locked:
         try:
-            lock.acquire()
+            file_lock.acquire()
         except Timeout:
             check()
             if time.monotonic() >= until:
-                lock = None
+                file_lock = None
         except (OSError, NotImplementedError) as error:  # the disk is full, or the file system has no locks
-            log_once(logging.INFO, f"Cannot lock {lock.lock_file}: {error}")
-            lock = None
-    if lock is None:
+            log_once(logging.INFO, f"Cannot lock {file_lock.lock_file}: {error}")
+            file_lock = None
+    if file_lock is None:
         yield False
         return
     try:
         yield True
     finally:
-        lock.release()
+        file_lock.release()
 
 
 def list_records() -> list[Record]:

@@ -107,6 +107,9 @@ class SoftwareBitmap(Object, Closeable):
         has_one_channel = pixels.ndim == 2 or pixels.shape[2:] == (1,)
         if pixel_format is None and pixels.dtype == np.uint8 and has_one_channel:
             pixel_format = BitmapPixelFormat.GRAY8
+        if pixel_format is None and pixels.dtype not in (np.uint8, np.uint16):
+            message = f"Expected an array of uint8 or uint16, got {_describe(pixels)}."
+            raise InvalidArgumentError(message, hint=_suggest_fix(pixels))
         if pixel_format is None:
             raise InvalidArgumentError(
                 "The channel order of the array is not stated.",
@@ -123,8 +126,8 @@ class SoftwareBitmap(Object, Closeable):
             expected = ("3/2 height" if layout.is_planar else "height") + " x width"
             expected += "" if rank == 2 else f" x {layout.channels}"
             raise InvalidArgumentError(
-                f"Expected an array of {expected} of {np.dtype(layout.dtype).name} for a "
-                f"{BitmapPixelFormat(pixel_format).name} picture, got {_describe(pixels)}.",
+                f"Expected an array of {expected} of {np.dtype(layout.dtype).name} for "
+                f"{BitmapPixelFormat(pixel_format).name}, got {_describe(pixels)}.",
                 hint=_suggest_fix(pixels),
             )
         if pixels.size == 0:

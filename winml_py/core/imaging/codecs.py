@@ -133,10 +133,13 @@ def open_picture(source: PictureSource, max_pixels: int = MAX_PIXELS) -> Iterato
     if not isinstance(max_pixels, Integral):
         raise InvalidArgumentError(f"max_pixels is {max_pixels!r}.", hint="It is a whole number.")
     source = _require_path_or_bytes(source)
-    if source == b"":
-        hint = "Pass the contents of a picture file; over HTTP, send them as the body."
-        raise PictureError("Expected a picture, got 0 bytes.", hint=hint)
-    name = f"{len(source):,} bytes" if isinstance(source, bytes) else os.fspath(source)
+    if source in ("", b""):
+        hint = "Pass the path or the contents of a picture file; over HTTP, send these as the body."
+        raise PictureError(f"Expected a picture, got {'an empty path' if source == '' else '0 bytes'}.", hint=hint)
+    if not isinstance(source, bytes) and os.path.isdir(source):
+        hint = "Load its files one by one; session.evaluate_many(folder) evaluates them all."
+        raise PictureError(f"Expected a picture, got the folder {os.fspath(source)}.", hint=hint)
+    name = f"Data of {len(source):,} bytes" if isinstance(source, bytes) else os.fspath(source)
     failure = f"{name} is not a picture that can be decoded"
     with (
         _translate_errors(failure, f"Formats that are read: {', '.join(sorted(FORMATS))}."),
@@ -156,8 +159,11 @@ def open_picture(source: PictureSource, max_pixels: int = MAX_PIXELS) -> Iterato
 
 
 _limit_lock = threading.Lock()
-_limits: list[int] = []
-"""Pillow's limit, and the sizes of the pictures beyond it that are being read."""
+_usual_limit: int | None = None
+"""Pillow's own limit."""
+
+_raised_limits: list[int] = []
+"""The limits beyond Pillow's of the pictures that are being read."""
 
 
 @contextmanager
@@ -166,23 +172,23 @@ def override_pillow_limit(pixels: int) -> Iterator[None]:
 
     That limit is global to the process, so it is raised only while a picture is read.
     """
+    global _usual_limit
     from PIL import Image
 
     with _limit_lock:
-        usual = _limits[0] if _limits else Image.MAX_IMAGE_PIXELS
-        is_raised = usual is not None and pixels > usual
-        if usual is not None and is_raised:
-            _limits[:] = [*(_limits or [usual]), pixels]
-            Image.MAX_IMAGE_PIXELS = max(_limits)
+        if not _raised_limits:
+            _usual_limit = Image.MAX_IMAGE_PIXELS
+        is_raised = _usual_limit is not None and pixels > _usual_limit
+        if is_raised:
+            _raised_limits.append(pixels)
+            Image.MAX_IMAGE_PIXELS = max(_raised_limits)
     try:
         yield
     finally:
         if is_raised:
             with _limit_lock:
-                _limits.remove(pixels)
-                Image.MAX_IMAGE_PIXELS = max(_limits)
-                if len(_limits) == 1:
-                    _limits.clear()
+                _raised_limits.remove(pixels)
+                Image.MAX_IMAGE_PIXELS = max(_raised_limits, default=_usual_limit)
 
 
 def _require_path_or_bytes(source: object) -> str | os.PathLike[str] | bytes:

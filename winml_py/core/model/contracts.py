@@ -248,7 +248,7 @@ def find_fitting_inputs(
     fitting = [feature for feature in named if isinstance(feature, ShapedDescriptor) and feature.fits(contract)]
     if not fitting or len(fitting) < len(names):
         types = "; ".join(f"{feature.name} is {format_type(feature)}" for feature in features)
-        message = f"No input is a tensor of a {contract.pixel_format.name} picture in {contract.layout.name}: {types}."
+        message = f"No input is a tensor of {contract.pixel_format.name} pictures in {contract.layout.name}: {types}."
         raise _make_misfit_error(message, named, contract)
     return fitting
 
@@ -263,11 +263,10 @@ def _make_misfit_error(
             find_fixed_sides(tensor, contract)
     hint = (
         "A picture's tensor has four dimensions, of which one is the channels. If one has them in another order or "
-        "number, state it: layout and pixel_format of an ImageContract, or --set layout=... of `winml-py contract`; "
-        "otherwise the model takes no pictures."
+        "number, state it: layout and pixel_format of the contract; otherwise the model takes no pictures."
     )
     if contract.channels == 3 and any(feature.shape[contract.axes()[0]] == 1 for feature in tensors):
-        hint = "The model takes gray pictures: state ImageContract(BitmapPixelFormat.GRAY8), --set pixel_format=gray8."
+        hint = "The model takes gray pictures: the pixel_format of their contract is GRAY8."
     return InvalidArgumentError(message, hint=hint)
 
 

@@ -237,9 +237,12 @@ class LearningModel(Closeable, Object):
         features = (*self._private_state.inputs, *self._private_state.outputs)
         kinds = {feature.tensor_kind for feature in features if hasattr(feature, "tensor_kind")}
         kinds |= {TENSOR_KINDS.get(weight.element) for weight in self._private_state.header.weights}
-        floats = kinds & FLOAT_KINDS
-        names = {frozenset({TensorKind.FLOAT}): "float32", frozenset({TensorKind.FLOAT16}): "float16", frozenset(): ""}
-        return names.get(frozenset(floats), "mixed" if TensorKind.FLOAT16 in floats else "other")
+        float_kinds = kinds & FLOAT_KINDS
+        if not float_kinds:
+            return ""
+        if TensorKind.FLOAT16 in float_kinds:
+            return "float16" if len(float_kinds) == 1 else "mixed"
+        return "float32" if float_kinds == {TensorKind.FLOAT} else "other"
 
     @property
     def is_disposed(self) -> bool:

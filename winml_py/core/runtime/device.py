@@ -93,10 +93,9 @@ class LearningModelDevice(Object):
         from .providers import plugins
 
         names = ", ".join(f"{device.name} ({device.hardware})" for device in devices)
-        doctor = "`winml-py doctor` says what is missing, and docs/devices.md what to install."
         raise InvalidDeviceError(
             f"There is no device named {name!r}; there are {names}.",
-            hint="; ".join(filter(None, (plugins.describe_problems(), doctor))),
+            hint="; ".join(filter(None, (plugins.describe_problems(), "`winml-py doctor` says what is missing."))),
         )
 
     @classmethod
