@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -371,10 +372,7 @@ def _write_class_map(stack: Expression, place: Any) -> Expression:
     if planes.dtype is np.int64:
         classes = planes.take(rows.nearest, 1).take(columns.nearest, 2)
     else:
-
-        def find_best(scores: Expression) -> Expression:
-            return graph.node("ArgMax", scores, dtype=np.int64, keepdims=0)
-
+        find_best = partial(graph.node, "ArgMax", dtype=np.int64, keepdims=0)
         classes = _read_tiles(planes, rows, columns, find_best)
     classes = classes.reshape(-1, columns.pixel_count).slice((0,), (rows.pixel_count,), (0,))
     is_inside = rows.is_inside.unsqueeze(1) & columns.is_inside

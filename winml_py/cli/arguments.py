@@ -50,10 +50,7 @@ class InputFile(click.Path):
 
 
 labels_option = click.option(
-    "--labels",
-    type=InputFile(),
-    metavar="FILE",
-    help="Class names, one per line, or a config.json.",
+    "--labels", type=InputFile(), metavar="FILE", help="Class names, one per line, or a config.json."
 )
 isolated_option = click.option("--isolated", is_flag=True, help="Evaluate in a separate process, safe from crashes.")
 device_option = click.option("--device", default="cpu", metavar="NAME", help="cpu (default), gpu, or a device name.")

@@ -47,9 +47,8 @@ def devices(as_json: bool) -> None:
         for device in LearningModelDevice.find_all()
     ]
     emit({"devices": facts}, as_json, _print_devices)
-    problems = [f"{plugin.package}: {plugin.problem}" for plugin in plugins.probe() if plugin.problem]
-    if problems:
-        print_line(f"Not used: {'; '.join(problems)}", is_error=True)
+    if problems := plugins.describe_problems():
+        print_line(f"Not used: {problems}", is_error=True)
 
 
 def _print_devices(facts: Facts) -> None:
@@ -108,10 +107,7 @@ def _list_findings(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "scaling of pictures", _SCALING[facts["scaling"]]
     cores = facts["cores"]
     limit = "" if cores["control_group"] is None else f", {cores['control_group']:g} by the container's limit"
-    yield (
-        "cores",
-        f"{cores['usable']} of {cores['machine']}; {cores['affinity']} by affinity{limit}",
-    )
+    yield "cores", f"{cores['usable']} of {cores['machine']}; {cores['affinity']} by affinity{limit}"
     for provider in facts["providers"]:
         devices = ", ".join(provider["devices"])
         works = f"runs on {devices}" if devices else provider["problem"] or "runs on the CPU"

@@ -68,22 +68,18 @@ def _print_measurements(facts: Facts) -> None:
     for index, case in enumerate(facts["cases"]):
         if index:
             print_line("")
-        _print_case(case)
-
-
-def _print_case(case: Facts) -> None:
-    print_line(f"{case['model']} on {case['device']}: {case['engine']}, {case['precision']}", "bold")
-    rows = []
-    for phase, figures in case["phases"].items():
-        middle = [None] * 3 if phase in PHASES_ONCE else [figures[key] for key in ("p50_ms", "p90_ms", "p99_ms")]
-        rows.append([phase, *map(format_number, [case["first_ms"].get(phase), *middle, figures["cpu_p50_ms"]])])
-    print_table(rows, ["ms", "first", "p50", "p90", "p99", "cpu"], "lr")
-    print_line(f"{case['iterations']} evaluations, {format_number(case['evaluations_per_second'], 1)} a second")
-    print_sizes(case["sizes"])
-    memory, device = case["memory_mb"], case["device_memory_mb"]
-    steps = f"{memory['before']:.0f} MB before, {memory['session']:.0f} with the session"
-    on_device = "" if device is None else f"; {device:.0f} MB on the device"
-    print_line(f"memory: {steps}, {max(memory.values()):.0f} at most{on_device}")
+        print_line(f"{case['model']} on {case['device']}: {case['engine']}, {case['precision']}", "bold")
+        rows = []
+        for phase, figures in case["phases"].items():
+            middle = [None] * 3 if phase in PHASES_ONCE else [figures[key] for key in ("p50_ms", "p90_ms", "p99_ms")]
+            rows.append([phase, *map(format_number, [case["first_ms"].get(phase), *middle, figures["cpu_p50_ms"]])])
+        print_table(rows, ["ms", "first", "p50", "p90", "p99", "cpu"], "lr")
+        print_line(f"{case['iterations']} evaluations, {format_number(case['evaluations_per_second'], 1)} a second")
+        print_sizes(case["sizes"])
+        memory, device = case["memory_mb"], case["device_memory_mb"]
+        steps = f"{memory['before']:.0f} MB before, {memory['session']:.0f} with the session"
+        on_device = "" if device is None else f"; {device:.0f} MB on the device"
+        print_line(f"memory: {steps}, {max(memory.values()):.0f} at most{on_device}")
 
 
 # Profiles of nodes.

@@ -113,7 +113,8 @@ def _convert_values(signature: Signature, values: list[Any]) -> list[Any]:
     """Makes arrays of Python's numbers, of the type of the inputs that must have the same one."""
     if all(type(value) is np.ndarray for value in values):
         return values
-    type_names = [signature.find_input(index).type_name for index in range(len(values))]
+    last = len(signature.inputs) - 1  # where it is variadic, there may be more values
+    type_names = [signature.inputs[min(index, last)].type_name for index in range(len(values))]
     dtypes = {
         type_name: value.dtype
         for type_name, value in zip(type_names, values, strict=True)

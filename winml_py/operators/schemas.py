@@ -47,10 +47,6 @@ class Signature(NamedTuple):
     attributes: dict[str, int]
     least_outputs: int
 
-    def find_input(self, index: int) -> Parameter:
-        """The parameter at a position; the last one, which is variadic, for every position beyond."""
-        return self.inputs[min(index, len(self.inputs) - 1)]
-
 
 @lru_cache(1024)
 def find_signature(name: str, domain: str | None = None, opset: int | None = None) -> Signature:

@@ -96,18 +96,14 @@ class Service:
         self._metrics = Metrics(lambda: sum(served.session is not None for served in self.models.values()))
         for served in self.models.values():
             served.count_loss = self._metrics.losses.labels(served.name).inc
+        server = {"name": "winml-py", "version": __version__, "extensions": ["binary_tensor_data"]}
         versions = ("/v2/models/{name}", "/v2/models/{name}/versions/1")
         self._routes = Router(
             [
                 Route("/", self._get_home),
                 Route("/metrics", self._get_metrics),
                 Route("/models/{name}", self._evaluate_picture, methods=["POST"]),
-                Route(
-                    "/v2",
-                    _make_json_response(
-                        {"name": "winml-py", "version": __version__, "extensions": ["binary_tensor_data"]}
-                    ),
-                ),
+                Route("/v2", _make_json_response(server)),
                 Route("/v2/health/live", _make_json_response({"live": True})),
                 Route("/v2/health/ready", self._get_readiness),
                 *(Route(path, self._get_metadata) for path in versions),

@@ -161,8 +161,7 @@ def _find_table_layouts(facts: DetectorFacts, table: Array) -> list[DetectionLay
     if columns == 6 or facts.prototypes is not None:
         layouts.append(DetectionLayout.YOLO_END_TO_END)
     # Without labels, a table of any width could be RT-DETR's: only one that may be YOLO's, too, is taken for it.
-    label_count = len(facts.labels) or 2
-    if columns == 4 + label_count:
+    if columns == 4 + (len(facts.labels) or 2):
         layouts.append(DetectionLayout.RT_DETR_ULTRALYTICS)
     return layouts
 
@@ -214,11 +213,11 @@ def decode(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshol
     corners = decoded.boxes.astype(np.float64)
     prototypes = None if decoded.mask_coefficients is None or not len(corners) else facts.prototypes
     if not all(part is None or np.isfinite(part).all() for part in (*decoded, prototypes)):
-        raise _make_boxes_error("numbers that are NaN or infinite")
+        raise _make_answer_error("boxes", "numbers that are NaN or infinite")
     if (corners[:, 2:] < corners[:, :2]).any():
-        raise _make_boxes_error("a box whose left edge is right of its right one, or whose top is below its bottom")
+        raise _make_answer_error("boxes", "a box whose left edge is right of its right one, or top below its bottom")
     if (decoded.classes < 0).any():
-        raise _make_boxes_error(f"the class {decoded.classes.min():.0f}")
+        raise _make_answer_error("boxes", f"the class {decoded.classes.min():.0f}")
     return decoded._replace(classes=np.rint(decoded.classes).astype(np.int64))
 
 
@@ -307,7 +306,7 @@ def _decode_queries(layout: DetectionLayout, facts: DetectorFacts, picture: int,
     boxes, logits = (select_picture(array, picture) for array in facts.queries)
     corners = _compute_corners(boxes * np.tile(_read_tensor_sides(facts), 2))
     if not np.isfinite(logits).all():
-        raise _make_scores_error("logits that are not finite")
+        raise _make_answer_error("scores from 0 to 1", "logits that are not finite")
     if layout is DetectionLayout.DETR:
         # Without subtracting the largest one, large logits would overflow.
         scores = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -377,7 +376,7 @@ def _find_best_classes(
 def _find_best_of_rows(
     boxes: Array, scores: Array, threshold: float, factors: Array | None = None
 ) -> tuple[DecodedBoxes, Array]:
-    """As `_best_classes`, for boxes of any kind."""
+    """As `_find_best_classes`, for boxes of any kind."""
     best = scores.argmax(axis=1)
     highest = scores[np.arange(len(best)), best]
     highest = highest if factors is None else highest * factors
@@ -392,21 +391,13 @@ def _find_best_of_rows(
 def _require_scores(scores: Array) -> Array:
     """Returns the scores; raises if one is outside 0 to 1 by more than the precision of float16."""
     if scores.size and not (scores.min() >= -0.001 and scores.max() <= 1.001):
-        raise _make_scores_error(f"numbers from {scores.min():.4g} to {scores.max():.4g}")
+        raise _make_answer_error("scores from 0 to 1", f"numbers from {scores.min():.4g} to {scores.max():.4g}")
     return scores
 
 
-def _make_scores_error(actual: str) -> EvaluationError:
-    return EvaluationError(
-        f"Expected scores from 0 to 1, but the model gave {actual}.",
-        hint="Check the layout, the labels and the picture's contract.",
-    )
-
-
-def _make_boxes_error(actual: str) -> EvaluationError:
-    return EvaluationError(
-        f"Expected boxes, but the model gave {actual}.", hint="Check the layout and the picture's contract."
-    )
+def _make_answer_error(expected: str, actual: str) -> EvaluationError:
+    hint = "Check the layout, the labels and the picture's contract."
+    return EvaluationError(f"Expected {expected}, but the model gave {actual}.", hint=hint)
 
 
 def _compute_corners(boxes: Array) -> Array:

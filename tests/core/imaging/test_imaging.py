@@ -255,7 +255,7 @@ def test_files_that_are_no_pictures(tmp_path: Path, cat: Path) -> None:
     path.write_text("not a picture")
     for source, words in (
         (path, r"text\.png is not a picture that can be decoded"),
-        (tmp_path, "Is a directory"),
+        (tmp_path, "Expected a picture, got the folder"),
         (b"", "Expected a picture, got 0 bytes"),
         (b"not a picture", "is not a picture that can be decoded"),
         (cat.read_bytes()[:2000], "is not a picture that can be decoded"),

@@ -146,7 +146,8 @@ def test_heic_is_named_where_its_reader_is_missing(
     monkeypatch.setitem(sys.modules, "pillow_heif", None)
     data, path = HEADER.replace(b"heic", brand, 1), tmp_path / "photo.jpg"  # its contents count, not its name
     path.write_bytes(data)
-    for source, name in ((path, str(path)), (data, f"{len(data)} bytes"), (io.BytesIO(data), f"{len(data)} bytes")):
+    size = f"Data of {len(data)} bytes"
+    for source, name in ((path, str(path)), (data, size), (io.BytesIO(data), size)):
         with pytest.raises(PictureError) as info:
             SoftwareBitmap.load(source)
         assert str(info.value) == (

@@ -53,7 +53,8 @@ def choose_providers(
     provider.prepare()
     helpers = () if captures else provider.helpers  # a captured graph has one provider
     defaults = options._replace(provider_options=())
-    helping = [(name, make_native_options(target.with_provider(name), defaults, False)) for name in helpers]
+    targets = {name: target._replace(device=device._replace(provider=name)) for name in helpers}
+    helping = [(name, make_native_options(helper, defaults, False)) for name, helper in targets.items()]
     return [(provider.name, provider_options), *helping, CPU_NAME], get_device_lock(device)
 
 

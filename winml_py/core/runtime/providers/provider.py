@@ -69,10 +69,6 @@ class Target(NamedTuple):
         name = self.device.provider if self.device else ONNXRUNTIME
         return name, Precision.HALF if self.half else Precision.FLOAT32
 
-    def with_provider(self, provider: str) -> Target:
-        """The same device for another provider."""
-        return self._replace(device=self.device._replace(provider=provider) if self.device else None)
-
 
 class Provider(NamedTuple):
     """An execution provider of ONNX Runtime, or another engine. The defaults are for one that is not in the catalogue.
