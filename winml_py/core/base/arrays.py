@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import EvaluationError, IllegalCallError, InvalidBindingError, WinMLError
+from ...errors import EvaluationError, IllegalCallError, InvalidArgumentError, InvalidBindingError, WinMLError
 from .messages import logger, type_name
 
 Array = np.ndarray[Any, Any]
@@ -257,6 +257,13 @@ def _synchronize(owner: Any, number: int) -> None:
 
 
 _HOST = (1, 3, 11, 13)  # kDLCPU, kDLCUDAHost, kDLROCMHost, kDLCUDAManaged: the host can read all of them
+
+
+def as_unmasked_array(value: Any) -> Array:
+    """`np.asarray`, which would drop the mask of a masked array: that is refused with InvalidArgumentError."""
+    if isinstance(value, np.ndarray) and hasattr(value, "mask"):
+        raise InvalidArgumentError("Expected an array without a mask.", hint="Fill it: array.filled(value).")
+    return np.asarray(value)
 
 
 def can_export_dlpack(value: object) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...enums import TensorKind
-from ..base.arrays import as_host_array, can_export_dlpack
+from ..base.arrays import as_host_array, as_unmasked_array, can_export_dlpack
 from ..base.messages import type_name
 from .descriptors import (
     FeatureDescriptor,
@@ -95,7 +95,7 @@ def as_tensor(value: object) -> Tensor | None:
     if isinstance(value, Tensor):
         return value
     if isinstance(value, (np.ndarray, np.generic)):
-        array = np.asarray(value)
+        array = as_unmasked_array(value)
     elif can_export_dlpack(value):
         array = as_host_array(value)
     else:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...enums import LearningModelFeatureKind, TensorKind
 from ...errors import E_INVALIDARG, IllegalCallError, InvalidArgumentError, MissingPackageError, SizeMismatchError
-from ..base.arrays import Array, DeviceArray, DType, as_host_array
+from ..base.arrays import Array, DeviceArray, DType, as_host_array, as_unmasked_array
 from ..base.buffers import MemoryBufferReference, view_as_bytes
 from ..base.collections import Vector, VectorView
 from ..base.winrt_object import Closeable, Object
@@ -60,9 +60,7 @@ class Tensor(Closeable, Object):
         Raises:
             InvalidArgumentError: a size below -1.
         """
-        if shape is None:
-            return _make_tensor(cls, None, None)
-        return _make_tensor(cls, None, _read_shape(shape, free=None))
+        return _make_tensor(cls, None, None if shape is None else _read_shape(shape, free=None))
 
     @classmethod
     def create_from_array(cls, shape: Iterable[int], data: object, /) -> Self:
@@ -132,9 +130,9 @@ class Tensor(Closeable, Object):
         """A tensor over an array: it shares the array's memory if that is C-contiguous, else it has a copy.
 
         Raises:
-            InvalidArgumentError: the array's dtype is not `dtype`; nothing is cast implicitly.
+            InvalidArgumentError: the array's dtype is not `dtype`, as nothing is cast implicitly, or it has a mask.
         """
-        elements = np.asarray(array)
+        elements = as_unmasked_array(array)
         if elements.dtype != cls.dtype:
             raise InvalidArgumentError(
                 f"Expected an array of {cls.dtype.name} for {cls.__name__}, got {elements.dtype}.",

@@ -17,7 +17,7 @@ from ...errors import (
     NotSupportedError,
 )
 from ..base.arguments import is_text
-from ..base.arrays import Array, DType
+from ..base.arrays import Array, DType, as_unmasked_array
 from ..base.messages import type_name
 from .descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor
 from .tensor import Tensor
@@ -44,7 +44,7 @@ class TensorFloat16Bit(Tensor):
     @classmethod
     def from_numpy(cls, array: Array, /) -> Self:
         """A tensor over an array of halves, or with a copy of an array of float32, rounded half to even."""
-        elements = np.asarray(array)
+        elements = as_unmasked_array(array)
         if elements.dtype == np.float32:
             return cls.create_from_array(elements.shape, elements)
         return super().from_numpy(elements)
@@ -135,7 +135,7 @@ class TensorString(Tensor):
     @classmethod
     def from_numpy(cls, array: Array, /) -> Self:
         """A tensor with a copy of an array of strings, of dtype `object` or `str`."""
-        elements = np.asarray(array)
+        elements = as_unmasked_array(array)
         return cls.create_from_array(elements.shape, elements)
 
     @classmethod

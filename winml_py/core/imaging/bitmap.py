@@ -12,7 +12,7 @@ import numpy as np
 from ...enums import BitmapAlphaMode, BitmapBufferAccessMode, BitmapPixelFormat
 from ...errors import IllegalCallError, InvalidArgumentError
 from ..base.arguments import require_member, require_type, require_whole_number
-from ..base.arrays import Pixels
+from ..base.arrays import Pixels, as_unmasked_array
 from ..base.async_operation import AsyncOperation
 from ..base.buffers import BitmapBuffer, Buffer, view_as_bytes
 from ..base.messages import type_name
@@ -103,7 +103,7 @@ class SoftwareBitmap(Object, Closeable):
                 "Expected an array, got None.",
                 hint="OpenCV's imread returns None where it cannot read the file: check the path.",
             )
-        pixels = np.asarray(array)
+        pixels = as_unmasked_array(array)
         has_one_channel = pixels.ndim == 2 or pixels.shape[2:] == (1,)
         if pixel_format is None and pixels.dtype == np.uint8 and has_one_channel:
             pixel_format = BitmapPixelFormat.GRAY8
