@@ -10,6 +10,7 @@ from ...enums import AsyncStatus
 from ...errors import CanceledError, IllegalCallError
 from .cancellation import Stop
 from .child_process import get_shared_pool
+from .messages import find_caller, line_of_work
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -36,6 +37,7 @@ class AsyncOperation(Generic[T]):
     def __init__(self, work: Callable[[Stop], T]) -> None:
         """Starts the work, and passes it the `Stop` that tells it to stop."""
         self._stop = Stop()
+        self._caller = find_caller()
         self._completed: Callable[[AsyncOperation[T], AsyncStatus], object] | None = None
         self._future: Future[T] = _make_future()
         # Starting a thread waits until it runs, some milliseconds on a busy machine: an event loop must not wait.
@@ -50,6 +52,7 @@ class AsyncOperation(Generic[T]):
     def _run(self, work: Callable[[Stop], T]) -> None:
         if not self._future.set_running_or_notify_cancel():
             return
+        line_of_work.set(self._caller)
         try:
             self._stop.require_not_requested()
             result = work(self._stop)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import math
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 
@@ -23,14 +25,25 @@ def type_name(value: object) -> str:
 PACKAGE = __name__.partition(".")[0]
 
 
-def warn_caller(warning: Warning) -> None:
-    """Warns at the innermost line outside this package."""
-    import inspect  # here, because only warnings need it
+Line = tuple[str, int, str, Any]
+"""A line as `warnings` names it: its file, its number, its module, and the warnings that the module has shown."""
 
-    frame, level = inspect.currentframe(), 1
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == PACKAGE:
-        frame, level = frame.f_back, level + 1
-    warnings.warn(warning, stacklevel=level)
+line_of_work: ContextVar[Line | None] = ContextVar("line_of_work", default=None)
+"""In a thread of this package, the line of the program that the thread works for."""
+
+
+def find_caller() -> Line:
+    """The innermost line outside this package."""
+    frame = sys._getframe()  # noqa: SLF001 - `inspect` calls it, too
+    while (module := frame.f_globals.get("__name__", "")).partition(".")[0] == PACKAGE and frame.f_back is not None:
+        frame = frame.f_back
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    return frame.f_code.co_filename, frame.f_lineno, module, registry
+
+
+def warn_caller(warning: Warning) -> None:
+    """Warns at the line of the program that called the package."""
+    warnings.warn_explicit(warning, type(warning), *(line_of_work.get() or find_caller()))
 
 
 # Untrusted text, such as names in a model, is shown with terminal control characters escaped.

@@ -19,6 +19,7 @@ from ..base.arguments import require_bool, require_type, require_whole_number
 from ..base.child_process import get_shared_pool
 from ..base.collections import NameMap
 from ..base.machine import count_usable_cores
+from ..base.messages import find_caller, line_of_work
 from ..base.winrt_object import Closeable, private_state
 from ..evaluation.result import LearningModelEvaluationResult, set_placements
 from ..evaluation.session_state import SessionState
@@ -92,9 +93,8 @@ def open_stream(
         if len(sessions) == 1:
             runner = SessionRunner(sessions[0], properties)
         else:
-            cpu_slots = threads
             is_cpu = [member.device.hardware == "cpu" for member in sessions]
-            runner = DevicesRunner(sessions, [cpu_slots if cpu else OTHER_SLOTS for cpu in is_cpu], properties)
+            runner = DevicesRunner(sessions, [threads if cpu else OTHER_SLOTS for cpu in is_cpu], properties)
             # A thread that waits for another device leaves the CPU to the others.
             threads += is_cpu.count(False) * OTHER_SLOTS
         jobs = Jobs(session_state, runner, batch_size, is_fast, copies)
@@ -121,7 +121,7 @@ class EvaluationStream(Closeable):
         self._is_exhausted = self._is_closed = False
         self._process = os.getpid()
         self._workers = workers
-        self._pool = ThreadPoolExecutor(workers, "winml-py many")
+        self._pool = ThreadPoolExecutor(workers, "winml-py many", line_of_work.set, (find_caller(),))
         self._pending: deque[Future[list[LearningModelEvaluationResult]]] = deque()
         self._ready: deque[LearningModelEvaluationResult] = deque()
         self._awaited: Future[LearningModelEvaluationResult | None] | None = None
