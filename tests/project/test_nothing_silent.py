@@ -16,6 +16,7 @@ from PIL import Image
 
 from helpers.cli import call
 from helpers.models import unary
+from helpers.paths import PICTURES
 from helpers.sessions import open_binding, open_session
 from winml_py import (
     BitmapPixelFormat,
@@ -71,6 +72,15 @@ def test_the_warning_points_to_the_program() -> None:
     with pytest.warns(MissingContractWarning) as caught:
         session.evaluate_features({"x": PICTURE})
     assert caught[0].filename == __file__
+    path = PICTURES / "seven.png"
+    for evaluate in (
+        lambda session: session.evaluate_features({"x": path}),
+        lambda session: session.evaluate_features_async({"x": path}).get(60),
+        lambda session: next(session.evaluate_many([path])),
+    ):
+        with pytest.warns(MissingContractWarning) as caught:
+            assert evaluate(open_session(BYTES)).succeeded
+        assert caught[0].filename == __file__
 
 
 def test_what_states_a_contract_does_not_warn() -> None:

@@ -181,6 +181,8 @@ TAUGHT = (
         "session.evaluate_features({'image': [ImageFeatureValue.load(SEVEN)] * 2})",
         "Use session.evaluate_many",
     ),
+    ("session.evaluate_features({'image': [str(SEVEN), str(SEVEN)]})", "ImageFeatureValue.load(path)"),
+    ("session.evaluate_many(PIXELS)", "pass [array]", "session.evaluate_many([PIXELS])"),
     # Binding numbers
     ("binding.bind('image', np.zeros((28, 28), np.float32))", "Expected rank 4, got 2: reshape it to 1 x 1 x 28 x 28"),
     (
@@ -188,6 +190,10 @@ TAUGHT = (
         "ImageFeatureValue.from_array(array, pixel_format)",
     ),
     ("bind(INTEGER, {1})", "TensorInt64Bit.from_numpy(array)"),
+    ("bind(INTEGER, [2**63, 1])", "whole numbers from -9223372036854775808 to 9223372036854775807"),
+    ("bind(TWO_FLOATS, {'a': 1})", "or a list of its elements"),
+    ("bind(TWO_FLOATS, np.ma.masked_array(np.zeros(2, np.float32), [0, 1]))", "array.filled(value)"),
+    ("ImageFeatureValue.from_array(np.ma.masked_array(PIXELS), RGB8)", "array.filled(value)"),
     ("bind(INTEGER, 16000.0)", "bind int(16000.0), or TensorInt64Bit.from_numpy(array)"),
     ("bind(TWO_FLOATS, np.zeros(2))", "array.astype(np.float32)"),
     (

@@ -24,7 +24,7 @@ from ..core.model.contracts import MissingContracts
 from ..core.model.model import LearningModel
 from ..core.streams.sources import convert_numbers, find_files, list_files, read_value
 from ..enums import BitmapPixelFormat, TensorKind
-from ..errors import InvalidArgumentError
+from ..errors import InvalidArgumentError, PictureError, PictureNotFoundError
 from .examples import takes_any_numbers
 
 ZEROS = "zeros"
@@ -133,8 +133,22 @@ def _read_feature(feature: FeatureDescriptor, path: str) -> Any:
     is_text = isinstance(feature, TensorFeatureDescriptor) and feature.tensor_kind is TensorKind.STRING
     if is_text and os.path.isfile(path) and not path.lower().endswith((".npy", ".csv")):
         return _read_text(path)
-    value = None if os.path.exists(path) else _read_literal(feature, path)
-    return read_value(feature, path) if value is None else value
+    literal = None if os.path.exists(path) else _read_literal(feature, path)
+    if literal is not None:
+        return literal
+    value = read_value(feature, path)
+    if value is not path:
+        return value
+    try:  # a picture, for an input that takes its bytes by a contract that is built in
+        return ImageFeatureValue.load(path)
+    except PictureError as error:
+        is_missing = isinstance(error, PictureNotFoundError)
+        problem = "this is neither an array (.npy) nor a table of numbers (.csv)"
+        raise InvalidArgumentError(
+            f"{path}: The input {feature.name} takes {feature.describe()}, but "
+            f"{'there is no such file' if is_missing else problem}.",
+            hint="Write an array with numpy.save. On the command line, write a few numbers without brackets: 1,2,3.",
+        ) from error
 
 
 def _read_text(path: str) -> str:

@@ -18,6 +18,7 @@ from onnx import numpy_helper
 
 from helpers import hub
 from helpers.models import FLOAT, data, tensor, unary
+from helpers.paths import PICTURES
 from helpers.published_folders import CASES, write
 from winml_py import (
     BitmapPixelFormat,
@@ -214,6 +215,8 @@ def test_damaged_configs_are_typed_errors(folder: Path, content: bytes, words: s
     write(folder, {"preprocessor_config.json": content})
     with pytest.raises((InvalidArgumentError, NotSupportedError), match=words):
         bind(LearningModel.load(folder))
+    with pytest.raises((InvalidArgumentError, NotSupportedError), match=words):
+        LearningModelSession(LearningModel.load(folder)).evaluate_features({"x": PICTURES / "cat.jpg"})
 
 
 def test_a_config_of_a_gigabyte_is_not_read(folder: Path) -> None:

@@ -159,9 +159,10 @@ def test_what_shows_before_a_picture_is_decoded_is_refused_at_once(features: Any
 
 @pytest.mark.parametrize("value", ["words", b"bytes", Path("a/path")])
 def test_a_tensor_takes_no_picture_file(value: Any) -> None:
-    session = LearningModelSession(LearningModel.load(unary("Identity", (1, 3, 32, 32))))
+    session = LearningModelSession(LearningModel.load(unary("Identity", (3, 32, 32))))
     with pytest.raises(InvalidBindingError):
         session.evaluate_features_async({"x": value})
+    assert type(next(session.evaluate_many([value])).error) is InvalidBindingError
 
 
 def test_a_size_that_the_model_contradicts_is_refused_at_once() -> None:

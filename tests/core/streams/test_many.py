@@ -79,7 +79,8 @@ def test_a_batch_is_one_evaluation() -> None:
     assert [float(result.outputs["y"].to_numpy()[0, 0]) for result in results] == [2, 4, 2, 6, 2]
     assert sizes == [3, 1, 2, 4, 1]  # the items of the first batch also one by one
     list(opened.evaluate_many(items[:2], batch=2, concurrency=1))
-    assert sizes[5:] == [3]
+    list(opened.evaluate_many([{"X": item} for item in items[:2]], batch=2, concurrency=1))
+    assert sizes[5:] == [3, 3]
 
 
 @pytest.mark.parametrize("operator", ["CumSum", "ReduceSum"])
@@ -162,7 +163,7 @@ def test_an_error_of_the_callers_own_is_not_swallowed() -> None:
 
 def test_a_session_that_is_closed_ends_it() -> None:
     opened = open_session(unary("Neg", ["n"]))
-    stream = opened.evaluate_many(np.ones((100, 1), np.float32), concurrency=1)
+    stream = opened.evaluate_many(list(np.ones((100, 1), np.float32)), concurrency=1)
     next(stream)
     opened.close()
     with pytest.raises(ClosedError):
@@ -181,7 +182,7 @@ def test_it_overlaps() -> None:
         return {"y": inputs["x"]}
 
     opened = open_session(unary("Neg", ["n"]), FakeDevice(meet))
-    assert len(list(opened.evaluate_many(np.ones((6, 1), np.float32), concurrency=2))) == 6
+    assert len(list(opened.evaluate_many(list(np.ones((6, 1), np.float32)), concurrency=2))) == 6
 
 
 def test_async_for() -> None:
@@ -197,7 +198,7 @@ def test_async_for() -> None:
                 await asyncio.sleep(0)
 
         ticking = asyncio.create_task(tick())
-        results = [result async for result in opened.evaluate_many(np.arange(5, dtype=np.float32)[:, None])]
+        results = [result async for result in opened.evaluate_many([np.float32([n]) for n in range(5)])]
         ticking.cancel()
         return negated(results), ticks
 
@@ -208,7 +209,7 @@ def test_async_for() -> None:
 
 def test_with_closes_it() -> None:
     before = set(threading.enumerate())  # among them may be threads of streams that were left and are ending
-    with open_session(unary("Neg", ["n"])).evaluate_many(np.ones((50, 1), np.float32)) as stream:
+    with open_session(unary("Neg", ["n"])).evaluate_many(list(np.ones((50, 1), np.float32))) as stream:
         next(stream)
         assert [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("winml-py many")]
     assert not [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("winml-py many")]

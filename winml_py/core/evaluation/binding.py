@@ -34,6 +34,7 @@ from ..features.resolve import (
     HostTensor,
     PlannedPictures,
     as_picture,
+    is_picture_file,
     is_pil_image,
 )
 from ..features.tensor import Tensor
@@ -43,7 +44,7 @@ from ..imaging.picture_placement import PicturePlacement
 from ..imaging.tensorize import tensorize_batch
 from ..runtime.runs import Bound
 from .outputs import OutputSlot, ResolvedOutput, require_no_overlap
-from .session_state import CheckedValue, SessionState, is_picture_file
+from .session_state import CheckedValue, SessionState
 
 if TYPE_CHECKING:
     from ..features.resolve import BindableValue
@@ -360,7 +361,7 @@ def bind_features(session_state: SessionState, features: Mapping[str, object]) -
     """
     binding_state = BindingState(session_state)
     for name, value in features.items():
-        if type(value) is not np.ndarray and isinstance(value, (str, bytes, os.PathLike)):
+        if type(value) is not np.ndarray:
             descriptor, is_input = session_state.find(name)
             if is_input and is_picture_file(value, descriptor):
                 value = ImageFeatureValue.load(value)
@@ -397,11 +398,10 @@ def check_features(session_state: SessionState, features: Mapping[str, object]) 
         descriptor, is_input = session_state.find(name)
         elements = value if isinstance(value, (list, tuple)) else [value]
         needs_decoding = is_picture_file(value, descriptor) or any(map(is_pil_image, elements))
-        if is_input and needs_decoding:
-            checked_features.append(CheckedFeature(name, value, None))
-        else:
+        checked = None
+        if not is_input or not needs_decoding:
             name, checked = session_state.check(name, value)
-            checked_features.append(CheckedFeature(name, value, checked))
+        checked_features.append(CheckedFeature(name, value, checked))
     return checked_features
 
 
@@ -421,7 +421,7 @@ def bind_checked(session_state: SessionState, features: Iterable[CheckedFeature]
             stop.require_not_requested()
             if checked is not None:
                 binding_state.set(name, value, checked)
-            elif isinstance(value, (str, bytes, os.PathLike)):  # a picture's path or bytes: others have been checked
+            elif is_picture_file(value, session_state.find(name)[0]):
                 binding_state.bind(name, ImageFeatureValue.load(value))
             else:
                 binding_state.bind(name, _convert_picture(value))

@@ -6,7 +6,7 @@ import copy
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...enums import Precision
 from ...errors import (
@@ -262,11 +262,6 @@ class SessionState:
         if lease is not None:
             self.is_inherited = True
             lease.forget()
-
-
-def is_picture_file(value: object, descriptor: FeatureDescriptor) -> TypeGuard[str | os.PathLike[str] | bytes]:
-    """Whether the feature is an image, and the value the path or the bytes of a picture file."""
-    return isinstance(value, (str, os.PathLike, bytes)) and isinstance(descriptor, ImageFeatureDescriptor)
 
 
 class LiveFeatures(Mapping[str, FeatureDescriptor]):

@@ -1,4 +1,4 @@
-"""resolve: determines what a caller binds to an input. Only this module inspects such a value.
+"""resolve: determines what a caller binds to an input, and whether that is the file of a picture.
 
 Windows ML's kinds of values (`FeatureValues.h`) and Python's become one of five classes. Later code dispatches on the
 class alone.
@@ -117,7 +117,7 @@ def resolve(
     Raises:
         InvalidBindingError: a value that does not fit, or pixels without a stated channel order.
         SizeMismatchError: a tensor of another shape, or pictures for a tensor that holds none.
-        InvalidArgumentError: a list that does not fill the descriptor's shape.
+        InvalidArgumentError: a list that does not fill the descriptor's shape, or a masked array.
     """
     feature_value, properties = _convert_to_feature_value(value, descriptor, properties)
     if isinstance(feature_value, ImageFeatureValue):
@@ -129,7 +129,7 @@ def resolve(
     if not isinstance(feature_value, Tensor):
         converted = convert_for_engine(feature_value, descriptor)
         if converted is None:
-            hint = "Keys, values and elements must be of these types."
+            hint = _make_hint(feature_value, descriptor)
             raise make_mismatch_error(InvalidBindingError, descriptor, format_container(feature_value), hint)
         return Container(converted)
     if needs_cast(feature_value, descriptor):  # the tensor that is made from it must fit: float16, of the same shape
@@ -203,6 +203,15 @@ def _find_pixel_format(
         hint="State it: ImageFeatureValue.from_array(array, BitmapPixelFormat.RGB8) for arrays from Pillow, BGR8 for "
         'those from OpenCV; or bind with {"BitmapPixelFormat": BitmapPixelFormat.RGB8}.',
     )
+
+
+def is_picture_file(
+    value: object, descriptor: FeatureDescriptor
+) -> TypeGuard[str | os.PathLike[str] | bytes | bytearray]:
+    """Whether a value is a picture's path or bytes: any path and bytes are, for numbers of a picture's rank."""
+    if not isinstance(descriptor, ShapedDescriptor) or descriptor.tensor_kind is TensorKind.STRING:
+        return False
+    return len(descriptor.shape) == 4 and isinstance(value, (str, os.PathLike, bytes, bytearray))
 
 
 def as_picture(value: object) -> ImageFeatureValue | None:
@@ -329,25 +338,27 @@ def _describe(value: object) -> str:
 def _make_hint(value: object, descriptor: FeatureDescriptor) -> str:
     if isinstance(value, np.ndarray) and not value.dtype.isnative:
         return 'Bind it in the byte order of this machine: array.astype(array.dtype.newbyteorder("=")).'
+    first = value[0] if isinstance(value, (list, tuple)) and value else value
+    if is_picture_file(first, descriptor) or (isinstance(descriptor, ImageFeatureDescriptor) and is_stream(first)):
+        return "To bind a picture file: ImageFeatureValue.load(path)."
     if isinstance(descriptor, ImageFeatureDescriptor):
-        if isinstance(value, (str, bytes, os.PathLike)) or is_stream(value):
-            return "To bind a picture file: ImageFeatureValue.load(path)."
         return "Bind an ImageFeatureValue, a VideoFrame, a Pillow image or an array."
     if isinstance(descriptor, TensorFeatureDescriptor):
         tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
         if tensor_class is None:
             return f"Windows ML has no tensor class for {format_kind(descriptor.tensor_kind)}."
-        name = tensor_class.__name__
-        if isinstance(value, (str, os.PathLike)) and _takes_picture(descriptor):
-            return "To bind a picture file: ImageFeatureValue.load(path)."
+        name, elements = tensor_class.__name__, "its elements"
+        if tensor_class.dtype.kind in "iu":
+            limits = np.iinfo(tensor_class.dtype)
+            elements = f"whole numbers from {limits.min} to {limits.max}"
         if isinstance(value, float) and tensor_class.dtype.kind in "iu":
             return f"The feature takes whole numbers: bind int({value!r}), or {name}.from_numpy(array)."
         if isinstance(value, (list, tuple)) and not value:
             return "It states no shape: bind an array."
-        return f"Bind a numpy array, a tensor such as {name}.from_numpy(array), or a list of its elements."
+        return f"Bind a numpy array, a tensor such as {name}.from_numpy(array), or a list of {elements}."
     if isinstance(descriptor, SequenceFeatureDescriptor):
-        return "Bind a list."
-    return "Bind a dict."
+        return "Bind a list of elements of these types."
+    return "Bind a dict of keys and values of these types."
 
 
 def _make_kind_hint(value: Tensor, descriptor: ShapedDescriptor) -> str:

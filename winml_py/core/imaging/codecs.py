@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-PictureSource = str | os.PathLike[str] | bytes | BinaryIO
+PictureSource = str | os.PathLike[str] | bytes | bytearray | BinaryIO
 """The path of a picture file, its bytes, or an open binary stream, read from its position to its end."""
 
 MAX_PIXELS = 256 << 20

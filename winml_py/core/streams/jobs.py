@@ -107,12 +107,10 @@ class Jobs:
                     hint=f"Write {{name: value}}; the names: {', '.join(self._inputs)}.",
                 )
             features = {next(iter(self._inputs)): features}
-        return {name: self._read(name, value) for name, value in features.items()}
-
-    def _read(self, name: str, value: object) -> Any:
-        if not isinstance(value, (str, os.PathLike, bytes, bytearray)) or name not in self._inputs:
-            return value
-        return read_value(self._inputs[name], value, self._fast_decode)
+        return {
+            name: read_value(self._inputs[name], value, self._fast_decode) if name in self._inputs else value
+            for name, value in features.items()
+        }
 
     def _run_one(self, features: Features) -> LearningModelEvaluationResult:
         try:
@@ -128,7 +126,7 @@ class Jobs:
         """
         names = items[0].keys()
         # Values for outputs, and names that the model lacks, are not batched.
-        if not names <= self._session_state.inputs.keys() or any(features.keys() != names for features in items):
+        if any(name not in self._inputs for name in names) or any(features.keys() != names for features in items):
             return [self._run_one(features) for features in items]
         try:
             result = self.runner.run({name: concatenate([features[name] for features in items]) for name in names})

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...enums import TensorKind
-from ...errors import InvalidArgumentError, PictureError, PictureNotFoundError, WinMLError
-from ..base.arrays import Array, DType
+from ...errors import InvalidArgumentError, WinMLError
+from ..base.arrays import Array, DType, can_export_dlpack
 from ..base.messages import type_name
-from ..features.descriptors import FeatureDescriptor, ShapedDescriptor, TensorFeatureDescriptor
+from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
 from ..features.pictures import ImageFeatureValue
+from ..features.resolve import is_picture_file
 from ..features.tensor import Tensor
 from ..features.tensor_classes import TENSOR_CLASSES
 from ..imaging.video import VideoReader
@@ -48,7 +49,7 @@ class Sources:
         reader: the video that is being read; None where the next item is not a frame of a video.
 
     Raises:
-        WinMLError: `inputs` itself is a folder or a pattern without files, or a video that cannot be opened.
+        WinMLError: `inputs` itself is a folder or a pattern without files, a video that cannot be opened, or an array.
     """
 
     def __init__(self, inputs: Any) -> None:
@@ -106,6 +107,12 @@ def _is_single_item(inputs: object) -> bool:
     single_types = str, os.PathLike, bytes, bytearray, memoryview, Mapping, VideoReader, Tensor
     if isinstance(inputs, single_types) or hasattr(inputs, "read"):
         return True
+    # As a series, one picture would be its rows. An array of paths is a series.
+    if can_export_dlpack(inputs) and getattr(getattr(inputs, "dtype", None), "kind", "") not in ("O", "U"):
+        raise InvalidArgumentError(
+            f"Expected a series of inputs, got one {type_name(inputs)} of numbers.",
+            hint="For one input, pass [array]; for one input per row, list(array).",
+        )
     return not isinstance(inputs, Iterable) and not hasattr(inputs, "__getitem__")
 
 
@@ -206,51 +213,22 @@ def sort_naturally(names: Iterable[str]) -> list[str]:
 # Values for a model's inputs from files: pictures, arrays, tables of numbers.
 
 
-def read_value(
-    feature: FeatureDescriptor, source: str | os.PathLike[str] | bytes | bytearray, fast_decode: bool = False
-) -> Any:
-    """The value for a feature: an array from .npy or .csv, else a picture, from its file or its bytes.
+def read_value(feature: FeatureDescriptor, source: object, fast_decode: bool = False) -> Any:
+    """The value for a feature: from a .npy or .csv file, or from a picture's file or bytes; else the source itself.
 
     Raises:
-        PictureError: it is not a picture.
-        InvalidArgumentError: a file holds no array, or not as many numbers as the feature takes; or it is none of
-            these, and the feature takes no picture.
+        PictureError: it is not a picture, and the feature takes one.
+        InvalidArgumentError: a file holds no array, or not as many numbers as the feature takes.
     """
-    if isinstance(source, (bytes, bytearray)):
-        return _load_picture(bytes(source), fast_decode)
-    path = os.fspath(source)
-    if path.lower().endswith(".npy"):
+    path = os.fspath(source) if isinstance(source, (str, os.PathLike)) else ""
+    if path.lower().endswith((".npy", ".csv")):
+        if not os.path.exists(path):
+            raise InvalidArgumentError(f"{path}: There is no such file.", hint="Check the working directory.")
+        if path.lower().endswith(".csv"):
+            return _read_table(feature, path)
         array = read_array(path)
         return array if array.ndim else array.item()  # a Python number takes the feature's type
-    if path.lower().endswith(".csv"):
-        return _read_table(feature, path)
-    try:
-        return _load_picture(path, fast_decode)
-    except PictureError as error:
-        if not isinstance(feature, TensorFeatureDescriptor) or len(feature.shape) == 4:
-            raise
-        if isinstance(error, PictureNotFoundError):
-            problem = "there is no such file"
-        else:
-            problem = "this is neither an array (.npy) nor a table of numbers (.csv)"
-        raise InvalidArgumentError(
-            f"{path}: The input {feature.name} takes {feature.describe()}, but {problem}.",
-            hint="Write an array with numpy.save. On the command line, write a few numbers without brackets: 1,2,3.",
-        ) from error
-
-
-def _load_picture(source: str | bytes, fast_decode: bool) -> ImageFeatureValue:
-    try:
-        return ImageFeatureValue.load(source, fast_decode=fast_decode)
-    except PictureNotFoundError:
-        raise
-    except PictureError:
-        if isinstance(source, str) and is_video(source):
-            raise PictureError(
-                f"{source}: Expected one picture, got a video.",
-                hint="Read its frames with VideoReader, or pass its path to evaluate_many.",
-            ) from None
-        raise
+    return ImageFeatureValue.load(source, fast_decode=fast_decode) if is_picture_file(source, feature) else source
 
 
 def read_array(path: str) -> Array:
@@ -261,8 +239,6 @@ def read_array(path: str) -> Array:
             if isinstance(array, np.ndarray):
                 return array
         raise ValueError("it is an archive of several")
-    except FileNotFoundError as error:
-        raise InvalidArgumentError(f"{path}: There is no such file.", hint="Check the working directory.") from error
     except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
         # NumPy's message varies between versions, and advises trusting the file.
         raise InvalidArgumentError(f"{path}: It holds no array.", hint="Write one with numpy.save.") from error
@@ -274,8 +250,6 @@ def _read_table(feature: FeatureDescriptor, path: str) -> Array:
     try:
         with open(path, encoding="utf-8-sig") as file:
             words = file.read().replace(",", " ").split()
-    except FileNotFoundError as error:
-        raise InvalidArgumentError(f"{path}: There is no such file.", hint="Check the working directory.") from error
     except (OSError, ValueError) as error:
         raise _make_not_numbers_error(path, error) from error
     return convert_numbers(feature, words, path)
