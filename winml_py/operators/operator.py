@@ -115,7 +115,7 @@ class CompiledOperator(Closeable):
         """Runs the operator on the bound values.
 
         Args:
-            timeout: seconds after which the run is stopped.
+            timeout: seconds after which a run that goes on is stopped.
 
         Returns:
             The output, or a tuple of several. For a bound output, the bound value itself; for the others,

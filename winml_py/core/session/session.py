@@ -229,14 +229,14 @@ class LearningModelSession(Closeable, Object):
         Args:
             binding: made for this session.
             correlation_id: returned in the result.
-            timeout: seconds after which the run is stopped, at the next node boundary: a running kernel finishes first,
-                unless the session is isolated. Costs some tens of microseconds.
+            timeout: seconds after which a run that goes on is stopped, at the next node boundary: a running kernel
+                finishes first, unless the session is isolated. Costs some tens of microseconds.
 
         Raises:
             ClosedError: the session has been closed.
             IllegalCallError: the session was made in another process, from which this one was forked.
             InvalidArgumentError: the binding is another session's, or the timeout is not a number of seconds.
-            EvaluationTimeoutError: the time limit was exceeded.
+            EvaluationTimeoutError: the time limit stopped the run.
             MissingInputError: an input has not been bound.
             SizeMismatchError: an output does not fit the memory it is bound to.
             EvaluationError: an operator failed; the message quotes the engine's.
@@ -271,14 +271,14 @@ class LearningModelSession(Closeable, Object):
 
         Args:
             features: values by the names of inputs and outputs, each as `LearningModelBinding.bind` takes it. For an
-                input that is an image, the path of a picture file or its bytes will do.
+                input that takes pictures, the path of a picture file or its bytes will do.
             correlation_id: returned in the result.
             timeout: as for `evaluate`; it starts after the bind.
 
         Raises:
             InvalidArgumentError: the features are not a mapping, two keys name one feature, or the timeout is no number
                 of seconds.
-            EvaluationTimeoutError: the time was up.
+            EvaluationTimeoutError: the time limit stopped the run.
             WinMLError: as `LearningModelBinding.bind` and `evaluate` do.
         """
         _require_correlation_id(correlation_id)
@@ -293,8 +293,7 @@ class LearningModelSession(Closeable, Object):
         Do not change the values until the operation is done. Cancelling it works as with `evaluate_async`.
 
         Args:
-            features: as for `evaluate_features`. For an input that is an image, the path of a picture file or its bytes
-                will do: the thread loads it.
+            features: as for `evaluate_features`; the thread loads picture files.
             correlation_id: returned in the result.
 
         Raises:
@@ -331,11 +330,11 @@ class LearningModelSession(Closeable, Object):
         """Evaluates a stream of inputs on several threads: decoding, tensorizing and running overlap.
 
         Args:
-            inputs: an iterable of items, as an array is one of rows; or one item. An item is a mapping of names to
-                values, or for a model of one input the value itself; a picture's path, bytes or open file; the path of
-                an array (.npy) or a table (.csv). A folder yields its pictures, a pattern (`photos/**/*.jpg`) its
-                files, both in natural order: 2 before 10; the path of a video, or a `VideoReader`, yields its frames.
-                Items are taken as late as possible.
+            inputs: an iterable of items, or one item. An array is neither: pass `[array]`, or its rows, `list(array)`.
+                An item is a mapping of names to values, or for a model of one input the value itself; a picture's path,
+                bytes or open file; the path of an array (.npy) or a table (.csv). A folder yields its pictures, a
+                pattern (`photos/**/*.jpg`) its files, both in natural order: 2 before 10; the path of a video, or a
+                `VideoReader`, yields its frames. Items are taken as late as possible.
             concurrency: threads; by default the cores this process may use. It helps most with
                 `options.intra_op_num_threads = 1`: then each thread has a separate core.
             batch: how many items to evaluate together, at most; the model's first dimensions must be free. Items whose
@@ -362,8 +361,8 @@ class LearningModelSession(Closeable, Object):
 
         Raises:
             ClosedError: the session has been closed.
-            InvalidArgumentError: a number below 1, a batch although the model takes none, a contract that fits no
-                input, no device, a repeated device, or a single folder or pattern without files.
+            InvalidArgumentError: an array instead of a list, a number below 1, a batch although the model takes none, a
+                contract that fits no input, no device, a repeated device, or a single folder or pattern without files.
             PictureError: a single video that cannot be opened.
             WinMLError: a session on one of the devices cannot be made.
 
@@ -409,15 +408,10 @@ class LearningModelSession(Closeable, Object):
         )
 
     def __repr__(self) -> str:
-        state = f" {self._state}" if self._state else ""
+        state = " closed" if self._private_state.is_closed else " lost" if self.is_lost else ""
+        if self._private_state.is_inherited:
+            state = " of another process"
         return f"<LearningModelSession {self._model.name!r} on {self._device.kind.name}{state}>"
-
-    @property
-    def _state(self) -> str:
-        session_state = self._private_state
-        if session_state.is_inherited:
-            return "of another process"
-        return "closed" if session_state.is_closed else "lost" if session_state.is_lost else ""
 
     def _require_mapping(self, features: object) -> None:
         if not isinstance(features, (dict, Mapping)):  # `dict` first: that check is faster
