@@ -200,13 +200,12 @@ class LearningModelEvaluationResult(Object):
         rows = [value.to_numpy() for value in map(outputs.__getitem__, names) if isinstance(value, Tensor)]
         rows = [row for row in rows if is_row(row)]
         if len(rows) != 1:
-            how_many = "more than one of" if rows else "none of"
-            raise InvalidArgumentError(
-                f"top_k needs an output with one row of scores: {how_many} {', '.join(names)} is one.",
-                hint="Name one: top_k(output=...)."
-                if rows
-                else "For a detector, call winml_py.vision.detections(result); for a batch, take rows of to_numpy().",
-            )
+            how_many, hint = "more than one of", "Name one: top_k(output=...)."
+            if not rows:
+                how_many = "none of"
+                hint = "For a detector, call winml_py.vision.detections(result); for a batch, take rows of to_numpy()."
+            message = f"top_k needs an output with one row of scores: {how_many} {', '.join(names)} is one."
+            raise InvalidArgumentError(message, hint=hint)
         return rank_classes(rows[0], n, require_labels(labels) or select_fitting_labels(self._facts.labels, rows[0]))
 
     def __repr__(self) -> str:

@@ -43,9 +43,8 @@ class FeatureDescriptor(Object):
             return False
         kinds = _PICTURE_KINDS & {contract.tensor_kind or self.tensor_kind}
         channels = self.shape[contract.axes()[0]]
-        is_free = (
-            channels == -1 and contract.channels not in self.shape[1:]
-        )  # or they are the channels of another layout
+        # If another dimension has that size, it is the channels of another layout.
+        is_free = channels == -1 and contract.channels not in self.shape[1:]
         has_channels = is_free or channels == contract.channels
         return self.tensor_kind in kinds and has_channels and not describe_size_conflict(self, contract, contract.size)
 

@@ -368,11 +368,10 @@ class LearningModelSessionOptions(Object):
             InvalidArgumentError: the file does not hold session options, or holds an unknown setting.
         """
         name = get_source_name(path)
+        values = read_options(path)
         try:
-            return cls.from_dict(read_options(path))
+            return cls.from_dict(values)
         except InvalidArgumentError as error:
-            if error.message.startswith(f"{name}: "):  # it names the file already
-                raise
             raise InvalidArgumentError(f"{name}: {error}", hint="Correct the file, or write it anew.") from error
         except (TypeError, ValueError, AttributeError) as error:
             raise _make_not_options_error(name, error) from error
