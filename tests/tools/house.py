@@ -28,14 +28,14 @@ PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
     # What was measured, rounded up.
-    "lines of code": 25_800,
+    "lines of code": 25_600,
     "lines of code in core/": 14_100,
-    "lines of docstrings": 7_700,
+    "lines of docstrings": 7_650,
     "files": 260,
-    "options of commands": 95,
-    "words of docs": 40_000,
-    "lines of code of tests": 37_000,
-    "inner names that capabilities use": 90,
+    "options of commands": 91,
+    "words of docs": 39_800,
+    "lines of code of tests": 34_500,
+    "inner names that capabilities use": 80,
     # What was measured.
     "names in __all__": 69,
     "binding classes of engines": 3,

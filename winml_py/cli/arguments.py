@@ -111,11 +111,10 @@ def require_unnamed(path: str, own: str = "") -> None:
 
 def _find_named_files(value: object) -> Iterator[str]:
     """The files that a parameter's value may name: FILE, NAME=FILE, FILE:FUNCTION, or those of a folder or pattern."""
-    if isinstance(value, str):
-        value = (value,)
-    elif isinstance(value, dict):
-        value = tuple(value.values())
-    for text in value if isinstance(value, tuple) else ():
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
+    for text in values:
+        if not isinstance(text, str):  # a number, such as a side of --size
+            continue
         after_name = text.partition("=")[2]
         before_function = text.rpartition(":")[0]
         for path in (text, after_name, before_function):  # whichever of them is a path
