@@ -16,7 +16,7 @@ from helpers.cli import call, require_failure
 from helpers.cuda import FakeCudaDevice
 from helpers.models import data, tensor
 from helpers.paths import MODELS
-from winml_py import LearningModelDevice, LearningModelSessionOptions, Tuning
+from winml_py import LearningModelDevice, LearningModelSession, LearningModelSessionOptions, Precision, Tuning
 from winml_py._cases.case import Case
 from winml_py.core.cache import folders
 from winml_py.core.runtime.ort import saved_graph
@@ -124,6 +124,24 @@ def test_wrong_results_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     (trial,) = tune(Case(DIGITS)).trials
     assert "the results differ by 1" in trial.problem
     assert trial.gain is None
+
+
+@pytest.mark.usefixtures("only_spinning")
+def test_half_precision_has_a_tolerance_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine of a session, and so its precision, may be chosen in its first evaluation."""
+    evaluate = Candidate.evaluate
+    sessions: list[LearningModelSession] = []
+
+    def evaluate_roughly(candidate: Candidate) -> dict[str, Any]:
+        sessions.append(candidate.session)
+        error = 0 if spins(candidate) else 0.01
+        return {name: value + error for name, value in evaluate(candidate).items()}
+
+    half_once_evaluated = property(lambda session: Precision.HALF if session in sessions else Precision.AUTO)
+    monkeypatch.setattr(Candidate, "evaluate", evaluate_roughly)
+    monkeypatch.setattr(LearningModelSession, "precision", half_once_evaluated)
+    set_clock(monkeypatch, lambda candidate: 1 if spins(candidate) else 0.1)
+    assert tune(Case(DIGITS)).trials[0].kept
 
 
 @pytest.mark.usefixtures("openvino")

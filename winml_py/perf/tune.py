@@ -153,8 +153,9 @@ def compare_options(case: Case, before: Facts, after: Facts, expected: dict[str,
         EvaluationError: with the options `after`, the outputs are not the expected ones.
     """
     with closing(Candidate(case, before)) as old, closing(Candidate(case, after)) as new:
-        is_half = new.session.precision is Precision.HALF
-        agreement = compare_outputs(expected, new.evaluate(), HALF_TOLERANCE if is_half else FLOAT_TOLERANCE)
+        outputs = new.evaluate()
+        is_half = new.session.precision is Precision.HALF  # an engine that is chosen has one only after it has run
+        agreement = compare_outputs(expected, outputs, HALF_TOLERANCE if is_half else FLOAT_TOLERANCE)
         if not agreement.is_good:
             raise EvaluationError(str(agreement))
         return compute_gain(*timing.take_turns([old.measure_seconds, new.measure_seconds], ROUNDS))
