@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from ctypes import string_at
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -129,16 +130,24 @@ class Session:
 
 
 class Binding:
-    """In place of `onnxruntime.IOBinding`: what is to be on the device is on the host."""
+    """In place of `onnxruntime.IOBinding`: what is to be on the device is on the host.
+
+    As every runtime whose device has memory of its own, it copies an input of the host's when it is bound.
+    """
 
     def __init__(self, session: onnxruntime.InferenceSession) -> None:
         self.real = session.io_binding()
+        self._on_device: dict[str, Any] = {}
 
     def bind_output(self, name: str, device: str = "cpu", number: int = 0, *where: Any) -> None:
         self.real.bind_output(name, "cpu", 0, *where)
 
-    def bind_input(self, name: str, device: str, number: int, *where: Any) -> None:
-        self.real.bind_input(name, "cpu", 0, *where)
+    def bind_input(self, name: str, device: str, number: int, dtype: Any, shape: Any, address: int) -> None:
+        if device == "cpu":
+            size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+            copied = np.frombuffer(bytearray(string_at(address, size)), dtype).reshape(shape)
+            self._on_device[name], address = copied, copied.ctypes.data
+        self.real.bind_input(name, "cpu", 0, dtype, shape, address)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.real, name)

@@ -26,7 +26,9 @@ def test_texts_as_windows_writes_them(mark: bytes, line_break: bytes, tmp_path: 
         (tmp_path / name).write_bytes(mark + line_break.join(line.encode() for line in lines) + line_break)
         return str(tmp_path / name)
 
-    assert labels_of(written("labels.txt", "tench", "caf\u00e9")) == ("tench", "caf\u00e9")
+    for blank_lines in range(3):
+        path = written("labels.txt", "tench", "caf\u00e9", *[""] * blank_lines)
+        assert labels_of(path) == ("tench", "caf\u00e9"), blank_lines
     contract = read_contract(written("contract.json", "{", '"Image.Mean": "0.5,0.5,0.5"', "}"))
     assert contract.mean == (0.5, 0.5, 0.5)
     options = LearningModelSessionOptions()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import locale
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing import reduction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -17,6 +20,7 @@ from winml_py import LearningModelDevice
 from winml_py.core.base import atomic_files, child_process, machine
 from winml_py.core.base.atomic_files import move_into_place, write_atomically
 from winml_py.core.cache import records
+from winml_py.core.runtime.isolated import system
 
 
 @pytest.fixture
@@ -114,6 +118,18 @@ def test_the_memory_of_the_machine() -> None:
 # Processes
 
 
+def test_a_handle_that_is_sent_can_be_read_and_written(
+    on_system: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_system("win32")
+    sent: list[Any] = []
+    connection: Any = SimpleNamespace(send_bytes=sent.append, send=sent.append)
+    monkeypatch.setitem(sys.modules, "_winapi", SimpleNamespace(GENERIC_READ=1 << 31, GENERIC_WRITE=1 << 30))
+    monkeypatch.setattr(reduction, "DupHandle", lambda *arguments: arguments, raising=False)
+    system.send_handle(connection, b"LANE", 7, 1234)
+    assert sent == [b"LANE", (7, 3 << 30, 1234)]
+
+
 @pytest.mark.parametrize(
     ("status", "words"),
     [
@@ -136,6 +152,49 @@ def test_a_call_whose_process_has_ended() -> None:
         with pytest.raises(child_process.ProcessEndedError, match="SIGKILL"):
             ask()
     assert not child.is_alive
+
+
+WIDE = "2026-11-28 [E:onnxruntime] \u4e0a\u6d77\\a.dll cannot be loaded\n"
+"""A line of ONNX Runtime's log, which is in UTF-16 on Windows; the first Chinese character has a byte of "\\n"."""
+
+OUTPUTS = [
+    (b"one\ntwo\n", "one\ntwo\n", "two"),
+    (b"one\r\ntw\xc3\xb6", "one\ntw\u00f6", "tw\u00f6"),
+    (WIDE.encode("utf-16-le"), WIDE, WIDE.strip()),
+    (b"1\r\n" + (WIDE + WIDE).encode("utf-16-le") + b"2\n\r\n", f"1\n{WIDE}{WIDE}2\n\n", "2"),
+    ("1\n\n2\n".encode("utf-16-le") + b"3\n", "1\n\n2\n3\n", "3"),
+]
+
+
+def write_error(output: bytes) -> str:
+    return child_process.read_stderr(lambda: os.write(2, output))
+
+
+def write_last_words(output: bytes) -> None:
+    os.write(2, output)
+    os._exit(1)
+
+
+@pytest.mark.parametrize(("output", "text", "last"), OUTPUTS)
+def test_what_a_process_writes(output: bytes, text: str, last: str) -> None:
+    child = child_process.ChildProcess()
+    child.send(write_error, output)
+    assert child.receive() == (True, text)
+    child.send(write_last_words, output)
+    with pytest.raises(child_process.ProcessEndedError, match="status 1"):
+        child.receive()
+    assert child.last_words == last
+
+
+def test_a_line_in_the_code_page_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locale, "getencoding", lambda: "cp1252")
+    assert child_process.decode_output("p\u00e4th\r\n".encode("cp1252") + b"\xc3\xa4") == "p\u00e4th\n\u00e4"
+
+
+def test_output_that_was_cut() -> None:
+    cut = (WIDE * 2 + "last\n").encode("utf-16-le")
+    for start in range(1, 60):
+        assert child_process.decode_output(cut[start:]).endswith("be loaded\nlast\n"), start
 
 
 class Unreadable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,28 @@ class Files:
         options.weights = weights
         session = LearningModelSession(LearningModel.load(self.path), None, options)
         return session.evaluate_features(self.given).outputs["h2"].to_numpy()
+
+
+@pytest.mark.parametrize("has_data_file", [False, True])
+@pytest.mark.parametrize("side", [SMALL, LARGE])
+def test_whichever_time_a_path_states(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: int, has_data_file: bool
+) -> None:
+    native = os.stat
+
+    def stat(*arguments: Any, **named: Any) -> os.stat_result:
+        """As on Windows: the time of creation, where an open file has that of the last change."""
+        status = native(*arguments, **named)
+        others = {name: getattr(status, name) for name in dir(status) if name.startswith("st_")}
+        return os.stat_result(tuple(status), others | {"st_ctime_ns": status.st_ctime_ns - 1_000_000_000})
+
+    files = Files(tmp_path, side, has_data_file)
+    expected = files.raw()
+    monkeypatch.setattr(os, "stat", stat)
+    np.testing.assert_allclose(files.ours(), expected, rtol=1e-5)
+    copied = pickle.loads(pickle.dumps(LearningModel.load(files.path)))
+    result = LearningModelSession(copied).evaluate_features(files.given)
+    np.testing.assert_allclose(result.outputs["h2"].to_numpy(), expected, rtol=1e-5)
 
 
 def test_while_a_session_waits_for_the_lock_of_the_saved_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 END_SECONDS = 5.0
 """Seconds that a process may take to end once it was killed, or its connection was closed."""
 
+LAST_WORDS_BYTES = 1 << 12
+"""How much of what a process wrote to its standard error is kept."""
+
 IDLE_SECONDS = 10.0
 """Seconds that a process waits for another call. Starting one takes a third of a second."""
 
@@ -85,7 +88,7 @@ class ChildProcess:
         self._words = deque[bytes](maxlen=1)
         reader = None
         if process.stderr is not None:
-            reader = threading.Thread(target=_keep_last_line, args=(process.stderr, self._words), daemon=True)
+            reader = threading.Thread(target=_keep_last_words, args=(process.stderr, self._words), daemon=True)
         self._finalizer = weakref.finalize(self, _end, process, self.connection, reader)
         if reader is not None:
             reader.start()
@@ -135,7 +138,8 @@ class ChildProcess:
     @property
     def last_words(self) -> str:
         """The last line that it wrote to its standard error, or ""."""
-        return self._words[0].decode(errors="replace").strip() if self._words else ""
+        lines = decode_output(self._words[0]).split("\n") if self._words else []
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
     def describe_end(self) -> str:
         """How it ended, as "SIGSEGV"; waits for a process that is about to end, and kills one that does not."""
@@ -206,11 +210,12 @@ def _end(process: Popen[bytes], connection: Connection, reader: threading.Thread
             reader.join(1)
 
 
-def _keep_last_line(stream: IO[bytes], words: deque[bytes]) -> None:
+def _keep_last_words(stream: IO[bytes], words: deque[bytes]) -> None:
+    kept = b""
     with stream:
-        while line := stream.readline(1 << 10):
-            if line.strip():
-                words.append(line)
+        while piece := os.read(stream.fileno(), LAST_WORDS_BYTES):
+            kept = (kept + piece)[-LAST_WORDS_BYTES:]
+            words.append(kept)
 
 
 @contextmanager
@@ -302,7 +307,26 @@ def read_stderr(run: Callable[[], object]) -> str:
             os.dup2(before, 2)
             os.close(before)
         file.seek(0)
-        return file.read().decode(errors="replace")
+        return decode_output(file.read())
+
+
+def decode_output(output: bytes) -> str:
+    """The text that Python and libraries wrote to a standard file, with Unix line ends.
+
+    On Windows, ONNX Runtime writes its lines in UTF-16, and Python those of its own in the system's code page.
+    """
+    import locale
+    import re
+
+    # A line in UTF-16 begins with an ASCII character, such as a digit of its date. Where the output was cut inside one,
+    # the second byte of a line end may be left.
+    lines = []
+    for wide, narrow in re.findall(rb"(?s)(?=[^\0]\0)((?:(?!\n\0)..)+)(?:\n\0)?|([^\n]*\n?)\0?", output):
+        try:
+            lines.append(wide.decode("utf-16-le", "replace") + "\n" if wide else narrow.decode())
+        except UnicodeDecodeError:
+            lines.append(narrow.decode(locale.getencoding(), "replace"))
+    return "".join(lines).replace("\r\n", "\n")
 
 
 def is_available() -> bool:

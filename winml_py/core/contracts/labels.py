@@ -78,7 +78,7 @@ def labels_of(source: Source) -> tuple[str, ...]:
 def _read_lines(path: str) -> tuple[str, ...]:
     try:
         with open(path, encoding="utf-8-sig", newline="\n") as file:
-            return tuple(line.strip() for line in file.read().rstrip("\n").split("\n"))
+            return tuple(line.strip() for line in file.read().rstrip("\r\n").split("\n"))
     except OSError as error:
         raise make_open_error(path, error) from error
     except UnicodeDecodeError as error:

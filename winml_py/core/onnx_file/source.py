@@ -46,7 +46,11 @@ class Skeleton(NamedTuple):
 
 
 class FileStamp(NamedTuple):
-    """What distinguishes files of one name. No program can set back the time of the last change of any kind."""
+    """What distinguishes files of one name. No program can set back the time of the last change of any kind.
+
+    It is always read from an open file: on Windows, `os.stat` has the time of creation where `os.fstat` has that of the
+    last change (https://github.com/python/cpython/issues/157671).
+    """
 
     name: str
     size: int
@@ -56,9 +60,20 @@ class FileStamp(NamedTuple):
     device: int
 
     @classmethod
-    def from_status(cls, name: str, status: os.stat_result) -> FileStamp:
-        """The stamp of a file with this status."""
+    def of_open_file(cls, name: str, file: int) -> FileStamp:
+        """The stamp of an open file, by its descriptor."""
+        status = os.fstat(file)
         return cls(name, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
+
+    @classmethod
+    def read(cls, folder: str, name: str) -> FileStamp:
+        """The stamp of the file that a folder has under a name; raises OSError if it cannot be opened."""
+        # Without waiting, should it be a pipe: the engine refuses that.
+        file = os.open(os.path.join(folder, name), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        try:
+            return cls.of_open_file(name, file)
+        finally:
+            os.close(file)
 
 
 class FileSource(NamedTuple):
@@ -167,7 +182,7 @@ class FileSource(NamedTuple):
 
     def _read_stamps(self, names: Iterable[str]) -> tuple[FileStamp, ...]:
         try:
-            return tuple(FileStamp.from_status(name, os.stat(os.path.join(self.folder, name))) for name in names)
+            return tuple(FileStamp.read(self.folder, name) for name in names)
         except OSError as error:
             raise self._make_changed_error() from error
 
@@ -252,7 +267,7 @@ def _stamp_data_files(folder: str, header: Header) -> Iterator[FileStamp]:
     """The stamps of the files with the graph's weights; a session reports the missing ones."""
     for location in {weight.location for weight in header.weights if weight.location}:
         with suppress(OSError, ValueError):  # ValueError: the name has a null byte
-            yield FileStamp.from_status(location, os.stat(os.path.join(folder, location)))
+            yield FileStamp.read(folder, location)
 
 
 @contextmanager
@@ -261,9 +276,8 @@ def _map(path: str, shown: str = "") -> Iterator[tuple[ModelBytes, FileStamp]]:
     try:
         with open(path, "rb") as file:
             # The stamp is of the open file: by now, the path may name another one.
-            status = os.fstat(file.fileno())
-            stamp = FileStamp.from_status(os.path.basename(path), status)
-            if status.st_size == 0:
+            stamp = FileStamp.of_open_file(os.path.basename(path), file.fileno())
+            if stamp.size == 0:
                 yield b"", stamp
                 return
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as buffer:

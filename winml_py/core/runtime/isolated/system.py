@@ -42,7 +42,12 @@ def send_handle(connection: Connection, message: bytes, handle: int, process: in
     """
     send(connection, message)
     if sys.platform == "win32":
-        reduction.send_handle(connection, handle, process)
+        import _winapi
+
+        # Not `send_handle`, whose copy of a pipe's handle can only be written to:
+        # https://github.com/python/cpython/issues/82369
+        rights = _winapi.GENERIC_READ | _winapi.GENERIC_WRITE
+        connection.send(reduction.DupHandle(handle, rights, process))
         return
     # Not `send_handle`: if this process can open no more files, that fails with half of it sent.
     channel = socket.socket(fileno=connection.fileno())

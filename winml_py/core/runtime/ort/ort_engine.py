@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ...base.cancellation import Stop, hold
 from ..engine import EngineOptions, Explanation, LocalEngine, PlacedNode
 from ..providers.provider import Target
 from ..runs import UNLOCKED, Bound, InputAddresses, Value, call, fill, require_open, trim_heap
+from .device_memory import find_host_inputs
 from .errors import translate_run
 from .session_options import make_run_options
 
@@ -37,6 +39,8 @@ class HostIoBinding:
         self._native: tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding] | None = (session, native)
         self._inputs = InputAddresses()
         self._version = -1
+        # Inputs that the provider reads in its own memory are copied there when they are bound, and not again.
+        self._is_copied = len(find_host_inputs(session)) < len(session.get_inputs())
         for output in session.get_outputs():
             native.bind_output(output.name, "cpu")  # in graph order, the order of the results
         self._indices = {output.name: index for index, output in enumerate(session.get_outputs())}
@@ -51,6 +55,8 @@ class HostIoBinding:
             self._renew(native, bound)
         if inputs.copies:
             inputs.refresh()
+        if self._is_copied:
+            inputs.bind_again(partial(_bind_input, native))
         # A new RunOptions per call nearly doubles the time of a model of 30 microseconds. So it is made only for runs
         # that can be stopped or are configured.
         session.run_with_iobinding(native, run_options)
@@ -76,16 +82,17 @@ class HostIoBinding:
                 self._outputs[name] = memory
                 self._allocated.pop(name, None)
 
-        def bind(name: str, array: Array) -> None:
-            native.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
-
-        self._inputs.renew(bound.inputs, self._outputs.values(), bind)
+        self._inputs.renew(bound.inputs, self._outputs.values(), partial(_bind_input, native))
         self._version = bound.version
 
     def close(self) -> None:
         """Releases the native session and binding, and the bound memory."""
         self._native = None
         self._inputs, self._outputs = InputAddresses(), {}
+
+
+def _bind_input(native: onnxruntime.IOBinding, name: str, array: Array) -> None:
+    native.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
 
 
 def are_numeric(session: onnxruntime.InferenceSession) -> bool:
