@@ -279,11 +279,11 @@ def test_a_file_that_stays_open(
 @pytest.mark.skipif(os.name == "nt", reason="Windows replaces no such file")
 def test_a_read_only_file_is_replaced_as_the_system_does(tmp_path: Path, on_system: Callable[[str], None]) -> None:
     """On Windows, a copy of its mode would make the new file one that cannot be renamed or removed."""
-    for system, mode in (("linux", 0o444), ("win32", 0o644)):
-        target = tmp_path / system
+    for name, mode in (("linux", 0o444), ("win32", 0o644)):
+        target = tmp_path / name
         target.write_text("old")
         target.chmod(0o444)
-        on_system(system)
+        on_system(name)
         umask = os.umask(0o022)
         try:
             write_atomically(target, b"new")
