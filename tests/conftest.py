@@ -42,6 +42,8 @@ def pytest_configure() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        for marker in item.iter_markers("posix") if os.name == "nt" else ():
+            item.add_marker(pytest.mark.skip(reason=marker.args[0]))
         if OF_PLUGINS & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.plugins)
 

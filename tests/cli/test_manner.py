@@ -63,9 +63,10 @@ def test_an_option_means_the_same_in_every_command() -> None:
 
 @pytest.mark.parametrize("words", ["contract --from clip", "convert --float16"])
 def test_a_command_that_writes_a_model_never_writes_over_one_it_reads(words: str, tmp_path: Path) -> None:
-    model, link = tmp_path / "model.onnx", tmp_path / "link.onnx"
+    model, link = tmp_path / "model.onnx", tmp_path / "Model.onnx"
     shutil.copy(MODELS / "edges.onnx", model)
-    link.symlink_to(model)
+    if not link.exists():  # on Windows, names that differ in case are one
+        link.symlink_to(model)
     before = model.read_bytes()
     name, *more = words.split()
     message = require_failure(2, name, model, *more, "--output", link)

@@ -161,6 +161,8 @@ def test_a_mistake_has_its_line(
     printed, *more = result.stderr.splitlines()
     assert more in ([], [f"Try 'winml-py {command.split()[0]} --help'."])
     assert not more or code == 2
-    pattern = re.escape(line.replace("{place}", str(place))).replace("…", ".+")
+    pattern = re.escape(line.replace("{place}/", str(place / "_")[:-1]).replace("{place}", str(place))).replace(
+        "…", ".+"
+    )
     assert re.match(f"Error: {pattern}", printed), printed
     assert sorted(place.iterdir()) == before

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from onnx import helper
 
 from helpers.models import data, tensor
+from helpers.processes import describe_signal, is_alive, send_signal
 from helpers.reference import run_raw
 from winml_py import InvalidArgumentError
 from winml_py._cases import case as evaluating
@@ -36,7 +36,7 @@ def refuse() -> None:
 
 
 def die(word: str) -> None:
-    os.kill(os.getpid(), getattr(signal, word))
+    send_signal(os.getpid(), word)
 
 
 def shout() -> str:
@@ -59,7 +59,7 @@ def test_a_call_in_a_process_of_its_own() -> None:
 @pytest.mark.parametrize("word", ["SIGSEGV", "SIGFPE", "SIGABRT", "SIGKILL"])
 def test_a_process_that_ends_is_told_and_the_next_call_works(word: str) -> None:
     before = child_calls.call_in_child(process)
-    with pytest.raises(child_calls.ProcessEndedError, match=word):
+    with pytest.raises(child_calls.ProcessEndedError, match=describe_signal(word)):
         child_calls.call_in_child(die, word)
     assert child_calls.call_in_child(process) != before
 
@@ -75,7 +75,7 @@ def test_a_process_that_is_about_to_end_is_not_taken(monkeypatch: pytest.MonkeyP
     before = child_calls.call_in_child(process)
     monkeypatch.setattr(child_calls, "IDLE_SECONDS", 0.0)
     assert child_calls.call_in_child(process) != before
-    assert not Path(f"/proc/{before}").exists()
+    assert not is_alive(before)
 
 
 def test_an_application_without_a_python_calls_here(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +120,7 @@ def test_candidates_are_compiled_elsewhere(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(evaluating, "_evaluate_source", die_as_asked)
     source = tmp_path / "m.onnx"
     source.write_bytes(chain())
-    with pytest.raises(child_calls.ProcessEndedError, match="SIGSEGV"):
+    with pytest.raises(child_calls.ProcessEndedError, match=describe_signal("SIGSEGV")):
         convert(source, tmp_path / "half.onnx")
 
 

@@ -12,7 +12,7 @@ from helpers.paths import MODELS, PICTURES
 
 pytestmark = [
     pytest.mark.usefixtures("all_cores"),
-    pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="this system has no fork"),
+    pytest.mark.posix("Windows has no fork"),
 ]
 
 CHILD = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import locale
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
+from helpers.processes import KILLED
 from winml_py import LearningModelDevice
 from winml_py.core.base import atomic_files, child_process, machine
 from winml_py.core.base.atomic_files import move_into_place, write_atomically
@@ -136,7 +138,7 @@ def test_a_handle_that_is_sent_can_be_read_and_written(
         (0, "status 0"),
         (3, "status 3"),
         (0xC0000005, "status 0xC0000005"),
-        (-6, "SIGABRT"),
+        (-signal.SIGSEGV, "SIGSEGV"),
         (-500, "signal 500"),
     ],
 )
@@ -149,7 +151,7 @@ def test_a_call_whose_process_has_ended() -> None:
     child.send(time.sleep, 60)
     child.kill()
     for ask in (child.receive, lambda: child.send(len, "abc"), child.receive):
-        with pytest.raises(child_process.ProcessEndedError, match="SIGKILL"):
+        with pytest.raises(child_process.ProcessEndedError, match=KILLED):
             ask()
     assert not child.is_alive
 
@@ -276,7 +278,7 @@ def test_a_file_that_stays_open(
     assert (target.read_text(), os.listdir(tmp_path)) == ("old", ["answer.txt"])
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows replaces no such file")
+@pytest.mark.posix("Windows replaces no read-only file")
 def test_a_read_only_file_is_replaced_as_the_system_does(tmp_path: Path, on_system: Callable[[str], None]) -> None:
     """On Windows, a copy of its mode would make the new file one that cannot be renamed or removed."""
     for name, mode in (("linux", 0o444), ("win32", 0o644)):

@@ -171,7 +171,7 @@ def test_only_inputs_that_fit_are_images() -> None:
         {"imgsz": "[" * 100_000},
         {"imgsz": "[__import__('os'), 1]"},
     ],
-    ids=str,
+    ids=lambda case: str(case)[:60],
 )
 def test_what_does_not_read_as_the_exporter_writes_states_nothing(
     hostile: dict[str, str], caplog: pytest.LogCaptureFixture

@@ -41,7 +41,7 @@ def ghostscript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return started
 
 
-@pytest.mark.skipif(os.name != "posix", reason="the program is a shell script")
+@pytest.mark.posix("Windows starts no scripts as programs")
 def test_no_program_starts_for_an_eps_file(tmp_path: Path, ghostscript: Path) -> None:
     data = file_of("EPS")
     path = tmp_path / "innocent.png"

@@ -128,17 +128,18 @@ def test_no_half_written_file_is_left(end: Callable[[VideoWriter], None], is_the
 
 
 def test_a_finished_file_takes_the_place_of_one_that_is_there(tmp_path: Path) -> None:
-    path, link = tmp_path / "a.mp4", tmp_path / "link.mp4"
+    path, link = tmp_path / "a.mp4", tmp_path / "A.mp4"
     path.write_bytes(b"before")
     path.chmod(0o640)
-    link.symlink_to(path)
+    if not link.exists():  # on Windows, names that differ in case are one
+        link.symlink_to(path)
     with VideoWriter(link, 25) as writer:
         writer.write(make_frame(noise(1)[0]))
-    assert link.is_symlink()
     assert len(read_by_opencv(path)) == 1
     if os.name == "posix":
+        assert link.is_symlink()
         assert path.stat().st_mode & 0o777 == 0o640
-    assert sorted(os.listdir(tmp_path)) == ["a.mp4", "link.mp4"]
+    assert sorted(os.listdir(tmp_path)) == (["A.mp4", "a.mp4"] if os.name == "posix" else ["a.mp4"])
 
 
 def test_a_video_can_be_written_over_the_one_that_is_read(tmp_path: Path) -> None:
@@ -278,7 +279,7 @@ def test_a_video_that_is_cut_off_is_refused(ending: str, tmp_path: Path) -> None
         ("a.mpd", "<?xml version='1.0'?><MPD><BaseURL>secret.avi</BaseURL></MPD>"),
         ("f%03d.png", ""),
         ("f%d.jpg", ""),
-        ("f*.png", ""),
+        pytest.param("f*.png", "", marks=pytest.mark.posix("Windows allows no such names")),
     ],
 )
 def test_lists_and_patterns_of_other_files_are_not_read(name: str, content: str, tmp_path: Path) -> None:
@@ -293,13 +294,12 @@ def test_lists_and_patterns_of_other_files_are_not_read(name: str, content: str,
             VideoReader(source)
 
 
+@pytest.mark.posix("Windows allows no such names")
 def test_a_name_that_is_a_protocol_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name, level in (("a.avi", 30), ("b.avi", 200)):
         with VideoWriter(name, 25) as writer:
             writer.write(make_frame(np.full((*SIZE, 3), level, np.uint8)))
-    if os.name == "nt":
-        pytest.skip("Windows allows no such names")
     os.rename("b.avi", "concat:a.avi")
     (frame,) = VideoReader("concat:a.avi")
     assert abs(frame.software_bitmap.to_numpy().mean() - 200) < 4

@@ -313,7 +313,7 @@ def test_without_a_cache_every_process_measures(openvino: ProviderDevice, monkey
     monkeypatch.delenv(records.ENVIRONMENT)
     place = records.find_folder()
     assert place is not None
-    assert place.name == "winml-py"
+    assert "winml-py" in (place.name, place.parent.name)  # on Windows, winml-py\Cache
 
 
 MANY = """

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from onnx import TensorProto, helper
 
@@ -24,6 +25,7 @@ from helpers import models, winml_models
 from helpers.cli import call
 from helpers.models import INT64, STRING
 from helpers.paths import MODELS, PICTURES
+from helpers.processes import ABORTED, describe_signal, find_children, is_alive, send_signal
 from helpers.reference import run_raw
 from helpers.waiting import wait_until
 from winml_py import (
@@ -78,11 +80,6 @@ def session() -> Iterator[LearningModelSession]:
 def number(session: LearningModelSession) -> int:
     """The process that its engine is in."""
     return private_state(session).engine.process_number  # type: ignore[attr-defined]
-
-
-def is_alive(pid: int) -> bool:
-    """Whether there is such a process, also one that nobody has waited for."""
-    return Path(f"/proc/{pid}").exists() if sys.platform == "linux" else subprocess.call(["kill", "-0", str(pid)]) == 0
 
 
 def limit_of_files(free: int) -> int:
@@ -350,8 +347,8 @@ class TestErrors:
             np.testing.assert_array_equal(
                 result, run_raw(str(MODELS / "digits.onnx"), {"image": image})["probabilities"]
             )
-            os.kill(number(session), signal.SIGKILL)
-            with pytest.raises(EngineLostError, match="SIGKILL"):
+            send_signal(number(session), "SIGKILL")
+            with pytest.raises(EngineLostError, match=describe_signal("SIGKILL")):
                 session.evaluate_features({"image": image})
 
     def test_options_and_files(self, tmp_path: Path) -> None:
@@ -399,7 +396,7 @@ class TestEnds:
         session.evaluate(binding)
         assert not session.is_lost
         pid = number(session)
-        os.kill(pid, signal.SIGSEGV)
+        send_signal(pid, "SIGSEGV")
         wait_until(lambda: session.is_lost)
         for use in (
             lambda: session.evaluate(binding),
@@ -407,7 +404,7 @@ class TestEnds:
             lambda: session.evaluate_features({"image": PICTURES / "seven.png"}),
             lambda: LearningModelBinding(session).bind("image", image),
         ):
-            with pytest.raises(EngineLostError, match="SIGSEGV"):
+            with pytest.raises(EngineLostError, match=describe_signal("SIGSEGV")):
                 use()
         assert np.isnan(array).all()
         assert "lost" in repr(session)
@@ -419,13 +416,14 @@ class TestEnds:
     def test_while_it_evaluates(self) -> None:
         session = isolated(slow_kernel())
         threading.Timer(0.5, os.kill, (number(session), signal.SIGABRT)).start()
-        with pytest.raises(EngineLostError, match=r"ended while it evaluated the model \(SIGABRT\)"):
+        words = rf"ended while it evaluated the model \({describe_signal('SIGABRT')}\)"
+        with pytest.raises(EngineLostError, match=words):
             session.evaluate_features({"x": SLOW})
         session.close()
 
     def test_while_it_compiles(self) -> None:
         compiler = isolated_engine.IsolatedCompiler(_Aborting(), Isolation())  # type: ignore[arg-type]
-        with pytest.raises(EngineLostError, match=r"ended while it compiled the model \(SIGABRT\)"):
+        with pytest.raises(EngineLostError, match=rf"ended while it compiled the model \({ABORTED}\)"):
             compiler.compile(CompileRequest(models.unary(), EngineOptions(1)))
 
     def test_last_words(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -507,7 +505,7 @@ class TestEnds:
     def test_closing_one_that_is_stopped(self) -> None:
         session = isolated(models.unary())
         pid = number(session)
-        os.kill(pid, signal.SIGSTOP)
+        psutil.Process(pid).suspend()
         session.close()
         assert not is_alive(pid)
 
@@ -537,7 +535,7 @@ class TestEnds:
         for is_cycle in (False, True):
             session = isolated(MODELS / "digits.onnx")
             session.evaluate_features({"image": random_digits()})
-            os.kill(number(session), signal.SIGKILL)
+            send_signal(number(session), "SIGKILL")
             wait_until(lambda made=session: made.is_lost)  # type: ignore[misc]
             if is_cycle:
                 session.evaluation_properties["itself"] = session
@@ -643,15 +641,21 @@ class TestTheParent:
         assert started.stdout is not None
         return started, int(started.stdout.readline())
 
-    @pytest.mark.parametrize("more", ["time.sleep(60)", "os.fork() or time.sleep(60); time.sleep(60)"])
+    @pytest.mark.parametrize(
+        "more",
+        [
+            "time.sleep(60)",
+            pytest.param("os.fork() or time.sleep(60); time.sleep(60)", marks=pytest.mark.posix("Windows has no fork")),
+        ],
+    )
     def test_killed(self, more: str) -> None:
         """Also where a fork of it lives on, and holds what it had open."""
         parent, pid = self.start(more)
         with parent:
             forked = []
             if "fork" in more:
-                wait_until(lambda: bool(children(parent.pid) - {pid}))
-                forked = list(children(parent.pid) - {pid})
+                wait_until(lambda: bool(find_children(parent.pid) - {pid}))
+                forked = list(find_children(parent.pid) - {pid})
             parent.kill()
             parent.wait()
             wait_until(lambda: not is_alive(pid))
@@ -672,6 +676,7 @@ class TestTheParent:
         subprocess.run([sys.executable, "-c", program, MODELS / "digits.onnx"], timeout=60, check=False)
         assert (tmp_path / "said").read_text() == "right"
 
+    @pytest.mark.posix("os.kill ends a process on Windows, whatever the signal")
     def test_interrupted(self) -> None:
         """Ctrl-C at a terminal reaches both; the engine's process leaves it to its parent."""
         parent, pid = self.start(
@@ -683,6 +688,7 @@ class TestTheParent:
             assert parent.stdout.read() == "right\n"
         wait_until(lambda: not is_alive(pid))
 
+    @pytest.mark.posix("Windows has no fork")
     def test_a_fork_refuses_the_session_and_ends_nothing(self) -> None:
         parent, pid = self.start(
             """
@@ -729,12 +735,6 @@ print(session.evaluate_features(image).outputs["probabilities"].to_numpy().shape
         wait_until(lambda: count() <= before)
 
 
-def children(pid: int) -> set[int]:
-    """The processes that a process has started, and nobody has waited for."""
-    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
-    return {int(line) for line in found.stdout.split()}
-
-
 def test_the_command_goes_on_with_the_next_input(monkeypatch: pytest.MonkeyPatch) -> None:
     processes: list[int] = []
     evaluate = LearningModelSession.evaluate_features
@@ -742,7 +742,7 @@ def test_the_command_goes_on_with_the_next_input(monkeypatch: pytest.MonkeyPatch
     def end_the_first(session: LearningModelSession, values: Any) -> Any:
         processes.append(number(session))
         if len(processes) == 1:
-            os.kill(processes[0], signal.SIGSEGV)
+            send_signal(processes[0], "SIGSEGV")
             wait_until(lambda: session.is_lost)  # one of its threads may answer before the signal ends it
         return evaluate(session, values)
 
@@ -751,7 +751,7 @@ def test_the_command_goes_on_with_the_next_input(monkeypatch: pytest.MonkeyPatch
     done = call("run", "--isolated", str(MODELS / "digits.onnx"), seven, seven, "--json")
     first, second = json.loads(done.stdout)["results"]
     assert (done.exit_code, first["error"]["type"]) == (1, "EngineLostError")
-    assert "SIGSEGV" in first["error"]["message"]
+    assert describe_signal("SIGSEGV") in first["error"]["message"]
     monkeypatch.undo()
     (alone,) = json.loads(call("run", str(MODELS / "digits.onnx"), seven, "--json").stdout)["results"]
     assert second["outputs"] == alone["outputs"]

@@ -20,6 +20,7 @@ from winml_py import (
     NotSupportedError,
     WinMLError,
 )
+from winml_py.core.base.child_process import decode_output
 from winml_py.core.base.winrt_object import private_state
 
 
@@ -65,16 +66,20 @@ def test_entries_of_runs_reach_every_run() -> None:
 
 
 @pytest.mark.parametrize("isolation", [None, "process"])
-def test_the_log_is_written_from_its_severity_on(capfd: pytest.CaptureFixture[str], isolation: str | None) -> None:
+def test_the_log_is_written_from_its_severity_on(
+    capfdbinary: pytest.CaptureFixture[bytes], isolation: str | None
+) -> None:
     words = "Session successfully initialized"  # of the severity "info"
     for severity, is_told in (("fatal", False), ("warning", False), ("info", True)):
         with open_session(unary("Neg", [3]), log_severity=severity, isolation=isolation) as session:
             session.evaluate_features({"x": np.float32([1, 2, 3])})
-            told = capfd.readouterr().err
+            told = capfdbinary.readouterr().err
             deadline = time.monotonic() + 20
-            while is_told and words not in told and time.monotonic() < deadline:  # another process's come later
+            while (
+                is_told and words not in decode_output(told) and time.monotonic() < deadline
+            ):  # another process's come later
                 time.sleep(0.01)
-                told += capfd.readouterr().err
-        assert (words in told) is is_told
+                told += capfdbinary.readouterr().err
+        assert (words in decode_output(told)) is is_told
     with pytest.raises(InvalidArgumentError, match=r"log's severity is 'loud'.*verbose, info, warning, error, fatal"):
         LearningModelSessionOptions().log_severity = "loud"

@@ -73,7 +73,7 @@ def test_a_folder_gives_its_pictures_in_natural_order(invert: LearningModelSessi
 
 def test_patterns_folders_and_files_mix(invert: LearningModelSession, folder: Path) -> None:
     first = folder / "Picture1.PNG"
-    results = list(invert.evaluate_many([str(folder / "picture*.png"), first, folder]))
+    results = list(invert.evaluate_many([str(folder / "picture*[04].png"), first, folder]))
     assert levels(results) == [60, 160, 10, *LEVELS]
     assert results[2].source is first
     assert levels(invert.evaluate_many(str(folder / "**" / "[Pp]icture*"))) == list(LEVELS)
@@ -116,11 +116,11 @@ def test_every_kind_of_picture(invert: LearningModelSession, folder: Path) -> No
 
 def test_an_open_file_is_read_while_it_is_open(invert: LearningModelSession, folder: Path) -> None:
     def opened() -> Iterator[Any]:
-        for path in sorted(folder.glob("picture*")):
-            with path.open("rb") as file:
+        for name in ("picture10.png", "picture4.png"):
+            with (folder / name).open("rb") as file:
                 yield file
 
-    assert levels(invert.evaluate_many(opened())) == [160, 60]  # picture10, picture4
+    assert levels(invert.evaluate_many(opened())) == [160, 60]
 
 
 def test_a_video_gives_its_frames(invert: LearningModelSession, tmp_path: Path) -> None:
