@@ -101,6 +101,9 @@ class _Protocol(H11Protocol):
     """Closes a connection whose next request does not begin with a whole head in time.
 
     uvicorn's limit for idle connections does not cover a first request, and any byte ends it.
+
+    Where an answer does not wait for the end of a body, the limit is the time that the rest may take. It is read and
+    dropped: a system that closes a connection with unread bytes may take the answer from the client.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -112,7 +115,8 @@ class _Protocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         limit, self.timeout_keep_alive_task = self.timeout_keep_alive_task, None
         super().data_received(data)
-        if limit is not None and self.conn.their_state is h11.IDLE:
+        is_answered = self.conn.our_state is h11.DONE
+        if limit is not None and (is_answered or self.conn.their_state is h11.IDLE):
             self.timeout_keep_alive_task = limit
         elif limit is not None:
             limit.cancel()

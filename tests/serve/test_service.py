@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import re
 import signal
@@ -11,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +138,7 @@ def test_options_that_fit_no_session_are_not_the_clients_mistake() -> None:
 def test_a_body_that_is_or_grows_too_large(service: Service) -> None:
     head = b"POST /models/digits HTTP/1.1\r\nHost: localhost:%d\r\n" % service.port
     with service.send(head + b"Content-Length: 1048577\r\n\r\n") as connection:
-        assert b"at most 1,048,576 bytes" in connection.makefile("rb").read()
+        assert b"at most 1,048,576 bytes" in connection.makefile("rb").read()  # until the server closes it
     with service.send(head + b"Content-Length: %s\r\n\r\n" % (b"9" * 5000)) as connection:
         assert connection.recv(4096).startswith((b"HTTP/1.1 413", b"HTTP/1.1 400"))
     with service.send(head + b"Transfer-Encoding: chunked\r\n\r\n") as connection:
@@ -145,6 +146,26 @@ def test_a_body_that_is_or_grows_too_large(service: Service) -> None:
             for _ in range(40):
                 connection.sendall(b"10000\r\n" + bytes(1 << 16) + b"\r\n")
         assert connection.recv(4096).startswith(b"HTTP/1.1 413")
+
+
+def test_a_client_that_reads_when_it_has_sent_all_gets_its_answer(service: Service) -> None:
+    """Then the connection takes the next request."""
+    with closing(http.client.HTTPConnection("127.0.0.1", service.port, timeout=60)) as connection:
+        for body, status in ((bytes(30 << 20), 413), (SEVEN, 200), (iter([bytes(1 << 20)] * 30), 413), (SEVEN, 200)):
+            connection.request("POST", "/models/digits", body)
+            answer = connection.getresponse()
+            answer.read()
+            assert answer.status == status
+
+
+def test_a_body_that_does_not_end_is_not_read_for_long(service: Service) -> None:
+    head = b"POST /models/digits HTTP/1.1\r\nHost: localhost:%d\r\nTransfer-Encoding: chunked\r\n\r\n" % service.port
+    start = time.monotonic()
+    with service.send(head) as connection, suppress(ConnectionError):
+        while time.monotonic() - start < 30:
+            connection.sendall(b"10000\r\n" + bytes(1 << 16) + b"\r\n")
+            time.sleep(0.05)
+    assert time.monotonic() - start < 20
 
 
 def test_a_model_that_fails(service: Service) -> None:

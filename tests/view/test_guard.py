@@ -91,6 +91,11 @@ def test_too_large_by_what_it_says(page: Page) -> None:
     connection.close()
 
 
+def test_a_client_that_reads_when_it_has_sent_all_gets_its_answer(page: Page) -> None:
+    status, _, answer = page.ask(f"/{page.token}/api/pictures?name=x.png", bytes(MAX_REQUEST_BYTES + (16 << 20)))
+    assert (status, b"at most 64 MB" in answer) == (413, True)
+
+
 def test_too_large_while_it_comes(page: Page) -> None:
     """In parts, without a length: all parts are counted, and the file goes."""
     host, port = page.host.split(":")

@@ -45,7 +45,7 @@ _STATUSES: dict[type[Exception], int] = {
 }
 """The status of an error; 500 for all others, which are the model's or ours."""
 
-_HEADERS = {503: {"Retry-After": "1"}, 408: {"Connection": "close"}, 413: {"Connection": "close"}}
+_HEADERS = {503: {"Retry-After": "1"}}
 
 
 @dataclass(frozen=True)

@@ -95,5 +95,4 @@ def make_too_large_response() -> Response:
     return PlainTextResponse(
         f"A request has at most {MAX_REQUEST_BYTES >> 20} MB. Open a larger model by its path: winml-py view MODEL.",
         413,
-        {"Connection": "close"},
     )
