@@ -19,6 +19,7 @@ import pytest
 
 from helpers.cli import call, require_failure
 from helpers.paths import MODELS, PICTURES
+from helpers.processes import interrupt, start_program
 
 DIGITS, EDGES = MODELS / "digits.onnx", MODELS / "edges.onnx"
 
@@ -163,7 +164,6 @@ def test_a_frame_that_fails_is_named(video: Path, tmp_path: Path, monkeypatch: p
     assert os.listdir(tmp_path) == ["in.avi"]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT for one process")
 def test_ctrl_c_leaves_no_half_written_file(tmp_path: Path) -> None:
     video, folder = tmp_path / "long.avi", tmp_path / "out"
     folder.mkdir()
@@ -173,12 +173,12 @@ def test_ctrl_c_leaves_no_half_written_file(tmp_path: Path) -> None:
     writer.release()
     program = "from winml_py.cli.main import main; main()"
     command = [sys.executable, "-c", program, "run", EDGES, video, "--output", folder / "out.mp4"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with start_program(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         deadline = time.monotonic() + 60
         while not os.listdir(folder) and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
         assert [name for name in os.listdir(folder) if name.startswith(".out.")]
-        process.send_signal(2)
+        interrupt(process)
         process.communicate(timeout=60)
     assert process.returncode != 0
     assert os.listdir(folder) == []

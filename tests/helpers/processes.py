@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -31,9 +37,55 @@ def describe_signal(name: str) -> str:
     return f"status {int(getattr(signal, name, signal.SIGTERM))}" if IS_WINDOWS else name
 
 
+# Windows sends Ctrl-C to all programs of a console. So a program gets a console of its own, with another that sends it.
+RELAY = """
+import ctypes, signal, subprocess, sys, threading
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+program = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
+def send():
+    for _ in sys.stdin.buffer:
+        ctypes.windll.kernel32.GenerateConsoleCtrlEvent(0, 0)
+threading.Thread(target=send, daemon=True).start()
+sys.exit(program.wait())
+"""
+
+
+def start_program(command: Sequence[object], **options: Any) -> psutil.Popen:
+    """Starts a program that `interrupt` can end; takes the options of `subprocess.Popen`."""
+    words = [str(word) for word in command]
+    if not IS_WINDOWS:
+        return psutil.Popen(words, **options)
+    relay = [sys.executable, "-c", RELAY, *words]
+    flags = getattr(subprocess, "CREATE_NEW_CONSOLE", 0)
+    return psutil.Popen(relay, stdin=subprocess.PIPE, creationflags=flags, **options)
+
+
+def interrupt(program: psutil.Popen, name: str = "SIGINT") -> None:
+    """Ends a program as a user or a system does: by a signal, or on Windows by Ctrl-C."""
+    if not IS_WINDOWS:
+        program.send_signal(getattr(signal, name))
+        return
+    line = b"\n" if isinstance(program.stdin, io.BufferedIOBase) else "\n"
+    program.stdin.write(line)
+    program.stdin.flush()
+
+
+def set_temporary_folder(folder: Path) -> dict[str, str]:
+    """The environment of a program whose temporary files are in a folder."""
+    return os.environ | dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))
+
+
 def is_alive(pid: int) -> bool:
     """Whether there is such a process, also one that nobody has waited for."""
     return bool(psutil.pid_exists(pid))
+
+
+def has_ended(process: psutil.Process) -> bool:
+    """Whether a process has ended, also if nobody has waited for it."""
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def find_children(pid: int) -> set[int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import signal
 import socket
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 
 import psutil
 
+from helpers.processes import interrupt, start_program
 from helpers.waiting import wait_until
 
 
@@ -37,7 +37,7 @@ class Service:
         self.log = log
         command = [sys.executable, "-m", "winml_py", "serve", "--port", "0", "--json", *map(str, words)]
         with log.open("w") as errors:
-            self.process = psutil.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+            self.process = start_program(command, stdout=subprocess.PIPE, stderr=errors, text=True)
         printed = "".join(iter(self.process.stdout.readline, "}\n")) + "}"
         assert len(printed) > 1, log.read_text()
         self.address = json.loads(printed)["address"]
@@ -79,9 +79,9 @@ class Service:
         wait_until(lambda: text in self.log.read_text())
         return [line for line in self.log.read_text().splitlines() if text in line]
 
-    def close(self, number: int = signal.SIGTERM) -> int:
+    def close(self, name: str = "SIGTERM") -> int:
         """Ends it; gives its exit code."""
-        self.process.send_signal(number)
+        interrupt(self.process, name)
         code: int = self.process.wait(60)
         self.process.stdout.close()
         return code

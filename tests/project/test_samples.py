@@ -10,7 +10,6 @@ import re
 import runpy
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import wave
@@ -23,12 +22,12 @@ import cv2
 import numpy as np
 import onnx
 import onnxruntime
-import psutil
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from helpers.cli import require_exit
 from helpers.paths import MODELS, PICTURES, ROOT
+from helpers.processes import has_ended, interrupt, start_program
 from helpers.rectangles import overlap
 from helpers.reference import run_first, run_raw
 from helpers.services import SERVICES
@@ -450,7 +449,7 @@ def test_asyncio_service_asks_itself(run: Run, tmp_path: Path, scores: np.ndarra
 
 def test_asyncio_service_serves_others(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", SAMPLES / "asyncio_service.py", "0"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as service:
+    with start_program(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as service:
         try:
             port = int(service.stdout.readline().rsplit(":", 1)[1])
 
@@ -471,13 +470,14 @@ def test_asyncio_service_serves_others(tmp_path: Path) -> None:
             assert ask(b"GIF89a, and no more")[0] == 400
             draw_digit(5).save(tmp_path / "digit.png")
             assert ask((tmp_path / "digit.png").read_bytes())[1]["digit"] == 5  # it outlives bad requests
-            for engine in psutil.Process(service.pid).children():
-                engine.send_signal(signal.SIGSEGV)
-                wait_until(lambda engine=engine: engine.status() == psutil.STATUS_ZOMBIE)  # the service looks later
+            for engine in service.children(recursive=True):
+                if "isolated.child" in " ".join(engine.cmdline()):
+                    engine.kill()
+                    wait_until(lambda engine=engine: has_ended(engine))  # the service looks later
             ask((tmp_path / "digit.png").read_bytes())  # may be the one that sees it
             assert ask((tmp_path / "digit.png").read_bytes())[1]["digit"] == 5
         finally:
-            service.terminate()
+            interrupt(service)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is measured by /proc/self/smaps_rollup")

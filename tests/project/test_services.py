@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import signal
 import socket
 import sys
 import time
@@ -26,6 +25,7 @@ from PIL import Image
 
 from helpers.damaged_files import make_png_claiming
 from helpers.paths import MODELS, PICTURES, ROOT
+from helpers.processes import interrupt, start_program
 from helpers.services import SERVICES
 
 pytestmark = pytest.mark.once
@@ -58,7 +58,7 @@ def service(request: pytest.FixtureRequest) -> Iterator[Service]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    process = psutil.Popen([sys.executable, str(ROOT / "samples" / f"service_{name}.py"), str(port)])
+    process = start_program([sys.executable, ROOT / "samples" / f"service_{name}.py", port])
     running, family = Service(process, port, PATHS[name]), []
     try:
         until = time.monotonic() + 120
@@ -69,7 +69,7 @@ def service(request: pytest.FixtureRequest) -> Iterator[Service]:
             time.sleep(0.1)
         yield running
         family = [process, *process.children(recursive=True)]
-        process.terminate()
+        interrupt(process, "SIGTERM")
         _, alive = psutil.wait_procs(family, timeout=60)
         assert alive == []  # it stops with all its processes
     finally:
@@ -105,7 +105,7 @@ def test_the_end_of_its_engine(service: Service) -> None:
         child for child in service.process.children(recursive=True) if "isolated.child" in " ".join(child.cmdline())
     ]
     assert len(processes) == 1
-    processes[0].send_signal(signal.SIGSEGV)
+    processes[0].kill()
     status, answer = service.ask(SEVEN)
     if status != 200:
         assert "ended" in read_message(answer)

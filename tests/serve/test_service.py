@@ -6,7 +6,6 @@ import asyncio
 import http.client
 import json
 import re
-import signal
 import socket
 import sys
 import threading
@@ -350,7 +349,7 @@ def test_an_engine_that_dies(tmp_path: Path, folder: Path) -> None:
         thread.start()
         wait_until(lambda: any(one.cpu_times().user > before + 0.3 for one, before in spent.items()))
         (busy,) = (one for one, before in spent.items() if one.cpu_times().user > before + 0.3)
-        busy.send_signal(signal.SIGKILL)
+        busy.kill()
         thread.join()
         assert (answers[0].status, answers[0].headers["retry-after"]) == (503, "1")
         assert "ended" in answers[0].facts["error"]
@@ -375,7 +374,7 @@ def test_what_runs_is_finished(tmp_path: Path, folder: Path) -> None:
     thread = threading.Thread(target=lambda: answers.append(count(service, steps)))
     thread.start()
     time.sleep(0.15)
-    assert service.close(signal.SIGINT) == 0
+    assert service.close("SIGINT") == 0
     thread.join()
     assert answers[0].status == 200
 

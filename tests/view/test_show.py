@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
 import subprocess
 import sys
 import urllib.request
@@ -14,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from helpers.cli import require_failure
 from helpers.pages import Page
 from helpers.paths import MODELS, PICTURES
+from helpers.processes import has_ended, interrupt, set_temporary_folder, start_program
 from helpers.waiting import wait_until
 from winml_py import ImageFeatureValue, LearningModel, LearningModelSession, view
 from winml_py.errors import InvalidArgumentError, MissingPackageError, PictureNotFoundError
@@ -108,17 +108,23 @@ class TestInANotebook:
 
 @pytest.mark.once
 class TestTheCommand:
-    def start(self, *words: object, temporary: Path | None = None) -> subprocess.Popen[str]:
+    def start(self, *words: object, temporary: Path | None = None) -> psutil.Popen:
         code = "from winml_py.cli.main import main; main()"
         command = [sys.executable, "-c", code, "view", *map(str, words), "--no-browser"]
-        env = os.environ | ({} if temporary is None else {"TMPDIR": str(temporary)})
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+        env = None if temporary is None else set_temporary_folder(temporary)
+        return start_program(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
 
-    def first_line(self, process: subprocess.Popen[str]) -> str:
-        assert process.stdout is not None
-        return process.stdout.readline().strip()
+    def first_line(self, process: psutil.Popen) -> str:
+        return str(process.stdout.readline().strip())
 
-    @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "SIGINT",
+            pytest.param("SIGTERM", marks=pytest.mark.posix("Windows has no such signal")),
+            pytest.param("SIGHUP", marks=pytest.mark.posix("Windows has no such signal")),
+        ],
+    )
     def test_it_ends_with_its_terminal_and_leaves_nothing(self, name: str, seven: Path, tmp_path: Path) -> None:
         process = self.start(MODELS / "digits.onnx", seven, temporary=tmp_path)
         address = self.first_line(process)
@@ -128,31 +134,29 @@ class TestTheCommand:
         (folder,) = tmp_path.glob("winml-py-view-*")
         assert len(list(folder.iterdir())) == 1
         assert evaluate(address, state)["answer"]["outputs"]["probabilities"]["top"][0]["index"] == 7
-        children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True)
-        pids = [int(word) for word in children.stdout.split()]
-        assert pids
-        process.send_signal(getattr(signal, name))
+        family = process.children(recursive=True)
+        assert family
+        interrupt(process, name)
         out, errors = process.communicate(timeout=20)
         assert (out, process.returncode) == ("", 0), errors
         assert "Traceback" not in errors
-        wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids))
+        wait_until(lambda: all(map(has_ended, family)))
         assert list(tmp_path.iterdir()) == []
 
     def test_json(self, seven: Path) -> None:
         process = self.start(MODELS / "digits.onnx", seven, "--json")
-        assert process.stdout is not None
-        lines = []
+        lines: list[str] = []
         while not lines or lines[-1] != "}\n":
             lines.append(process.stdout.readline())
         facts = json.loads("".join(lines))
         assert state_of(facts["address"])["picture"]["name"] == "seven.png"
-        process.terminate()
+        interrupt(process)
         process.communicate(timeout=20)
 
     def test_without_a_model_the_page_has_none(self) -> None:
         process = self.start()
         assert "model" not in state_of(self.first_line(process))
-        process.terminate()
+        interrupt(process)
         process.communicate(timeout=20)
 
     def test_a_port_that_is_taken(self) -> None:
@@ -163,7 +167,7 @@ class TestTheCommand:
         _, errors = second.communicate(timeout=20)
         assert second.returncode == 4
         assert f"The port {port[1]} is not available" in errors
-        first.terminate()
+        interrupt(first)
         first.communicate(timeout=20)
 
 

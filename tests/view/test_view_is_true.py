@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import os
-import signal
 import subprocess
 import sys
 import threading
@@ -15,6 +13,7 @@ from http.client import HTTPException
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from onnx import helper
 from PIL import Image
@@ -22,6 +21,7 @@ from PIL import Image
 from helpers.models import data, tensor
 from helpers.pages import Page, serve_page
 from helpers.paths import MODELS
+from helpers.processes import has_ended, set_temporary_folder
 from helpers.waiting import wait_until
 from view.test_show import state_of
 from view.test_workbench import ORDERS, RANGES, bound_array, opened, picture_of, slow
@@ -155,32 +155,24 @@ class TestInANotebook:
 
 
 @pytest.mark.once
-@pytest.mark.skipif(sys.platform != "linux", reason="ps and SIGKILL")
 def test_a_server_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
     (tmp_path / "slow.onnx").write_bytes(slow())
     code = "from winml_py.cli.main import main; main()"
     command = [sys.executable, "-c", code, "view", str(tmp_path / "slow.onnx"), "--no-browser"]
-    env = os.environ | {"TMPDIR": str(tmp_path)}  # its folder stays: nobody can remove it any more
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env)
-    assert server.stdout is not None
+    env = set_temporary_folder(tmp_path)  # its folder stays: nobody can remove it any more
+    server = psutil.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env)
     address = server.stdout.readline().strip()
     page = Page(None, address)  # type: ignore[arg-type]
     key = state_of(address)["model"]["id"]
     body = json.dumps({"model": key}).encode()
     request = threading.Thread(target=_ask, args=(page, f"/{page.token}/api/evaluate", body))
     request.start()
-    pids: list[int] = []
-
-    def is_busy() -> bool:
-        listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(server.pid)], capture_output=True, text=True)
-        pids[:] = [int(word) for word in listed.stdout.split()]
-        return len(pids) == 1
-
-    wait_until(is_busy)
-    server.send_signal(signal.SIGKILL)
+    wait_until(lambda: bool(server.children()))
+    family = server.children(recursive=True)
+    server.kill()
     server.communicate(timeout=20)
     request.join(20)
-    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids))
+    wait_until(lambda: all(map(has_ended, family)))
 
 
 def _ask(page: Page, path: str, body: bytes) -> None:

@@ -438,7 +438,6 @@ def processes(page: Page) -> list[int]:
     return [engine.process_number for engine in engines]  # type: ignore[attr-defined]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no such process on Windows yet")
 class TestModelsThatDoNotReturn:
     def begin(self, page: Page) -> tuple[threading.Thread, list[tuple[int, Any]]]:
         """Evaluates a model that takes long, and waits until it runs."""
