@@ -20,7 +20,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import venv
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -102,6 +101,8 @@ def start_lowest(packages: Path) -> Runtime:
     """The lowest ONNX Runtime, in a virtual environment that is made if there is none."""
     python = packages / "lowest" / "bin" / "python"
     if not python.exists():
+        import venv  # Windows' embeddable Python lacks it
+
         venv.create(packages / "lowest", with_pip=True)
         subprocess.run([python, "-m", "pip", "install", "--quiet", "numpy", f"onnxruntime=={LOWEST}"], check=True)
     return Runtime(f"Python, {LOWEST}", [python, "-c", WORKER], packages)
