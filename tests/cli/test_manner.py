@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import click
@@ -104,6 +105,25 @@ def test_no_command_writes_over_a_setting_of_its_line(
         output = [] if "--output" in words else ["--output", name]
         assert f"{name}: {option} names this file, and the output" in require_failure(2, *words, *output)
         assert Path(name).read_text() == "0\n" * 10
+
+
+@pytest.mark.parametrize("system", ["linux", "darwin"])
+def test_outputs_whose_names_differ_in_case(
+    system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seven: Path
+) -> None:
+    """Where such names are of one file, they are refused."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a/seven.png", "b/SEVEN.png"):
+        Path(name).parent.mkdir()
+        shutil.copy(seven, name)
+    if os.name == "posix":
+        monkeypatch.setattr(sys, "platform", system)
+    words = ["run", MODELS / "edges.onnx", "a/seven.png", "b/SEVEN.png", "--output", "./"]
+    if sys.platform == "linux":
+        assert call(*words).exit_code == 0
+        assert sorted(path.name for path in tmp_path.glob("*.png")) == ["SEVEN.png", "seven.png"]
+    else:
+        assert "Two inputs are named seven, so their outputs would share a file." in require_failure(2, *words)
 
 
 WRITING = [

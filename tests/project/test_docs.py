@@ -6,6 +6,7 @@ import ast
 import doctest
 import importlib
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -46,7 +47,9 @@ IN_REPOSITORY = re.compile(rf"(?<![\w/.<-])({FOLDERS}/[\w./*-]*\w/?)(?:::(\w+))?
 
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 PACKAGE = Path(winml_py.__file__).parent
-WITH_EXAMPLES = sorted(path for path in PACKAGE.rglob("*.py") if re.search(r"^\s+>>> ", path.read_text(), re.MULTILINE))
+WITH_EXAMPLES = sorted(
+    path for path in PACKAGE.rglob("*.py") if re.search(r"^\s+>>> ", path.read_text(encoding="utf-8"), re.MULTILINE)
+)
 
 
 def page_name(page: Path) -> str:
@@ -66,10 +69,10 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_examples_run_and_print_what_they_say(
     page: Path, checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for number, code in enumerate(PYTHON.findall(page.read_text()), 1):
+    for number, code in enumerate(PYTHON.findall(page.read_text(encoding="utf-8")), 1):
         exec(compile(code, f"{page.name}, example {number}", "exec"), {"__name__": "__main__"})
         stated = re.findall(r"^(?:print\(.*\)  )?# (.*)$", code, re.MULTILINE)
-        printed = " ".join(capsys.readouterr().out.split())
+        printed = " ".join(capsys.readouterr().out.split()).replace(os.sep, "/")
         if printed or re.search(r"^print\(.*\)  # ", code, re.MULTILINE):
             assert " ".join(stated) in printed
 
@@ -78,7 +81,7 @@ def list_anchors(page: Path) -> set[str]:
     """The headings' names in links, as GitHub makes them."""
     seen: Counter[str] = Counter()
     slugs = set()
-    for heading in HEADING.findall(FENCED.sub("", page.read_text())):
+    for heading in HEADING.findall(FENCED.sub("", page.read_text(encoding="utf-8"))):
         plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
         slug = re.sub(r"[^\w\- ]", "", plain.lower()).strip().replace(" ", "-")
         slugs.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
@@ -88,7 +91,7 @@ def list_anchors(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", [*PAGES, *GUIDES], ids=page_name)
 def test_links_lead_somewhere(page: Path) -> None:
-    text = re.sub(r"`[^`]*`", "", FENCED.sub("", page.read_text()).replace("``", ""))
+    text = re.sub(r"`[^`]*`", "", FENCED.sub("", page.read_text(encoding="utf-8")).replace("``", ""))
     for link in LINK.findall(text):
         if re.match(r"https?:", link):
             continue
@@ -101,10 +104,10 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", [*PAGES, *GUIDES, *SCRIPTS], ids=page_name)
 def test_paths_and_commands_exist(page: Path) -> None:
-    text = page.read_text()
+    text = page.read_text(encoding="utf-8")
     for path, name in IN_REPOSITORY.findall(text):
         assert path in MADE or list(ROOT.glob(path)), path
-        assert not name or name in (ROOT / path).read_text(), f"{path}::{name}"
+        assert not name or name in (ROOT / path).read_text(encoding="utf-8"), f"{path}::{name}"
     for command, options in re.findall(r"`winml-py ([a-z]+)((?: --[\w-]+)*)`", text):
         known = {name for parameter in main.commands[command].params for name in parameter.opts}
         assert set(options.split()) <= known, f"{command}: {options}"
@@ -141,14 +144,14 @@ def test_docstring_examples(path: Path, checkout: Path) -> None:
 
 
 def test_ci_calls_the_two_lines_of_the_readme() -> None:
-    script = (ROOT / ".ci" / "run").read_text()
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert script.count('eval "$(readme_line ') == 2
-    assert len(re.findall(r"^```sh\n.*\n```$", PAGES[0].read_text(), re.MULTILINE)) == 2
+    assert len(re.findall(r"^```sh\n.*\n```$", PAGES[0].read_text(encoding="utf-8"), re.MULTILINE)) == 2
 
 
 def list_documented_names(module: str) -> list[str]:
     """The names of a module that the reference has."""
-    pages = "\n".join(page.read_text() for page in sorted((DOCS / "api").glob("*.md")))
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in sorted((DOCS / "api").glob("*.md")))
     return re.findall(rf"^\.\. auto(?:class|function):: {re.escape(module)}\.(\w+)$", pages, re.MULTILINE)
 
 
@@ -156,14 +159,14 @@ def test_the_reference_has_every_public_name_once() -> None:
     top = {name for name in winml_py.__all__ if not hasattr(winml_py.errors, name)}
     assert sorted([*list_documented_names("winml_py"), "__version__"]) == sorted(top)
     assert sorted(list_documented_names("winml_py.results")) == sorted(winml_py.results.__all__)
-    assert "`winml_py.__version__`" in (DOCS / "api" / "index.md").read_text()
+    assert "`winml_py.__version__`" in (DOCS / "api" / "index.md").read_text(encoding="utf-8")
     assert sorted(list_documented_names("winml_py.float16")) == sorted(float16.__all__)
     assert list_documented_names("winml_py.testing") == ["FakeDevice"]
 
 
 def read_table_rows(page: str) -> Iterator[list[str]]:
     """The cells of the page's tables, line by line."""
-    for line in (DOCS / page).read_text().splitlines():
+    for line in (DOCS / page).read_text(encoding="utf-8").splitlines():
         if line.startswith("| "):
             yield [cell.strip() for cell in line.strip("|").split(" | ")]
 
@@ -185,7 +188,7 @@ def test_the_table_of_errors_is_right() -> None:
 
 
 def test_the_command_line_page_has_every_command_option_and_code() -> None:
-    page = (DOCS / "command-line.md").read_text()
+    page = (DOCS / "command-line.md").read_text(encoding="utf-8")
     sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
     assert set(sections) == set(main.commands)
     for name, command in main.commands.items():
@@ -204,7 +207,7 @@ def list_texts() -> str:
     """Every text in the code, a line each; what is filled in is "…"."""
     texts = []
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.JoinedStr):
                 texts.append("".join(part.value if isinstance(part, ast.Constant) else "…" for part in node.values))
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -244,7 +247,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class TestSite:
     def test_it_asks_the_network_for_nothing(self, site: Path) -> None:
         for path in site.rglob("*.html"):
-            loaded = re.findall(r'<(?!a\b)\w+ [^>]*?\b(?:href|src)="([^"]*)"', path.read_text())
+            loaded = re.findall(r'<(?!a\b)\w+ [^>]*?\b(?:href|src)="([^"]*)"', path.read_text(encoding="utf-8"))
             assert [link for link in loaded if re.match(r"[a-z]+:|//", link)] == [], path
         for path in site.rglob("*.css"):
-            assert re.findall(r"""(?:url\(|@import)\s*["']?(?:https?:)?//[^)]*""", path.read_text()) == [], path
+            assert (
+                re.findall(r"""(?:url\(|@import)\s*["']?(?:https?:)?//[^)]*""", path.read_text(encoding="utf-8")) == []
+            ), path

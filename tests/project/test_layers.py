@@ -44,7 +44,7 @@ def test_text_files_have_an_encoding() -> None:
 
 def test_the_map_names_what_is_there() -> None:
     """docs/architecture.md: every file and folder that it names in backquotes."""
-    text = (ROOT / "docs" / "architecture.md").read_text()
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`([\w/]+\.(?:pyi?|md)|[\w/]+/)`", text))
     assert len(named) > 30
     missing = [path for path in named if not ((ROOT / path).exists() or (ROOT / "winml_py" / path).exists())]
@@ -53,14 +53,16 @@ def test_the_map_names_what_is_there() -> None:
 
 def test_the_rooms_name_modules_that_are_there() -> None:
     """docs/architecture.md, the tables of rooms: a word in backquotes is a module there, or a name of the code."""
-    rows = re.findall(r"^\| (`[^|]*/`.*?) \| (.*) \|$", (ROOT / "docs" / "architecture.md").read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| (`[^|]*/`.*?) \| (.*) \|$", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
     folders = [(ROOT / "winml_py" / name, about) for names, about in rows for name in re.findall(r"`([\w/]+)/`", names)]
     assert len(folders) > 20
-    code = "\n".join(path.read_text() for path in (ROOT / "winml_py").rglob("*.py"))
+    code = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "winml_py").rglob("*.py"))
     for folder, about in folders:
         for word in re.findall(r"`(\w+)`", about):
             assert (folder / f"{word}.py").exists() or re.search(rf"\b(class|def) {word}\b", code), (folder, word)
-    page = (ROOT / "docs" / "architecture.md").read_text()
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     for name in re.findall(r"`([A-Z]+[a-z][A-Za-z]+(?:\.[a-z_]+)?)`", page):
         assert all(re.search(rf"\b(class|def) {word}\b", code) for word in name.split(".")) or name.endswith(".md"), (
             name
@@ -71,5 +73,5 @@ def test_the_rooms_name_modules_that_are_there() -> None:
 def test_child_processes_are_modules_that_run(name: str) -> None:
     """They are started by their names, which no tool follows when a file moves."""
     path = Path(importlib.util.find_spec(name).origin)  # type: ignore[union-attr,arg-type]
-    assert "\ndef main(" in path.read_text()
-    assert [file for file in (ROOT / "winml_py").rglob("*.py") if f'"{name}"' in file.read_text()]
+    assert "\ndef main(" in path.read_text(encoding="utf-8")
+    assert [file for file in (ROOT / "winml_py").rglob("*.py") if f'"{name}"' in file.read_text(encoding="utf-8")]

@@ -187,7 +187,7 @@ def test_the_effects_equal_a_slow_reference_pixel_by_pixel(name: str, cat: Path)
 
 def test_every_sample_picture_has_its_origin_stated() -> None:
     folder = ROOT / "samples" / "pictures"
-    readme = (folder / "README.md").read_text()
+    readme = (folder / "README.md").read_text(encoding="utf-8")
     for path in folder.iterdir():
         if path.suffix in (".png", ".jpg"):
             assert f"`{path.name}`" in readme

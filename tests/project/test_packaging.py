@@ -76,11 +76,11 @@ def test_links_of_the_readme_lead_to_the_address_of_the_repository(address: str,
     for name in ("LICENSE", "README.md", "winml_py/__init__.py"):
         shutil.copy(ROOT / name, tmp_path / name)
     setting = f"replacement = ']({address.replace(winml_py.__version__, '$HFPR_VERSION')}' }}"
-    text, count = re.subn(r"replacement = '.*' }", setting, (ROOT / "pyproject.toml").read_text())
+    text, count = re.subn(r"replacement = '.*' }", setting, (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert count == 1
     (tmp_path / "pyproject.toml").write_text(text)
     (distribution,) = metadata.distributions(path=[str(build_wheel(tmp_path, tmp_path / "dist"))])
-    readme, description = (ROOT / "README.md").read_text(), distribution.metadata["Description"]
+    readme, description = (ROOT / "README.md").read_text(encoding="utf-8"), distribution.metadata["Description"]
     blocks = MarkdownIt().parse(description)
     links = [token.attrs["href"] for block in blocks for token in block.children or [] if token.type == "link_open"]
     assert len(links) == readme.count("](") > 20
@@ -91,7 +91,7 @@ def test_links_of_the_readme_lead_to_the_address_of_the_repository(address: str,
 
 def test_versions_have_lower_bounds_alone() -> None:
     """A program can have any newer version beside the package; only CI pins."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = [need for name, needs in project["optional-dependencies"].items() if name != "test" for need in needs]
     bounds = [*project["dependencies"], *extras]
     assert [need for need in bounds if not re.fullmatch(r"[\w.-]+(\[\w+\])?>=[\d.]+(; .*)?", need)] == []

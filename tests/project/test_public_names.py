@@ -13,7 +13,7 @@ from pathlib import Path
 import winml_py
 
 FILE = Path(__file__).with_name("public_names.txt")
-STUB = ast.parse(Path(winml_py.__file__).with_suffix(".pyi").read_text())
+STUB = ast.parse(Path(winml_py.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
 (NAMES,) = (ast.literal_eval(node.value) for node in STUB.body if isinstance(node, ast.Assign))
 WINRT = """microsoft.ai.machinelearning microsoft.ai.machinelearning.experimental runtime system
     windows.ai.machinelearning windows.foundation windows.foundation.collections windows.graphics
@@ -38,7 +38,7 @@ def public_names() -> list[str]:
 
 
 def test_the_public_names_are_those_of_the_file() -> None:
-    assert FILE.read_text().splitlines() == public_names()
+    assert FILE.read_text(encoding="utf-8").splitlines() == public_names()
 
 
 def test_the_public_names_are_those_that_checkers_see() -> None:

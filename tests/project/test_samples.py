@@ -90,7 +90,7 @@ def photo() -> Image.Image:
 
 
 def test_every_sample_has_a_test() -> None:
-    tested = set(re.findall(r'(?:run\(|SAMPLES / )"(\w+)', Path(__file__).read_text())) | {
+    tested = set(re.findall(r'(?:run\(|SAMPLES / )"(\w+)', Path(__file__).read_text(encoding="utf-8"))) | {
         f"service_{name}" for name in SERVICES
     }
     assert tested == {path.stem for path in SAMPLES.glob("*.py")}
@@ -189,7 +189,7 @@ def test_search_docs(run: Run, tmp_path: Path) -> None:
 
 
 def test_classify(run: Run, tmp_path: Path, scores: np.ndarray) -> None:
-    labels = (MODELS / "digits.labels.txt").read_text().split()
+    labels = (MODELS / "digits.labels.txt").read_text(encoding="utf-8").split()
     lines = [line.split() for line in run("classify", PICTURES / "seven.png", folder=tmp_path)]
     assert [label for label, _ in lines] == [labels[index] for index in scores.argsort()[::-1][:3]]
     assert lines[0][0] == "seven"
@@ -419,7 +419,7 @@ def test_devices(run: Run, tmp_path: Path, scores: np.ndarray) -> None:
         re.fullmatch(r"(cpu|gpu|npu): (.*), by (\w+ExecutionProvider)(, has float16)?", line) for line in lines[:end]
     ]
     assert (devices[0][1], devices[0][3]) == ("cpu", "CPUExecutionProvider")
-    if sys.platform == "linux" and "model name" in (facts := Path("/proc/cpuinfo").read_text()):
+    if sys.platform == "linux" and "model name" in (facts := Path("/proc/cpuinfo").read_text(encoding="utf-8")):
         assert devices[0][2] == re.search(r"^model name\s*: (.*)", facts, re.MULTILINE)[1]
 
     expected = next((device for device in devices if device[1] == "gpu"), devices[0])
@@ -535,7 +535,7 @@ def test_the_cells_of_a_notebook_run(
     (tmp_path / "samples/notebooks").mkdir()
     monkeypatch.chdir(tmp_path / "samples/notebooks")
     names: dict[str, Any] = {"winml": lambda line: require_exit(*shlex.split(line))}
-    for cell in json.loads(path.read_text())["cells"]:
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         if cell["cell_type"] == "code":
             exec(re.sub(r"^!winml-py (.*)$", r"winml('\1')", "".join(cell["source"]), flags=re.MULTILINE), names)
             printed, stored = capsys.readouterr().out, ["".join(output["text"]) for output in cell["outputs"]]

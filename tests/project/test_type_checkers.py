@@ -178,10 +178,10 @@ def test_a_users_program_has_complete_types(tmp_path: Path, checker: str) -> Non
 def test_checkers_know_every_name_that_samples_and_pages_use(tmp_path: Path) -> None:
     """What mypy says of them is of other libraries, or of an error that is caught as a class of Python's."""
     for sample in (ROOT / "samples").glob("*.py"):
-        (tmp_path / sample.name).write_text(sample.read_text())
+        (tmp_path / sample.name).write_text(sample.read_text(encoding="utf-8"))
     for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
         name = re.sub(r"\W", "_", str(page.relative_to(ROOT)))
-        programs = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
+        programs = re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
         for number, program in enumerate(programs, 1):
             (tmp_path / f"{name}_{number}.py").write_text(program)
     pytest.importorskip("mypy")

@@ -12,7 +12,7 @@ import click
 
 from .._cases.case import CONTRACTS, Case
 from .._cases.examples import StatedSizes
-from ..core.base.atomic_files import is_same_file
+from ..core.base.atomic_files import fold_case, is_same_file
 from ..core.base.messages import did_you_mean
 from ..core.contracts.files import read_contract
 from ..core.contracts.published.folder import find_model
@@ -99,7 +99,8 @@ def require_unnamed(path: str, own: str = "") -> None:
     for parameter in ctx.command.params:
         value = ctx.params.get(str(parameter.name))
         if isinstance(parameter, OutputOption):
-            is_named = own not in ("", parameter.name) and value and os.path.realpath(path) == os.path.realpath(value)
+            paths = (fold_case(os.path.realpath(each)) for each in (path, value or ""))
+            is_named = own not in ("", parameter.name) and value and len(set(paths)) == 1
         else:
             is_named = os.path.isfile(path) and any(is_same_file(path, named) for named in _find_named_files(value))
         if is_named:

@@ -15,7 +15,7 @@ import numpy as np
 
 from .._cases.interpretation import VisionInterpreter, find_tensor_picture
 from ..core.base.agreement import as_numpy
-from ..core.base.atomic_files import open_atomically, require_folder
+from ..core.base.atomic_files import fold_case, open_atomically, require_folder
 from ..core.base.messages import Facts
 from ..core.features.descriptors import ImageFeatureDescriptor
 from ..core.features.pictures import ImageFeatureValue
@@ -120,7 +120,8 @@ def list_targets(output: str | None, labels: Sequence[str]) -> list[str]:
             require_folder(output)
         return [output]
     stems = [os.path.splitext(os.path.basename(path))[0] for path in labels]
-    duplicate = next((stem for stem in stems if stems.count(stem) > 1), None)
+    folded = list(map(fold_case, stems))
+    duplicate = next((stem for stem in stems if folded.count(fold_case(stem)) > 1), None)
     if duplicate is not None:
         raise click.UsageError(f"Two inputs are named {duplicate}, so their outputs would share a file.")
     with convert_errors(OUTPUT):

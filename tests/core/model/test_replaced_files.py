@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,11 @@ def test_whichever_time_a_path_states(
 
     files = Files(tmp_path, side, has_data_file)
     expected = files.raw()
-    monkeypatch.setattr(os, "stat", stat)
+    for path in tmp_path.glob("model.*"):
+        shutil.copy2(path, f"{path}.copy")
+        os.replace(f"{path}.copy", path)  # with another time of creation
+    if os.name == "posix":
+        monkeypatch.setattr(os, "stat", stat)
     np.testing.assert_allclose(files.ours(), expected, rtol=1e-5)
     copied = pickle.loads(pickle.dumps(LearningModel.load(files.path)))
     result = LearningModelSession(copied).evaluate_features(files.given)

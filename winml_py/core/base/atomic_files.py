@@ -36,6 +36,11 @@ def is_same_file(first: str | os.PathLike[str], second: str | os.PathLike[str]) 
         return False
 
 
+def fold_case(path: str) -> str:
+    """The same text for paths that name one file: on Windows and macOS, names may differ in case."""
+    return path if sys.platform == "linux" else path.casefold()
+
+
 def require_another_file(destination: str | os.PathLike[str], source: str | os.PathLike[str]) -> None:
     """Raises InvalidArgumentError if a new model would overwrite the one that it is made from."""
     if is_same_file(destination, source):
