@@ -157,20 +157,30 @@ def test_a_name_that_only_looks_like_a_file_is_a_missing_one(tmp_path: Path, loc
     path.write_bytes(external_model(location).SerializeToString())
     options = LearningModelSessionOptions()
     options.weights = weights
-    with pytest.raises(ModelNotFoundError, match="keeps the weight w in the file"):
-        LearningModelSession(LearningModel.load(path), None, options)
+    if os.name == "posix" or location.endswith("/"):  # Windows looks at names alone
+        with pytest.raises(ModelNotFoundError, match="keeps the weight w in the file"):
+            LearningModelSession(LearningModel.load(path), None, options)
     if location.startswith("sub"):
         (tmp_path / "sub").mkdir()
+    if location.startswith("sub") or (os.name == "nt" and not location.endswith("/")):
         session = LearningModelSession(LearningModel.load(path), None, options)
         assert session.evaluate_features({"x": np.ones(4, np.float32)}).outputs["y"].to_numpy().tolist() == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("location", ["../weights.bin", "/etc/hostname", "link.bin"])
+OUTSIDE = ["../weights.bin", "/etc/hostname"]
+if os.name == "posix":
+    OUTSIDE.append("link.bin")
+else:
+    OUTSIDE += ["..\\weights.bin", r"\windows\win.ini", r"C:\windows\win.ini", "D:weights.bin", r"\\server\share\w.bin"]
+
+
+@pytest.mark.parametrize("location", OUTSIDE)
 def test_external_data_stay_inside_the_folder(tmp_path: Path, location: str) -> None:
     (tmp_path / "weights.bin").write_bytes(np.arange(4, dtype=np.float32).tobytes())
     folder = tmp_path / "models"
     folder.mkdir()
-    (folder / "link.bin").symlink_to(tmp_path / "weights.bin")
+    if os.name == "posix":
+        (folder / "link.bin").symlink_to(tmp_path / "weights.bin")
     path = folder / "m.onnx"
     path.write_bytes(external_model(location).SerializeToString())
     with pytest.raises(CorruptModelError, match="outside"):
@@ -220,6 +230,7 @@ def test_a_large_model_is_opened_over_its_file(tmp_path: Path) -> None:
     np.testing.assert_allclose(result.outputs["y"], x @ weights["w"] @ weights["v"], rtol=1e-3)
 
 
+@pytest.mark.posix("Windows lets few users make symbolic links, and Wine makes none")
 def test_models_behind_links_work(tmp_path: Path) -> None:
     """As model caches lay them out: links in a snapshot's folder to files in another one."""
     blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshot"

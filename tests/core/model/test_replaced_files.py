@@ -61,7 +61,7 @@ class Files:
     def put_back(self) -> None:
         """Puts the old files into their places again."""
         for old in self._old.iterdir():
-            old.rename(self.path.parent / old.name)
+            old.replace(self.path.parent / old.name)
 
     def raw(self) -> Any:
         session = onnxruntime.InferenceSession(self.path, providers=["CPUExecutionProvider"])

@@ -97,6 +97,7 @@ class FileSource(NamedTuple):
                 if kind := guess_file_kind(buffer[:64]):
                     words, hint = f"Expected an ONNX model, got {kind[0]}.", kind[1]
                 raise CorruptModelError(f"{shown}: {words}", hint=hint) from error
+        _require_same_drive(absolute, ((weight.name, weight.location) for weight in header.weights))
         return cls(absolute, (stamp, *_stamp_data_files(os.path.dirname(absolute), header))), header
 
     @property
@@ -203,10 +204,7 @@ class FileSource(NamedTuple):
         for name, location in external:
             path = os.path.realpath(os.path.join(self.folder, location))
             if not any(_is_inside(path, root) for root in roots):
-                raise CorruptModelError(
-                    f"{self.path}: The model keeps the weight {name} in {location}, outside its folder.",
-                    hint="A model may only name files in its own folder; move the data file there and name it so.",
-                )
+                raise _make_outside_error(self.path, name, location)
             # Check the name as it is, too: the engine opens that, and `sub/../x` does not exist without `sub`.
             if not os.path.isfile(path) or not os.path.isfile(os.path.join(self.folder, location)):
                 raise ModelNotFoundError(
@@ -260,7 +258,27 @@ def _find_external(source: FileSource) -> tuple[tuple[str, str], ...]:
     """The weights that a model keeps in other files, and those files: needed several times for one session."""
     with _map(source.path) as (buffer, stamp):
         source.require_same(stamp)
-        return tuple(find_external_locations(buffer))
+        external = tuple(find_external_locations(buffer))
+    _require_same_drive(source.path, external)
+    return external
+
+
+def _require_same_drive(path: str, external: Iterable[tuple[str, str]]) -> None:
+    """Refuses names with another drive than the model's, before any of them is looked for.
+
+    On Windows, looking for a file on a share sends the user's credentials to a server that the model names.
+    """
+    drive = os.path.normcase(os.path.splitdrive(path)[0])
+    for name, location in external:
+        if os.path.normcase(os.path.splitdrive(location)[0]) not in ("", drive):
+            raise _make_outside_error(path, name, location)
+
+
+def _make_outside_error(path: str, name: str, location: str) -> CorruptModelError:
+    return CorruptModelError(
+        f"{path}: The model keeps the weight {name} in {location}, outside its folder.",
+        hint="A model may only name files in its own folder; move the data file there and name it so.",
+    )
 
 
 def _stamp_data_files(folder: str, header: Header) -> Iterator[FileStamp]:
