@@ -175,7 +175,7 @@ def test_labels_that_do_not_fit_are_not_used(folder: Path, caplog: pytest.LogCap
     assert "config.json has 2 labels for 3 scores; they are not used" in caplog.text
 
 
-@pytest.mark.skipif(not hasattr(os, "symlink") or os.name == "nt", reason="links need rights on Windows")
+@pytest.mark.posix("Windows lets few users make symbolic links, and Wine makes none")
 @pytest.mark.parametrize("name", ["model.onnx", "preprocessor_config.json", "config.json"])
 def test_a_link_out_of_the_folder_is_refused(folder: Path, tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
     outside = tmp_path_factory.mktemp("outside") / name
@@ -186,7 +186,7 @@ def test_a_link_out_of_the_folder_is_refused(folder: Path, tmp_path_factory: pyt
         LearningModel.load(folder)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="links need rights on Windows")
+@pytest.mark.posix("Windows lets few users make symbolic links, and Wine makes none")
 def test_a_snapshot_in_the_cache_of_hugging_face(folder: Path) -> None:
     snapshot, blobs = folder / "snapshots" / "abc", folder / "blobs"
     snapshot.mkdir(parents=True)
@@ -197,9 +197,10 @@ def test_a_snapshot_in_the_cache_of_hugging_face(folder: Path) -> None:
     bind(LearningModel.load(snapshot))
 
 
-def test_a_file_outside_cannot_be_chosen(folder: Path) -> None:
+@pytest.mark.parametrize("file", [__file__, *([] if os.name == "posix" else ["D:x.onnx", r"\\server\share\x.onnx"])])
+def test_a_file_outside_cannot_be_chosen(folder: Path, file: str) -> None:
     with pytest.raises(InvalidArgumentError, match="leads out"):
-        LearningModel.load(folder, file=__file__)
+        LearningModel.load(folder, file=file)
 
 
 @pytest.mark.parametrize(

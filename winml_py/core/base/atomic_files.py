@@ -41,6 +41,16 @@ def fold_case(path: str) -> str:
     return path if sys.platform == "linux" else path.casefold()
 
 
+def has_other_drive(path: str, folder: str) -> bool:
+    """Whether a path that is relative to a folder names another drive, or a share; never, except on Windows.
+
+    Ask before you look for a file that an untrusted file names: to look for one on a share, Windows sends the user's
+    credentials to the server.
+    """
+    drive = os.path.splitdrive(path)[0]
+    return drive != "" and drive.casefold() != os.path.splitdrive(os.path.abspath(folder))[0].casefold()
+
+
 def require_another_file(destination: str | os.PathLike[str], source: str | os.PathLike[str]) -> None:
     """Raises InvalidArgumentError if a new model would overwrite the one that it is made from."""
     if is_same_file(destination, source):

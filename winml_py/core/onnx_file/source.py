@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ...errors import CorruptModelError, InvalidArgumentError, ModelNotFoundError, WinMLError
+from ..base.atomic_files import has_other_drive
 from ..base.messages import guess_file_kind
 from .header import Header, cut_weights, find_external_locations, has_replaceable_weights, read_header
 from .nodes import ModelGraph, read_graph
@@ -264,13 +265,8 @@ def _find_external(source: FileSource) -> tuple[tuple[str, str], ...]:
 
 
 def _require_same_drive(path: str, external: Iterable[tuple[str, str]]) -> None:
-    """Refuses names with another drive than the model's, before any of them is looked for.
-
-    On Windows, looking for a file on a share sends the user's credentials to a server that the model names.
-    """
-    drive = os.path.normcase(os.path.splitdrive(path)[0])
     for name, location in external:
-        if os.path.normcase(os.path.splitdrive(location)[0]) not in ("", drive):
+        if has_other_drive(location, os.path.dirname(path)):
             raise _make_outside_error(path, name, location)
 
 

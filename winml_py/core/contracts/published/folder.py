@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ....errors import InvalidArgumentError, ModelNotFoundError
+from ...base.atomic_files import has_other_drive
 from ..config import Config, read_config
 from ..labels import labels_of
 
@@ -34,12 +35,15 @@ class Folder:
     def find(self, name: str, largest: int = MAX_BYTES) -> str:
         """The path of a file; "" if there is none."""
         path = os.path.join(self.path, name.replace("\0", ""))
-        real = os.path.realpath(path)
-        if not os.path.isfile(real):
-            return ""
-        if not any(Path(real).is_relative_to(root) for root in self._roots):
+        leads_out = has_other_drive(name, self.path)
+        if not leads_out:
+            real = os.path.realpath(path)
+            if not os.path.isfile(real):
+                return ""
+            leads_out = not any(Path(real).is_relative_to(root) for root in self._roots)
+        if leads_out:
             raise InvalidArgumentError(f"{path}: It leads out of the folder.", hint="Copy the file into the folder.")
-        if (size := os.path.getsize(real)) > largest:
+        if (size := os.path.getsize(path)) > largest:
             raise InvalidArgumentError(f"{path}: Expected at most {largest:,} bytes, got {size:,}.")
         return path
 
