@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import signal
 import subprocess
@@ -39,14 +38,14 @@ def describe_signal(name: str) -> str:
 
 # Windows sends Ctrl-C to all programs of a console. So a program gets a console of its own, with another that sends it.
 RELAY = """
-import ctypes, signal, subprocess, sys, threading
+import ctypes, os, signal, subprocess, sys, threading
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 program = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
 def send():
     for _ in sys.stdin.buffer:
         ctypes.windll.kernel32.GenerateConsoleCtrlEvent(0, 0)
 threading.Thread(target=send, daemon=True).start()
-sys.exit(program.wait())
+os._exit(program.wait())  # the other thread waits for ever
 """
 
 
@@ -65,9 +64,8 @@ def interrupt(program: psutil.Popen, name: str = "SIGINT") -> None:
     if not IS_WINDOWS:
         program.send_signal(getattr(signal, name))
         return
-    line = b"\n" if isinstance(program.stdin, io.BufferedIOBase) else "\n"
-    program.stdin.write(line)
-    program.stdin.flush()
+    with program.stdin:
+        getattr(program.stdin, "buffer", program.stdin).write(b"\n")
 
 
 def set_temporary_folder(folder: Path) -> dict[str, str]:
