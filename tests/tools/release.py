@@ -20,7 +20,6 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import venv
 import zipfile
 from pathlib import Path
 
@@ -267,6 +266,8 @@ def main() -> None:
         temporary = Path(name)
         tree, tools = temporary / "clone", temporary / "tools" / "bin"
         clone(tree)
+        import venv  # the embeddable Python of Windows lacks it
+
         venv.create(tools.parent, with_pip=True)
         run(tools / "pip", "install", "--quiet", "--no-compile", *TOOLS)
         wheel = check_files(tools, tree, ROOT / "dist", temporary)

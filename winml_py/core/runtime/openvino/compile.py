@@ -154,16 +154,19 @@ def _compile_and_save(request: CompileRequest, target: Target, folder: Path) -> 
     engine = compile_with_openvino(request, target)
     with open(folder / BLOB, "wb") as file:
         pieces = _Pieces(file, request.require_not_stopped)
-        engine.export(pieces)
-    if pieces.failure is not None:
-        raise pieces.failure
+        try:
+            engine.export(pieces)
+        finally:
+            if pieces.failure is not None:
+                raise pieces.failure
     engine.close()  # before the weights are in memory again
 
 
 class _Pieces(io.BytesIO):
     """Writes OpenVINO's output to a file. OpenVINO expects a BytesIO, which would hold another copy of the weights.
 
-    `check` is called before each piece, and may raise. `failure` is the first error, which OpenVINO ignores.
+    `check` is called before each piece, and may raise. `failure` is the first error, which OpenVINO ignores, or on
+    Windows makes one of its own.
     """
 
     def __init__(self, file: BinaryIO, check: Callable[[], None]) -> None:
