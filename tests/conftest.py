@@ -48,6 +48,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.plugins)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if os.name == "nt":
+        reports = terminalreporter.stats.get("skipped", [])
+        count = sum("posix" in report.keywords for report in reports)
+        terminalreporter.write_line(f"left out on Windows, with the marker `posix`: {count}")
+
+
 @given(st.none())
 def _start_hypothesis(_: None) -> None:
     """Has Hypothesis make what it holds in each process."""

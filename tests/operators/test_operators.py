@@ -439,7 +439,7 @@ sys.exit(code - 7)
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.posix("Windows has no fork")
 def test_a_forked_child_compiles_its_own() -> None:
     done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, timeout=30, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -480,7 +480,8 @@ def test_asyncio_service_serves_others(tmp_path: Path) -> None:
             interrupt(service)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="memory is measured by /proc/self/smaps_rollup")
+@pytest.mark.posix("Windows has no /proc/self/smaps_rollup")
+@pytest.mark.skipif(sys.platform == "darwin", reason="memory is measured by /proc/self/smaps_rollup")
 def test_many_sessions() -> None:
     alone = [sys.executable, "-W", "error", SAMPLES / "many_sessions.py"]
     first, *lines = subprocess.check_output(alone, text=True, timeout=120).splitlines()

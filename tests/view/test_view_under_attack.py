@@ -159,7 +159,8 @@ class TestTabs:
             assert page.bench.models.find(first).name == "m.onnx"
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is Linux's")
+@pytest.mark.posix("Windows has no limit of a process's memory")
+@pytest.mark.skipif(sys.platform == "darwin", reason="the limit of memory is Linux's")
 def test_a_model_that_eats_memory(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     """It gets so much of the machine's, and then an error; the page is usable."""
     monkeypatch.setattr(open_model, "read_total_memory", lambda: 2 << 30)

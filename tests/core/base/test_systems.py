@@ -83,7 +83,7 @@ def test_the_cores_of_this_process(
     assert machine.count_allowed_cores() == len(expected)
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="Linux binds processes so")
+@pytest.mark.posix("Windows has no os.sched_getaffinity")
 def test_the_cores_of_this_process_on_linux(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {2, 5})
     assert machine.list_allowed_cores() == {2, 5}

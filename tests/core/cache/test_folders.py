@@ -155,7 +155,7 @@ def test_one_of_another_name_is_not_used(place: Path) -> None:
     assert folders.is_intact(place / KEY)
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners and modes here")
+@pytest.mark.posix("Python sees no owners and modes on Windows")
 @pytest.mark.parametrize("is_writable", [True, False])
 def test_one_that_another_user_may_have_changed_is_not_used(
     place: Path, is_writable: bool, monkeypatch: pytest.MonkeyPatch

@@ -570,7 +570,7 @@ def test_black_and_white_is_scaled_as_on_the_cpu(
         assert np.count_nonzero(difference > 1.01) <= 1
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.posix("Windows has no fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_what_a_fork_inherits_is_left_alone(gpu: LearningModelDevice) -> None:
     """Evaluating is refused at once, as reading and a new session are, and letting go of all of it ends."""

@@ -465,7 +465,7 @@ session.evaluate_features(x)
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.posix("Windows has no fork")
 def test_a_fork_is_refused() -> None:
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKING, str(MODELS / "digits.onnx")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)

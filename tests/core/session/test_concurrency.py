@@ -54,7 +54,7 @@ def on_threads(work: Callable[[int], Any], count: int = THREADS) -> list[Any]:
 
 
 @pytest.mark.once  # the exception may come while coverage holds its own lock, and then nothing goes on
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="Windows has no timers that send signals")
+@pytest.mark.posix("Windows has no timers that send signals")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it may come while an object goes
 def test_a_signals_exception_comes_out_as_it_is_and_leaves_no_lock_held() -> None:
     class Interruption(BaseException):
