@@ -49,6 +49,22 @@ os._exit(program.wait())  # the other thread waits for ever
 """
 
 
+def write_program(folder: Path, name: str, code: str) -> None:
+    """Writes a program in Python that can be started by its name."""
+    source = folder / "source" / name
+    source.parent.mkdir(exist_ok=True)
+    source.write_text(f"#!{'python' if IS_WINDOWS else sys.executable}\n{code}")
+    if not IS_WINDOWS:
+        source.chmod(0o755)
+        source.replace(folder / name)
+        return
+    from pip._vendor.distlib.scripts import ScriptMaker  # as pip makes programs of scripts
+
+    maker = ScriptMaker(str(source.parent), str(folder))
+    maker.force = True
+    maker.make(name)
+
+
 def start_program(command: Sequence[object], **options: Any) -> psutil.Popen:
     """Starts a program that `interrupt` can end; takes the options of `subprocess.Popen`."""
     words = [str(word) for word in command]

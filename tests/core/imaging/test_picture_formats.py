@@ -12,6 +12,7 @@ import pytest
 from PIL import EpsImagePlugin, Image
 
 from helpers.paths import ROOT
+from helpers.processes import write_program
 from winml_py import ImageFeatureValue, PictureError, SoftwareBitmap
 from winml_py.core.imaging.codecs import FORMATS
 
@@ -33,15 +34,13 @@ def file_of(kind: str) -> bytes:
 def ghostscript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A program that Pillow takes for Ghostscript; it leaves the file that is given here."""
     started = tmp_path / "started"
-    program = tmp_path / "gs"
-    program.write_text(f"#!/bin/sh\ntouch {started}\nexit 1\n")
-    program.chmod(0o755)
+    name = "gs" if os.name == "posix" else "gswin64c"
+    write_program(tmp_path, name, f"open({str(started)!r}, 'w').close(); raise SystemExit(1)")
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr(EpsImagePlugin, "gs_binary", None)
     return started
 
 
-@pytest.mark.posix("Windows starts no scripts as programs")
 def test_no_program_starts_for_an_eps_file(tmp_path: Path, ghostscript: Path) -> None:
     data = file_of("EPS")
     path = tmp_path / "innocent.png"

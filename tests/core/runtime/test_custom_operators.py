@@ -6,7 +6,6 @@ import gc
 import json
 import shutil
 import subprocess
-import sys
 import threading
 import time
 import weakref

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from helpers.packages import install_package
 from helpers.paths import MODELS, ROOT
-from helpers.processes import ABORTED
+from helpers.processes import ABORTED, write_program
 from winml_py import InvalidDeviceError, LearningModelDevice, LearningModelDeviceKind
 from winml_py.cli import doctor as diagnosis
 from winml_py.cli.main import main
@@ -178,47 +178,51 @@ def test_a_plugin_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
 CARD = "NVIDIA H200, 143771, 00000000:3B:00.0, 570.1\n"
 
 
-@pytest.mark.posix("Windows starts no scripts as programs")
 def test_what_the_nvidia_driver_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "nvidia-smi"
-    program.write_text(f"#!/bin/sh\nprintf '{CARD}'\n")
-    program.chmod(0o755)
+    write_program(tmp_path, "nvidia-smi", f"print({CARD!r}, end='')")
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     nvidia.find_gpus.cache_clear()
     try:
         (card,) = nvidia.find_gpus()
-        program.write_text("#!/bin/sh\necho 'the driver is broken' >&2; exit 9\n")
+        write_program(tmp_path, "nvidia-smi", "import sys; print('the driver is broken', file=sys.stderr); sys.exit(9)")
         nvidia.find_gpus.cache_clear()
         assert (nvidia.find_gpus(), nvidia.read_process_memory()) == ((), None)
         with pytest.raises(InvalidDeviceError, match="Install the NVIDIA driver"):
             nvidia.list_devices("CUDAExecutionProvider")
-        program.write_text(f"#!/bin/sh\nprintf '{os.getpid()}, 600\n1, 20\n{os.getpid()}, 24\n'\n")
+        rows = f"{os.getpid()}, 600\n1, 20\n{os.getpid()}, 24"
+        write_program(tmp_path, "nvidia-smi", f"print({rows!r})")
         assert nvidia.read_process_memory() == 624 << 20
     finally:
         nvidia.find_gpus.cache_clear()
     assert card == (0, "NVIDIA H200", 143771 << 20, (0, 0x3B0000), "570.1")
 
 
-@pytest.mark.posix("Windows starts no scripts as programs")
+def test_a_program_in_the_working_directory_is_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows finds one there first: a file that somebody downloaded, say."""
+    write_program(tmp_path, "nvidia-smi", f"open({str(tmp_path / 'started')!r}, 'w').close()")
+    monkeypatch.chdir(tmp_path)
+    nvidia.find_gpus.cache_clear()
+    assert nvidia.read_process_memory() is None
+    assert not (tmp_path / "started").exists()
+
+
 @pytest.mark.parametrize(
     ("visible", "names"), [(None, ["a", "b"]), ("1,0", ["b", "a"]), ("GPU-b", ["b"]), ("-1", []), ("", [])]
 )
 def test_cards_are_numbered_as_cuda_numbers_them(
     visible: str | None, names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = tmp_path / "nvidia-smi"
     rows = {name: f"{name}, 1, 0:0{place}:00.0, 1" for place, name in enumerate("ab")}
-    program.write_text(
-        f"""#!/bin/sh
-case "$3" in
-    "") echo '{rows["a"]}'; echo '{rows["b"]}';;
-    --id=0) echo '{rows["a"]}';;
-    --id=1 | --id=GPU-b) echo '{rows["b"]}';;
-    *) exit 6;;
-esac
-"""
+    write_program(
+        tmp_path,
+        "nvidia-smi",
+        f"""
+import sys
+a, b = {rows["a"]!r}, {rows["b"]!r}
+told = {{"": f"{{a}}\\n{{b}}", "--id=0": a, "--id=1": b, "--id=GPU-b": b}}
+print(told.get("".join(sys.argv[3:])) or sys.exit(6))
+""",
     )
-    program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:

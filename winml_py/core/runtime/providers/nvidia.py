@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from functools import cache
 from typing import NamedTuple
 
@@ -45,12 +46,22 @@ def _query(fields: str, *options: str) -> list[list[str]]:
     """The rows that `nvidia-smi` prints; empty without a driver, or if there is no such GPU."""
     import subprocess
 
-    command = ["nvidia-smi", f"--query-{fields}", "--format=csv,noheader,nounits", *options]
+    program = _find_program()
+    if not program:
+        return []
+    command = [program, f"--query-{fields}", "--format=csv,noheader,nounits", *options]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):
         return []
     return [[word.strip() for word in line.split(",")] for line in done.stdout.splitlines()]
+
+
+def _find_program() -> str:
+    """The path of the program, or "". By a name alone, Windows would first find one in the working directory."""
+    name = "nvidia-smi.exe" if sys.platform == "win32" else "nvidia-smi"
+    folders = filter(os.path.isabs, os.environ.get("PATH", "").split(os.pathsep))
+    return next(filter(os.path.isfile, (os.path.join(folder, name) for folder in folders)), "")
 
 
 def list_devices(provider: str) -> list[ProviderDevice]:
