@@ -18,7 +18,7 @@ import pytest
 from helpers.cli import require_failure
 from helpers.pages import Page
 from helpers.paths import MODELS, PICTURES
-from helpers.processes import has_ended, interrupt, set_temporary_folder, start_program
+from helpers.processes import IS_WINDOWS, has_ended, interrupt, set_temporary_folder, start_program
 from helpers.waiting import wait_until
 from winml_py import ImageFeatureValue, LearningModel, LearningModelSession, view
 from winml_py.errors import InvalidArgumentError, MissingPackageError, PictureNotFoundError
@@ -117,14 +117,7 @@ class TestTheCommand:
     def first_line(self, process: psutil.Popen) -> str:
         return str(process.stdout.readline().strip())
 
-    @pytest.mark.parametrize(
-        "name",
-        [
-            "SIGINT",
-            pytest.param("SIGTERM", marks=pytest.mark.posix("Windows has no such signal")),
-            pytest.param("SIGHUP", marks=pytest.mark.posix("Windows has no such signal")),
-        ],
-    )
+    @pytest.mark.parametrize("name", ["SIGINT"] if IS_WINDOWS else ["SIGINT", "SIGTERM", "SIGHUP"])
     def test_it_ends_with_its_terminal_and_leaves_nothing(self, name: str, seven: Path, tmp_path: Path) -> None:
         process = self.start(MODELS / "digits.onnx", seven, temporary=tmp_path)
         address = self.first_line(process)

@@ -25,7 +25,16 @@ from helpers import models, winml_models
 from helpers.cli import call
 from helpers.models import INT64, STRING
 from helpers.paths import MODELS, PICTURES
-from helpers.processes import ABORTED, describe_signal, find_children, is_alive, send_signal
+from helpers.processes import (
+    ABORTED,
+    IS_WINDOWS,
+    describe_signal,
+    find_children,
+    interrupt,
+    is_alive,
+    send_signal,
+    start_program,
+)
 from helpers.reference import run_raw
 from helpers.waiting import wait_until
 from winml_py import (
@@ -375,7 +384,7 @@ def answering(answer: bytes) -> Any:
     return ours, theirs
 
 
-def interrupt(*_: object) -> None:
+def raise_interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
@@ -548,7 +557,7 @@ class TestEnds:
             images = [random_digits(seed=seed) for seed in range(2)]
             session.evaluate_features({"image": images[0]})
             with monkeypatch.context() as patch:
-                patch.setattr(system, "receive", interrupt)
+                patch.setattr(system, "receive", raise_interrupt)
                 with pytest.raises(KeyboardInterrupt):
                     session.evaluate_features({"image": images[0]})
             result = session.evaluate_features({"image": images[1]}).outputs["probabilities"].to_numpy()
@@ -635,11 +644,9 @@ print(private_state(session).engine.process_number, flush=True)
 
 
 class TestTheParent:
-    def start(self, more: str) -> tuple[subprocess.Popen[str], int]:
-        started = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM + more, MODELS / "digits.onnx"], stdout=subprocess.PIPE, text=True
-        )
-        assert started.stdout is not None
+    def start(self, more: str) -> tuple[psutil.Popen, int]:
+        command = [sys.executable, "-c", PROGRAM + more, MODELS / "digits.onnx"]
+        started = start_program(command, stdout=subprocess.PIPE, text=True)
         return started, int(started.stdout.readline())
 
     @pytest.mark.parametrize(
@@ -657,7 +664,7 @@ class TestTheParent:
             if "fork" in more:
                 wait_until(lambda: bool(find_children(parent.pid) - {pid}))
                 forked = list(find_children(parent.pid) - {pid})
-            parent.kill()
+            parent.kill() if not IS_WINDOWS else parent.children()[0].kill()
             parent.wait()
             wait_until(lambda: not is_alive(pid))
             for each in forked:
@@ -683,15 +690,16 @@ class TestTheParent:
         subprocess.run([sys.executable, "-c", program, MODELS / "digits.onnx"], timeout=60, check=False)
         assert (tmp_path / "said").read_text() == "right"
 
-    @pytest.mark.posix("os.kill ends a process on Windows, whatever the signal")
     def test_interrupted(self) -> None:
         """Ctrl-C at a terminal reaches both; the engine's process leaves it to its parent."""
         parent, pid = self.start(
-            "os.kill(int(sys.argv[2]) if len(sys.argv) > 2 else private_state(session).engine.process_number, 2)\n"
-            "time.sleep(0.2)\nsession.evaluate_features(image)\nprint('right')"
+            "try:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    time.sleep(0.2)\n"
+            "session.evaluate_features(image)\nprint('right')"
         )
-        assert parent.stdout is not None
         with parent:
+            if not IS_WINDOWS:
+                os.kill(pid, signal.SIGINT)
+            interrupt(parent)
             assert parent.stdout.read() == "right\n"
         wait_until(lambda: not is_alive(pid))
 
@@ -716,7 +724,6 @@ os.waitpid(child, 0)
 print(session.evaluate_features(image).outputs["probabilities"].to_numpy().shape, flush=True)
 """
         )
-        assert parent.stdout is not None
         with parent:
             assert parent.stdout.read().splitlines() == ["IllegalCallError", "(1, 10)", "(1, 10)"]
         wait_until(lambda: not is_alive(pid))

@@ -59,16 +59,19 @@ def collects(tmp_path: Path) -> None:
         pytest.skip("this build of ONNX Runtime keeps no events on the disk")
 
 
+@pytest.mark.posix("ONNX Runtime for Windows writes its events to no file")
 def test_a_session_leaves_nothing(collects: None, home: Path) -> None:
     run_at_home(home, "-c", FAILING + OURS)
     assert find_left(home) == []
 
 
+@pytest.mark.posix("ONNX Runtime for Windows writes its events to no file")
 def test_the_users_own_setting_is_left_alone(collects: None, home: Path) -> None:
     run_at_home(home, "-c", FAILING + OURS, ORT_DISABLE_TELEMETRY="0")
     assert names_the_node(home)
 
 
+@pytest.mark.posix("ONNX Runtime for Windows writes its events to no file")
 def test_a_runtime_that_was_imported_before_gets_no_names(collects: None, home: Path) -> None:
     """Its files are there by then."""
     run_at_home(home, "-c", FAILING + "import onnxruntime" + OURS)
@@ -77,6 +80,7 @@ def test_a_runtime_that_was_imported_before_gets_no_names(collects: None, home: 
 
 
 @pytest.mark.exhaustive
+@pytest.mark.posix("ONNX Runtime for Windows writes its events to no file")
 def test_commands_and_child_processes_leave_nothing(collects: None, home: Path) -> None:
     """`doctor` tries every plugin and every device in a process of its own."""
     digits, seven = str(MODELS / "digits.onnx"), str(PICTURES / "seven.png")
