@@ -644,9 +644,9 @@ print(private_state(session).engine.process_number, flush=True)
 
 
 class TestTheParent:
-    def start(self, more: str) -> tuple[psutil.Popen, int]:
-        command = [sys.executable, "-c", PROGRAM + more, MODELS / "digits.onnx"]
-        started = start_program(command, stdout=subprocess.PIPE, text=True)
+    def start(self, more: str, popen: Any = psutil.Popen) -> tuple[psutil.Popen, int]:
+        command = [sys.executable, "-c", PROGRAM + more, str(MODELS / "digits.onnx")]
+        started = popen(command, stdout=subprocess.PIPE, text=True)
         return started, int(started.stdout.readline())
 
     @pytest.mark.parametrize(
@@ -664,7 +664,7 @@ class TestTheParent:
             if "fork" in more:
                 wait_until(lambda: bool(find_children(parent.pid) - {pid}))
                 forked = list(find_children(parent.pid) - {pid})
-            parent.kill() if not IS_WINDOWS else parent.children()[0].kill()
+            parent.kill()
             parent.wait()
             wait_until(lambda: not is_alive(pid))
             for each in forked:
@@ -694,7 +694,8 @@ class TestTheParent:
         """Ctrl-C at a terminal reaches both; the engine's process leaves it to its parent."""
         parent, pid = self.start(
             "try:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    time.sleep(0.2)\n"
-            "session.evaluate_features(image)\nprint('right')"
+            "session.evaluate_features(image)\nprint('right')",
+            start_program,
         )
         with parent:
             if not IS_WINDOWS:
