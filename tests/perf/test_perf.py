@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,12 @@ def test_percentiles_are_of_all_iterations() -> None:
     ordered = sorted(seconds)
     expected = {"p50_ms": ordered[50], "p90_ms": ordered[90], "p99_ms": ordered[99], "cpu_p50_ms": 2 * ordered[50]}
     assert figures == pytest.approx({name: 1e3 * second for name, second in expected.items()})
+
+
+def test_processor_time_below_a_step_of_the_system_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[Sample.__module__], "CPU_STEP", 0.016)
+    known, unknown = (summarize_phase([Sample(1, cpu)] * 3)["cpu_p50_ms"] for cpu in (0.031, 0.015))
+    assert (known, unknown) == (pytest.approx(31), None)
 
 
 def test_models_and_folders_of_them(tmp_path: Path) -> None:

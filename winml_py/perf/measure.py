@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,9 @@ from ..core.session.session import LearningModelSession
 PHASES = ("load", "session", "decode", "bind", "evaluate")
 """In order: reading the file's header; compiling the model; decoding a picture file; binding values, which turns
 pictures into numbers; running the engine, and making pictures of its outputs."""
+
+CPU_STEP = 0.016 if sys.platform == "win32" else 0.0
+"""Seconds by which the system's count of processor time may grow at once."""
 
 PHASES_ONCE = ("load", "session")
 """The phases that happen once, rather than with each evaluation."""
@@ -88,11 +92,15 @@ class Measurement:
         }
 
 
-def summarize_phase(samples: Sequence[Sample]) -> dict[str, float]:
-    """Percentiles of a phase's time, and the median of its processor time, in milliseconds."""
+def summarize_phase(samples: Sequence[Sample]) -> dict[str, float | None]:
+    """Percentiles of a phase's time, and the median of its processor time, in milliseconds.
+
+    The latter is None if the system counts processor time in larger steps, as Windows does.
+    """
     walls = [sample.wall for sample in samples]
     figures = {f"p{percent}_ms": 1e3 * float(np.percentile(walls, percent)) for percent in (50, 90, 99)}
-    return figures | {"cpu_p50_ms": 1e3 * statistics.median(sample.cpu for sample in samples)}
+    cpu = statistics.median(sample.cpu for sample in samples)
+    return figures | {"cpu_p50_ms": 1e3 * cpu if cpu >= CPU_STEP else None}
 
 
 # Measuring.
