@@ -145,8 +145,10 @@ def test_docstring_examples(path: Path, checkout: Path) -> None:
 
 def test_ci_calls_the_two_lines_of_the_readme() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert script.count('eval "$(readme_line ') == 2
-    assert len(re.findall(r"^```sh\n.*\n```$", PAGES[0].read_text(encoding="utf-8"), re.MULTILINE)) == 2
+    for language, evaluates in (("sh", "readme_line sh"), ("powershell", "windows_line")):
+        assert script.count(f'eval "$({evaluates} ') == 2
+        blocks = re.findall(rf"^```{language}\n.*\n```$", PAGES[0].read_text(encoding="utf-8"), re.MULTILINE)
+        assert len(blocks) == 2
 
 
 def list_documented_names(module: str) -> list[str]:
