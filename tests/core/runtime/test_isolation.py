@@ -693,11 +693,12 @@ class TestTheParent:
     def test_interrupted(self) -> None:
         """Ctrl-C at a terminal reaches both; the engine's process leaves it to its parent."""
         parent, pid = self.start(
-            "try:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    time.sleep(0.2)\n"
+            "try:\n    print('waits', flush=True)\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    time.sleep(0.2)\n"
             "session.evaluate_features(image)\nprint('right')",
             start_program,
         )
         with parent:
+            assert parent.stdout.readline() == "waits\n"
             if not IS_WINDOWS:
                 os.kill(pid, signal.SIGINT)
             interrupt(parent)
