@@ -28,13 +28,13 @@ PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
     # What was measured, rounded up.
-    "lines of code": 25_600,
-    "lines of code in core/": 14_100,
+    "lines of code": 25_650,
+    "lines of code in core/": 14_150,
     "lines of docstrings": 7_650,
     "files": 260,
     "options of commands": 91,
-    "words of docs": 39_800,
-    "lines of code of tests": 34_500,
+    "words of docs": 40_200,
+    "lines of code of tests": 34_900,
     "inner names that capabilities use": 80,
     # What was measured.
     "names in __all__": 69,

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from multiprocessing import reduction
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import psutil
@@ -84,6 +84,7 @@ def test_the_cores_of_this_process(
 
 
 @pytest.mark.posix("Windows has no os.sched_getaffinity")
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="Linux binds processes so")
 def test_the_cores_of_this_process_on_linux(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {2, 5})
     assert machine.list_allowed_cores() == {2, 5}
@@ -126,7 +127,9 @@ def test_a_handle_that_is_sent_can_be_read_and_written(
     on_system("win32")
     sent: list[Any] = []
     connection: Any = SimpleNamespace(send_bytes=sent.append, send=sent.append)
-    monkeypatch.setitem(sys.modules, "_winapi", SimpleNamespace(GENERIC_READ=1 << 31, GENERIC_WRITE=1 << 30))
+    winapi: Any = ModuleType("_winapi")
+    winapi.GENERIC_READ, winapi.GENERIC_WRITE = 1 << 31, 1 << 30
+    monkeypatch.setitem(sys.modules, "_winapi", winapi)
     monkeypatch.setattr(reduction, "DupHandle", lambda *arguments: arguments, raising=False)
     system.send_handle(connection, b"LANE", 7, 1234)
     assert sent == [b"LANE", (7, 3 << 30, 1234)]
