@@ -156,6 +156,7 @@ def test_bfloat16_that_loses_a_mean_is_found_on_the_programs_own_inputs(
     openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch, mean: float
 ) -> None:
     """On numbers around 0 it is right, as a check on made-up ones would find."""
+    monkeypatch.setattr(plugins, "find_devices", lambda _: [openvino._replace(half_types="bfloat16")])
     monkeypatch.setattr(choice, "_measure_times", lambda targets, _: {each: 10.0**-n for n, each in enumerate(targets)})
     content, x = far(mean)
     raw = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
