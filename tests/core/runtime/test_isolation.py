@@ -28,6 +28,7 @@ from helpers.paths import MODELS, PICTURES
 from helpers.processes import (
     ABORTED,
     IS_WINDOWS,
+    count_open,
     describe_signal,
     find_children,
     interrupt,
@@ -518,24 +519,23 @@ class TestEnds:
         session.close()
         assert not is_alive(pid)
 
-    @pytest.mark.posix("GetProcessHandleCount of Wine counts no handles")
     @pytest.mark.parametrize("timeout", [None, 60])
     def test_a_lost_one_keeps_no_file_open(self, timeout: float | None) -> None:
         isolated(models.unary()).close()  # what the first session of a program keeps
         gc.collect()
         gc.disable()
         try:
-            before = psutil.Process().num_fds()
+            before = count_open()
             session = isolated(MODELS / "digits.onnx")
             binding = LearningModelBinding(session)
             binding.bind("image", random_digits())
             session.evaluate(binding)
-            os.kill(number(session), signal.SIGKILL)
+            send_signal(number(session), "SIGKILL")
             with pytest.raises(EngineLostError):
                 session.evaluate(binding, timeout=timeout)
-            assert psutil.Process().num_fds() == before
+            assert count_open() == before
             session.close()
-            assert psutil.Process().num_fds() == before
+            assert count_open() == before
         finally:
             gc.enable()
 
@@ -730,10 +730,9 @@ print(session.evaluate_features(image).outputs["probabilities"].to_numpy().shape
             assert parent.stdout.read().splitlines() == ["IllegalCallError", "(1, 10)", "(1, 10)"]
         wait_until(lambda: not is_alive(pid))
 
-    @pytest.mark.posix("GetProcessHandleCount of Wine counts no handles")
     def test_nothing_stays_open(self) -> None:
         def count() -> tuple[int, int]:
-            return psutil.Process().num_fds(), threading.active_count()
+            return count_open(), threading.active_count()
 
         with isolated(MODELS / "digits.onnx"):
             pass
@@ -743,7 +742,7 @@ print(session.evaluate_features(image).outputs["probabilities"].to_numpy().shape
             with isolated(MODELS / "digits.onnx") as session:
                 session.evaluate_features({"image": random_digits()})
             lost = isolated(MODELS / "digits.onnx")
-            os.kill(number(lost), signal.SIGKILL)
+            send_signal(number(lost), "SIGKILL")
             with pytest.raises(DeviceLostError):
                 lost.evaluate_features({"image": random_digits()})
             lost.close()

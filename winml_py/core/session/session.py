@@ -193,13 +193,14 @@ class LearningModelSession(Closeable, Object):
         """Copies an array or a tensor to the memory of the session's GPU, as a tensor to bind repeatedly.
 
         Raises:
-            InvalidDeviceError: the session's device has no separate memory.
+            InvalidDeviceError: the runtime keeps no tensors in the device's memory, as it does with CUDA and WebGPU.
             InvalidBindingError: the value is not an array of a type that tensors have.
         """
         engine = self._private_state.engine
         if engine.location is None:
             raise InvalidDeviceError(
-                f"The session runs on {self._device.name}, which has no separate memory.", hint="Bind the array itself."
+                f"The session runs on {self._device.name}, in whose memory the runtime keeps no tensor.",
+                hint="Bind the array itself.",
             )
         tensor = as_tensor(value)
         if tensor is None or isinstance(tensor, TensorString):
