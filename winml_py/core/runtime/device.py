@@ -158,7 +158,7 @@ class LearningModelDevice(Object):
 
     @property
     def direct3d11_device(self) -> None:
-        """None, as for Windows ML's CPU: no device here uses Direct3D."""
+        """None, as for Windows ML's CPU: an engine keeps the Direct3D device that it makes to itself."""
         return
 
     direct3_d11_device = direct3d11_device  # pywinrt 2's name
