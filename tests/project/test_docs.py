@@ -13,11 +13,15 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import Mock
 
 import click
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 from PIL import Image
 
 import winml_py
@@ -75,6 +79,26 @@ def test_the_examples_run_and_print_what_they_say(
         printed = " ".join(capsys.readouterr().out.split()).replace(os.sep, "/")
         if printed or re.search(r"^print\(.*\)  # ", code, re.MULTILINE):
             assert " ".join(stated) in printed
+
+
+@pytest.mark.parametrize("factor", [2.0, 2.01])
+def test_the_check_of_a_pytorch_model_tells_right_from_wrong(
+    factor: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a substitute for PyTorch, whose exporter writes a model that doubles its input."""
+    (code,) = re.findall(r"^```py\n(.*?)^```$", (DOCS / "tuning.md").read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3, 224, 224]) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Add", ["x", "x"], ["y"])], "double", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    example = np.random.default_rng(0).standard_normal((1, 3, 224, 224), np.float32)
+    network = Mock(return_value=Mock(numpy=lambda: example * np.float32(factor)))
+    export = Mock(side_effect=lambda network, inputs, path, dynamo: onnx.save(model, path))
+    torch = Mock(randn=lambda *shape: example, no_grad=nullcontext, onnx=Mock(export=export))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.chdir(tmp_path)
+    with nullcontext() if factor == 2 else pytest.raises(AssertionError, match="Not equal to tolerance"):
+        exec(code, {"network": network})
+    network.assert_called_once_with(example)
 
 
 def list_anchors(page: Path) -> set[str]:
