@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import math
 import os
 import re
 import zipfile
@@ -244,15 +246,66 @@ def read_array(path: str) -> Array:
         raise InvalidArgumentError(f"{path}: It holds no array.", hint="Write one with numpy.save.") from error
 
 
+_HOW_TO_WRITE = "Separate numbers by commas, with a point for decimals (1.5,2). A row of a table is an item; no header."
+
+
 def _read_table(feature: FeatureDescriptor, path: str) -> Array:
     if not isinstance(feature, ShapedDescriptor) or feature.tensor_kind is TensorKind.STRING:
         raise InvalidArgumentError(f"{feature.name} takes {feature.expects()}, which a .csv file cannot hold.")
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            words = file.read().replace(",", " ").split()
-    except (OSError, ValueError) as error:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            rows = _split_rows(file.read())
+    except (OSError, ValueError, csv.Error) as error:
         raise _make_not_numbers_error(path, error) from error
-    return convert_numbers(feature, words, path)
+    if not rows:
+        raise InvalidArgumentError(f"{path}: It is empty.", hint=_HOW_TO_WRITE)
+    first, width = rows[0][0], len(rows[0][1])
+    for row, cells in rows:
+        name = f"{path}, row {row}"
+        if not all(map(str.strip, cells)):
+            raise InvalidArgumentError(f"{name}: A cell is empty: {','.join(cells)[:60]}.", hint=_HOW_TO_WRITE)
+        if len(cells) != width:
+            problem = f"It has {len(cells)} numbers, but row {first} has {width}"
+            raise InvalidArgumentError(f"{name}: {problem}.", hint=_HOW_TO_WRITE)
+    words = [cell for _, cells in rows for cell in cells]
+    try:
+        numbers = convert_numbers(feature, words, path, [len(words)])
+    except InvalidArgumentError:
+        for row, cells in rows:  # the error of the first row that has one
+            convert_numbers(feature, cells, f"{path}, row {row}", [width])
+        raise
+    return numbers.reshape(_find_table_shape(feature, (len(rows), width), f"{path}, row {first}"))
+
+
+def _split_rows(text: str) -> list[tuple[int, list[str]]]:
+    """The cells of each row that is not blank, with its number: separated by commas, by tabs, or by spaces."""
+    lines = text.splitlines(keepends=True)
+    if not any(mark in text for mark in ',\t"'):
+        return [(number, line.split()) for number, line in enumerate(lines, 1) if line.strip()]
+    reader = csv.reader(lines, delimiter="\t" if "," not in text and "\t" in text else ",", skipinitialspace=True)
+    return [(reader.line_num, cells) for cells in reader if len(cells) > 1 or "".join(cells).strip()]
+
+
+def _find_table_shape(feature: ShapedDescriptor, table: tuple[int, ...], name: str) -> list[int]:
+    """The shape of a feature whose rows are those of the table: no number moves to another row.
+
+    A row is an item. If the number of items is fixed, a row may also be one of an inner dimension, or a single number.
+    """
+    sizes = list(feature.shape)
+    last = 1 if len(sizes) > 1 and sizes[0] < 0 else len(sizes)
+    for split in range(0 if len(sizes) < 2 else 1, last + 1):
+        shape = [1 if size < 0 else size for size in sizes]
+        if free := [index for index in range(split) if sizes[index] < 0]:
+            shape[free[-1]] = table[0] // max(1, math.prod(shape[:split]))
+        if len(sizes) == split + 1 and sizes[split] < 0:
+            shape[split] = table[1]
+        if (math.prod(shape[:split]), math.prod(shape[split:])) == table:
+            return shape
+    raise InvalidArgumentError(
+        f"{name}: It has {table[1]} number{'s' * (table[1] != 1)}, and the table {table[0]} "
+        f"row{'s' * (table[0] != 1)}, but {feature.name} takes {feature.describe()}.",
+        hint=_HOW_TO_WRITE,
+    )
 
 
 def convert_numbers(feature: ShapedDescriptor, words: Sequence[Any], path: str, shape: Sequence[int] = ()) -> Array:
@@ -282,7 +335,7 @@ def convert_numbers(feature: ShapedDescriptor, words: Sequence[Any], path: str, 
         raise InvalidArgumentError(
             f"{path}: It holds {len(words)} number{'s' * (len(words) != 1)}, but {feature.name} takes "
             f"{'a multiple of ' * has_free_batch}{int(np.prod(shape))} ({' x '.join(map(str, shape))}).",
-            hint="Write as many, separated by commas.",
+            hint=_HOW_TO_WRITE,
         )
     return np.array(numbers, dtype).reshape(shape)
 
@@ -317,4 +370,4 @@ def _parse_integer(word: Any) -> int | None:
 
 
 def _make_not_numbers_error(path: str, error: Exception) -> InvalidArgumentError:
-    return InvalidArgumentError(f"{path}: It holds no numbers: {error}.", hint="Separate numbers by commas.")
+    return InvalidArgumentError(f"{path}: It holds no numbers: {error}.", hint=_HOW_TO_WRITE)
