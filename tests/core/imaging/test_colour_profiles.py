@@ -1,4 +1,4 @@
-"""Gray profiles, against the formula of the curve and LittleCMS."""
+"""Colour profiles, made by the tables of ICC's specification, against the formulas of their curves and LittleCMS."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageCms
 
+from helpers.pictures import encode
 from winml_py import BitmapPixelFormat, InvalidArgumentError, SoftwareBitmap
 
 Array = np.ndarray[Any, Any]
@@ -18,20 +19,25 @@ Array = np.ndarray[Any, Any]
 WHITE = struct.pack(">3i", 0xF6D6, 0x10000, 0xD32D)  # D50, in 1/65536
 
 
-def gray_profile(curve: bytes) -> bytes:
-    """An ICC profile of version 2 for gray pictures, by the specification's tables."""
+def make_profile(space: bytes, name: str, tags: dict[bytes, bytes]) -> bytes:
+    """An ICC profile of version 2, by the specification's tables."""
+    text = name.encode() + b"\0"
     tags = {
-        b"desc": b"desc" + bytes(4) + struct.pack(">I", 5) + b"gray\0" + bytes(78),
+        b"desc": b"desc" + bytes(4) + struct.pack(">I", len(text)) + text + bytes(78),
         b"wtpt": b"XYZ " + bytes(4) + WHITE,
-        b"kTRC": b"curv" + bytes(4) + curve,
         b"cprt": b"text" + bytes(4) + b"none\0",
+        **tags,
     }
     table, body, start = struct.pack(">I", len(tags)), b"", 132 + 12 * len(tags)
-    for name, data in tags.items():
-        table += name + struct.pack(">II", start + len(body), len(data))
+    for tag, data in tags.items():
+        table += tag + struct.pack(">II", start + len(body), len(data))
         body += data + bytes(-len(data) % 4)
-    head = struct.pack(">I4xI4s4s4s12x4s28x", start + len(body), 0x02400000, b"mntr", b"GRAY", b"XYZ ", b"acsp")
+    head = struct.pack(">I4xI4s4s4s12x4s28x", start + len(body), 0x02400000, b"mntr", space, b"XYZ ", b"acsp")
     return (head + WHITE).ljust(128, b"\0") + table + body
+
+
+def gray_profile(curve: bytes) -> bytes:
+    return make_profile(b"GRAY", "gray", {b"kTRC": b"curv" + bytes(4) + curve})
 
 
 def gamma(exponent: float) -> bytes:
@@ -105,3 +111,68 @@ def test_numbers_without_a_range_are_refused_with_a_profile_too(dtype: type, mod
     Image.fromarray(np.full((4, 4), 70_000, dtype)).save(file, "TIFF", icc_profile=gamma(1))
     with pytest.raises(InvalidArgumentError, match=f"mode {mode} has no defined range"):
         SoftwareBitmap.load(file.getvalue())
+
+
+# Profiles of colours
+
+
+SRGB = ((0.43607, 0.22249, 0.01392), (0.38515, 0.71687, 0.09708), (0.14307, 0.06061, 0.71410))
+"""The XYZ of sRGB's red, green and blue, for D50 as profiles state them."""
+
+DISPLAY_P3 = ((0.51512, 0.24120, -0.00105), (0.29198, 0.69225, 0.04189), (0.15710, 0.06657, 0.78407))
+
+
+def power(exponent: float) -> Callable[[Array], Array]:
+    return lambda x: x**exponent
+
+
+def standard(x: Array) -> Array:
+    """sRGB's own curve: IEC 61966-2-1."""
+    return np.where(x <= 0.04045, x / 12.92, ((x + 0.055) / 1.055) ** 2.4)
+
+
+def colour_profile(name: str, primaries: tuple[tuple[float, ...], ...], curve: Callable[[Array], Array]) -> bytes:
+    points = np.rint(curve(np.linspace(0, 1, 4096)) * 65535).astype(">u2").tobytes()
+    tags = {}
+    for letter, primary in zip("rgb", primaries, strict=True):
+        fixed = struct.pack(">3i", *(round(number * 65536) for number in primary))
+        tags[f"{letter}XYZ".encode()] = b"XYZ " + bytes(4) + fixed
+        tags[f"{letter}TRC".encode()] = b"curv" + bytes(4) + struct.pack(">I", 4096) + points
+    return make_profile(b"RGB ", name, tags)
+
+
+PROFILES = {
+    "sRGB IEC61966-2.1": (SRGB, standard, True),
+    "a camera's own": (SRGB, standard, True),
+    "GIMP built-in Linear sRGB": (SRGB, power(1), False),
+    "sRGB-elle-V2-g10.icc": (SRGB, power(1), False),
+    "sRGB gamma 2.2": (SRGB, power(2.2), False),
+    "Display P3": (DISPLAY_P3, standard, False),
+    "sRGB, it says": (DISPLAY_P3, standard, False),
+}
+
+
+@pytest.mark.parametrize("kind", ["PNG", "TIFF", "WEBP", "JPEG"])
+@pytest.mark.parametrize("name", PROFILES)
+def test_curves_and_primaries_decide_not_names(name: str, kind: str) -> None:
+    primaries, curve, is_srgb = PROFILES[name]
+    profile = colour_profile(name, primaries, curve)
+    pixels = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
+    pixels[0, :, :] = np.arange(0, 256, 4)[:, None]
+    file = encode(Image.fromarray(pixels), kind, icc_profile=profile, **({"lossless": True} if kind == "WEBP" else {}))
+    stored = Image.open(io.BytesIO(file)).convert("RGB")
+    read, srgb = ImageCms.ImageCmsProfile(io.BytesIO(profile)), ImageCms.createProfile("sRGB")
+    theirs = np.asarray(ImageCms.profileToProfile(stored, read, srgb)).astype(int)
+    light = curve(np.asarray(stored) / 255) @ np.array(primaries) @ np.linalg.inv(np.array(SRGB))
+    by_formula = levels(np.clip(light, 0, 1))
+    for bitmap in (SoftwareBitmap.load(file), SoftwareBitmap.from_pil(Image.open(io.BytesIO(file)))):
+        ours = SoftwareBitmap.convert(bitmap, BitmapPixelFormat.RGB8).to_numpy().astype(int)
+        assert np.abs(ours - theirs).max() <= 1
+        assert np.abs(ours - by_formula).max() <= 2
+        assert np.array_equal(ours, np.asarray(stored)) is is_srgb
+
+
+def test_a_gray_profile_with_the_curve_of_srgb_changes_nothing() -> None:
+    points = np.rint(standard(np.linspace(0, 1, 4096)) * 65535).astype(">u2").tobytes()
+    narrow = np.arange(256, dtype=np.uint8).reshape(16, 16)
+    np.testing.assert_array_equal(loaded(narrow, gray_profile(struct.pack(">I", 4096) + points), "PNG"), narrow)

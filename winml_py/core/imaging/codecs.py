@@ -317,10 +317,20 @@ def has_foreign_colours(image: Image) -> bool:
 
 @lru_cache(32)
 def _is_srgb(profile: bytes) -> bool:
-    from PIL import ImageCms
+    """Whether converting to sRGB changes no level by more than one. A profile's name says nothing: it may be linear."""
+    from PIL import Image, ImageCms
 
     try:
-        return "srgb" in ImageCms.getProfileDescription(ImageCms.ImageCmsProfile(io.BytesIO(profile))).lower()
+        read, srgb = ImageCms.ImageCmsProfile(io.BytesIO(profile)), ImageCms.createProfile("sRGB")
+        mode = {"RGB": "RGB", "GRAY": "L"}.get(read.profile.xcolor_space.strip())
+        if mode is None:
+            return False
+        ramp = np.arange(256, dtype=np.uint8)
+        grid = np.stack(np.meshgrid(*[ramp[::15]] * 3), -1).reshape(1, -1, 3)
+        levels = ramp[None] if mode == "L" else np.hstack([grid, np.repeat(ramp[None, :, None], 3, 2)])
+        transform = ImageCms.buildTransform(read, srgb, mode, "RGB", flags=ImageCms.Flags.NOOPTIMIZE)
+        converted = np.asarray(transform.apply(Image.fromarray(levels)), np.int16)
+        return bool(np.abs(converted - np.atleast_3d(levels)).max() <= 1)
     except (ImageCms.PyCMSError, OSError) as error:
         logger.warning("A picture's colour profile cannot be read, and is ignored: %s", error)
         return True
