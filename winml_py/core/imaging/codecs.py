@@ -6,11 +6,11 @@ import io
 import os
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from numbers import Integral
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -38,18 +38,26 @@ ORIENTATION = 0x0112
 WIDE_GRAY = ("I;16", "I;16L", "I;16B", "I;16N")
 """Pillow's modes for gray pictures of 16 bits."""
 
+BITS_PER_SAMPLE, PHOTOMETRIC, PLANAR_CONFIGURATION, SAMPLE_FORMAT = 258, 262, 284, 339
+"""TIFF's tags; a photometric interpretation of 0 means inverted gray, planes are configuration 2, signed numbers 2."""
+
 WITHOUT_RANGE = ("I", "F")
 """Pillow's modes for numbers without a defined white, such as a float TIFF's: they are refused."""
 
 _HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs", b"mif1", b"msf1")
 
-FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "AVIF", "ICO", "JPEG2000", "QOI", "TGA", "TIFF", "WEBP")
+JPEG = ("JPEG", "MPO")
+"""Pillow's names of a JPEG file: one that holds several pictures, as many phones write them, is an MPO."""
+
+FORMATS = ("JPEG", "PNG", "BMP", "DIB", "GIF", "PPM", "AVIF", "ICO", "JPEG2000", "QOI", "TGA", "TIFF", "WEBP")
 """The formats that are read, by Pillow's names; the plugins of the first five always load. All others are refused: to
 read some, Pillow starts a program (Ghostscript for EPS), and some name another file, which it opens. HEIC has a package
 of its own."""
 
 
-def decode(source: PictureSource, max_pixels: int = MAX_PIXELS, reduction: int = 1) -> tuple[Pixels, BitmapPixelFormat]:
+def decode(
+    source: PictureSource, max_pixels: int = MAX_PIXELS, reduction: int = 1, name: str = ""
+) -> tuple[Pixels, BitmapPixelFormat]:
     """Decodes a picture file or its bytes as viewers show it: turned as EXIF states, with its colours in sRGB.
 
     Of an animation, it decodes the first frame.
@@ -58,33 +66,40 @@ def decode(source: PictureSource, max_pixels: int = MAX_PIXELS, reduction: int =
         source: what to read.
         max_pixels: the most pixels that it may claim to hold.
         reduction: 1, 2, 4 or 8: a JPEG's sides are divided by it, rounded up; other formats ignore it.
+        name: what errors call it; by default its path.
     """
-    with open_picture(source, max_pixels) as (image, file):
-        if image.format == "JPEG" and image.mode in ("L", "RGB") and not has_foreign_colours(image):
+    with open_picture(source, max_pixels, name) as (image, file, name):
+        if image.format in JPEG and image.mode in ("L", "RGB"):
             file.seek(0)
             decoded = _decode_jpeg(file.read(), image, reduction)
             if decoded is not None:
                 return decoded
             file.seek(0)
-        return _read_as_shown(image)
+        return _read_as_shown(image, name)
 
 
 def _decode_jpeg(data: bytes, image: Image, reduction: int) -> tuple[Pixels, BitmapPixelFormat] | None:
     """The same pixels as Pillow's, but faster. None for a damaged file: Pillow reads it, or says what is wrong."""
     import simplejpeg
+    from PIL.Image import fromarray
 
     width, height = (-(-side // reduction) for side in image.size)
-    colours, pixel_format = ("GRAY", BitmapPixelFormat.GRAY8) if image.mode == "L" else ("BGR", BitmapPixelFormat.BGR8)
+    is_foreign = has_foreign_colours(image)
+    colours = "GRAY" if image.mode == "L" else "RGB" if is_foreign else "BGR"
     try:
         pixels = simplejpeg.decode_jpeg(data, colours, min_width=width, min_height=height, min_factor=reduction)
     except ValueError:
         return None
-    pixels = pixels[..., 0] if image.mode == "L" else pixels
+    pixels, pixel_format = pixels[..., 0] if image.mode == "L" else pixels, BitmapPixelFormat[f"{colours}8"]
+    if is_foreign:
+        decoded = fromarray(pixels)
+        decoded.info["icc_profile"] = image.info["icc_profile"]
+        pixels, pixel_format = read_stored_pixels(convert_to_srgb(decoded))
     return np.ascontiguousarray(turn(pixels, read_orientation(image))), pixel_format
 
 
-def _read_as_shown(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
-    pixels, pixel_format = read_stored_pixels(convert_to_srgb(image))
+def _read_as_shown(image: Image, name: str) -> tuple[Pixels, BitmapPixelFormat]:
+    pixels, pixel_format = read_stored_pixels(convert_to_srgb(image), name)
     return np.ascontiguousarray(turn(pixels, read_orientation(image))), pixel_format
 
 
@@ -104,7 +119,7 @@ class EncodedPicture:
     """
 
     def __init__(self, source: PictureSource, max_pixels: int = MAX_PIXELS) -> None:
-        with open_picture(source, max_pixels) as (image, file):
+        with open_picture(source, max_pixels) as (image, file, self._name):
             self.width, self.height = image.size if read_orientation(image) < 5 else image.size[::-1]
             file.seek(0)
             self._data = file.read()
@@ -117,12 +132,17 @@ class EncodedPicture:
             shrink: the factor by which the caller will shrink the picture. A JPEG is then decoded at a half, a quarter
                 or an eighth of its sides, but never below twice the size that the caller wants.
         """
-        return decode(self._data, self._max_pixels, next((part for part in (8, 4, 2) if shrink >= 2 * part), 1))
+        reduction = next((part for part in (8, 4, 2) if shrink >= 2 * part), 1)
+        return decode(self._data, self._max_pixels, reduction, self._name)
 
 
 @contextmanager
-def open_picture(source: PictureSource, max_pixels: int = MAX_PIXELS) -> Iterator[tuple[Image, BinaryIO]]:
+def open_picture(
+    source: PictureSource, max_pixels: int = MAX_PIXELS, name: str = ""
+) -> Iterator[tuple[Image, BinaryIO, str]]:
     """Opens a picture file, its bytes or a stream with Pillow; translates errors in the block to those of `decode`.
+
+    Gives the image, the file, and what errors call it: the name, or by default the path or how many bytes there are.
 
     Raises:
         PictureNotFoundError: there is no such file.
@@ -139,7 +159,7 @@ def open_picture(source: PictureSource, max_pixels: int = MAX_PIXELS) -> Iterato
     if not isinstance(source, bytes) and os.path.isdir(source):
         hint = "Load its files one by one; session.evaluate_many(folder) evaluates them all."
         raise PictureError(f"Expected a picture, got the folder {os.fspath(source)}.", hint=hint)
-    name = f"Data of {len(source):,} bytes" if isinstance(source, bytes) else os.fspath(source)
+    name = name or (f"Data of {len(source):,} bytes" if isinstance(source, bytes) else os.fspath(source))
     failure = f"{name} is not a picture that can be decoded"
     with (
         _translate_errors(failure, f"Formats that are read: {', '.join(sorted(FORMATS))}."),
@@ -155,7 +175,7 @@ def open_picture(source: PictureSource, max_pixels: int = MAX_PIXELS) -> Iterato
                 f"{name} claims no pixels, or more than the {max_pixels:,} that are allowed.",
                 hint="If that is intended, allow more: load(source, max_pixels=...).",
             ) from None
-        yield image, file
+        yield image, file, name
 
 
 _limit_lock = threading.Lock()
@@ -283,27 +303,81 @@ def from_pil(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
                 "The Pillow image is an EPS file that has not been loaded, and loading it starts Ghostscript.",
                 hint="Call image.load() yourself if you trust the file.",
             )
-        return _read_as_shown(image)
+        return _read_as_shown(image, _PILLOW_IMAGE)
 
 
-def read_stored_pixels(image: Image) -> tuple[Pixels, BitmapPixelFormat]:
+_PILLOW_IMAGE = "A Pillow image"
+
+
+def read_stored_pixels(image: Image, name: str = _PILLOW_IMAGE) -> tuple[Pixels, BitmapPixelFormat]:
     """The pixels of a Pillow image as they are stored: neither turned nor converted to sRGB.
 
     Raises:
         InvalidArgumentError: numbers without a defined range.
     """
-    if image.mode in WIDE_GRAY:
-        return to_eight_bits(np.asarray(image, np.uint16)), BitmapPixelFormat.GRAY8
-    if image.mode in ("1", "L"):
+    _correct_tiff(image)
+    if is_wide_gray(image):
+        return to_eight_bits(_read_wide_gray(image)), BitmapPixelFormat.GRAY8
+    is_signed = _find_tiff_tags(image).get(SAMPLE_FORMAT) == (2,)
+    if image.mode in ("1", "L") and not is_signed:
         return np.array(image.convert("L")), BitmapPixelFormat.GRAY8
-    if image.mode in WITHOUT_RANGE:
+    if image.mode in WITHOUT_RANGE or is_signed:
+        opened = "image" if name == _PILLOW_IMAGE else "PIL.Image.open(path)"
         raise InvalidArgumentError(
-            f"A Pillow image of mode {image.mode} has no defined range, so white is unknown.",
-            hint='With the number that is white, bind image.point(lambda level: level * 255 / white).convert("L").',
+            f"{name} of mode {image.mode} has no defined range, so white is unknown.",
+            hint=f'With the number that is white, bind {opened}.point(lambda level: level * 255 / white).convert("L").',
         )
     if image.has_transparency_data:
         return np.array(image.convert("RGBA")), BitmapPixelFormat.RGBA8
     return np.array(image.convert("RGB")), BitmapPixelFormat.RGB8
+
+
+def is_wide_gray(image: Image) -> bool:
+    """Whether an image is gray of 9 to 16 bits."""
+    return image.mode in WIDE_GRAY or (image.mode == "I" and image.format == "PPM")
+
+
+def _read_wide_gray(image: Image) -> Pixels:
+    """The levels of such an image, 65535 being white: Pillow leaves 12 bits as they are, and inverted gray inverted."""
+    levels: Pixels = np.asarray(image).astype(np.uint16)
+    if tags := _find_tiff_tags(image):
+        if tags.get(BITS_PER_SAMPLE) == (12,):
+            levels = levels << 4 | levels >> 8
+        if tags.get(PHOTOMETRIC, 0) == 0:  # black is the largest number
+            levels = ~levels
+    return levels
+
+
+def _find_tiff_tags(image: Image) -> Mapping[int, Any]:
+    """The tags of a TIFF file; none for other images."""
+    return getattr(image, "tag_v2", {})
+
+
+_libtiff_lock = threading.Lock()
+
+
+def _correct_tiff(image: Any) -> None:
+    """Has libtiff read a TIFF file that Pillow's own reader mangles: with planes, in YCbCr, or stored on its side.
+
+    Raises:
+        ValueError: Pillow mangles it either way.
+    """
+    tags = _find_tiff_tags(image)
+    if not tags or not image.tile:
+        return
+    from PIL import TiffImagePlugin
+
+    is_planar = tags.get(PLANAR_CONFIGURATION) == 2
+    if is_planar and image.mode in ("LA", "PA", "LAB"):
+        raise ValueError("planes of Lab colours, or of alpha beside gray or a palette, are not read")
+    is_mangled = is_planar or image.mode == "YCbCr" or tags.get(ORIENTATION, 1) >= 5
+    if is_mangled and not image.use_load_libtiff:
+        with _libtiff_lock:  # the switch is global, but it mangles no file that another thread opens meanwhile
+            before, TiffImagePlugin.READ_LIBTIFF = TiffImagePlugin.READ_LIBTIFF, True
+            try:
+                image._setup()  # noqa: SLF001 - Pillow has no other way to switch an open file
+            finally:
+                TiffImagePlugin.READ_LIBTIFF = before
 
 
 # Colour profiles: colours are converted to sRGB.
@@ -341,17 +415,18 @@ def convert_to_srgb(image: Image) -> Image:
 
     Gray pictures of any depth become 8-bit gray pictures.
     """
-    if image.mode in WITHOUT_RANGE or not has_foreign_colours(image):
+    is_wide = is_wide_gray(image)
+    if (image.mode in WITHOUT_RANGE and not is_wide) or not has_foreign_colours(image):
         return image
     from PIL import ImageCms
     from PIL.Image import fromarray
 
+    _correct_tiff(image)
     image.load()
     profile = image.info["icc_profile"]
     try:
-        if image.mode in ("1", "L", "LA", *WIDE_GRAY):
-            wide = image.mode in WIDE_GRAY
-            levels = np.asarray(image, np.uint16) if wide else np.asarray(image.convert("L"), np.uint16) * 257
+        if is_wide or image.mode in ("1", "L", "LA"):
+            levels = _read_wide_gray(image) if is_wide else np.asarray(image.convert("L"), np.uint16) * 257
             converted = fromarray(_make_gray_table(profile)[levels])
         else:
             source = image if image.mode in ("RGB", "CMYK") else image.convert("RGB")
@@ -360,7 +435,7 @@ def convert_to_srgb(image: Image) -> Image:
     except ImageCms.PyCMSError as error:  # a profile for other channels than the image has
         logger.warning("A picture's colour profile does not fit it, and is ignored: %s", error)
         return image
-    if image.has_transparency_data and image.mode not in WIDE_GRAY:
+    if image.has_transparency_data and not is_wide:
         alpha = image.convert("RGBA").getchannel("A")
         converted = converted.convert("RGB")
         converted.putalpha(alpha)

@@ -71,7 +71,7 @@ class BitmapFrame:
 
     @contextmanager
     def _open(self) -> Iterator[Image]:
-        with codecs.open_picture(self._data) as (image, _):
+        with codecs.open_picture(self._data) as (image, *_):
             try:
                 image.seek(self._index)
             except EOFError:
