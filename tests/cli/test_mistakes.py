@@ -95,7 +95,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     ("run digits.onnx", 2, "digits.onnx: Name an INPUT after the model"),
     ("run digits.onnx sevn.png", 4, "sevn.png: There is no such picture"),
     ("run digits.onnx page.png", 4, "page.png is not a picture that can be decoded…Formats that are read: AVIF, BMP"),
-    ("run digits.onnx nothing", 2, "nothing: There is no picture in this folder. Names end in .bmp, .gif"),
+    ("run digits.onnx nothing", 2, "nothing: There is no picture in this folder. Names end in .apng, .avif"),
     ("run digits.onnx *.tiff", 2, "*.tiff: No file matches this pattern"),
     ("run digits.onnx wide.npy", 4, "wide.npy: Model variable image…Float[1,1,28,29,]. Dimension 3 is 29, not 28."),
     ("run digits.onnx words.csv", 4, "words.csv, row 1: It holds no numbers…Separate numbers by commas"),

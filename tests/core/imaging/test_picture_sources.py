@@ -19,6 +19,7 @@ from PIL import Image, ImageCms
 from helpers import damaged_files
 from helpers.models import unary
 from helpers.pictures import encode, write_video
+from helpers.profiles import DISPLAY_P3, colour_profile, gamma, standard
 from winml_py import (
     BitmapBounds,
     BitmapPixelFormat,
@@ -142,6 +143,46 @@ def test_a_broken_profile_is_left_out_with_a_warning(caplog: pytest.LogCaptureFi
         "A picture's colour profile cannot be read",
         "A picture's colour profile does not fit it",
     ]
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "MPO"])
+@pytest.mark.parametrize("mode", ["RGB", "L"])
+@pytest.mark.parametrize("has_profile", [False, True])
+def test_jpegs_of_phones_are_decoded_smaller(kind: str, mode: str, has_profile: bool) -> None:
+    """A file with several pictures, and one with a colour profile, decode as Pillow does, and smaller where asked."""
+    profile = colour_profile("Display P3", DISPLAY_P3, standard) if mode == "RGB" else gamma(1.8)
+    options: dict[str, Any] = {"icc_profile": profile} if has_profile else {}
+    if kind == "MPO":
+        options |= {"save_all": True, "append_images": [Image.new(mode, (900, 600))]}
+    data = encode(photograph((900, 600)).convert(mode), kind, quality=95, **options)
+    with Image.open(io.BytesIO(data)) as image:
+        assert image.format == kind
+        expected = rgb(SoftwareBitmap.from_pil(image)).astype(int)
+        plain = np.asarray(image.convert("RGB"), int)
+    assert bool(np.abs(expected - plain).max() > 10) is has_profile
+    np.testing.assert_array_equal(rgb(SoftwareBitmap.load(data)), expected)
+    for shrink, size in ((1, (900, 600)), (4, (450, 300)), (16, (113, 75))):
+        (small,) = decode_bitmaps(ImageFeatureValue.load(data, fast_decode=True), shrink)
+        assert (small.pixel_width, small.pixel_height) == size
+        with Image.open(io.BytesIO(data)) as image:
+            scaled = Image.fromarray(expected.astype(np.uint8)).resize(size, Image.Resampling.BOX)
+        assert np.abs(rgb(small).astype(int) - np.asarray(scaled, int)).mean() < 3
+
+
+@pytest.mark.parametrize("fast_decode", [False, True])
+def test_errors_of_every_decoder_name_the_file(fast_decode: bool, tmp_path: Path) -> None:
+    def decode(path: Path) -> None:
+        assert ImageFeatureValue.load(path, fast_decode=fast_decode).video_frame
+
+    for ending in ("jpg", "mpo", "png", "webp", "tif", "bmp", "gif", "jp2", "ppm", "tga", "avif", "ico", "qoi"):
+        path = tmp_path / f"cut.{ending}"
+        extra: dict[str, Any] = {"save_all": True, "append_images": [photograph()]} if ending == "mpo" else {}
+        noise = Image.fromarray(np.random.default_rng(0).integers(0, 256, (99, 99, 3), np.uint8))
+        noise.save(path, **extra)
+        data = path.read_bytes()
+        path.write_bytes(data[: len(data) // 4])
+        with pytest.raises(PictureError, match=rf"cut\.{ending} is not a picture that can be decoded"):
+            decode(path)
 
 
 # Limits

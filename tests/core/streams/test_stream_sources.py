@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 from PIL import Image
 
 from helpers.models import unary
@@ -69,6 +72,52 @@ def test_a_folder_gives_its_pictures_in_natural_order(invert: LearningModelSessi
         ]
         assert all(type(result.source) in (kind, type(Path())) for result in results)
         assert [result.index for result in results] == list(range(5))
+
+
+def save_as(path: Path, kind: str) -> None:
+    """A gray picture in one of Pillow's formats."""
+    if path.suffix == ".pfm":
+        Image.new("F", (16, 16), 0.5).save(path, kind)
+    elif kind == "MPO":
+        Image.new("RGB", (16, 16), (90,) * 3).save(
+            path, kind, save_all=True, append_images=[Image.new("RGB", (16, 16))]
+        )
+    else:
+        Image.new("RGB", (16, 16), (90,) * 3).save(path, kind)
+
+
+@pytest.mark.filterwarnings("ignore:.*deprecated:DeprecationWarning")
+@pytest.mark.parametrize("ending", sorted(Image.registered_extensions()))
+def test_a_folder_gives_the_pictures_of_every_ending_that_pillow_knows(
+    invert: LearningModelSession, tmp_path: Path, ending: str
+) -> None:
+    path = tmp_path / f"picture{ending.upper() if len(ending) % 2 else ending}"
+    try:
+        save_as(path.with_suffix(ending), Image.registered_extensions()[ending])
+        path.with_suffix(ending).rename(path)
+    except (OSError, ValueError, KeyError):
+        pytest.skip("Pillow does not write it")
+    try:
+        SoftwareBitmap.load(path)
+    except PictureError:  # a format that is not read
+        with pytest.raises(InvalidArgumentError, match="There is no picture in this folder"):
+            invert.evaluate_many(tmp_path)
+        return
+    except InvalidArgumentError:
+        assert ending == ".pfm"  # numbers without a white
+    (result,) = invert.evaluate_many(tmp_path)
+    assert result.source == path
+    if ending == ".pfm":
+        assert re.search(r"picture\.(pfm|PFM) of mode F has no defined range", str(result.error))
+    else:
+        assert abs(levels([result])[0] - 90) <= 2
+
+
+@pytest.mark.parametrize("ending", [".heic", ".heics", ".heif", ".heifs", ".hif"])
+def test_a_folder_gives_heic_files(invert: LearningModelSession, tmp_path: Path, ending: str) -> None:
+    (tmp_path / f"picture{ending}").write_bytes(b"\0\0\0\x18ftypheic")
+    (result,) = invert.evaluate_many(tmp_path)
+    assert f"picture{ending} is" in str(result.error)
 
 
 def test_patterns_folders_and_files_mix(invert: LearningModelSession, folder: Path) -> None:
@@ -170,6 +219,86 @@ def test_errors_stay_with_their_items(invert: LearningModelSession, folder: Path
         assert type(result.error) is kind
         assert words in str(result.error)
         assert result.source is item
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("https://example.org/a.jpg", "Download it, and pass the path of the file, or its bytes"),
+        ("https://example.org/a.jpg?width=3", "Download it"),
+        ("https://example.org/a.mp4", "Download it"),
+        ("HTTP://example.org/a.npy", "Download it"),
+        ("s3://bucket/table.csv", "Download it"),
+        ("file:///tmp/picture.png", "Download it"),
+        (
+            "rtsp://camera/1",
+            r"Read its frames with cv2\.VideoCapture\(address\), and pass each: ImageFeatureValue.from_array",
+        ),
+        ("rtsp://user:word@camera/1.mp4?channel=[2]", r"Read its frames with cv2\.VideoCapture"),
+    ],
+)
+def test_addresses_are_no_files(invert: LearningModelSession, address: str, words: str) -> None:
+    numbers = LearningModelSession(LearningModel.load(unary("Neg", ["n", 3])))
+    pattern = rf"{re.escape(address)}: This is an address, and only files are read. {words}"
+    for session in (invert, numbers):
+        for source in (address, [address], [{session.model.input_features[0].name: address}]):
+            (result,) = session.evaluate_many(source)
+            assert re.match(pattern, str(result.error)), result.error
+    for use in (ImageFeatureValue.load, SoftwareBitmap.load, VideoReader):
+        with pytest.raises(PictureNotFoundError, match=pattern):
+            use(address)
+    (result,) = invert.evaluate_many(Path(address))
+    assert "This is an address" in str(result.error)
+
+
+def test_texts_may_be_addresses() -> None:
+    texts = LearningModelSession(LearningModel.load(unary("Identity", ["n"], TensorProto.STRING)))
+    for address in ("https://example.org/a.mp4", "https://example.org/a?b=[1]"):
+        (result,) = texts.evaluate_many(address)
+        assert result.outputs["y"].to_numpy().tolist() == [address]
+
+
+def test_a_missing_path_for_numbers_is_named(tmp_path: Path) -> None:
+    numbers = LearningModelSession(LearningModel.load(unary("Neg", ["n", 3])))
+    there = tmp_path / "notes.txt"
+    there.write_text("text")
+    for path, words in ((tmp_path / "none", "There is no such file or folder, and x takes Float"), (there, "x takes")):
+        for source in (path, str(path), {"x": path}):
+            (result,) = numbers.evaluate_many(source)
+            assert isinstance(result.error, InvalidArgumentError)
+            assert str(result.error).startswith(f"{path}: {words}")
+            assert result.error.hint == "Pass an array, or the path of a .npy or .csv file."
+    (missing,) = LearningModelSession(LearningModel.load(MODELS / "invert.onnx")).evaluate_many(tmp_path / "none")
+    assert str(missing.error).startswith(f"{tmp_path / 'none'}: There is no such picture or folder")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+@pytest.mark.parametrize("name", ["cat.jpg", "cat", "rows.npy", "rows.csv"])
+def test_pipes_are_read_once(invert: LearningModelSession, tmp_path: Path, name: str) -> None:
+    """A named pipe; in a shell, <(program) is one, too."""
+    rows = np.float32([[1, 2, 3]])
+    contents = {"rows.npy": io.BytesIO(), "rows.csv": io.BytesIO(b"1,2,3")}
+    np.save(contents["rows.npy"], rows)
+    data = contents[name].getvalue() if name in contents else (PICTURES / "cat.jpg").read_bytes()
+    session = LearningModelSession(LearningModel.load(unary("Neg", ["n", 3]))) if name in contents else invert
+    path = tmp_path / name
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_bytes, args=(data,), daemon=True)
+    writer.start()
+    (result,) = session.evaluate_many(path)
+    writer.join()
+    if name in contents:
+        np.testing.assert_array_equal(result.outputs["y"].to_numpy(), -rows)
+    else:
+        (expected,) = invert.evaluate_many(PICTURES / "cat.jpg")
+        np.testing.assert_array_equal(result.outputs["result"].to_numpy(), expected.outputs["result"].to_numpy())
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+def test_a_pipe_is_no_video(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.mp4")
+    with pytest.raises(PictureError, match=r"pipe\.mp4 cannot be opened as a video: it is not a file"):
+        VideoReader(tmp_path / "pipe.mp4")
 
 
 def test_a_single_source_without_files_is_refused_at_once(invert: LearningModelSession, tmp_path: Path) -> None:

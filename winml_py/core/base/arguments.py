@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -11,7 +12,7 @@ from enum import IntEnum
 from numbers import Integral, Real
 from typing import IO, Any, TypeVar, get_args
 
-from ...errors import InvalidArgumentError, StorageNotFoundError, WinMLError
+from ...errors import InvalidArgumentError, PictureNotFoundError, StorageNotFoundError, WinMLError
 from .messages import type_name
 
 E = TypeVar("E", bound=IntEnum)
@@ -107,6 +108,24 @@ def read_bytes(stream: Any, what: str, error: type[WinMLError]) -> bytes:
         data.close()
         hint = "Pass the bytes: await its read()."
     raise InvalidArgumentError(f"The stream gave {type_name(data)}, not bytes.", hint=hint)
+
+
+def is_address(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is a URL; `Path` leaves one of its slashes."""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", os.fsdecode(path)) is not None
+
+
+def refuse_address(path: str | os.PathLike[str]) -> None:
+    """Raises PictureNotFoundError for a URL."""
+    if not is_address(path):
+        return
+    hint = "Download it, and pass the path of the file, or its bytes."
+    if os.fsdecode(path).lower().startswith(("rt", "srt:", "tcp:", "udp:")):  # cameras: rtsp, rtmp, rtp
+        hint = (
+            "Read its frames with cv2.VideoCapture(address), and pass each: "
+            "ImageFeatureValue.from_array(frame, BitmapPixelFormat.BGR8)."
+        )
+    raise PictureNotFoundError(f"{os.fsdecode(path)}: This is an address, and only files are read.", hint=hint)
 
 
 def get_source_name(source: str | os.PathLike[str] | IO[Any]) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...enums import BitmapPixelFormat
 from ...errors import InvalidArgumentError, PictureError, PictureNotFoundError, WinMLError
-from ..base.arguments import is_stream, read_bytes
+from ..base.arguments import is_stream, read_bytes, refuse_address
 from ..base.arrays import Pixels
 from ..base.atomic_files import open_atomically
 from ..base.messages import logger, type_name
@@ -44,6 +44,9 @@ BITS_PER_SAMPLE, PHOTOMETRIC, PLANAR_CONFIGURATION, SAMPLE_FORMAT = 258, 262, 28
 WITHOUT_RANGE = ("I", "F")
 """Pillow's modes for numbers without a defined white, such as a float TIFF's: they are refused."""
 
+HEIF = (".heic", ".heics", ".heif", ".heifs", ".hif")
+"""The endings of HEIC files, which pillow-heif reads."""
+
 _HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs", b"mif1", b"msf1")
 
 JPEG = ("JPEG", "MPO")
@@ -53,6 +56,13 @@ FORMATS = ("JPEG", "PNG", "BMP", "DIB", "GIF", "PPM", "AVIF", "ICO", "JPEG2000",
 """The formats that are read, by Pillow's names; the plugins of the first five always load. All others are refused: to
 read some, Pillow starts a program (Ghostscript for EPS), and some name another file, which it opens. HEIC has a package
 of its own."""
+
+
+def list_endings() -> tuple[str, ...]:
+    """The endings of the picture files that are read, as Pillow knows them, and those of HEIC files."""
+    from PIL.Image import registered_extensions
+
+    return (*(ending for ending, kind in registered_extensions().items() if kind in (*FORMATS, *JPEG)), *HEIF)
 
 
 def decode(
@@ -159,6 +169,8 @@ def open_picture(
     if not isinstance(source, bytes) and os.path.isdir(source):
         hint = "Load its files one by one; session.evaluate_many(folder) evaluates them all."
         raise PictureError(f"Expected a picture, got the folder {os.fspath(source)}.", hint=hint)
+    if not isinstance(source, bytes):
+        refuse_address(source)
     name = name or (f"Data of {len(source):,} bytes" if isinstance(source, bytes) else os.fspath(source))
     failure = f"{name} is not a picture that can be decoded"
     with (
@@ -166,6 +178,8 @@ def open_picture(
         io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file,
         override_pillow_limit(max_pixels),
     ):
+        if not file.seekable():  # a pipe
+            file = io.BytesIO(file.read())
         try:
             image = _identify(file, name)
             if not 0 < image.width * image.height <= max_pixels:

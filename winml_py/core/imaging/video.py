@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from ...enums import BitmapPixelFormat, FramePolicy
 from ...errors import ClosedError, InvalidArgumentError, PictureError, PictureNotFoundError, WinMLError
-from ..base.arguments import is_stream, read_bytes, require_member, require_whole_number
+from ..base.arguments import is_stream, read_bytes, refuse_address, require_member, require_whole_number
 from ..base.winrt_object import Closeable
 from .bitmap import SoftwareBitmap, VideoFrame
 from .video_files import require_whole_video
@@ -210,6 +210,9 @@ def _open_capture(source: object, name: str) -> Any:
             raise InvalidArgumentError(f"There is no camera {source}.", hint="The first is 0.")
         native, hint = cv2.VideoCapture(source), "Is it plugged in, and free?"
     else:
+        refuse_address(source)
+        if os.path.exists(source) and not os.path.isfile(source):
+            raise PictureError(f"{name} cannot be opened as a video: it is not a file.", hint="Write one first.")
         if not os.path.isfile(source):
             raise PictureNotFoundError(
                 f"{os.fspath(source)}: There is no such video.", hint="Check the working directory."

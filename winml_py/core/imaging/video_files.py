@@ -7,6 +7,7 @@ import re
 from typing import BinaryIO
 
 from ...errors import PictureError
+from ..base.arguments import is_address
 
 CODECS = {
     ".avi": "MJPG",
@@ -37,9 +38,16 @@ _STARTS = (
 
 
 def is_video(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is a video, by its ending or its first bytes; False for one that cannot be opened."""
+    """Whether a file is a video, by its ending or its first bytes; False for one that cannot be opened.
+
+    The first bytes of a pipe cannot be read twice, so it is none. Neither is a URL.
+    """
+    if is_address(path):
+        return False
     if os.fspath(path).lower().endswith(ENDINGS):
         return True
+    if not os.path.isfile(path):
+        return False
     try:
         with open(path, "rb") as file:
             return is_video_content(file.read(HEAD))

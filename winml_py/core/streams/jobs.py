@@ -37,7 +37,7 @@ from ..features.resolve import as_picture, is_pil_image
 from ..features.tensor import Tensor, wrap_array
 from ..imaging.bitmap import VideoFrame
 from ..runtime.device import LearningModelDevice
-from .sources import Item, read_value
+from .sources import Item, read_item
 
 _compared: WeakSet[SessionState] = WeakSet()
 """Sessions in which a batch gave the results of its items."""
@@ -108,7 +108,7 @@ class Jobs:
                 )
             features = {next(iter(self._inputs)): features}
         return {
-            name: read_value(self._inputs[name], value, self._fast_decode) if name in self._inputs else value
+            name: read_item(self._inputs[name], value, self._fast_decode) if name in self._inputs else value
             for name, value in features.items()
         }
 

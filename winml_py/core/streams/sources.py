@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 import os
 import re
@@ -18,6 +19,7 @@ import numpy as np
 
 from ...enums import TensorKind
 from ...errors import InvalidArgumentError, WinMLError
+from ..base.arguments import is_address, refuse_address
 from ..base.arrays import Array, DType, can_export_dlpack
 from ..base.messages import type_name
 from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
@@ -25,6 +27,7 @@ from ..features.pictures import ImageFeatureValue
 from ..features.resolve import is_picture_file
 from ..features.tensor import Tensor
 from ..features.tensor_classes import TENSOR_CLASSES
+from ..imaging.codecs import list_endings
 from ..imaging.video import VideoReader
 from ..imaging.video_files import is_video
 
@@ -160,11 +163,6 @@ def _read_content(source: object) -> Any:
 # The files that a path stands for: those of a folder, and those that a pattern matches.
 
 
-_COMMON = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
-PICTURES = (*_COMMON, ".avif", ".heic", ".heif", ".ico", ".jp2", ".pgm", ".ppm", ".qoi", ".tga")
-"""The endings of the picture files taken from a folder."""
-
-
 def find_files(path: str) -> list[str] | None:
     """The pictures in a folder, or the files that match a pattern, in natural order; None for the path of one item.
 
@@ -172,8 +170,9 @@ def find_files(path: str) -> list[str] | None:
         InvalidArgumentError: there are no such files.
     """
     if os.path.isdir(path):
-        return list_files(path, "picture", PICTURES)
-    if not has_magic(path) or os.path.lexists(path):  # there may be a file called "photo[1].jpg"
+        return list_files(path, "picture", list_endings())
+    # There may be a file called "photo[1].jpg".
+    if not has_magic(path) or os.path.lexists(path) or is_address(path):
         return None
     files = [file for file in glob(path, recursive=True) if os.path.isfile(file)]
     if not files:
@@ -190,7 +189,7 @@ def list_files(folder: str, kind: str, endings: tuple[str, ...]) -> list[str]:
     names = [name for name in os.listdir(folder) if name.lower().endswith(endings) and not name.startswith(".")]
     if not names:
         raise InvalidArgumentError(
-            f"{folder}: There is no {kind} in this folder.", hint=f"Names end in {', '.join(endings)}."
+            f"{folder}: There is no {kind} in this folder.", hint=f"Names end in {', '.join(sorted(endings))}."
         )
     return [os.path.join(folder, name) for name in sort_naturally(names)]
 
@@ -224,6 +223,7 @@ def read_value(feature: FeatureDescriptor, source: object, fast_decode: bool = F
     """
     path = os.fspath(source) if isinstance(source, (str, os.PathLike)) else ""
     if path.lower().endswith((".npy", ".csv")):
+        refuse_address(path)
         if not os.path.exists(path):
             raise InvalidArgumentError(f"{path}: There is no such file.", hint="Check the working directory.")
         if path.lower().endswith(".csv"):
@@ -233,11 +233,28 @@ def read_value(feature: FeatureDescriptor, source: object, fast_decode: bool = F
     return ImageFeatureValue.load(source, fast_decode=fast_decode) if is_picture_file(source, feature) else source
 
 
+def read_item(feature: FeatureDescriptor, source: object, fast_decode: bool) -> Any:
+    """The value for a feature that takes no paths, unlike one of texts: as for `read_value`.
+
+    Raises:
+        InvalidArgumentError: the source is the path of something else.
+    """
+    value = read_value(feature, source, fast_decode)
+    takes_numbers = isinstance(feature, ShapedDescriptor) and feature.tensor_kind is not TensorKind.STRING
+    if takes_numbers and isinstance(value, (str, os.PathLike)):
+        path = os.fsdecode(value)
+        refuse_address(path)
+        takes = f"{feature.name} takes {feature.describe()}"
+        problem = takes if os.path.exists(path) else f"There is no such file or folder, and {takes}"
+        raise InvalidArgumentError(f"{path}: {problem}.", hint="Pass an array, or the path of a .npy or .csv file.")
+    return value
+
+
 def read_array(path: str) -> Array:
     """The array in a .npy file; InvalidArgumentError where it does not hold exactly one."""
     try:
         with open(path, "rb") as file:  # given a path, numpy leaves the file open where it is an archive
-            array = np.load(file, allow_pickle=False)
+            array = np.load(file if file.seekable() else io.BytesIO(file.read()), allow_pickle=False)
             if isinstance(array, np.ndarray):
                 return array
         raise ValueError("it is an archive of several")
