@@ -39,7 +39,7 @@ WIDE_GRAY = ("I;16", "I;16L", "I;16B", "I;16N")
 """Pillow's modes for gray pictures of 16 bits."""
 
 BITS_PER_SAMPLE, PHOTOMETRIC, PLANAR_CONFIGURATION, SAMPLE_FORMAT = 258, 262, 284, 339
-"""TIFF's tags; a photometric interpretation of 0 means inverted gray, planes are configuration 2, signed numbers 2."""
+"""TIFF's tags; photometric interpretations of 0 and 6 mean inverted gray and YCbCr, planes and signed numbers are 2."""
 
 WITHOUT_RANGE = ("I", "F")
 """Pillow's modes for numbers without a defined white, such as a float TIFF's: they are refused."""
@@ -384,7 +384,7 @@ def _correct_tiff(image: Any) -> None:
     is_planar = tags.get(PLANAR_CONFIGURATION) == 2
     if is_planar and image.mode in ("LA", "PA", "LAB"):
         raise ValueError("planes of Lab colours, or of alpha beside gray or a palette, are not read")
-    is_mangled = is_planar or image.mode == "YCbCr" or tags.get(ORIENTATION, 1) >= 5
+    is_mangled = is_planar or tags.get(PHOTOMETRIC) == 6 or tags.get(ORIENTATION, 1) >= 5
     if is_mangled and not image.use_load_libtiff:
         with _libtiff_lock:  # the switch is global, but it mangles no file that another thread opens meanwhile
             before, TiffImagePlugin.READ_LIBTIFF = TiffImagePlugin.READ_LIBTIFF, True
