@@ -113,6 +113,13 @@ def test_the_fast_twin_of_a_processor_is_the_same() -> None:
     [
         ({"sharpen": 2}, "sharpen is a key that ViTImageProcessor is not known to read"),
         ({"do_center_crop": True}, "do_center_crop is a key"),
+        ({"do_resise": True}, "do_resise is a key that .* Did you mean 'do_resize'"),
+        ({"imagemean": 0.5}, "Did you mean 'image_mean'"),
+        ({"size": "224"}, r"size\['height'\] is '224', not a number of pixels. Write it without quotes: 224"),
+        ({"size": {"height": 224, "width": "224"}}, "Write it without quotes: 224"),
+        ({"rescale_factor": "0.5"}, "Write it without quotes: 0.5"),
+        ({"do_resize": "True"}, "Write it without quotes: true"),
+        ({"image_mean": "0.5"}, "Write it without quotes: 0.5"),
         ({"data_format": "channels_last"}, "data_format is a key"),
         ({"do_normalize": None}, "do_normalize is null"),
         ({"do_normalize": "yes"}, "do_normalize is 'yes', neither true nor false"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -130,6 +132,110 @@ CHANGES: dict[str, hub.Config] = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_each_key(name: str) -> None:
     require_close(read_contract(CHANGES[name]), CHANGES[name], SOME)
+
+
+def _draw_side(rng: Random) -> int:
+    return rng.choice([16, 24, 31, 32, 40, 47, 56, 64, 75, 96])
+
+
+def _draw_size(rng: Random) -> Any:
+    height, width = _draw_side(rng), _draw_side(rng)
+    return rng.choice([
+        height, [height, width], hub.square(height), {"height": height, "width": width}, {"shortest_edge": height},
+        {"shortest_edge": height, "longest_edge": height + width}, {"longest_edge": height},
+        {"max_height": height, "max_width": width}, None,
+    ])  # fmt: skip
+
+
+DRAWS: dict[str, Callable[[Random], Any]] = {
+    "size": _draw_size,
+    "crop_size": _draw_size,
+    "pad_size": lambda rng: rng.choice([{"height": 128, "width": 160}, hub.square(_draw_side(rng) + 64), 99, None]),
+    "max_size": lambda rng: rng.choice([40, 64, 150, 900]),
+    "resample": lambda rng: rng.randrange(6),
+    "rescale_factor": lambda rng: rng.choice([1 / 255, 1 / 127.5, 0.01, 1]),
+    "image_mean": lambda rng: rng.choice([[0.5, 0.5, 0.5], [0.4, 0.5, 0.6], 0.45, [0, 0, 0]]),
+    "image_std": lambda rng: rng.choice([[0.5, 0.5, 0.5], [0.2, 0.3, 0.25], 0.3, [1, 1, 1]]),
+    "size_divisor": lambda rng: rng.choice([1, 8, 14, 32, 0, None]),
+    "ensure_multiple_of": lambda rng: rng.choice([1, 4, 14, 32]),
+    "crop_pct": lambda rng: rng.choice([0.5, 0.875, 0.9, 1.0, None]),
+}
+
+
+def _draw_config(rng: Random, kind: str, folder: Path) -> hub.Config:
+    """Some of the keys that processors read, most of them this one's, and keys that old configs have."""
+    config: hub.Config = {"image_processor_type": f"{kind}ImageProcessor"}
+    own = list(PROCESSORS[kind].defaults)
+    others = ["max_size", "pad_and_return_pixel_mask", *own, *DRAWS, "do_pad", "do_center_crop"]
+    for key in [*(key for key in own if rng.random() < 0.5), rng.choice(others)]:
+        config[key] = DRAWS[key](rng) if key in DRAWS else rng.random() < 0.6
+    if kind.startswith("LayoutLM"):
+        config["apply_ocr"] = False
+    if kind == "OneFormer":
+        (folder / "classes.json").write_text(json.dumps({"0": {"name": "cat", "isthing": 1}}))
+        config |= {"repo_path": str(folder), "class_info_file": "classes.json"}
+    return config
+
+
+def test_random_settings_are_the_makers_or_refused(tmp_path: Path) -> None:
+    rng, compared = Random(61), 0
+    pictures = [hub.draw_texture(width, height) for width, height in ((97, 61), (64, 120), (150, 150), (40, 33))]
+    for kind in [*PROCESSORS] * -(-400 // len(PROCESSORS)):
+        config, pixels = _draw_config(rng, kind, tmp_path), rng.choice(pictures)
+        try:
+            contract = read_contract(config)
+            theirs = hub.run_processor(config, pixels)
+        except (NotSupportedError, ValueError, TypeError, KeyError, AttributeError):
+            continue  # refused here, or fails there
+        exact = replace(contract, exact=True)
+        assert hub.measure_levels(exact, hub.bind_contract(exact, pixels), theirs)[1] <= 0.51, config
+        compared += 1
+    assert compared > 100
+
+
+FAST = ("resample", "image_mean", "image_std", "size", "crop_size", "pad_size", "rescale_factor", "crop_pct",
+        "size_divisor", "ensure_multiple_of", "keep_aspect_ratio", "do_", "include_top", "rescale_offset")  # fmt: skip
+"""The starts of the attributes that change pixels."""
+
+
+def _read_fast_defaults(kind: str) -> dict[str, Any]:
+    """The attributes of a fast processor's class, from its source, because to import it takes torch."""
+    import transformers.models
+    from transformers import image_utils
+
+    names = {**vars(image_utils), "AnnotationFormat": image_utils.AnnotationFormat}
+    (file,) = (
+        file
+        for file in Path(transformers.models.__path__[0]).glob("*/image_processing_*_fast.py")
+        if file.parent.name.replace("_", "") == kind.lower()
+    )
+    for node in ast.parse(file.read_text("utf-8")).body:
+        if isinstance(node, ast.ClassDef) and node.name.lower() == f"{kind}ImageProcessorFast".lower():
+            pairs = [(ast.unparse(part.targets[0]), part.value) for part in node.body if isinstance(part, ast.Assign)]
+            wanted = (*FAST, "default_to_square")
+            return {name: eval(ast.unparse(value), names) for name, value in pairs if name.startswith(wanted)}
+    raise AssertionError(kind)
+
+
+def _read_or_refuse(config: hub.Config) -> ImageContract | str:
+    try:
+        return read_contract(config)
+    except NotSupportedError:
+        return "refused"
+
+
+@pytest.mark.parametrize("kind", sorted(PROCESSORS.keys() - {"GLPN", "VideoMAE", "Vivit"}))  # which have no fast twin
+def test_a_fast_processor_has_its_own_defaults(kind: str) -> None:
+    defaults = {"default_to_square": True, **_read_fast_defaults(kind)}
+    is_square = defaults.pop("default_to_square")
+    stated = {key: False if value is None and key.startswith("do_") else value for key, value in defaults.items()}
+    stated["resample"] = int(stated["resample"])
+    fast = {"image_processor_type": f"{kind}ImageProcessorFast"}
+    assert _read_or_refuse(fast) == _read_or_refuse({**fast, **stated})
+    number = _read_or_refuse({**fast, "size": 400})
+    if "longest_edge" not in stated["size"]:  # of which a number is only a part
+        size = hub.square(400) if is_square else {"shortest_edge": 400}
+        assert number in (_read_or_refuse({**fast, "size": size}), "refused")
 
 
 @pytest.mark.parametrize("name", hub.REFUSED)

@@ -90,10 +90,11 @@ def prefix_errors(name: str) -> Iterator[None]:
         raise InvalidArgumentError(f"{name}: {error.message}", hint=error.hint) from error
 
 
-def make_config_error(name: str, what: str) -> NotSupportedError:
+def make_config_error(name: str, what: str, hint: str = "") -> NotSupportedError:
     """The error for a config that no contract matches exactly."""
     return NotSupportedError(
         f"{name}: {what}.",
-        hint="Find out what it does to the pixels, and state the contract by hand: ImageContract(...); "
+        hint=hint
+        or "Find out what it does to the pixels, and state the contract by hand: ImageContract(...); "
         "or make the tensor yourself.",
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from ...enums import BitmapPixelFormat, ImageKernel, LearningModelPixelRange
@@ -16,8 +17,8 @@ from .processor_rules import Geometry, ProcessorSettings
 
 NAMES = ("preprocessor_config.json", "processor_config.json")
 
-_NULL_IS_DEFAULT = ("size", "crop_size", "image_mean", "image_std", "pad_size")
-"""The keys for which null in a config means the processor's default."""
+_NULL_IS_DEFAULT = ("image_mean", "image_std", "size", "crop_size", "pad_size")
+"""The keys for which null in a config means the processor's default; for the fast ones, the first two."""
 
 
 def make_contract(config: Config) -> ImageContract:
@@ -56,7 +57,8 @@ def _find_processor(config: Config) -> tuple[str, Processor]:
     kind = class_name.removesuffix("Fast")
     for suffix in ("ImageProcessor", "FeatureExtractor"):
         kind = kind.removesuffix(suffix)
-    for name, processor in PROCESSORS.items():  # GroundingDINO is also spelt GroundingDino
+    processors = PROCESSORS | (FAST if class_name.endswith("Fast") else {})
+    for name, processor in processors.items():  # GroundingDINO is also spelt GroundingDino
         if name.lower() == kind.lower():
             return class_name, processor
     raise make_config_error(config.name, f"{class_name} is not known; known are {', '.join(PROCESSORS)}")
@@ -65,24 +67,29 @@ def _find_processor(config: Config) -> tuple[str, Processor]:
 def _merge(config: Config, kind: str, processor: Processor) -> dict[str, Any]:
     """The config merged over the defaults; every key is known to the processor, or changes nothing."""
     values = dict(processor.defaults)
+    null_is_default = _NULL_IS_DEFAULT[:2] if kind.endswith("Fast") else _NULL_IS_DEFAULT
     for key, value in config.values.items():
         if key not in processor.defaults:
-            _require_idle(config.name, kind, key, value)
+            _require_idle(config.name, kind, key, value, values)
         elif value is not None:
             require_numbers(config.name, key, value)
             values[key] = value
-        elif values[key] and key not in _NULL_IS_DEFAULT:
+        elif values[key] and key not in null_is_default:
             raise make_config_error(
-                config.name, f"{key} is null, which means one thing to {kind} and another to its fast twin"
+                config.name, f"{key} is null, which means one thing to {kind} and another to its twin, fast or slow"
             )
+    if (pads := values.pop(_OLD_DO_PAD, None)) is not None:
+        values["do_pad"] = pads
     return {**values, **processor.constants}
 
 
-def _require_idle(name: str, kind: str, key: str, value: object) -> None:
+def _require_idle(name: str, kind: str, key: str, value: object, known: Iterable[str]) -> None:
     """Refuses a key that may change pixels, unless its value turns it off."""
     channels_first = key == "data_format" and value in ("channels_first", "ChannelDimension.FIRST")
     if key not in HARMLESS and not channels_first and value is not None and value is not False:
-        raise make_config_error(name, f"{key} is a key that {kind} is not known to read")
+        near = get_close_matches(key, known, 1, 0.8)
+        hint = f"Did you mean {near[0]!r}?" if near else ""
+        raise make_config_error(name, f"{key} is a key that {kind} is not known to read", hint=hint)
 
 
 def _read_kernel(settings: ProcessorSettings) -> ImageKernel:
@@ -93,13 +100,14 @@ def _read_kernel(settings: ProcessorSettings) -> ImageKernel:
     if isinstance(resample, int) and not isinstance(resample, bool) and resample in kernels:
         return kernels[resample]
     known = ", ".join(map(str, sorted(kernels)))
-    raise settings.make_error(f"resample is {resample!r}, not one of Pillow's numbers: {known}")
+    raise settings.make_error(f"resample is {resample!r}, not one of Pillow's numbers: {known}", resample)
 
 
 def _read_geometry(settings: ProcessorSettings, processor: Processor) -> Geometry:
     if settings.is_on("do_resize"):
         return processor.rule(settings)
-    if settings.is_on("do_center_crop") or settings.values.get("pad_size") is not None:
+    pads = settings.values.get("pad_size") is not None or (processor.rule is rules.dpt and settings.is_on("do_pad"))
+    if settings.is_on("do_center_crop") or pads:
         raise settings.make_error("pictures are cropped or padded without being resized")
     return {}
 
@@ -135,7 +143,7 @@ def _read_channels(settings: ProcessorSettings, key: str) -> tuple[float, float,
     value = settings.values[key]
     numbers = tuple(value) if isinstance(value, (list, tuple)) else (value,) * 3
     if len(numbers) != 3 or not all(isinstance(number, (int, float)) for number in numbers):
-        raise settings.make_error(f"{key} is {value!r}, not a number for each of three channels")
+        raise settings.make_error(f"{key} is {value!r}, not a number for each of three channels", value)
     return float(numbers[0]), float(numbers[1]), float(numbers[2])
 
 
@@ -218,10 +226,14 @@ def _crop_to(pixels: int, crops: bool = True) -> dict[str, Any]:
     return {"do_center_crop": crops, "crop_size": pixels}
 
 
-_DETR = _NORMALISED | _IMAGENET | {"size": 800, "resample": 2, "max_size": 1333, "do_pad": True, "pad_size": None}
-_MASKFORMER = (
-    _NORMALISED | _IMAGENET | {"size": 800, "resample": 2, "max_size": 1333, "pad_size": None, "size_divisor": 32}
-)
+_OLD_DO_PAD = "pad_and_return_pixel_mask"
+"""A key that takes the place of do_pad where it is stated."""
+
+_UP_TO_1333 = {"shortest_edge": 800, "longest_edge": 1333}
+_RTDETR = _NORMALISED | _IMAGENET | {"resample": 2, "do_pad": True, "pad_size": None}
+_DETR = _RTDETR | {"size": _UP_TO_1333, "max_size": 1333, _OLD_DO_PAD: None}
+_ONEFORMER = _NORMALISED | _IMAGENET | {"size": 800, "resample": 2, "max_size": 1333}
+_MASKFORMER = _ONEFORMER | {"do_pad": True, "pad_size": None, "size_divisor": 32}
 _PLAIN = _NORMALISED | {"resample": 3}
 
 PROCESSORS: dict[str, Processor] = {
@@ -257,7 +269,7 @@ PROCESSORS: dict[str, Processor] = {
     "LayoutLMv2": Processor(
         rules.stretch, {"do_resize": True, "size": 224, "resample": 2}, {"do_flip_channel_order": True}
     ),
-    # It has another name for its factor, which its own configs do not have.
+    # The slow one has another name for its factor, which its own configs do not have.
     "LayoutLMv3": Processor(
         rules.stretch, _NORMALISED | _HALF | {"size": 224, "resample": 2}, {"rescale_factor": 1 / 255}
     ),
@@ -269,13 +281,13 @@ PROCESSORS: dict[str, Processor] = {
     "MobileViT": Processor(
         rules.scale_shortest, _RESCALED | {"size": 224, "resample": 2, "do_flip_channel_order": True} | _crop_to(256)
     ),
-    "OneFormer": Processor(rules.maskformer, _MASKFORMER | {"size_divisor": None}),
+    "OneFormer": Processor(rules.maskformer, _ONEFORMER),
     "OwlViT": Processor(rules.stretch, _PLAIN | _CLIP | {"size": 768} | _crop_to(768, crops=False)),
     "Perceiver": Processor(rules.perceiver, _PLAIN | _IMAGENET | {"size": 224} | _crop_to(256)),
     "PoolFormer": Processor(rules.poolformer, _PLAIN | _IMAGENET | {"size": 224, "crop_pct": 0.9} | _crop_to(224)),
     "Pvt": Processor(rules.stretch, _NORMALISED | _IMAGENET | {"size": 224, "resample": 2}),
     "RTDetr": Processor(
-        rules.detr, _DETR | {"size": {"height": 640, "width": 640}, "do_normalize": False, "do_pad": False}
+        rules.detr, _RTDETR | {"size": {"height": 640, "width": 640}, "do_normalize": False, "do_pad": False}
     ),
     "Sam": Processor(
         rules.sam, _NORMALISED | _IMAGENET | {"size": 1024, "resample": 2, "do_pad": True, "pad_size": 1024}
@@ -299,3 +311,18 @@ PROCESSORS: dict[str, Processor] = {
     "Yolos": Processor(rules.detr, _DETR, {"multiple": 16}),
 }
 """Keyed by the first part of their name: `ViT` of ViTImageProcessor, ViTImageProcessorFast and ViTFeatureExtractor."""
+
+FAST: dict[str, Processor] = {
+    "Beit": Processor(rules.stretch, _PLAIN | _HALF | {"size": 224} | _crop_to(224, crops=False)),
+    "ChineseCLIP": PROCESSORS["CLIP"],
+    "LayoutLMv3": Processor(rules.stretch, _NORMALISED | _HALF | {"size": 224, "resample": 2}),
+    "Mask2Former": Processor(rules.fast_maskformer, _MASKFORMER),
+    "MaskFormer": Processor(rules.fast_maskformer, _MASKFORMER),
+    "OneFormer": Processor(rules.detr, _NORMALISED | _IMAGENET | {"size": _UP_TO_1333, "resample": 2}),
+    "OwlViT": Processor(
+        rules.stretch, _PLAIN | _CLIP | {"size": 768, "do_normalize": False} | _crop_to(768, crops=False)
+    ),
+    "Siglip": Processor(rules.scale_shortest, _PLAIN | _HALF | {"size": {"height": 224, "width": 224}}),
+    "SuperPoint": Processor(rules.scale_shortest, PROCESSORS["SuperPoint"].defaults),
+}
+"""Those whose fast twin has other defaults or another rule."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -34,14 +35,14 @@ class ProcessorSettings(NamedTuple):
         value = self.values.get(key)
         if value is None or isinstance(value, bool):
             return bool(value)
-        raise self.make_error(f"{key} is {value!r}, neither true nor false")
+        raise self.make_error(f"{key} is {value!r}, neither true nor false", value)
 
     def read_number(self, key: str) -> float:
         """A number above 0."""
         value = self.values.get(key)
         if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf"):
             return value
-        raise self.make_error(f"{key} is {value!r}, not a number above 0")
+        raise self.make_error(f"{key} is {value!r}, not a number above 0", value)
 
     def read_ratio(self, key: str) -> float:
         """A number to divide sizes by, large enough that the result is a size."""
@@ -57,7 +58,7 @@ class ProcessorSettings(NamedTuple):
         """A value as a whole number above 0."""
         if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= 1 << 20:
             return value
-        raise self.make_error(f"{key} is {value!r}, not a number of pixels")
+        raise self.make_error(f"{key} is {value!r}, not a number of pixels", value)
 
     def read_edges(self, key: str, single: str) -> dict[str, int]:
         """A size by the names of its edges.
@@ -89,9 +90,10 @@ class ProcessorSettings(NamedTuple):
             raise self.make_error(f"{self.kind} takes a {edge}, but size states {' and '.join(edges)}")
         return edges[edge]
 
-    def make_error(self, what: str) -> WinMLError:
-        """The error for a config that no contract matches."""
-        return make_config_error(self.name, what)
+    def make_error(self, what: str, value: object = None) -> WinMLError:
+        """The error for a config that no contract matches, and the value that is wrong in it."""
+        quoted = isinstance(value, str) and re.fullmatch(r"[\d.]+|true|false", value.lower())
+        return make_config_error(self.name, what, hint=f"Write it without quotes: {quoted[0]}." if quoted else "")
 
 
 def _stretch_to(size: Size) -> Geometry:
@@ -238,15 +240,19 @@ def _read_detr_scaling(settings: ProcessorSettings, edges: dict[str, int]) -> Im
     return ImageScaling(height, width, anchor=corner)
 
 
-def maskformer(settings: ProcessorSettings) -> Geometry:
+def maskformer(settings: ProcessorSettings, limits_rounded: bool = True) -> Geometry:
     """The shortest edge, the longest as its limit; both edges then up to a multiple, then padding."""
     edges = settings.read_edges("size", "shortest_edge")
     if edges.keys() == {"shortest_edge"} and not isinstance(settings.values["size"], Mapping):
         edges["longest_edge"] = settings.read_pixels("max_size")
-    divisor = settings.read_pixels("size_divisor") if settings.values["size_divisor"] else 1
+    divisor = settings.read_pixels("size_divisor") if settings.values.get("size_divisor") else 1
+    pads = settings.values.get("pad_size") is not None
     if "height" in edges:
         height, width = (-(-side // divisor) * divisor for side in settings.require_height_and_width("size", edges))
-        return _stretch_to((height, width))
+        if not pads:
+            return _stretch_to((height, width))
+        size = _read_padded_size(settings, (height, width))
+        return {"scaling": ImageScaling(height, width, anchor=ImageAnchor.TOP_LEFT), "size": size}
     if edges.keys() != {"shortest_edge", "longest_edge"}:
         raise settings.make_error(
             f"{settings.kind} takes a shortest_edge and a longest_edge, not {' and '.join(edges)}"
@@ -254,14 +260,17 @@ def maskformer(settings: ProcessorSettings) -> Geometry:
     scaling = ImageScaling(
         shortest_side=edges["shortest_edge"],
         longest_side=edges["longest_edge"],
-        limits_rounded=True,
+        limits_rounded=limits_rounded,
         multiple=divisor,
         multiple_rounding=ImageRounding.UP,
         anchor=ImageAnchor.TOP_LEFT,
     )
-    if settings.values.get("pad_size") is None:
-        return {"scaling": scaling}
-    return {"scaling": scaling, "size": _read_padded_size(settings, (1, 1))}
+    return {"scaling": scaling, "size": _read_padded_size(settings, (1, 1))} if pads else {"scaling": scaling}
+
+
+def fast_maskformer(settings: ProcessorSettings) -> Geometry:
+    """The same, by DETR's rounding."""
+    return maskformer(settings, limits_rounded=False)
 
 
 def dpt(settings: ProcessorSettings) -> Geometry:
