@@ -179,6 +179,12 @@ def paddle() -> Cases:
     wide = lambda pixels: normalized(cv2.resize(pixels, (160, 80)), **IMAGENET)  # noqa: E731
     steps, after = [{"ResizeImage": {"size": [160, 80]}}, plain, chw], {"Topk": {"topk": 1, "label_list": flips}}
     yield folder("PP-LCNet_x1_0_textline_ori", model, steps, after, flips, theirs=wide)
+    for step in crop[:3]:
+        (kind,) = step
+        words = f"the step {kind} after"
+        yield folder(f"two {kind}", FREE, [*crop[:3], step], {}, refusal=words)
+    both = [decode, limit, {"ResizeImage": {"size": [160, 80]}}, plain]
+    yield folder("PP-OCRv3_mobile_det", FREE, both, boxes, refusal="ResizeImage after ResizeImage")
     detector = {"Global": {"model_name": "RT-DETR-L"}, "Preprocess": [{"type": "Resize", "target_size": [640, 640]}]}
     yield "RT-DETR-L", Case({"inference.yml": detector, "inference.onnx": FREE}, refusal="KeyError: 'PreProcess'")
 
@@ -218,6 +224,14 @@ def mmdeploy() -> Cases:
     yield folder("fcn", {**keep, "size": [2048, 512]}, normalize, theirs=fcn)
     square = {"type": "Pad", "pad_to_square": True, "pad_val": {"img": [114.0, 114.0, 114.0]}}
     yield folder("yolox", {**keep, "size": [640, 640]}, square, size=(640, 640), theirs=corner)
+    other = {"type": "Pad", "pad_to_square": True, "pad_val": {"img": [103.0, 116.0, 123.0]}}
+    yield folder("three levels", {**keep, "size": [640, 640]}, other, refusal="the step Pad")
+    gray = {"type": "LoadImageFromFile", "color_type": "grayscale"}
+    yield folder("gray", gray, resize, normalize, refusal="the step LoadImageFromFile")
+    for step in (resize, crop, normalize):
+        words = f"the step {step['type']} after"
+        yield folder(f"two {step['type']}", resize, crop, normalize, step, refusal=words)
+    yield folder("two scalings", {**resize, "size": [300, 300]}, resize, crop, normalize, refusal="Resize after Resize")
     yield folder("hrnet", {"type": "TopDownAffine", "image_size": [192, 256]}, normalize, refusal="TopDownAffine")
 
 

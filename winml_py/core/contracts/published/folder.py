@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from glob import glob
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from ....errors import InvalidArgumentError, ModelNotFoundError
 from ...base.atomic_files import has_other_drive
-from ..config import Config, read_config
+from ..config import Config, make_config_error, read_config
 from ..labels import labels_of
 
 MAX_BYTES = 1 << 24
@@ -108,6 +109,13 @@ file's path, and the folder. Any error means that the file does not state it.
 def read_labels(config: Config, _: Folder) -> tuple[str, ...]:
     """The class names in a file of text, or in a config of Hugging Face or timm."""
     return labels_of(config.name)
+
+
+def require_order(config: Config, steps: Iterable[str], order: Sequence[str]) -> None:
+    """Refuses steps that come twice or in another order, because a contract has each of them once."""
+    for step, following in pairwise(step for step in steps if step in order):
+        if order.index(following) <= order.index(step):
+            raise make_config_error(config.name, f"no contract is known to match the step {following} after {step}")
 
 
 def format_numbers(numbers: Iterable[float]) -> str:

@@ -7,7 +7,7 @@ import re
 from ...imaging.contract import ImageContract
 from ..config import Config, make_config_error
 from ..labels import labels_of
-from .folder import Folder, Parts, format_numbers
+from .folder import Folder, Parts, format_numbers, require_order
 
 _FINDERS = re.compile(r"PP-OCRv\d+_(server|mobile|medium|small|tiny)_det")
 """The models whose longer side PaddleX limits. Of others that find text, it enlarges the shorter side first."""
@@ -27,7 +27,8 @@ def _read_labels(config: Config, _: Folder) -> tuple[str, ...]:
 def _read_contract(config: Config, _: Folder) -> ImageContract:
     is_finder = _FINDERS.fullmatch(config.values["Global"]["model_name"])
     words, shortest = {"Image.BitmapPixelFormat": "Rgb8", "Image.Kernel": "Linear"}, 0
-    for step in config.values["PreProcess"]["transform_ops"]:
+    steps = config.values["PreProcess"]["transform_ops"]
+    for step in steps:
         match step:
             case {"DecodeImage": {"img_mode": "BGR" | "RGB" as order, "channel_first": False}}:
                 words["Image.BitmapPixelFormat"] = f"{order.title()}8"
@@ -50,6 +51,8 @@ def _read_contract(config: Config, _: Folder) -> ImageContract:
                 pass
             case _:
                 raise make_config_error(config.name, f"no contract is known to match the step {', '.join(step)}")
+    names = ["ResizeImage" if name == "DetResizeForTest" else name for step in steps for name in step]
+    require_order(config, names, ["DecodeImage", "ResizeImage", "CropImage", "NormalizeImage"])
     return ImageContract.from_metadata(words)
 
 
