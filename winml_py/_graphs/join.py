@@ -27,7 +27,9 @@ def join_models(first: LearningModel, second: LearningModel, options: LearningMo
     Its name, version and description are the first's.
     """
     _require_links(first, second, options.links)
-    joined, added = _align_opsets(read_model(first), read_model(second))
+    protos = read_model(first), read_model(second)
+    metadata = _join_metadata(protos, first, second, options)
+    joined, added = _align_opsets(*protos)
     if joined.functions and added.functions:  # they may have the same names
         added = inliner.inline_local_functions(added)
     joined.functions.extend(added.functions)
@@ -50,7 +52,7 @@ def join_models(first: LearningModel, second: LearningModel, options: LearningMo
         del graph.output[:]
         graph.output.extend(added.graph.output)
     joined.graph.CopyFrom(graph)
-    helper.set_model_props(joined, _join_metadata(first, second, options))
+    helper.set_model_props(joined, metadata)
     return joined
 
 
@@ -160,7 +162,12 @@ _CONTRACT_KEYS = frozenset((*METADATA_KEYS, *CONTRACT_KEYS))
 """Keys for image contracts: Windows ML's, ours, and those of exporters."""
 
 
-def _join_metadata(first: LearningModel, second: LearningModel, options: LearningModelJoinOptions) -> dict[str, str]:
+def _join_metadata(
+    protos: tuple[ModelProto, ModelProto],
+    first: LearningModel,
+    second: LearningModel,
+    options: LearningModelJoinOptions,
+) -> dict[str, str]:
     """The metadata of both models; where they differ, those of the first."""
     remaining_first = list(first.input_features)
     if options.promote_unlinked_outputs_to_fused_outputs:
@@ -168,8 +175,8 @@ def _join_metadata(first: LearningModel, second: LearningModel, options: Learnin
         remaining_first += [feature for feature in first.output_features if feature.name not in linked]
     remaining_second = [feature for feature in second.input_features if feature.name not in options.links]
     remaining_second += second.output_features
-    metadata = _select_metadata(first, remaining_first)
-    added = _select_metadata(second, remaining_second)
+    metadata = _select_metadata(protos[0], remaining_first)
+    added = _select_metadata(protos[1], remaining_second)
 
     contract = {key: metadata[key] for key in _CONTRACT_KEYS & metadata.keys()}
     added_contract = {key: added[key] for key in _CONTRACT_KEYS & added.keys()}
@@ -182,10 +189,11 @@ def _join_metadata(first: LearningModel, second: LearningModel, options: Learnin
     return added | metadata
 
 
-def _select_metadata(model: LearningModel, remaining: Iterable[FeatureDescriptor]) -> dict[str, str]:
+def _select_metadata(model: ModelProto, remaining: Iterable[FeatureDescriptor]) -> dict[str, str]:
     """A model's metadata. Without a remaining picture, its contract is left out: it would be taken for the other's."""
     has_images = any(isinstance(feature, ImageFeatureDescriptor) for feature in remaining)
-    return {key: text for key, text in model.metadata.items() if has_images or key not in _CONTRACT_KEYS}
+    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    return {key: text for key, text in metadata.items() if has_images or key not in _CONTRACT_KEYS}
 
 
 class LearningModelJoinOptions(Object):

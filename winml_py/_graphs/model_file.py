@@ -15,10 +15,12 @@ from ..core.onnx_file.nodes import walk_messages
 from ..core.onnx_file.protobuf import MAX_PROTOBUF_BYTES
 from ..core.onnx_file.source import FileSource
 from ..errors import CorruptModelError, ModelNotFoundError, NotSupportedError
+from .statements import state_published
 
 
 def read_model(model: LearningModel) -> ModelProto:
-    """A loaded model with its weights, including those in files beside it. It has the name from `set_name`.
+    """A loaded model with its weights, including those in files beside it. It has the name from `set_name`, and states
+    what the folder states that it is from.
 
     Raises:
         ModelDisposedError: the model has been disposed of.
@@ -39,6 +41,7 @@ def read_model(model: LearningModel) -> ModelProto:
     else:
         proto = onnx.load_from_string(source.data)
     proto.graph.name = content.name
+    state_published(proto, model)
     return proto
 
 

@@ -6,7 +6,9 @@ import os
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
+from .._graphs.statements import state_published
 from ..core.contracts.published.folder import find_model
+from ..core.model.model import LearningModel
 from ..core.onnx_file.nodes import walk_messages
 from ..errors import InvalidArgumentError
 
@@ -15,11 +17,16 @@ if TYPE_CHECKING:
 
 
 def read_for_copy(source: str | os.PathLike[str], destination: str | os.PathLike[str]) -> onnx.ModelProto:
-    """Reads a model without its external weights, for a copy in the same folder that refers to the same files."""
+    """Reads a model without its external weights, for a copy in the same folder that refers to the same files.
+
+    Of a folder, the copy states what the folder states.
+    """
     import onnx
 
+    loaded = LearningModel.load(source)
     source = find_model(source)
     model = onnx.load(source, load_external_data=False)
+    state_published(model, loaded)
     tensors = (part for part in walk_messages(model) if isinstance(part, onnx.TensorProto))
     has_external_weights = any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in tensors)
     folders = {os.path.dirname(os.path.abspath(path)) for path in (source, destination)}

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import replace
 
+from .._graphs.statements import denote_images
 from ..core.base.arguments import require_type
 from ..core.base.atomic_files import require_folder, write_atomically
 from ..core.imaging.contract import METADATA_KEYS, ImageContract
 from ..core.model.contracts import find_fitting_inputs
 from ..core.model.model import LearningModel
-from ..enums import TensorKind
 from .learning.learn_contract import LearnedContract
 from .model_copies import read_for_copy, replace_metadata
 
@@ -57,14 +56,6 @@ def write_contract(
     features = LearningModel.load(source).input_features
     require_folder(destination)
     model = read_for_copy(source, destination)
-    images = {
-        image.name: image.tensor_kind
-        for image in find_fitting_inputs(features, contract, {inputs} if isinstance(inputs, str) else set(inputs))
-    }
-    if contract.tensor_kind is None and set(images.values()) == {TensorKind.UINT8}:
-        contract = replace(contract, tensor_kind=TensorKind.UINT8)
-    for value in model.graph.input:
-        if value.name in images:
-            value.type.denotation = "IMAGE"
-    replace_metadata(model, METADATA_KEYS, contract.to_metadata() | proof)
+    images = find_fitting_inputs(features, contract, {inputs} if isinstance(inputs, str) else set(inputs))
+    replace_metadata(model, METADATA_KEYS, denote_images(model, images, contract) | proof)
     write_atomically(destination, model.SerializeToString())

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
 from .._cases.case import load_model
 from .._cases.examples import StatedSizes
 from .._cases.files import read_single_evaluation
-from ..authoring.contract_evidence import find_stated_contract
-from ..authoring.write_contract import write_contract
 from ..core.base.messages import Facts
 from ..core.imaging.contract import ImageContract
 from ..float16.convert import convert as to_float16
@@ -77,8 +73,6 @@ def convert(
             sizes=sizes,
             force=True,
         )
-        if os.path.isdir(model) and (stated := find_stated_contract(load_model(model).input_features)):
-            write_contract(output, output, stated)  # a folder states it beside the model
     facts: Facts = {"model": model, "output": output} | report.to_json()
 
     def print_report(facts: Facts) -> None:

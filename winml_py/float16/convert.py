@@ -86,9 +86,8 @@ def convert(
     if not 0 < tolerance < 1:
         raise InvalidArgumentError(f"Expected a tolerance between 0 and 1 (--tolerance), got {tolerance}.")
     require_folder(destination)
-    source = find_model(source)
     if not force:
-        require_another_file(destination, source)
+        require_another_file(destination, find_model(source))
     names_to_keep = {keep_float32} if isinstance(keep_float32, str) else set(keep_float32)
     progress(None, "reading")
     model = read_model(source, model_operators)

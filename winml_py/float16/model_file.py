@@ -15,7 +15,10 @@ from onnx import ModelProto, helper, inliner
 from onnx_ir.passes import common
 
 from .._cases.case import evaluate_in_child
+from .._graphs.statements import state_published
 from ..core.base.atomic_files import write_atomically
+from ..core.contracts.published.folder import find_model
+from ..core.model.model import LearningModel
 from ..core.onnx_file.nodes import walk_messages
 from ..core.onnx_file.protobuf import MAX_PROTOBUF_BYTES
 from ..core.runtime.custom.operator import CustomOperator, ModelOperators, make_declared_types
@@ -27,8 +30,8 @@ _CASTS_FROM = 13
 """The operator set imported for the casts of a model without ONNX's own operators."""
 
 
-def read_model(path: str | os.PathLike[str], operators: ModelOperators) -> ir.Model:
-    """Reads a float32 model, normalized so that a conversion meets few cases.
+def read_model(source: str | os.PathLike[str], operators: ModelOperators) -> ir.Model:
+    """Reads a float32 model, normalized so that a conversion meets few cases. It states what its folder states.
 
     Functions are inlined, types are inferred, every node has a unique name, constants are weights, and no weight is an
     input. Unused computations are removed.
@@ -37,9 +40,11 @@ def read_model(path: str | os.PathLike[str], operators: ModelOperators) -> ir.Mo
         ConversionError: the model has parts that an onnx-ir graph cannot hold.
     """
     # Weights in files stay there while onnx's own code, which cannot take more than 2 GB, inspects the graph.
+    path = find_model(source)
     proto = onnx.load(path, load_external_data=False)
+    state_published(proto, LearningModel.load(source))
     if proto.training_info or any(isinstance(part, onnx.SparseTensorProto) for part in walk_messages(proto)):
-        raise ConversionError(f"{os.fspath(path)} has sparse weights or training graphs, which cannot be converted.")
+        raise ConversionError(f"{path} has sparse weights or training graphs, which cannot be converted.")
     if proto.functions:
         proto = inliner.inline_local_functions(proto)
     # Before the inference, which starts from these types.
@@ -49,7 +54,7 @@ def read_model(path: str | os.PathLike[str], operators: ModelOperators) -> ir.Mo
     try:
         model = ir.from_proto(proto)
     except ir.serde.SerdeError as error:
-        raise ConversionError(f"{os.fspath(path)} cannot be converted: {error.__cause__ or error}.") from error
+        raise ConversionError(f"{path} cannot be converted: {error.__cause__ or error}.") from error
     graph = model.graph
     ir.external_data.set_base_dir(graph, os.path.dirname(os.path.abspath(path)))
     model.ir_version = max(model.ir_version, 4)  # up to 3, weights had to be listed as inputs

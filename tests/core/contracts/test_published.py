@@ -26,6 +26,7 @@ from winml_py import (
     ImageCropMode,
     ImageFeatureDescriptor,
     ImageFeatureValue,
+    ImageKernel,
     InvalidArgumentError,
     LearningModel,
     LearningModelBinding,
@@ -37,6 +38,7 @@ from winml_py import (
 from winml_py.authoring import build_in, check_samples
 from winml_py.cli.main import main
 from winml_py.errors import ModelNotFoundError
+from winml_py.experimental import LearningModelExperimental, LearningModelJoinOptions
 
 VIT = {"image_processor_type": "ViTImageProcessor", "size": {"height": 8, "width": 8}}
 MODEL = unary(shape=(1, 3, 8, 8))
@@ -252,6 +254,64 @@ def test_known_answers_of_the_zoo(tmp_path: Path) -> None:
     write(tmp_path, {"test_data_set_1/output_0.pb": b"no tensor"})
     with pytest.raises(InvalidArgumentError, match="Expected an ONNX tensor"):
         check_samples(LearningModel.load(tmp_path))
+
+
+ULTRALYTICS = {"author": "Ultralytics", "task": "detect", "imgsz": [8, 8], "names": {0: "cat", 1: "dog"}}
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "Optimum": {"preprocessor_config.json": VIT, "config.json": {"id2label": {"0": "cat", "1": "dog"}}},
+    "Ultralytics": {"metadata.yaml": ULTRALYTICS},
+}
+WRITERS = {
+    "convert": ["convert", "--float16", "--keep-io-types"],
+    "convert all": ["convert", "--float16"],
+    "set": ["contract", "--set", "kernel=antialiased_cubic"],
+    "from": ["contract", "--from", "imagenet", "--set", "size=8,8"],
+    "sample": ["contract", "--sample", "example"],
+    "build in": ["contract", "--build-in"],
+}
+
+
+@pytest.mark.parametrize("is_beside", [False, True], ids=["elsewhere", "in the folder"])
+@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("layout", PUBLISHED)
+def test_what_a_command_writes_answers_like_the_folder(
+    layout: str, writer: str, is_beside: bool, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The number of channels is free, as in many exports."""
+    write(tmp_path, {"model.onnx": unary(shape=("batch_size", "num_channels", 8, 8)), **PUBLISHED[layout]})
+    pixels = np.random.default_rng(3).integers(0, 256, (9, 9, 3), np.uint8)
+    picture = ImageFeatureValue.from_array(pixels, BitmapPixelFormat.RGB8)
+
+    def evaluate(model: LearningModel, value: Any = picture) -> np.ndarray:
+        return np.array(LearningModelSession(model).evaluate_features({"x": value}).outputs["y"].to_numpy())
+
+    model = LearningModel.load(tmp_path)
+    if writer == "set":
+        model.contracts["x"] = replace(model.input_features[0].contract, kernel=ImageKernel.ANTIALIASED_CUBIC)  # type: ignore[attr-defined]
+    if writer == "from":
+        model.contracts["x"] = replace(ImageContract.imagenet(), size=(8, 8))
+    expected = evaluate(model)
+    out = (tmp_path if is_beside else tmp_path_factory.mktemp("out")) / "out.onnx"
+    command, *words = WRITERS[writer]
+    result = CliRunner().invoke(main, [command, str(tmp_path), *words, "--output", str(out)])
+    assert result.exit_code == 0, result.output
+    written = [LearningModel.load(out), *([LearningModel.load(tmp_path, file="out.onnx")] if is_beside else [])]
+    for new in written:
+        answer = evaluate(new, pixels[None] if writer == "build in" else picture)
+        np.testing.assert_allclose(answer, expected, atol=1e-3 if "convert" in writer else 1e-5)
+        assert new.labels == model.labels == ("cat", "dog")
+        assert writer != "sample" or check_samples(new).is_right
+
+
+def test_a_saved_or_joined_model_has_what_its_folder_states(folder: Path, tmp_path: Path) -> None:
+    write(folder, {"model.onnx": unary(shape=(1, "num_channels", 8, 8))})
+    model, options = LearningModel.load(folder), LearningModelJoinOptions()
+    LearningModelExperimental(model).save(tmp_path / "saved.onnx")
+    options.link("y", "x")
+    joined = LearningModelExperimental(model).join_model(LearningModel.load(unary(shape=(1, 3, 8, 8))), options)
+    for new in (LearningModel.load(tmp_path / "saved.onnx"), joined):
+        assert new.input_features[0].contract == read_contract(VIT)  # type: ignore[attr-defined]
+        bind(new)
 
 
 def test_commands_take_the_folder(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
