@@ -30,6 +30,7 @@ def read_model(model: LearningModel) -> ModelProto:
     content = private_state(model)
     source = content.open()
     if isinstance(source, FileSource):
+        source.require_data_files()
         stamps = source.read_data_stamps()
         try:
             proto = onnx.load(source.path)

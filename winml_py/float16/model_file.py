@@ -21,6 +21,7 @@ from ..core.contracts.published.folder import find_model
 from ..core.model.model import LearningModel
 from ..core.onnx_file.nodes import walk_messages
 from ..core.onnx_file.protobuf import MAX_PROTOBUF_BYTES
+from ..core.onnx_file.source import FileSource
 from ..core.runtime.custom.operator import CustomOperator, ModelOperators, make_declared_types
 from ..core.runtime.custom.split import get_operator_key
 from ..core.runtime.ort.schemas import read_runtime_schemas
@@ -40,9 +41,10 @@ def read_model(source: str | os.PathLike[str], operators: ModelOperators) -> ir.
         ConversionError: the model has parts that an onnx-ir graph cannot hold.
     """
     # Weights in files stay there while onnx's own code, which cannot take more than 2 GB, inspects the graph.
-    path = find_model(source)
+    path, loaded = find_model(source), LearningModel.load(source)
+    FileSource.open(path)[0].require_data_files()
     proto = onnx.load(path, load_external_data=False)
-    state_published(proto, LearningModel.load(source))
+    state_published(proto, loaded)
     if proto.training_info or any(isinstance(part, onnx.SparseTensorProto) for part in walk_messages(proto)):
         raise ConversionError(f"{path} has sparse weights or training graphs, which cannot be converted.")
     if proto.functions:

@@ -8,10 +8,14 @@ import pytest
 from onnx import helper
 
 from helpers.models import FLOAT, model
-from winml_py.core.onnx_file.header import find_external_locations, read_header
+from winml_py.core.onnx_file.header import find_external_weights, read_header
 from winml_py.core.onnx_file.protobuf import encode_field, encode_varint
 
 LONG = 5000
+
+
+def find_external_locations(data: bytes) -> list[tuple[str, str]]:
+    return [(weight.name, weight.location) for weight in find_external_weights(data)]
 
 
 def listed(number: int, wire_type: int, values: list[bytes]) -> bytes:
@@ -44,14 +48,14 @@ def outside(name: str) -> bytes:
 @pytest.mark.parametrize("name", LISTS)
 def test_a_file_that_is_named_behind_a_list_is_found(name: str) -> None:
     data = with_attribute(LISTS[name], encode_field(5, outside("w")), LISTS[name], encode_field(10, outside("v")))
-    assert list(find_external_locations(data)) == [("w", "w.bin"), ("v", "v.bin")]
-    assert list(find_external_locations(with_attribute(LISTS[name]))) == []
+    assert (find_external_locations(data)) == [("w", "w.bin"), ("v", "v.bin")]
+    assert (find_external_locations(with_attribute(LISTS[name]))) == []
 
 
 def test_a_list_of_many_tensors_is_looked_through() -> None:
     inside = onnx.numpy_helper.from_array(np.zeros(3, np.float32), "here").SerializeToString()
     data = with_attribute(*[encode_field(10, inside)] * 100, encode_field(10, outside("w")))
-    assert list(find_external_locations(data)) == [("w", "w.bin")]
+    assert (find_external_locations(data)) == [("w", "w.bin")]
 
 
 def test_an_initializer_of_many_words_has_its_name_behind_them() -> None:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
+from ...errors import WinMLError
+
 
 def type_name(value: object) -> str:
     """The type of a value with its module, as in Python's errors; builtins and this package's classes without it."""
@@ -124,6 +126,12 @@ _STARTS = (
 def guess_file_kind(head: bytes) -> tuple[str, str] | None:
     """The kind of a file with these first bytes, to follow "got", and a hint; None if unknown."""
     return next((kind for start, kind in _STARTS if head.startswith(start)), None)
+
+
+def require_no_pointer(head: bytes, name: str, expected: str, error: type[WinMLError]) -> None:
+    """Raises an error for a file with these first bytes that is a Git LFS pointer."""
+    if (kind := guess_file_kind(head)) is _LFS:
+        raise error(f"{name}: Expected {expected}, got {kind[0]}.", hint=kind[1])
 
 
 # The library's log.

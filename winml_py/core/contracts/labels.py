@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from ...errors import InvalidArgumentError
 from ..base.arguments import is_text, make_open_error
-from ..base.messages import logger, type_name
+from ..base.messages import logger, require_no_pointer, type_name
 from .config import Source, read_config
 
 LABELS_KEY = "Labels"
@@ -78,13 +78,15 @@ def labels_of(source: Source) -> tuple[str, ...]:
 def _read_lines(path: str) -> tuple[str, ...]:
     try:
         with open(path, encoding="utf-8-sig", newline="\n") as file:
-            return tuple(line.strip() for line in file.read().rstrip("\r\n").split("\n"))
+            text = file.read()
     except OSError as error:
         raise make_open_error(path, error) from error
     except UnicodeDecodeError as error:
         raise InvalidArgumentError(
             f"{path}: Expected UTF-8 text with labels.", hint="Write one name per line."
         ) from error
+    require_no_pointer(text[:64].encode(), path, "labels", InvalidArgumentError)
+    return tuple(line.strip() for line in text.rstrip("\r\n").split("\n"))
 
 
 def _order_labels(names: object) -> tuple[str, ...] | None:

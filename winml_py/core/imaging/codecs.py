@@ -19,7 +19,7 @@ from ...errors import InvalidArgumentError, PictureError, PictureNotFoundError, 
 from ..base.arguments import is_stream, read_bytes, refuse_address
 from ..base.arrays import Pixels
 from ..base.atomic_files import open_atomically
-from ..base.messages import logger, type_name
+from ..base.messages import logger, require_no_pointer, type_name
 from .formats import convert, find_layout, to_eight_bits
 
 if TYPE_CHECKING:
@@ -258,8 +258,9 @@ def _identify(file: BinaryIO, name: str) -> Image:
     """Pillow's image of a file in one of `FORMATS` or in HEIC, with its pixels not read yet."""
     from PIL import Image, UnidentifiedImageError
 
-    prefix = file.read(12)
+    prefix = file.read(64)
     file.seek(0)
+    require_no_pointer(prefix, name, "a picture", PictureError)
     with suppress(SyntaxError, IndexError, TypeError, struct.error):  # what Image.open takes for "not this format"
         # Directly: `Image.open` imports the plugins of five formats first, which takes as long as a small model.
         if prefix.startswith(b"\x89PNG\r\n\x1a\n"):

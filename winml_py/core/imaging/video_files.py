@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 from ...errors import PictureError
 from ..base.arguments import is_address
+from ..base.messages import require_no_pointer
 
 CODECS = {
     ".avi": "MJPG",
@@ -85,6 +86,7 @@ def require_whole_video(path: str, name: str) -> None:
             stated = _read_stated_size(file, size)
     except OSError as error:
         raise PictureError(f"{name} cannot be opened as a video: {error.strerror or error}.") from error
+    require_no_pointer(head, name, "a video", PictureError)
     # Instead of a file named f%03d.png, OpenCV reads f000.png and those that follow, regardless of its contents.
     is_pattern = re.search(r"[*?{]|%(\d*d|\[)", os.path.basename(path)) and not path.lower().endswith(ENDINGS)
     if is_pattern or not _is_video_start(head):

@@ -9,6 +9,7 @@ Field numbers are those of https://github.com/onnx/onnx/blob/main/onnx/onnx.prot
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from ...errors import CorruptModelError
@@ -86,6 +87,7 @@ class Weight(NamedTuple):
     data: Field | None  # its elements, if contiguous; None when packed otherwise or external
     location: str = ""  # the external file that holds the elements, as the model names it
     element: int = 0  # onnx.TensorProto.DataType
+    end: int = 0  # where its elements end in the external file, if the model states it
 
     @property
     def size(self) -> int:
@@ -175,7 +177,8 @@ def _read_graph(buffer: ModelBytes, graph: Field, header: Header) -> None:
 
 def _read_weight(buffer: ModelBytes, tensor: Field) -> Weight:
     tensor.require(BYTES)
-    name, location, element = "", "", 0
+    name, element = "", 0
+    external: dict[str, str] = {}
     data: list[Field] = []
     for item in read_fields(buffer, tensor.value, tensor.end):
         if item.number == 8:
@@ -184,11 +187,14 @@ def _read_weight(buffer: ModelBytes, tensor: Field) -> Weight:
             element = item.value
         elif item.number == 13:
             key, value = _read_key_value(buffer, item)
-            location = value if key == LOCATION else location
+            external[key] = value
         elif item.number in _DATA:
             data.append(item)
     is_in_a_row = len(data) == 1 and data[0].wire_type == BYTES and data[0].end > data[0].value
-    return Weight(name, tensor, data[0] if is_in_a_row else None, location, element)
+    end = 0
+    with suppress(ValueError):  # the engine reports words that are no numbers
+        end = int(external["length"]) + int(external.get("offset", "0")) if "length" in external else 0
+    return Weight(name, tensor, data[0] if is_in_a_row else None, external.get(LOCATION, ""), element, end)
 
 
 def _read_parts(buffer: ModelBytes, message: Field) -> dict[int, Field]:
@@ -254,12 +260,12 @@ def _read_key_value(buffer: ModelBytes, proto: Field) -> tuple[str, str]:
     return _read_text(buffer, parts, 1), _read_text(buffer, parts, 2)
 
 
-def find_external_locations(buffer: ModelBytes) -> Iterator[tuple[str, str]]:
-    """Yields the tensors kept in other files, by name, and those files: of all graphs, attributes and functions."""
+def find_external_weights(buffer: ModelBytes) -> Iterator[Weight]:
+    """Yields the tensors kept in other files: of all graphs, attributes and functions."""
     for tensor in find_tensors(buffer, "model", 0, len(buffer)):
         weight = _read_weight(buffer, tensor)
         if weight.location:
-            yield weight.name, weight.location
+            yield weight
 
 
 def has_replaceable_weights(header: Header) -> bool:

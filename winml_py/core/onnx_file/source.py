@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from ...errors import CorruptModelError, InvalidArgumentError, ModelNotFoundError, WinMLError
 from ..base.atomic_files import has_other_drive
-from ..base.messages import guess_file_kind
-from .header import Header, cut_weights, find_external_locations, has_replaceable_weights, read_header
+from ..base.messages import guess_file_kind, require_no_pointer
+from .header import Header, Weight, cut_weights, find_external_weights, has_replaceable_weights, read_header
 from .nodes import ModelGraph, read_graph
 from .protobuf import ModelBytes
 
@@ -91,14 +91,8 @@ class FileSource(NamedTuple):
             raise InvalidArgumentError("The path of the model is empty.", hint="Pass the path of an .onnx file.")
         shown = os.fsdecode(path)
         with _map(absolute, shown) as (buffer, stamp):
-            try:
-                header = read_header(buffer)
-            except CorruptModelError as error:
-                words, hint = error.message, error.hint
-                if kind := guess_file_kind(buffer[:64]):
-                    words, hint = f"Expected an ONNX model, got {kind[0]}.", kind[1]
-                raise CorruptModelError(f"{shown}: {words}", hint=hint) from error
-        _require_same_drive(absolute, ((weight.name, weight.location) for weight in header.weights))
+            header = _read_header(buffer, f"{shown}: ")
+        _require_same_drive(absolute, header.weights)
         return cls(absolute, (stamp, *_stamp_data_files(os.path.dirname(absolute), header))), header
 
     @property
@@ -121,10 +115,10 @@ class FileSource(NamedTuple):
             ModelNotFoundError: the file, or a data file it names, is gone.
             CorruptModelError: the file is no longer the one whose header was read.
         """
-        external = list(_find_external(self))
+        external = _find_external(self)
         with _map(self.path) as (buffer, stamp):
             self.require_same(stamp)
-            self._require_data_files(external)
+            self.require_data_files()
             if is_private and external:
                 return self._read_with_data_files(external)
             cut = sum(weight.size for weight in header.weights)
@@ -134,16 +128,16 @@ class FileSource(NamedTuple):
             if is_large:
                 return Skeleton(cut_weights(buffer, header, name), folder, name=name)
             # For a model passed as bytes, the engine refuses weights behind a link out of the folder.
-            places = (os.path.realpath(os.path.join(self.folder, location)) for _, location in external)
+            places = (os.path.realpath(os.path.join(self.folder, weight.location)) for weight in external)
             is_whole = all(_is_inside(place, os.path.realpath(self.folder)) for place in places)
             if has_replaceable_weights(header) and is_whole:
                 folder, name = os.path.split(self.path)
                 return Skeleton(cut_weights(buffer, header, ""), folder, name=name)
             return self.path
 
-    def _read_with_data_files(self, external: list[tuple[str, str]]) -> Skeleton:
+    def _read_with_data_files(self, external: Iterable[Weight]) -> Skeleton:
         files, stamps = {}, self.read_data_stamps()
-        for location in sorted({location for _, location in external}):
+        for location in sorted({weight.location for weight in external}):
             with open(os.path.join(self.folder, location), "rb") as file:
                 files[location] = file.read()
         # While one file was read, another may have been replaced.
@@ -168,7 +162,7 @@ class FileSource(NamedTuple):
     def read_data_stamps(self) -> tuple[FileStamp, ...]:
         """The stamps of the model's file and those with its weights; raises CorruptModelError where one has changed."""
         stamps = self._read_stamps(
-            (os.path.basename(self.path), *sorted({location for _, location in _find_external(self)}))
+            (os.path.basename(self.path), *sorted({weight.location for weight in _find_external(self)}))
         )
         if not set(self.stamps).issubset(stamps):
             raise self._make_changed_error()
@@ -199,10 +193,14 @@ class FileSource(NamedTuple):
             hint="Load it again, and replace model files by renaming, never in place.",
         )
 
-    def _require_data_files(self, external: list[tuple[str, str]]) -> None:
+    def require_data_files(self) -> None:
+        """Refuses a model whose weights are in files that are missing, outside its folder, placeholders or cut off."""
         # Model caches keep links in one folder to files in another: both belong to the model.
         roots = (os.path.realpath(self.folder), os.path.dirname(os.path.realpath(self.path)))
-        for name, location in external:
+        ends: dict[str, int] = {}
+        for weight in _find_external(self):
+            name, location = weight.name, weight.location
+            ends[location] = max(ends.get(location, 0), weight.end)
             path = os.path.realpath(os.path.join(self.folder, location))
             if not any(_is_inside(path, root) for root in roots):
                 raise _make_outside_error(self.path, name, location)
@@ -213,6 +211,15 @@ class FileSource(NamedTuple):
                     f"which is not in {self.folder}.",
                     hint="Copy the data file beside the model, under the name it was saved with.",
                 )
+        for location, end in ends.items():
+            with open(os.path.join(self.folder, location), "rb") as file:
+                name = f"{self.path}: {location}"
+                require_no_pointer(file.read(64), name, "the model's weights", CorruptModelError)
+                if (size := os.fstat(file.fileno()).st_size) < end:
+                    raise CorruptModelError(
+                        f"{name}: Expected at least {end:,} bytes of weights, got {size:,}: the file is cut off.",
+                        hint="Copy or download it again.",
+                    )
 
 
 class BytesSource(NamedTuple):
@@ -224,7 +231,7 @@ class BytesSource(NamedTuple):
     def open(cls, data: bytes | bytearray | memoryview) -> tuple[BytesSource, Header]:
         """Reads the header of the model in `data`; `bytearray` and `memoryview` are copied."""
         source = cls(data if isinstance(data, bytes) else bytes(data))
-        return source, read_header(source.data)
+        return source, _read_header(source.data)
 
     def read_graph(self, header: Header) -> ModelGraph:
         """The nodes of the model."""
@@ -240,9 +247,9 @@ class BytesSource(NamedTuple):
 
         A skeleton avoids a parser's copy: weights that the engine does not rearrange stay where they are.
         """
-        for name, location in find_external_locations(self.data):
+        for weight in find_external_weights(self.data):
             raise ModelNotFoundError(
-                f"The model keeps the weight {name} in the file {location}, "
+                f"The model keeps the weight {weight.name} in the file {weight.location}, "
                 "and a model loaded from memory has no folder to look in.",
                 hint="Load it from its path, or save it as one file.",
             )
@@ -254,20 +261,31 @@ class BytesSource(NamedTuple):
 ModelSource = FileSource | BytesSource
 
 
+def _read_header(buffer: ModelBytes, prefix: str = "") -> Header:
+    """The header of a model; the error for another kind of file says which kind it is."""
+    try:
+        return read_header(buffer)
+    except CorruptModelError as error:
+        words, hint = error.message, error.hint
+        if kind := guess_file_kind(buffer[:64]):
+            words, hint = f"Expected an ONNX model, got {kind[0]}.", kind[1]
+        raise CorruptModelError(f"{prefix}{words}", hint=hint) from error
+
+
 @lru_cache(16)
-def _find_external(source: FileSource) -> tuple[tuple[str, str], ...]:
+def _find_external(source: FileSource) -> tuple[Weight, ...]:
     """The weights that a model keeps in other files, and those files: needed several times for one session."""
     with _map(source.path) as (buffer, stamp):
         source.require_same(stamp)
-        external = tuple(find_external_locations(buffer))
+        external = tuple(find_external_weights(buffer))
     _require_same_drive(source.path, external)
     return external
 
 
-def _require_same_drive(path: str, external: Iterable[tuple[str, str]]) -> None:
-    for name, location in external:
-        if has_other_drive(location, os.path.dirname(path)):
-            raise _make_outside_error(path, name, location)
+def _require_same_drive(path: str, weights: Iterable[Weight]) -> None:
+    for weight in weights:
+        if has_other_drive(weight.location, os.path.dirname(path)):
+            raise _make_outside_error(path, weight.name, weight.location)
 
 
 def _make_outside_error(path: str, name: str, location: str) -> CorruptModelError:

@@ -21,7 +21,7 @@ from ...enums import TensorKind
 from ...errors import InvalidArgumentError, WinMLError
 from ..base.arguments import is_address, refuse_address
 from ..base.arrays import Array, DType, can_export_dlpack
-from ..base.messages import type_name
+from ..base.messages import require_no_pointer, type_name
 from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
 from ..features.pictures import ImageFeatureValue
 from ..features.resolve import is_picture_file
@@ -254,10 +254,15 @@ def read_array(path: str) -> Array:
     """The array in a .npy file; InvalidArgumentError where it does not hold exactly one."""
     try:
         with open(path, "rb") as file:  # given a path, numpy leaves the file open where it is an archive
-            array = np.load(file if file.seekable() else io.BytesIO(file.read()), allow_pickle=False)
+            seekable = file if file.seekable() else io.BytesIO(file.read())
+            require_no_pointer(seekable.read(64), path, "an array", InvalidArgumentError)
+            seekable.seek(0)
+            array = np.load(seekable, allow_pickle=False)
             if isinstance(array, np.ndarray):
                 return array
         raise ValueError("it is an archive of several")
+    except InvalidArgumentError:
+        raise
     except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
         # NumPy's message varies between versions, and advises trusting the file.
         raise InvalidArgumentError(f"{path}: It holds no array.", hint="Write one with numpy.save.") from error

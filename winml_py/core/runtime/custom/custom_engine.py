@@ -14,7 +14,7 @@ from ....errors import CorruptModelError, EvaluationError, NotSupportedError
 from ...base.arrays import Array
 from ...base.cancellation import Stop
 from ...base.messages import type_name
-from ...onnx_file.header import find_external_locations
+from ...onnx_file.header import find_external_weights
 from ...onnx_file.source import Skeleton
 from ..engine import ONNXRUNTIME, Engine, EngineOptions, Explanation, LocalEngine, PlacedNode
 from ..ort.schemas import infer_outputs
@@ -129,7 +129,7 @@ def _make_part_request(request: CompileRequest, part: onnx.ModelProto, skeleton:
     from onnx import TensorProto
 
     data = part.SerializeToString()
-    is_whole = next(find_external_locations(data), None) is None
+    is_whole = next(find_external_weights(data), None) is None
     if not is_whole and request.options.engine not in _ENGINES:
         raise NotSupportedError(
             f"The engine {request.options.engine} does not support custom operators in a large model.",
