@@ -100,6 +100,23 @@ def test_of_variants_the_plain_file_counts_and_others_are_named(folder: Path) ->
         LearningModel.load(folder)
     with pytest.raises(ModelNotFoundError, match=r"There is no onnx/model\.onnx in this folder"):
         LearningModel.load(folder, file="onnx/model.onnx")
+    with pytest.raises(ModelNotFoundError, match=r'It has model\.onnx, .* file="model\.onnx"\)'):
+        LearningModel.load(folder, file="modle.onnx")
+
+
+def test_a_wrong_folder_says_what_is_there(tmp_path: Path) -> None:
+    with pytest.raises(ModelNotFoundError, match=r"missing: There is no such folder\. Check the working directory"):
+        LearningModel.load(tmp_path / "missing", file="model.onnx")
+    for file in ("", "model.onnx"):
+        with pytest.raises(ModelNotFoundError, match=r"There is no .* Export the model to ONNX, or name another"):
+            LearningModel.load(tmp_path, file=file)
+    write(tmp_path, {"v2/model.onnx": MODEL})
+    for file in ("", "model.onnx"):
+        with pytest.raises(ModelNotFoundError, match=r'It has v2/model\.onnx: .*file="v2/model\.onnx"'):
+            LearningModel.load(tmp_path, file=file)
+    LearningModel.load(tmp_path, file="v2/model.onnx")
+    with pytest.raises(InvalidArgumentError, match=r"Expected a folder with model\.onnx, got a file"):
+        LearningModel.load(tmp_path / "v2" / "model.onnx", file="model.onnx")
 
 
 def test_a_free_number_of_channels_is_the_contracts(folder: Path) -> None:

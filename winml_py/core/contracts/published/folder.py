@@ -73,6 +73,8 @@ def find_model(source: str | os.PathLike[str], file: str = "") -> str:
         return path
     if os.path.isfile(path):
         raise InvalidArgumentError(f"{path}: Expected a folder with {file}, got a file.", hint="Omit file=.")
+    if not os.path.isdir(path):
+        raise ModelNotFoundError(f"{path}: There is no such folder.", hint="Check the working directory.")
     names = sorted([file] if file else glob("*.onnx", root_dir=path) or glob("onnx/*.onnx", root_dir=path))
     stems = {name.removesuffix(".onnx") for name in names}
     plain = [stem for stem in stems if not _is_variant(stem, stems)]
@@ -83,12 +85,13 @@ def find_model(source: str | os.PathLike[str], file: str = "") -> str:
         )
     model = Folder(path).find(file or f"{plain[0]}.onnx", ANY_SIZE) if plain else ""
     if not model:
-        message = (
-            f"There is no {file} in this folder."
-            if file
-            else "There is no .onnx file in this folder, nor in its folder onnx."
-        )
-        raise ModelNotFoundError(f"{path}: {message}", hint="Export the model to ONNX, or name another folder.")
+        near = (*glob("*.onnx", root_dir=path), *glob("*/*.onnx", root_dir=path))
+        found = sorted(Path(name).as_posix() for name in near)
+        message = f"no {file} in this folder" if file else "no .onnx file in this folder, nor in its folder onnx"
+        hint = "Export the model to ONNX, or name another folder."
+        if found:
+            hint = f'It has {", ".join(found[:5])}: LearningModel.load(folder, file="{found[0]}").'
+        raise ModelNotFoundError(f"{path}: There is {message}.", hint=hint)
     return model
 
 
