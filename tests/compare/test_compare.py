@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 from helpers import seeing_models as seeing
 from helpers.cli import call, require_exit, require_failure
@@ -154,6 +154,125 @@ def test_masks(count: int, is_same: bool) -> None:
     assert (answer.kind, answer.is_same, answer.changed) == ("mask", is_same, count / 16_000)
     assert answer.difference == pytest.approx(400.125 if count else 0.125)
     assert answer.is_settled is (not count)
+
+
+# Outputs that hide others
+
+
+def make_objects(scores: list[float], point: float) -> Array:
+    """YOLO's table of one object, with its scores of three classes, 32 mask coefficients, and nothing else."""
+    table = np.zeros((1, 39, seeing.PLACES), np.float32)
+    table[0, :7, 0] = [160, 160, 80, 80, *scores]
+    table[0, 7, 0] = point
+    return table
+
+
+def make_map(first: int) -> Array:
+    """Scores of three classes, of which this one wins in the upper half."""
+    stack = np.zeros((1, 3, 80, 80), np.float32)
+    stack[:, first, :40] = 5
+    stack[:, 2, 40:] = 5
+    return stack
+
+
+EMBEDDING, PICTURE = RNG.normal(size=(1, 16)).astype(np.float32), RNG.integers(0, 9, (1, 3, 8, 8))
+PROTOTYPES = np.zeros((1, 32, 80, 80), np.float32)
+PROTOTYPES[0, 0] = np.where(np.arange(80) < 40, 1, -1)
+OUTPUTS: dict[str, tuple[Any, Any]] = {
+    "scores": (np.float32([[0.7, 0.2, 0.1]]), np.float32([[0.2, 0.7, 0.1]])),
+    "output0": (make_objects([0.1, 0.9, 0], 1), make_objects([0.9, 0.1, 0], 1)),
+    "classes_of_pixels": (make_map(0), make_map(1)),
+    "map_of_classes": (np.uint8([[[0, 1], [2, 3]]]), np.uint8([[[0, 1], [2, 4]]])),
+    "embedding": (EMBEDDING, -EMBEDDING),
+    "age": (np.float32([[31.5]]), np.float32([[38.5]])),
+    "kind": (np.int64([3]), np.int64([4])),
+    "picture": (PICTURE.astype(np.float32), (PICTURE[:, ::-1]).astype(np.float32)),
+    "picture_bytes": (PICTURE.astype(np.uint8), PICTURE[:, ::-1].astype(np.uint8)),
+    "flag": (np.array([True]), np.array([False])),
+    "text": (np.array(["a"], object), np.array(["b"], object)),
+    "map": ({"cat": 0.7, "dog": 0.2, "bird": 0.1}, {"cat": 0.2, "dog": 0.7, "bird": 0.1}),
+    "map_of_other_keys": ({"cat": 0.7, "dog": 0.3}, {"cat": 0.7, "fox": 0.3}),
+    "sequence": ([EMBEDDING, EMBEDDING[:, :4]], [EMBEDDING, -EMBEDDING[:, :4]]),
+    "shorter_sequence": ([EMBEDDING, EMBEDDING[:, :4]], [EMBEDDING]),
+}
+"""Outputs of every kind that a model gives, and other answers."""
+
+
+def write_constants(path: Path, outputs: dict[str, Any]) -> str:
+    """A model that takes a picture, and always gives these outputs."""
+    nodes, infos, weights = [], [], {}
+    for name, value in outputs.items():
+        parts = value if isinstance(value, list) else [value]
+        if isinstance(value, dict):
+            parts = [np.float32([list(value.values())])]
+        weights |= {f"{name}_{index}": part for index, part in enumerate(parts)}
+        keys = {"classlabels_strings": list(value), "domain": "ai.onnx.ml"} if isinstance(value, dict) else {}
+        operator = {list: "SequenceConstruct", dict: "ZipMap"}.get(type(value), "Identity")
+        nodes.append(helper.make_node(operator, [f"{name}_{index}" for index in range(len(parts))], [name], **keys))
+        kind = helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(parts[0].dtype), None)
+        if isinstance(value, dict):
+            kind = helper.make_map_type_proto(TensorProto.STRING, kind)
+        if isinstance(value, (list, dict)):
+            kind = helper.make_sequence_type_proto(kind)
+        infos.append(helper.make_value_info(name, kind))
+    sides = [1, 3, seeing.SIDE, seeing.SIDE]
+    metadata = seeing.ULTRALYTICS | {"task": "segment"}
+    path.write_bytes(data(nodes, [tensor("x", sides)], infos, weights, domains={"ai.onnx.ml": 1}, metadata=metadata))
+    return str(path)
+
+
+@pytest.mark.parametrize("changed", OUTPUTS)
+def test_no_output_hides_another(changed: str, tmp_path: Path) -> None:
+    """Every pair of kinds, one of them changed; and the first with itself."""
+    picture = (str(tmp_path / "picture.png"),)
+    Path(picture[0]).write_bytes(make_file("landscape"))
+    for kept in OUTPUTS.keys() - {changed}:
+        models = [
+            write_constants(tmp_path / f"{side}.onnx", {kept: OUTPUTS[kept][0], changed: OUTPUTS[changed][side]})
+            for side in range(2)
+        ]
+        found = compare(Case(models[0], picture), Case(models[1]))
+        names = {answer.output.split("[")[0] for answer in found.answers if not answer.is_same}
+        assert (names, found.is_same) == ({changed}, False), kept
+        assert f"first look at {picture[0]}, {changed}" in str(found)
+    assert compare(Case(models[0], picture), Case(models[0])).is_same
+    assert changed in require_exit("compare", *models, *picture, code=1).stdout.splitlines()[-1]
+
+
+def test_an_output_of_one_model_is_told(tmp_path: Path) -> None:
+    scores = {"scores": OUTPUTS["scores"][0]}
+    models = [write_constants(tmp_path / "a.onnx", scores | {"age": np.float32([3])})]
+    models.append(write_constants(tmp_path / "b.onnx", scores))
+    for pair in (models, models[::-1]):
+        last = require_exit("compare", *pair).stdout.splitlines()[-1]
+        assert last == "The answer is the same, 1 settled; only one model has age."
+
+
+@pytest.mark.parametrize("extra", ["mix", "points"])
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_objects_with_other_masks_or_points(extra: str, is_moved: bool) -> None:
+    """Their boxes and scores are equal. A mask of half the object, or a point a fifth of its box away, are others."""
+    outputs = {"output0": f"float[1, {39 if extra == 'mix' else 13}, {seeing.PLACES}]"}
+    nodes, facts = seeing.yolo(extra), {"task": "pose", "kpt_shape": "[2, 3]"}
+    if extra == "mix":
+        outputs["prototypes"] = "float[1, 32, 80, 80]"
+        nodes, facts = seeing.prototypes() + nodes, {"task": "segment"}
+    model = LearningModel.load(seeing.make_model(nodes, outputs, seeing.ULTRALYTICS | facts))
+    model.contracts["x"] = LETTERBOX
+    with LearningModelSession(model) as session:
+        first = session.evaluate_features({"x": ImageFeatureValue.load(make_file("landscape"))})
+    arrays = {name: value.to_numpy().copy() for name, value in first.outputs.items()}
+    x, _, width, height = arrays["output0"][0, :4, 0]
+    if extra == "mix":
+        arrays["prototypes"][..., : int((x + (0.1 if is_moved else -0.4) * width) / 4)] = -1
+    else:
+        arrays["output0"][0, 7] += (0.2 if is_moved else 0.05) * max(width, height)
+    tensors = {name: TensorFloat.create_from_array(array.shape, array) for name, array in arrays.items()}
+    options = {"placements": first.placements, "facts": ModelFacts(first.labels, first.metadata)}
+    comparer = Comparer(model)
+    comparer.add("0.png", (first, LearningModelEvaluationResult("", tensors, **options)), 1e-3)
+    (answer,) = comparer.make_comparison(({}, {})).answers
+    assert (answer.kind, answer.output, answer.is_same) == ("objects", ", ".join(outputs), not is_moved)
 
 
 # Cases, and the command

@@ -24,7 +24,7 @@ from ..enums import BitmapPixelFormat, LearningModelPixelRange, TensorLayout
 from ..errors import InvalidArgumentError, WinMLError
 from ..vision.detections import Detections, detections, label_all, may_be_detections
 from ..vision.layouts import DetectionLayout
-from ..vision.masks import OUTSIDE, Segmentation, is_segmentation, masks
+from ..vision.masks import OUTSIDE, Segmentation, find_segmentation, masks
 from .case import find_input_sizes, sizes_to_json
 from .files import BUILT_IN
 
@@ -139,8 +139,8 @@ class VisionInterpreter(NamedTuple):
         if self.kind != AUTO:
             layout = DetectionLayout(self.kind)
             return _describe_objects(detections(result, threshold=self.threshold, labels=self.labels, layout=layout))
-        if is_segmentation(result, self.labels):
-            return _describe_regions(masks(result, labels=self.labels))
+        if name := find_segmentation(result, self.labels):
+            return _describe_regions(masks(result, labels=self.labels, output=name))
         if not may_be_detections(result, self.labels):
             return None
         try:

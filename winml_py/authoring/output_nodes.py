@@ -20,7 +20,7 @@ from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError, NotSupportedError
 from ..vision.detections import LIMIT, OVERLAPS, THRESHOLDS, detections, may_be_detections, read_facts
 from ..vision.layouts import PROTOTYPES, DetectionLayout, DetectorFacts, count_extra_numbers, recognise_layout
-from ..vision.masks import OUTSIDE, is_segmentation, require_one_map
+from ..vision.masks import OUTSIDE, find_segmentation, require_one_map
 from ..vision.outputs import find_placement, read_floats
 from .known_answers import KnownInput
 from .preprocessing_nodes import Shape, WrittenInput, find_used_names
@@ -89,7 +89,7 @@ def add_answers(
     if kind in (CLASSES, SOFTMAX):
         outputs = _write_top_classes(read_output, result, labels, kind)
     elif kind == MASKS:
-        name, array = require_one_map(result, None)
+        name, array = require_one_map(result, find_segmentation(result, facts.labels) or None)
         if array.dtype.kind == "f" and array.shape[1] == 1:
             raise NotSupportedError(f"The output {name} is one map of numbers, whose threshold is not known.")
         outputs = {"class_map": (_write_class_map(read_output(name), place), sides)}
@@ -106,7 +106,7 @@ def add_answers(
 
 def _recognise(result: LearningModelEvaluationResult, facts: DetectorFacts) -> str:
     """The kind of a model's answers, in the order of `winml-py run`."""
-    if is_segmentation(result, facts.labels):
+    if find_segmentation(result, facts.labels):
         return MASKS
     if may_be_detections(result, facts.labels):
         return recognise_layout(facts).value

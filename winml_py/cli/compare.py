@@ -70,7 +70,7 @@ def _print_comparison(compared: Comparison) -> None:
     for answer in compared.doubtful:
         numbers = [f"{answer.changed:.2%}", f"{answer.lead:.2g}", f"{2 * answer.difference:.2g}"]
         state = "not settled" if answer.is_same else "changed"
-        rows.append([answer.input, answer.first, answer.second, *numbers, state])
+        rows.append([answer.input, answer.output, answer.first, answer.second, *numbers, state])
     if rows:
-        print_table(rows, ["answers", "first", "second", "changed", "lead", "2 x difference", ""], "lllrrrl")
+        print_table(rows, ["answers", "output", "first", "second", "changed", "lead", "2 x difference", ""], "llllrrrl")
     print_line(compared, "bold")

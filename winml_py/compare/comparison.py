@@ -25,13 +25,19 @@ from ..core.model.model import LearningModel
 from ..core.session.session import LearningModelSession
 from ..enums import Precision
 from ..errors import InvalidArgumentError, InvalidBindingError, MissingInputError, SizeMismatchError, WinMLError
-from ..vision.detections import Detections, detections, may_be_detections
-from ..vision.masks import is_segmentation, require_one_map
+from ..vision.detections import Detections, detections, read_facts
+from ..vision.layouts import find_layouts, recognise_layout
+from ..vision.masks import find_segmentation, require_one_map
 from ..vision.outputs import find_placement
 from .gap import measure_gap
 
 OVERLAP = 0.5
-"""Two boxes are the same if their intersection is at least this share of their union."""
+"""Two boxes, or masks, are the same if their intersection is at least this share of their union."""
+
+POINT_REACH = 0.1
+"""A point is the same if it moved by at most this share of its box's longer side, as in the measure PCK."""
+
+_NOTHING = np.zeros((0,) * 9)  # a shape that no output has
 
 
 @dataclass(frozen=True)
@@ -64,16 +70,17 @@ class Answer:
 
     Attributes:
         input: the input's name.
-        output: the output's name; "" for objects, which several outputs may give.
+        output: the output's name; of objects, the names of all outputs that they were read from.
         kind: "classes", "mask", "objects", or "values" for numbers without such a meaning.
         first: the first answer, in words.
         second: the second answer.
         is_same: whether they are the same: at least 99 % of rows or pixels keep their best class; objects of the same
-            class overlap by half; values are within the tolerance.
+            class, and their masks, overlap by half, and points move by at most a tenth of the box's longer side; values
+            are within the tolerance, and whole numbers and texts are equal.
         changed: the share of rows, pixels or objects that differ; of values 0 or 1.
         lead: by how much the winner leads the runner-up, in the side where it leads by less; of many rows or pixels,
             by how much 99 % of them do. For objects also twice the distance of a score from the threshold; for values,
-            twice the tolerance.
+            twice the tolerance, and 0 for an empty output, which shows nothing.
         difference: the largest difference of these scores, over all inputs; for values, the largest relative error.
         position: the input's, from 0.
     """
@@ -103,11 +110,13 @@ class Comparison:
         sides: of the first and the second, the model, the device, the engine and the precision.
         outputs: the differences of each output.
         answers: the answers for each input.
+        unshared: the names of outputs that only one model has. They are not compared.
     """
 
     sides: tuple[Mapping[str, str], ...]
     outputs: tuple[OutputDifference, ...]
     answers: tuple[Answer, ...]
+    unshared: tuple[str, ...] = ()
 
     @property
     def is_same(self) -> bool:
@@ -134,13 +143,15 @@ class Comparison:
         text += f", {count - len(self.doubtful):,} settled"
         if self.doubtful:
             worst = self.doubtful[0]
-            text += f"; first look at {worst.input}: "
+            output = f", {worst.output}" if worst.output and len(self.outputs) > 1 else ""
+            text += f"; first look at {worst.input}{output}: "
             if worst.is_same:
                 text += f"its lead of {worst.lead:.2g} is not above twice the difference, {worst.difference:.2g}"
             else:
                 text += f"{worst.first} became {worst.second}"
         lost = [output.name for output in self.outputs if any(output.not_finite)]
-        return text + (f"; NaN or infinity in {', '.join(lost)}." if lost else ".")
+        text += f"; NaN or infinity in {', '.join(lost)}" if lost else ""
+        return text + (f"; only one model has {', '.join(self.unshared)}." if self.unshared else ".")
 
 
 def compare(first: Case, second: Case, progress: Progress = lambda done, what: None) -> Comparison:
@@ -239,6 +250,7 @@ class Comparer:
         self._classes = Classes(None, model.labels)
         self._outputs: dict[str, OutputDifference] = {}
         self._answers: list[Answer] = []
+        self._unshared: tuple[str, ...] = ()
         self._count = 0
         self._largest_of_objects = 0.0  # the largest difference of their scores
 
@@ -248,16 +260,19 @@ class Comparer:
         Raises:
             InvalidArgumentError: the results have no output in common.
         """
-        first, second = (flatten_outputs(result.outputs) for result in results)
-        values, classes = list[Answer](), list[Answer]()
-        for name in [name for name in first if name in second]:
-            values.append(self._compare_values(label, name, first[name], second[name], tolerance))
-            classes += self._compare_classes(label, name, first[name], second[name])
-        if not values:
-            names = f"{', '.join(first)}, and {', '.join(second)}"
+        outputs, second_outputs = (result.outputs for result in results)
+        shared = [name for name in outputs if name in second_outputs]
+        if not shared:
+            names = f"{', '.join(outputs)}, and {', '.join(second_outputs)}"
             raise InvalidArgumentError(f"Expected outputs of the same names, got {names}.", hint="Rename the outputs.")
-        # Numbers count only where nothing says what they mean.
-        answers = self._compare_pictures(label, results) or classes or values
+        self._unshared = tuple(name for name in (*outputs, *second_outputs) if name not in shared)
+        first, second = (flatten_outputs({name: result.outputs[name] for name in shared}) for result in results)
+        answers, names_read = self._compare_pictures(label, results)
+        for name in first | second:  # an element of a sequence may be on one side alone
+            pair = first.get(name, _NOTHING), second.get(name, _NOTHING)
+            values = self._compare_values(label, name, *pair, tolerance)
+            if name not in names_read:  # numbers count where nothing says what they mean
+                answers += self._compare_classes(label, name, *pair) or [values]
         self._answers += [replace(answer, position=self._count) for answer in answers]
         self._count += 1
 
@@ -272,7 +287,7 @@ class Comparer:
             else:
                 difference = self._outputs[answer.output].largest
             answers.append(replace(answer, difference=difference))
-        return Comparison(sides, tuple(self._outputs.values()), tuple(answers))
+        return Comparison(sides, tuple(self._outputs.values()), tuple(answers), self._unshared)
 
     def _compare_values(self, label: str, name: str, first: Array, second: Array, tolerance: float) -> Answer:
         """Compares an output as numbers, and adds its difference to that of earlier inputs."""
@@ -283,20 +298,21 @@ class Comparer:
         text, second_text = (str(array.tolist()) if array.size < 4 else "numbers" for array in (first, second))
         if not is_same and second_text == "numbers":
             second_text = f"others: {agreement}"
-        return Answer(label, name, "values", text, second_text, is_same, float(not is_same), lead=2 * tolerance)
+        lead = 2 * tolerance if first.size else 0
+        return Answer(label, name, "values", text, second_text, is_same, float(not is_same), lead)
 
     def _compare_classes(self, label: str, name: str, first: Array, second: Array) -> list[Answer]:
         """Compares the best classes in each entry of a batch of scores; no answers if nothing marks them as scores."""
         if first.shape != second.shape or first.dtype.kind != "f" or not first.size:
             return []
         batch, second_batch = np.atleast_2d(first), np.atleast_2d(second)
+        pairs = [(_as_rows(entry), _as_rows(other)) for entry, other in zip(batch, second_batch, strict=True)]
+        if not any(rows is not None and self._classes.find_best(name, rows[0]) for pair in pairs for rows in pair):
+            return []
         answers = []
-        for index in range(len(batch)):
-            rows, second_rows = _as_rows(batch[index]), _as_rows(second_batch[index])
-            if rows is None or second_rows is None:
-                continue
-            if self._classes.find_best(name, rows[0]) or self._classes.find_best(name, second_rows[0]):
-                entry_label = f"{label}[{index}]" if len(batch) > 1 else label
+        for index, (rows, second_rows) in enumerate(pairs):
+            if rows is not None and second_rows is not None:  # all or none: their shapes are the same
+                entry_label = f"{label}[{index}]" if len(pairs) > 1 else label
                 answers.append(self._compare_rows(entry_label, name, "classes", rows, second_rows))
         return answers
 
@@ -325,27 +341,41 @@ class Comparer:
         name = labels[winners[0]] if has_winner[0] else "NaN"
         return f"{name} ({best[0]:.4g})", winners, least_lead
 
-    def _compare_pictures(self, label: str, results: Results) -> list[Answer]:
-        """Compares what a detector or a segmentation model found; no answers of other models."""
+    def _compare_pictures(self, label: str, results: Results) -> tuple[list[Answer], list[str]]:
+        """Compares what a detector or a segmentation model found; no answers of other models.
+
+        Returns:
+            The answers, and the names of the outputs that they were read from.
+        """
         labels = self._classes.labels
         if any(len(result.placements) != 1 for result in results):
-            return []
-        if all(is_segmentation(result, labels) for result in results):
-            (name, pixels), (_, second_pixels) = map(_find_seen_pixels, results)
-            return [self._compare_rows(label, name, "mask", pixels, second_pixels)]
+            return [], []
+        names = [find_segmentation(result, labels) for result in results]
+        if all(names):
+            pixels, second_pixels = map(_find_seen_pixels, results, names)
+            return [self._compare_rows(label, names[0], "mask", pixels, second_pixels)], names
         try:
-            if not all(may_be_detections(result, labels) for result in results):
-                return []
+            both_facts = [read_facts(result, find_placement(result, 0, None), labels) for result in results]
+            if not all(find_layouts(facts) for facts in both_facts):
+                return [], []
             threshold = detections(results[0], labels=labels).threshold
             # From half the threshold on: with another score they may appear.
             first, second = (detections(result, threshold=threshold / 2, labels=labels) for result in results)
         except WinMLError:  # of several possible layouts, or of NaN: the numbers count
-            return []
-        return [self._compare_objects(label, threshold, first, second)]
+            return [], []
+        names_read = both_facts[0].list_outputs(recognise_layout(both_facts[0]), first.has_masks)
+        return [self._compare_objects(label, ", ".join(names_read), threshold, first, second)], names_read
 
-    def _compare_objects(self, label: str, threshold: float, first: Detections, second: Detections) -> Answer:
+    def _compare_objects(
+        self, label: str, output: str, threshold: float, first: Detections, second: Detections
+    ) -> Answer:
         """Compares the objects above the threshold."""
-        matches = np.array(match_objects(first, second), int).reshape(-1, 2)
+        pairs = [
+            (index, match)
+            for index, match in match_objects(first, second)
+            if max(first.scores[index], second.scores[match]) <= threshold or _is_alike(first, second, index, match)
+        ]
+        matches = np.array(pairs, int).reshape(-1, 2)
         # An object that was found on one side alone has at most half the threshold on the other.
         scores_in_second, scores_in_first = np.full(len(first), threshold / 2), np.full(len(second), threshold / 2)
         scores_in_second[matches[:, 0]] = second.scores[matches[:, 1]]
@@ -355,7 +385,7 @@ class Comparer:
         self._largest_of_objects = max(self._largest_of_objects, objects.difference, second_objects.difference)
         changed = (objects.lost + second_objects.lost) / max(1, objects.number + second_objects.number)
         lead = min(threshold, objects.lead, second_objects.lead)
-        return Answer(label, "", "objects", objects.text, second_objects.text, changed == 0, changed, lead)
+        return Answer(label, output, "objects", objects.text, second_objects.text, changed == 0, changed, lead)
 
 
 class _Objects(NamedTuple):
@@ -407,6 +437,23 @@ def match_objects(first: Detections, second: Detections) -> list[tuple[int, int]
     return pairs
 
 
+def _is_alike(first: Detections, second: Detections, index: int, match: int) -> bool:
+    """Whether two objects have about the same mask, and their points the same places."""
+    if first.has_masks and second.has_masks:
+        mask, second_mask = first.mask(index), second.mask(match)
+        if (mask & second_mask).sum() < OVERLAP * (mask | second_mask).sum():
+            return False
+    if first.points is None or second.points is None:
+        return True
+    points, second_points = first.points[index], second.points[match]
+    is_seen = (
+        np.maximum(points, second_points)[:, 2:].min(axis=1, initial=1) > 0.5
+    )  # by the confidence, if there is one
+    distances = np.hypot(*(points - second_points)[is_seen, :2].T)
+    reach = POINT_REACH * (first.boxes[index, 2:] - first.boxes[index, :2]).max()
+    return bool(distances.max(initial=0) <= reach)
+
+
 def _as_rows(entry: Array) -> Array | None:
     """An entry of a batch as rows of scores; None for a map or what else has more axes."""
     if entry.size in entry.shape:  # one row: all other sizes are 1, as in classes x 1 x 1
@@ -414,21 +461,21 @@ def _as_rows(entry: Array) -> Array | None:
     return entry if entry.ndim == 2 else None
 
 
-def _find_seen_pixels(result: LearningModelEvaluationResult) -> tuple[str, Array]:
-    """The name of a map of classes, and its scores where the model saw the picture: pixels x classes."""
-    name, stack = require_one_map(result, None)
+def _find_seen_pixels(result: LearningModelEvaluationResult, name: str) -> Array:
+    """The scores of a map of classes where the model saw the picture: pixels x classes."""
+    _, stack = require_one_map(result, name)
     place = find_placement(result, 0, None)
     pixels = stack[0].reshape(stack.shape[1], -1).T
     numbers = place.mask_to_picture(np.arange(len(pixels)).reshape(stack.shape[2:]), outside=-1)
-    return name, pixels[np.unique(numbers[numbers >= 0])]
+    return np.asarray(pixels[np.unique(numbers[numbers >= 0])])
 
 
 def measure_difference(name: str, first: Array, second: Array, agreement: Agreement) -> OutputDifference:
     """The difference of an output for one input, whose agreement is known."""
     if first.shape != second.shape:
         return OutputDifference(name, math.inf, math.inf, (0, 0))
-    if first.dtype.kind not in "fiub":  # texts
+    if not {first.dtype.kind, second.dtype.kind} <= set("fiub"):  # texts
         first, second = np.zeros(first.shape), np.asarray(first != second)
     not_finite = int((~np.isfinite(first)).sum()), int((~np.isfinite(second)).sum())
-    relative = math.inf if any(not_finite) else agreement.error
+    relative = math.inf if any(not_finite) else agreement.error if first.size else 0.0
     return OutputDifference(name, measure_gap(first, second).difference, relative, not_finite)

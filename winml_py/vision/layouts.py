@@ -102,6 +102,17 @@ class DetectorFacts(NamedTuple):
         is_fitting = boxes[0].shape[:-1] == labels[0].shape == scores[0].shape
         return (boxes[0], labels[0], scores[0]) if is_fitting else None
 
+    def list_outputs(self, layout: DetectionLayout, has_masks: bool) -> list[str]:
+        """The names of the outputs that a layout's objects, with their masks, are read from."""
+        if layout in (DetectionLayout.SCRFD, DetectionLayout.YUNET):
+            return list(self.outputs)
+        read: tuple[Array | None, ...] | None = self.table, self.prototypes if has_masks else None
+        if layout in (DetectionLayout.TORCHVISION, DetectionLayout.SSD):
+            read = self.find_triple(2 if layout is DetectionLayout.TORCHVISION else 3)
+        elif layout in (DetectionLayout.DETR, DetectionLayout.RT_DETR):
+            read = self.queries
+        return [name for name, array in self.outputs.items() if any(array is part for part in read or ())]
+
 
 def recognise_layout(facts: DetectorFacts) -> DetectionLayout:
     """The only layout that fits the shapes, the labels and the metadata; InvalidArgumentError unless one fits."""

@@ -126,11 +126,11 @@ def masks(
     return Segmentation(np.where(seen, best, OUTSIDE).astype(np.int32), names)
 
 
-def is_segmentation(result: LearningModelEvaluationResult, labels: Labels = ()) -> bool:
-    """Whether an output has a map for each of the labels; without labels, it could as well be a picture."""
+def find_segmentation(result: LearningModelEvaluationResult, labels: Labels = ()) -> str:
+    """The name of the output that has a map for each of the labels, or ""; without labels, it could be a picture."""
     count = len(choose_labels(result, labels))
-    maps = [array for array in read_arrays(result).values() if array.dtype.kind == "f" and _is_map(array)]
-    return len(maps) == 1 and count > 1 and maps[0].shape[1] == count
+    maps = {name: array for name, array in read_arrays(result).items() if array.dtype.kind == "f" and _is_map(array)}
+    return next((name for name, array in maps.items() if len(maps) == 1 and array.shape[1] == count > 1), "")
 
 
 def require_one_map(result: LearningModelEvaluationResult, output: str | None) -> tuple[str, Array]:
