@@ -186,6 +186,7 @@ OUTPUTS: dict[str, tuple[Any, Any]] = {
     "embedding": (EMBEDDING, -EMBEDDING),
     "age": (np.float32([[31.5]]), np.float32([[38.5]])),
     "kind": (np.int64([3]), np.int64([4])),
+    "kind_as_float": (np.float32([3127]), np.float32([3128])),
     "picture": (PICTURE.astype(np.float32), (PICTURE[:, ::-1]).astype(np.float32)),
     "picture_bytes": (PICTURE.astype(np.uint8), PICTURE[:, ::-1].astype(np.uint8)),
     "flag": (np.array([True]), np.array([False])),

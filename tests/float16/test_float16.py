@@ -340,11 +340,117 @@ def test_nothing_is_called_good_that_was_not_compared(tmp_path: Path) -> None:
         helper.make_node("Neg", ["a"], ["n"]),
         helper.make_node("Log", ["n"], ["y"]),
     ]
-    with pytest.raises(ConversionError, match="not good enough"):
+    with pytest.raises(ConversionError, match=r"cannot be checked on these inputs: .* y .* is NaN or infinite everywh"):
         convert_model(tmp_path, make_model(nodes, {}))
     infinite = {"y": np.float32([np.inf, 1])}
     assert report_outputs(infinite, infinite, 0.01)[0].is_good
     assert not report_outputs(infinite, {"y": np.float32([2, 1])}, 0.01)[0].is_good
+
+
+NODE = helper.make_node
+CODES = RNG.standard_normal((64, 5000)).astype(np.float32)
+CLASSES = RNG.integers(2049, 5000, 200)
+ROWS = np.float32([[1, 2, 3, 0.5], [9, 8, 7, 0.9], [4, 5, 6, 0.1]])
+NUMBERED = [
+    NODE("MatMul", ["x", "codes"], ["s"]),
+    NODE("ArgMax", ["s"], ["i"], axis=1),
+    NODE("Cast", ["i"], ["y"], to=1),
+]
+DETECTED = [
+    NODE("Gather", ["x", "three"], ["s"], axis=1),
+    NODE("Greater", ["s", "limit"], ["found"]),
+    NODE("Compress", ["x", "found"], ["y"], axis=0),
+]
+INDEXED = [NODE("Greater", ["x", "limit"], ["found"]), NODE("NonZero", ["found"], ["y"])]
+ROOTS = [NODE("Sqrt", ["x"], ["y"])]
+CASES: dict[str, tuple[list[Any], dict[str, Any], Any, int, bool, bool]] = {
+    "class number": (NUMBERED, {"codes": CODES}, CODES.T[CLASSES], FLOAT, True, True),
+    "class number in float16": (NUMBERED, {"codes": CODES}, CODES.T[CLASSES], FLOAT, False, False),
+    "small class number in float16": (NUMBERED, {"codes": CODES[:, :9]}, CODES.T[:9], FLOAT, False, True),
+    "boxes": (DETECTED, {"three": np.int64(3), "limit": np.float32(0.25)}, ROWS, FLOAT, False, True),
+    "no boxes": (DETECTED, {"three": np.int64(3), "limit": np.float32(2)}, ROWS, FLOAT, False, False),
+    "indices": (INDEXED, {"limit": np.float32(2.5)}, ROWS, INT64, False, True),
+    "no indices": (INDEXED, {"limit": np.float32(20)}, ROWS, INT64, False, False),
+    "no rows": (ROOTS, {}, ROWS[:0], FLOAT, False, False),
+    "NaN everywhere": (ROOTS, {}, -ROWS, FLOAT, True, False),
+    "NaN in places": (ROOTS, {}, ROWS - 3, FLOAT, False, True),
+}
+"""Nodes, weights, the value of x, the type of y, `keep_io_types`, and whether the conversion is good."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_called_good_was_compared_and_is_equal(name: str, tmp_path: Path) -> None:
+    nodes, weights, x, element, keep_io_types, is_good = CASES[name]
+    proto = model(nodes, [tensor("x", ["n", x.shape[1]])], [tensor("y", None, element)], weights)
+    if not is_good:
+        with pytest.raises(ConversionError, match=r"cannot be checked on these inputs|other whole numbers"):
+            convert_model(tmp_path, proto, inputs={"x": x}, keep_io_types=keep_io_types)
+        assert not (tmp_path / "half.onnx").exists()
+        return
+    target, report = convert_model(tmp_path, proto, inputs={"x": x}, keep_io_types=keep_io_types)
+    expected, came = (
+        reference.run_raw(str(path), {"x": value})["y"]
+        for path, value in ((tmp_path / "model.onnx", x), (target, x if keep_io_types else x.astype(np.float16)))
+    )
+    assert report.is_good
+    assert expected.size
+    np.testing.assert_allclose(came.astype(float), expected, rtol=1e-2)
+    if "class" in name:
+        np.testing.assert_array_equal(came.astype(float), expected)
+        assert len(report.kept_nodes) < report.nodes
+
+
+@pytest.mark.parametrize("keep_io_types", [False, True])
+@pytest.mark.parametrize("labels", [["cat", "dog"], [3, 5]])
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_classifiers_that_give_names_with_scores(
+    keep_io_types: bool, labels: list[Any], is_lost: bool, tmp_path: Path
+) -> None:
+    """As Custom Vision's, for many rows, one of which is less sure than the others."""
+    kind = helper.make_map_type_proto(
+        INT64 if labels == [3, 5] else TensorProto.STRING, helper.make_tensor_type_proto(1, [])
+    )
+    names = {"classlabels_int64s" if labels == [3, 5] else "classlabels_strings": labels}
+    nodes = [
+        NODE("MatMul", ["x", "w"], ["z"]),
+        NODE("Softmax", ["z"], ["p"]),
+        NODE("ZipMap", ["p"], ["loss"], domain="ai.onnx.ml", **names),
+    ]
+    # In float16, 2049 is 2048.
+    x = np.float32([[9, 0, 0], [0, 9, 0], [2048, 2049 if is_lost else 2050, 0]])
+    output = helper.make_value_info("loss", helper.make_sequence_type_proto(kind))
+    weights = {"w": np.eye(3, 2, dtype=np.float32)}
+    proto = model(nodes, [tensor("x", ["n", 3])], [output], weights, domains={"ai.onnx.ml": 1})
+    if is_lost:
+        with pytest.raises(ConversionError, match="not good enough"):
+            convert_model(tmp_path, proto, inputs={"x": x}, keep_io_types=keep_io_types)
+        return
+    target, _ = convert_model(tmp_path, proto, inputs={"x": x}, keep_io_types=keep_io_types)
+    onnx.checker.check_model(onnx.load(target), full_check=True)
+    expected, came = (
+        reference.run_raw(str(path), {"x": value})["loss"]
+        for path, value in ((tmp_path / "model.onnx", x), (target, x if keep_io_types else x.astype(np.float16)))
+    )
+    assert [list(row) for row in came] == [list(row) for row in expected] == [labels] * 3
+    for row, expected_row in zip(came, expected, strict=True):
+        assert list(row.values()) == pytest.approx(list(expected_row.values()), abs=1e-2)
+
+
+def test_inputs_of_maps(tmp_path: Path) -> None:
+    info = helper.make_value_info(
+        "m", helper.make_map_type_proto(TensorProto.STRING, helper.make_tensor_type_proto(FLOAT, []))
+    )
+    nodes = [
+        NODE("DictVectorizer", ["m"], ["v"], domain="ai.onnx.ml", string_vocabulary=["a", "b"]),
+        NODE("MatMul", ["v", "w"], ["y"]),
+    ]
+    weights = {"w": np.float32([[1, 2], [3, 4]])}
+    proto = model(nodes, [info], [tensor("y", [1, 2])], weights, domains={"ai.onnx.ml": 1})
+    target, report = convert_model(tmp_path, proto, inputs={"m": {"a": 0.5, "b": 0.25}})
+    assert report.is_good
+    onnx.checker.check_model(onnx.load(target), full_check=True)
+    result = LearningModelSession(LearningModel.load(target)).evaluate_features({"m": {"a": 2.0, "b": 1.0}})
+    np.testing.assert_array_equal(result["y"].to_numpy(), [[5, 8]])
 
 
 def test_misuse_of_convert(tmp_path: Path) -> None:

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.base.agreement import compare_values
-
 BLOCK = 1 << 15
 """Elements that are compared at once, as float64."""
 
@@ -43,8 +41,10 @@ class Gap(NamedTuple):
 
 def measure_gap(expected: Any, actual: Any) -> Gap:
     """Compares two values, block by block: wider copies of large tensors would exceed the memory."""
+    if isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
+        return max(map(measure_gap, expected, actual), key=lambda gap: gap.difference, default=Gap())
     if not all(isinstance(value, np.ndarray) and value.dtype.kind in "fiub" for value in (expected, actual)):
-        return Gap(0.0 if compare_values(expected, actual, 0).is_good else math.inf)
+        return Gap(0.0 if np.array_equal(expected, actual) else math.inf)
     if expected.shape != actual.shape:
         return Gap(math.inf)
     expected_flat, actual_flat = expected.reshape(-1), actual.reshape(-1)

@@ -57,7 +57,8 @@ def convert(
 
     Raises:
         MissingPackageError: onnx-ir is not installed; `winml-py[float16]` installs it.
-        ConversionError: no conversion was accurate enough; the error has the last `report`, if any.
+        ConversionError: no conversion was accurate enough, or an output is empty or NaN everywhere, so that nothing
+            can be compared; the error has the last `report`, if any.
         InvalidArgumentError: an input without example values, a name in `keep_float32` that no node has, a tolerance
             that is not between 0 and 1, a model that is already float16, or the model itself as destination.
         StorageNotFoundError: the folder does not exist.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -26,6 +27,9 @@ from ..core.runtime.custom.operator import CustomOperator, ModelOperators, make_
 from ..core.runtime.custom.split import get_operator_key
 from ..core.runtime.ort.schemas import read_runtime_schemas
 from ..errors import ConversionError
+
+_MAP_TYPE = "type with maps"
+"""The key of `ir.Value.meta` for a type that onnx-ir has not: a map, as ZipMap gives, or a sequence of maps."""
 
 _CASTS_FROM = 13
 """The operator set imported for the casts of a model without ONNX's own operators."""
@@ -53,11 +57,14 @@ def read_model(source: str | os.PathLike[str], operators: ModelOperators) -> ir.
     _declare_types(proto, operators.functions)
     with contextlib.suppress(ValueError, RuntimeError):  # without inference, the file's own types remain
         proto = onnx.shape_inference.infer_shapes(proto)
+    map_types = _remove_map_types(proto)
     try:
         model = ir.from_proto(proto)
     except ir.serde.SerdeError as error:
         raise ConversionError(f"{path} cannot be converted: {error.__cause__ or error}.") from error
     graph = model.graph
+    for value in (*graph.inputs, *graph.outputs):
+        value.meta[_MAP_TYPE] = map_types.get(str(value.name))
     ir.external_data.set_base_dir(graph, os.path.dirname(os.path.abspath(path)))
     model.ir_version = max(model.ir_version, 4)  # up to 3, weights had to be listed as inputs
     # The domain of ONNX's own operators has two names.
@@ -70,6 +77,19 @@ def read_model(source: str | os.PathLike[str], operators: ModelOperators) -> ir.
         common.TopologicalSortPass(),
     )(model)
     return ir.external_data.load_to_model(model)
+
+
+def _remove_map_types(proto: ModelProto) -> dict[str, onnx.TypeProto]:
+    """Removes the types that are, or hold, maps, and returns them by the names of their values."""
+    types = {}
+    for part in walk_messages(proto):
+        is_map = isinstance(part, onnx.ValueInfoProto) and any(
+            isinstance(inner, onnx.TypeProto.Map) for inner in walk_messages(part.type)
+        )
+        if is_map:
+            types[part.name] = copy.deepcopy(part.type)
+            part.ClearField("type")
+    return types
 
 
 def _normalize_nodes(graph: ir.Graph) -> None:
@@ -87,6 +107,10 @@ def _normalize_nodes(graph: ir.Graph) -> None:
 def to_proto(model: ir.Model) -> ModelProto:
     """A model as it is written to a file."""
     proto = ir.to_proto(model)
+    values = (*model.graph.inputs, *model.graph.outputs)
+    for info, value in zip((*proto.graph.input, *proto.graph.output), values, strict=True):
+        if map_type := value.meta.get(_MAP_TYPE):
+            info.type.CopyFrom(map_type)
     del proto.graph.value_info[:]  # the engine infers what it needs, and files may state wrong types
     return proto
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -30,8 +31,8 @@ class OutputReport:
 
     Attributes:
         name: the output's name.
-        error: the largest difference, over the largest magnitude of its channel in the float32 output; for integers,
-            strings and booleans, the share of elements that differ.
+        error: the largest difference, over the largest magnitude of its channel in the float32 output, and infinite if
+            whole numbers differ; for integers, strings and booleans, the share of elements that differ.
         not_finite: the number of elements that became NaN or infinite.
         top1: the share of rows whose largest element is in the same position, among those where it leads by more than
             the tolerance, over the largest magnitude of the row; None if there are no such rows, as in pictures.
@@ -92,6 +93,8 @@ class ConversionReport:
         lines = [f"{self.size_before:,} bytes -> {self.size_after:,} ({ratio:.2f})"]
         for output in self.outputs:
             words = [f"relative error {output.error:.2g}"]
+            if math.isinf(output.error) and not output.not_finite:
+                words = ["another shape, or other whole numbers"]
             if output.not_finite:
                 words.append(f"{output.not_finite} not finite")
             if output.top1 is not None:
@@ -117,24 +120,21 @@ def report_outputs(
     expected: Mapping[str, object], actual: Mapping[str, object], tolerance: float
 ) -> list[OutputReport]:
     """Reports on each output of the float32 model, in its order."""
-    return [
-        _report_output(name, _flatten(value), _flatten(actual[name]), tolerance) for name, value in expected.items()
-    ]
+    return [_report_output(name, value, actual[name], tolerance) for name, value in expected.items()]
 
 
-def _report_output(name: str, expected: Array, actual: Array, tolerance: float) -> OutputReport:
-    if expected.dtype.kind != "f":
-        share = 1.0
-        if expected.shape == actual.shape:
-            share = float(np.mean(expected != actual)) if expected.size else 0.0
+def _report_output(name: str, expected: Any, actual: Any, tolerance: float) -> OutputReport:
+    row, actual_row = flatten(expected), flatten(actual)
+    if row.dtype.kind != "f":
+        share = float(np.mean(row != actual_row)) if row.shape == actual_row.shape and row.size else 1.0
         return OutputReport(name, share, 0, None, share == 0)
     agreement = compare_values(expected, actual, tolerance)
-    lost = count_lost(expected, actual)
+    lost = count_lost(row, actual_row)
     return OutputReport(name, agreement.error, lost, agreement.top1, agreement.is_good, agreement.near_ties)
 
 
-def _flatten(value: Any) -> Array:
+def flatten(value: Any) -> Array:
     """An array as it is; a list of dicts or of arrays, or a dict, as one row of its numbers."""
     if isinstance(value, list):
-        return np.concatenate([_flatten(element).reshape(-1) for element in value] or [np.zeros(0, np.float32)])
+        return np.concatenate([flatten(element).reshape(-1) for element in value] or [np.zeros(0, np.float32)])
     return np.array(list(value.values())) if isinstance(value, Mapping) else np.atleast_1d(value)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from ..core.base.agreement import compute_relative_error
+from ..core.base.agreement import compute_error
 from ..core.base.child_process import ProcessEndedError
 from ..core.base.messages import Progress
 from ..core.runtime.custom.operator import ModelOperators
@@ -19,7 +19,7 @@ from ..core.runtime.ort.transformers import float16_converter
 from ..errors import ConversionError, InvalidArgumentError, WinMLError
 from .graph_conversion import ConversionPlan, convert_graph, find_owners, make_rounded_graph
 from .model_file import compute_model_size, evaluate, is_custom_operator
-from .report import REASONS, ConversionReport, OutputReport, report_outputs
+from .report import REASONS, ConversionReport, OutputReport, flatten, report_outputs
 
 MAX_FLOAT16 = float(np.finfo(np.float16).max)
 
@@ -66,7 +66,11 @@ class Search:
         self._keep(custom, "own")
 
     def evaluate_float32(self, inputs: dict[str, Any]) -> None:
-        """Evaluates the float32 model, with all its inner floats, and keeps the nodes that exceed float16's range."""
+        """Evaluates the float32 model, with all its inner floats, and keeps the nodes that exceed float16's range.
+
+        Raises:
+            ConversionError: an output is empty, or NaN or infinite everywhere, so that nothing could be compared.
+        """
         self._progress(None, "evaluating in float32")
         self._inputs = inputs
         graph = self._model.graph
@@ -77,6 +81,15 @@ class Search:
         self._inner_names = [name for name in tensors if name not in outputs]
         values = evaluate(self._model, self._operators, inputs, self._inner_names)
         self._expected = {name: value for name, value in values.items() if name in outputs}
+        for name, row in zip(self._expected, map(flatten, self._expected.values()), strict=True):
+            if not (np.isfinite(row) if row.dtype.kind == "f" else np.ones(row.shape)).any():
+                what = "NaN or infinite everywhere" if row.size else "empty"
+                raise ConversionError(
+                    "A float16 model cannot be checked on these inputs: "
+                    f"the output {name} of the float32 model is {what}.",
+                    hint="Give inputs that have an answer, such as a picture with objects: inputs={name: value}, or "
+                    "files after the model on the command line.",
+                )
         self._float32_arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
         weights = _find_large_weights(graph)
         # Where float16 cannot hold some weights, those that only nodes in float32 read stay as they are.
@@ -141,10 +154,9 @@ class Search:
             self._progress(None, f"converting and comparing; {len(self._kept)} nodes stay in float32")
             plan = ConversionPlan(self._kept, self._keep_io_types, self._keep_weights)
             converted = convert_graph(self._model, plan)
-            inputs = dict(self._inputs)
-            for value in converted.graph.inputs:
-                if value.dtype is ir.DataType.FLOAT16:
-                    inputs[str(value.name)] = np.asarray(inputs[str(value.name)]).astype(np.float16)
+            names = [str(value.name) for value in converted.graph.inputs if value.dtype is ir.DataType.FLOAT16]
+            halves = {name: np.asarray(self._inputs[name]).astype(np.float16) for name in names}
+            inputs = self._inputs | halves
             try:
                 outputs = evaluate(converted, self._operators, inputs)
                 break
@@ -158,9 +170,7 @@ class Search:
                 if not self._keep(refused, "operators"):
                     raise ConversionError(f"The float16 model does not run: {error}") from error
         # A CPU omits roundings that other hardware makes, so a float32 model with all of them is also tried.
-        rounded_inputs = {
-            name: np.asarray(value).astype(np.asarray(self._inputs[name]).dtype) for name, value in inputs.items()
-        }
+        rounded_inputs = inputs | {name: half.astype(np.float32) for name, half in halves.items()}
         rounded_model = make_rounded_graph(self._model, plan)
         rounded = evaluate(rounded_model, self._operators, rounded_inputs, self._inner_names)
         return converted, self._make_report(converted, outputs, rounded), rounded
@@ -184,7 +194,7 @@ class Search:
     def _find_worst_nodes(self, values: Mapping[str, object], count: int) -> list[ir.Node]:
         """The nodes that turn small errors into large ones, and the nodes before them, whose outputs they read."""
         errors = {
-            name: compute_relative_error(self._float32_arrays[name], value)
+            name: compute_error(self._float32_arrays[name], value)
             for name, value in values.items()
             if name in self._float32_arrays and isinstance(value, np.ndarray)
         }

@@ -14,7 +14,7 @@ import pytest
 
 from winml_py import CanceledError, ClosedError, EvaluationError, Precision, SizeMismatchError
 from winml_py.core.base.cancellation import Stop
-from winml_py.core.runtime.cpu.choice import Decision
+from winml_py.core.runtime.cpu.choice import CpuChoice, Decision
 from winml_py.core.runtime.cpu.chosen_engine import ChosenEngine
 from winml_py.core.runtime.engine import EngineOptions, Explanation, LocalEngine, PlacedNode
 from winml_py.core.runtime.runs import Bound, fill, require_open
@@ -158,6 +158,32 @@ def test_where_they_differ_the_references_numbers_are_the_answer_and_it_stays() 
     bound.set_output("y", other)
     engine.run(bound)
     assert other.tolist() == [12, 12]
+
+
+def test_an_empty_answer_shows_nothing_and_the_next_is_compared() -> None:
+    """As of a detector that finds nothing in the first pictures."""
+    alternative = Plain("alternative", lambda x: x[x > 0] * 3)
+    engine, choices = chosen(alternative)
+    choices.reference.function = lambda x: x[x > 0] * 2
+    assert evaluate(engine, -1) == evaluate(engine, -2) == []
+    with told():
+        assert evaluate(engine, 1) == [2]
+    assert choices.refused == ["they differ"]
+
+
+def test_empty_answers_of_two_engines_are_no_difference() -> None:
+    choice, explanation = CpuChoice.__new__(CpuChoice), Explanation("other", Precision.FLOAT32, "")
+    nothing, boxes = np.zeros((0, 4), np.float32), np.float32([[1, 2, 3, 4]])
+    for first, second, is_same in (
+        (nothing, nothing, True),
+        (nothing, boxes, False),
+        (boxes, nothing, False),
+        (boxes, boxes, True),
+        (boxes, 2 * boxes, False),
+    ):
+        for more in ({}, {"count": np.int64([1])}):
+            problem = choice.describe_difference(explanation, {"y": first} | more, {"y": second} | more)
+            assert (problem == "") is is_same
 
 
 def test_the_reference_runs_first_because_outputs_may_lie_over_inputs() -> None:

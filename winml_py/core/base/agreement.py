@@ -24,7 +24,7 @@ class Agreement(NamedTuple):
 
     Attributes:
         error: the largest difference, divided by the largest magnitude of its channel; infinite if nothing can be
-            compared.
+            compared, as in empty results, and if whole numbers or texts differ.
         top1: the share of the decided rows that keep their largest element; None if no row is decided. A row is decided
             if that element leads by more than the tolerance.
         tolerance: the allowed error.
@@ -49,6 +49,8 @@ class Agreement(NamedTuple):
     def __str__(self) -> str:
         if not self.is_good and self.error <= self.tolerance and self.top1 is not None:
             return f"the largest element changes in {100 * (1 - self.top1):.2g} % of the rows"
+        if np.isinf(self.error):
+            return "the results are empty, or differ in shape, in whole numbers or texts, or in what is NaN or infinite"
         return f"the results differ by {self.error:.1e}, and {self.tolerance:g} is allowed"
 
 
@@ -62,19 +64,19 @@ def compare_outputs(expected: Mapping[str, object], actual: Mapping[str, object]
 
 
 def compare_values(expected: object, actual: object, tolerance: float) -> Agreement:
-    """Compares one output (an array, a tensor, a list or a mapping of these): floats by error and rank, other types for
-    equality.
+    """Compares one output (an array, a tensor, a list or a mapping of these): floats by error and rank, whole numbers
+    and other types for equality. An empty output is no evidence: its error is infinite.
     """
     expected, actual = as_numpy(expected), as_numpy(actual)
     if isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
         return _take_worst([compare_values(*pair, tolerance) for pair in zip(expected, actual, strict=True)], tolerance)
     if isinstance(expected, Mapping) and isinstance(actual, Mapping) and list(expected) == list(actual):
         return compare_values(np.array(list(expected.values())), np.array(list(actual.values())), tolerance)
-    if isinstance(expected, np.ndarray) and isinstance(actual, np.ndarray) and expected.dtype.kind == "f":
-        top1, near_ties = compare_top1(expected, actual, tolerance)
-        return Agreement(compute_relative_error(expected, actual), top1, tolerance, near_ties)
     if isinstance(expected, np.ndarray) and isinstance(actual, np.ndarray):
-        is_equal = np.array_equal(expected, actual)
+        if expected.dtype.kind == "f" and actual.dtype.kind in "fiub":
+            top1, near_ties = compare_top1(expected, actual, tolerance)
+            return Agreement(compute_error(expected, actual), top1, tolerance, near_ties)
+        is_equal = expected.size > 0 and np.array_equal(expected, actual)
     else:
         is_equal = type(expected) is type(actual) and bool(expected == actual)
     return Agreement(0.0 if is_equal else float("inf"), None, tolerance)
@@ -82,7 +84,7 @@ def compare_values(expected: object, actual: object, tolerance: float) -> Agreem
 
 def _take_worst(agreements: list[Agreement], tolerance: float) -> Agreement:
     ranked = [agreement.top1 for agreement in agreements if agreement.top1 is not None]
-    error = max((agreement.error for agreement in agreements), default=0.0)
+    error = max((agreement.error for agreement in agreements), default=float("inf"))
     near_ties = sum(agreement.near_ties for agreement in agreements)
     return Agreement(error, min(ranked, default=None), tolerance, near_ties)
 
@@ -97,12 +99,18 @@ ENOUGH = 16
 """The least size for which a channel has a separate magnitude."""
 
 
+def compute_error(expected: Array, actual: Array) -> float:
+    """The relative error; infinite if whole numbers differ, which may be classes: 3127 is not nearly 3128."""
+    error = compute_relative_error(expected, actual)
+    return float("inf") if np.isfinite(error) and _has_other_whole_numbers(expected, actual) else error
+
+
 def compute_relative_error(expected: Array, actual: Array) -> float:
-    """The largest difference divided by its channel's largest magnitude; infinite if values became NaN or infinite."""
-    if expected.shape != actual.shape:
+    """The largest difference divided by its channel's largest magnitude; infinite if values became NaN or infinite, and
+    if there are none.
+    """
+    if expected.shape != actual.shape or expected.size == 0:
         return float("inf")
-    if expected.size == 0:
-        return 0.0
     expected, actual = expected.astype(np.float64), actual.astype(np.float64)
     is_finite = np.isfinite(expected)
     if not np.isfinite(actual[is_finite]).all() or not np.array_equal(
@@ -113,6 +121,27 @@ def compute_relative_error(expected: Array, actual: Array) -> float:
         return float("inf")  # nothing was compared
     differences = np.abs(np.where(is_finite, expected, 0) - np.where(is_finite, actual, 0))
     return float((differences / compute_channel_scales(expected)).max())
+
+
+ENOUGH_BITS = 8
+"""A channel has whole numbers if so many bits after the point are 0: large floats have none, and are always whole."""
+
+
+def _has_other_whole_numbers(expected: Array, actual: Array) -> bool:
+    """Whether whole numbers, the only ones in their channel, are others when they are rounded."""
+    is_other = (np.rint(expected) == expected) & (np.rint(actual) != expected) & np.isfinite(expected)
+    if not is_other.any():
+        return False
+    is_whole = (np.rint(expected) == expected) | np.isnan(expected)
+    mantissa = min(23, np.finfo(expected.dtype).nmant)  # a float64 may hold a float32
+    has_point = np.isfinite(expected) & (expected != 0)
+    bits = np.where(has_point, (mantissa + 1 - np.frexp(expected)[1]).clip(0), 0)
+    for axis in (None, *range(expected.ndim)):
+        others = tuple(other for other in range(expected.ndim) if other != axis)
+        is_channel = is_whole.all(others) & (bits.sum(others) >= ENOUGH_BITS)
+        if (is_channel & is_other.any(others)).any():
+            return True
+    return False
 
 
 def compute_channel_scales(array: Array) -> Array:
@@ -181,6 +210,14 @@ def _compare_rows(expected: Array, actual: Array, axis: int, tolerance: float) -
 
 
 # The outputs of an evaluation as numpy and Python values.
+
+
+def is_empty(value: object) -> bool:
+    """Whether an output has no numbers, texts or entries, as that of a detector that finds nothing."""
+    value = as_numpy(value)
+    if isinstance(value, list):
+        return all(map(is_empty, value))
+    return not (len(value) if isinstance(value, Mapping) else np.asarray(value).size)
 
 
 def as_numpy(value: object) -> Any:
