@@ -31,7 +31,7 @@ function difference(known, tensor) {
   if ((known.kind === "float") !== tensor.type.startsWith("float")) return Infinity;
   const numbers = numbersOf(tensor);
   if (known.kind !== "float") {
-    // Texts, integers and booleans are equal or not; bytes are rounded numbers, and may be one off.
+    // Texts, integers and booleans are equal or not; bytes are levels, as in pictures, and may be one off.
     const text = (value) => String(typeof value === "boolean" ? Number(value) : value);
     const isEqual = (came, value) => (known.kind === "byte" ? Math.abs(came - value) <= 1 : text(came) === text(value));
     return known.positions.every((position, i) => isEqual(numbers[position], known.values[i])) ? 0 : Infinity;

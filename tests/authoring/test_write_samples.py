@@ -306,6 +306,60 @@ class TestOtherModels:
         (problem,) = check_samples(LearningModel.load(model.SerializeToString())).problems
         assert problem == "y: 7, not 6, and 1 more"
 
+    @pytest.mark.parametrize("kind", ["map", "mask", "number"])
+    @pytest.mark.parametrize("name", ["UINT8", "INT8", "UINT16", "INT16", "UINT32", "INT32", "UINT64", "INT64"])
+    def test_classes_of_every_integer_type_must_be_equal(self, name: str, kind: str, tmp_path: Path) -> None:
+        """Colours of a picture's pixels, whether they are the first one, or how many there are; each shifted by one."""
+        element, y = TensorProto.DataType.Value(name), {"map": "classes", "mask": "is_first", "number": "count"}[kind]
+        nodes = [
+            helper.make_node("ArgMax", ["x"], ["classes"], axis=1, keepdims=0),
+            helper.make_node("Equal", ["classes", "zero"], ["first"]),
+            helper.make_node("Cast", ["first"], ["is_first"], to=TensorProto.INT64),
+            helper.make_node("ReduceMax", ["classes"], ["count"], keepdims=0),
+            helper.make_node("Add", [y, "shift"], ["shifted"]),
+            helper.make_node("Cast", ["shifted"], ["y"], to=element),
+        ]
+        ends = [tensor("x", [1, 3, 32, 32], denotation="IMAGE"), tensor("y", None, element)]
+        weights = {"zero": np.int64(0), "shift": np.int64(0)}
+        pixels = np.zeros((32, 32, 3), np.uint8)
+        for channel, columns in enumerate((slice(0, 10), slice(10, 20), slice(20, 32))):
+            pixels[:, columns, channel] = 200
+        picture = ImageFeatureValue.from_array(pixels, BitmapPixelFormat.RGB8)
+        (answer,) = know(tmp_path, data(nodes, ends[:1], ends[1:], weights), {"x": picture})
+        assert answer.outputs[0].kind == "exact"
+        model = onnx.load(tmp_path / "known.onnx")
+        model.graph.initializer[1].CopyFrom(numpy_helper.from_array(np.int64(1), "shift"))
+        (problem,) = check_samples(LearningModel.load(model.SerializeToString())).problems
+        assert problem.startswith("y: ")
+
+    @pytest.mark.parametrize("number", [3.0, 3127.0])
+    def test_a_class_number_in_a_float_must_be_equal(self, number: float, tmp_path: Path) -> None:
+        nodes = [helper.make_node("ArgMax", ["x"], ["i"]), helper.make_node("Cast", ["i"], ["c"], to=TensorProto.FLOAT)]
+        nodes.append(helper.make_node("Add", ["c", "first"], ["y"]))
+        ends = [tensor("x", [2, 3]), tensor("y", [1, 3])]
+        know(tmp_path, data(nodes, ends[:1], ends[1:], {"first": np.float32(number)}), {})
+        model = onnx.load(tmp_path / "known.onnx")
+        model.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.float32(number + 1), "first"))
+        assert not check_samples(LearningModel.load(model.SerializeToString())).is_right
+
+    def test_levels_of_a_picture_may_be_one_off(self, tmp_path: Path, cat: Path) -> None:
+        nodes = [
+            helper.make_node("Add", ["x", "shift"], ["shifted"]),
+            helper.make_node("Clip", ["shifted", "black", "white"], ["clipped"]),
+            helper.make_node("Round", ["clipped"], ["rounded"]),
+            helper.make_node("Cast", ["rounded"], ["y"], to=TensorProto.UINT8),
+        ]
+        ends = [tensor("x", [1, 1, 64, 64], denotation="IMAGE"), tensor("y", [1, 1, 64, 64], TensorProto.UINT8)]
+        weights = {"shift": np.float32(0), "black": np.float32(0), "white": np.float32(255)}
+        gray = ImageFeatureValue.from_pil(Image.open(cat).convert("L").resize((64, 64)))
+        metadata = ImageContract(BitmapPixelFormat.GRAY8).to_metadata()
+        (answer,) = know(tmp_path, data(nodes, ends[:1], ends[1:], weights, metadata=metadata), {"x": gray})
+        assert answer.outputs[0].kind == "byte"
+        model = onnx.load(tmp_path / "known.onnx")
+        for shift in (1, 2):
+            model.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.float32(shift), "shift"))
+            assert check_samples(LearningModel.load(model.SerializeToString())).is_right is (shift == 1)
+
     def test_texts(self, tmp_path: Path) -> None:
         source = unary("Identity", shape=(2,), element=TensorProto.STRING)
         know(tmp_path, source, {"x": np.array(["a", "b"], object)})

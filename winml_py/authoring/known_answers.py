@@ -144,7 +144,8 @@ class KnownOutput:
     Attributes:
         name: the output's name; for an element of a list or a map, with its position or key.
         shape: its sizes.
-        kind: "float"; "byte" for 8-bit integers, which may be one off; or "exact".
+        kind: "float"; "exact" for integers, booleans and texts, which must be equal; or "byte" for 8-bit integers that
+            are levels, as in pictures, and may each be one off.
         positions: in the flattened output.
         values: the values there.
         scales: the largest magnitude in the channel of each position, which differences are relative to.
@@ -255,7 +256,6 @@ def make_known_output(name: str, array: Array, count: int) -> KnownOutput:
     """The stored part of an output: its largest numbers, which matter most, and some others."""
     flat = array.reshape(-1)
     is_float = array.dtype.kind == "f"
-    kind = "float" if is_float else "byte" if array.dtype in (np.uint8, np.int8) else "exact"
     selected = np.random.RandomState(0).permutation(flat.size)[:count]
     if is_float and flat.size > count:
         largest = np.argsort(np.nan_to_num(-np.abs(flat.astype(np.float64)), nan=0.0), kind="stable")[: count // 4]
@@ -263,12 +263,12 @@ def make_known_output(name: str, array: Array, count: int) -> KnownOutput:
     positions = tuple(sorted({int(position) for position in selected}))
     stored = flat[list(positions)].tolist()
     if not is_float:
-        return KnownOutput(name, array.shape, kind, positions, tuple(stored))
+        return KnownOutput(name, array.shape, "exact", positions, tuple(stored))
     values = tuple(map(_round_to_float32, stored))
     # A scale for each number: boxes in pixels may be next to scores up to 1.
     all_scales = np.broadcast_to(np.maximum(compute_channel_scales(array), MIN_MAGNITUDE), array.shape).reshape(-1)
     scales = tuple(map(_round_to_float32, all_scales[list(positions)].tolist()))
-    known = KnownOutput(name, array.shape, kind, positions, values, scales, compute_means(array), FLOAT_TOLERANCE)
+    known = KnownOutput(name, array.shape, "float", positions, values, scales, compute_means(array), FLOAT_TOLERANCE)
     best, lead = find_leader(array)
     return replace(known, best=best, lead=float(f"{lead:.3g}"))
 

@@ -58,6 +58,9 @@ NUMBERS = 40
 """How many numbers of an output are stored; fewer for a model with many outputs."""
 
 ALL_NUMBERS = 400
+FEW_VALUES = 32
+"""A map of classes has no more different values in one picture; levels have."""
+
 PERTURBED_SHARE = 0.1
 """The share of a picture's bytes that are changed by a level, to see how much that changes the outputs: this covers the
 differences in scaling and decoding between machines."""
@@ -281,6 +284,8 @@ def _limit_tolerance(known: KnownOutput, array: Array, perturbed: Array | None) 
     """The output with the tolerance that a change of its input asks for; None if it changes too much."""
     if perturbed is None:
         return None
+    if _has_levels(array, perturbed):
+        known = replace(known, kind="byte")
     change = 2 * known.compare(perturbed, math.inf)[0]
     if known.kind != "float":
         return known if change == 0 else None
@@ -290,7 +295,18 @@ def _limit_tolerance(known: KnownOutput, array: Array, perturbed: Array | None) 
         return None
     best, _ = find_leader(perturbed)
     lead = known.lead if best == known.best else 0.0
-    return replace(known, tolerance=float(f"{max(FLOAT_TOLERANCE, change):.3g}"), lead=lead)
+    tolerance = max(FLOAT_TOLERANCE, change)
+    if change == 0 and np.array_equal(array, np.rint(array)):  # they may be classes: 3127 is not nearly 3128
+        tolerance = min(tolerance, 0.25 / max(known.scales, default=1))
+    return replace(known, tolerance=float(f"{tolerance:.3g}"), lead=lead)
+
+
+def _has_levels(array: Array, perturbed: Array) -> bool:
+    """Whether an output has levels, as of a picture, in 8-bit integers: of those that change, most change by one."""
+    if array.dtype not in (np.uint8, np.int8) or array.shape != perturbed.shape or len(np.unique(array)) <= FEW_VALUES:
+        return False
+    steps = np.abs(perturbed.astype(np.int16) - array)
+    return bool(steps.any() and np.median(steps[steps > 0]) == 1)
 
 
 def _perturb_value(value: Any, rng: np.random.Generator) -> Any:
