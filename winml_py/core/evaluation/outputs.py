@@ -31,6 +31,7 @@ from ..features.resolve import (
     HostTensor,
     PlannedPictures,
     check_tensor,
+    holds_elements,
     is_buffer,
     is_pil_image,
     require_location,
@@ -136,6 +137,12 @@ class BuffersOutput:
     def __init__(self, destination: list[Any], descriptor: TensorFeatureDescriptor) -> None:
         if descriptor.tensor_kind is TensorKind.STRING:
             raise InvalidBindingError("Strings cannot be written into buffers.", hint="Bind an empty list.")
+        dtype = TENSOR_CLASSES[descriptor.tensor_kind].dtype
+        if not all(holds_elements(buffer, dtype) for buffer in destination):
+            raise InvalidBindingError(
+                f"The output {descriptor.name} has elements of {dtype}, but buffers of another type are bound to it.",
+                hint="Bind an array of that type, or buffers of bytes, such as bytearray.",
+            )
         self._destination = destination
         self._descriptor = descriptor
         # An empty memoryview cannot be cast, and receives nothing.

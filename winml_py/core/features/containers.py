@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,15 +22,15 @@ from .descriptors import (
 from .tensor import Tensor
 from .tensor_classes import CLASSES_BY_DTYPE
 
-# The Python types that fit each kind. A bool is not a number here; a whole number fits where a float is expected.
-_PYTHON_TYPES: dict[TensorKind, tuple[type, ...]] = {
-    TensorKind.STRING: (str,),
-    TensorKind.BOOLEAN: (bool, np.bool_),
-    TensorKind.FLOAT: (float, int, np.floating, np.integer),
-    TensorKind.FLOAT16: (float, int, np.floating, np.integer),
-    TensorKind.DOUBLE: (float, int, np.floating, np.integer),
-}
+_NUMBERS = (int, float, np.integer, np.floating)
 _INTEGERS = (int, np.integer)
+
+# A float type rounds a number to infinity from here on: half a unit above its largest number.
+_ROUNDED_TO_INFINITY = {
+    TensorKind.FLOAT16: 65520.0,
+    TensorKind.FLOAT: 2.0**128 - 2.0**103,
+    TensorKind.DOUBLE: math.inf,
+}
 _KINDS = {bool: TensorKind.BOOLEAN, int: TensorKind.INT64, float: TensorKind.FLOAT, str: TensorKind.STRING}
 
 
@@ -67,11 +68,15 @@ def format_container(value: MapOrSequence) -> str:
 
 
 def is_element(value: object, kind: TensorKind) -> bool:
-    """Whether a Python value can be an element of that kind, losing nothing but precision."""
+    """Whether a Python value or a numpy scalar can be an element of that kind, losing nothing but precision."""
     if isinstance(value, (bool, np.bool_)):
         return kind is TensorKind.BOOLEAN
-    if kind in _PYTHON_TYPES:
-        return isinstance(value, _PYTHON_TYPES[kind])
+    if isinstance(value, np.timedelta64):  # numpy calls it an integer
+        return False
+    if kind in _ROUNDED_TO_INFINITY:
+        return isinstance(value, _NUMBERS) and _is_in_range(value, _ROUNDED_TO_INFINITY[kind])
+    if kind is TensorKind.STRING:
+        return isinstance(value, str)
     if not isinstance(value, _INTEGERS):
         return False
     name = kind.name.lower()
@@ -79,6 +84,15 @@ def is_element(value: object, kind: TensorKind) -> bool:
         return False
     dtype = np.dtype(name)
     return bool(np.iinfo(dtype).min <= value <= np.iinfo(dtype).max)
+
+
+def _is_in_range(value: Any, limit: float) -> bool:
+    """Whether a finite number stays finite in a float type; infinity and NaN are numbers of every float type."""
+    try:
+        number = float(value)
+    except OverflowError:
+        return False
+    return abs(number) < limit if math.isfinite(number) else math.isnan(number) or bool(value == number)
 
 
 def _convert_element(element: object, descriptor: FeatureDescriptor) -> Any:

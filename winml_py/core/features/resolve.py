@@ -16,7 +16,15 @@ import numpy as np
 from ...enums import BitmapPixelFormat, TensorKind
 from ...errors import InvalidArgumentError, InvalidBindingError, SizeMismatchError, WinMLError
 from ..base.arguments import is_stream
-from ..base.arrays import DeviceArray, MemoryLocation, as_device_array, as_host_array, can_export_dlpack, is_cuda_array
+from ..base.arrays import (
+    DeviceArray,
+    DType,
+    MemoryLocation,
+    as_device_array,
+    as_host_array,
+    can_export_dlpack,
+    is_cuda_array,
+)
 from ..base.buffers import ByteArray
 from ..base.messages import type_name
 from ..base.winrt_object import private_state
@@ -173,7 +181,9 @@ def _convert_to_feature_value(
             return as_device_array(value), properties
         if can_export_dlpack(value):
             return _convert_to_feature_value(as_host_array(value), descriptor, properties)
-    tensor = as_tensor(value)
+    # A scalar of numpy is a number, which takes the feature's type and shape as a number of Python does.
+    is_number = isinstance(value, np.generic) and _takes_number(descriptor)
+    tensor = None if is_number else as_tensor(value)
     if tensor is None:
         is_list = isinstance(descriptor, SequenceFeatureDescriptor) and isinstance(value, (list, tuple))
         if is_list or isinstance(value, Mapping):
@@ -247,13 +257,24 @@ def is_buffer(value: Any) -> bool:
     """Whether a value offers its memory: bytes, bytearray, memoryview, array.array and the like."""
     if isinstance(value, ByteArray):
         return True
-    if isinstance(value, (str, np.ndarray, Tensor)):
+    if isinstance(value, (str, np.ndarray, np.generic, Tensor)):  # a numpy scalar is a number, though it has memory
         return False
     try:
         memoryview(value).release()
     except (TypeError, ValueError, BufferError):
         return False
     return True
+
+
+def _takes_number(descriptor: FeatureDescriptor) -> bool:
+    """Whether a feature is a tensor that can have one element."""
+    return isinstance(descriptor, TensorFeatureDescriptor) and all(size in (1, -1) for size in descriptor.shape)
+
+
+def holds_elements(buffer: Any, dtype: DType) -> bool:
+    """Whether the memory of a buffer can be read as elements of a dtype: it has that dtype, or is plain bytes."""
+    actual = np.asarray(memoryview(buffer)).dtype
+    return dtype.kind != "O" and (actual == dtype or actual in (np.uint8, "S1"))
 
 
 def _make_tensor(value: Any, descriptor: TensorFeatureDescriptor) -> Tensor | None:
@@ -265,20 +286,23 @@ def _make_tensor(value: Any, descriptor: TensorFeatureDescriptor) -> Tensor | No
     tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
     if tensor_class is None:
         return None
-    if isinstance(value, (int, float, str)):
-        has_one_element = all(size in (1, -1) for size in descriptor.shape)
-        return _make_from_elements([value], (1,) * len(descriptor.shape), tensor_class) if has_one_element else None
+    if isinstance(value, (int, float, str, np.generic)):
+        shape = (1,) * len(descriptor.shape)
+        return _make_from_elements([value], shape, tensor_class) if _takes_number(descriptor) else None
     if is_buffer(value):
         return _make_from_buffer(value, descriptor, tensor_class)
     if not isinstance(value, Sequence) or not value:
         return None
     if all(map(is_buffer, value)):
-        if tensor_class.dtype == object:
+        if not all(holds_elements(buffer, tensor_class.dtype) for buffer in value):
             return None
-        data = bytearray().join(memoryview(buffer).cast("B") for buffer in value)
+        data = bytearray().join(np.asarray(memoryview(buffer)).tobytes() for buffer in value)
         return tensor_class.create_from_buffer(_infer_shape(descriptor, len(data) // tensor_class.dtype.itemsize), data)
     if any(isinstance(row, (list, tuple)) for row in value):
-        array = np.array(value, object)  # rows of unequal length become lists, which are no elements
+        try:
+            array = np.array(value, object)  # rows of unequal length become lists, which are no elements
+        except ValueError:  # arrays of unequal shapes
+            return None
         return _make_from_elements(array.reshape(-1).tolist(), array.shape, tensor_class)
     if not all(is_element(element, descriptor.tensor_kind) for element in value):
         return None
@@ -288,8 +312,7 @@ def _make_tensor(value: Any, descriptor: TensorFeatureDescriptor) -> Tensor | No
 def _make_from_elements(elements: list[Any], shape: tuple[int, ...], tensor_class: type[Tensor]) -> Tensor | None:
     if not all(is_element(element, tensor_class.tensor_kind) for element in elements):
         return None
-    with np.errstate(over="ignore"):  # see Tensor._elements
-        return wrap_array(tensor_class, np.array(elements, tensor_class.dtype).reshape(shape))
+    return wrap_array(tensor_class, np.array(elements, tensor_class.dtype).reshape(shape))
 
 
 def _make_from_buffer(value: Any, descriptor: TensorFeatureDescriptor, tensor_class: type[Tensor]) -> Tensor | None:
@@ -351,6 +374,8 @@ def _make_hint(value: object, descriptor: FeatureDescriptor) -> str:
         if tensor_class.dtype.kind in "iu":
             limits = np.iinfo(tensor_class.dtype)
             elements = f"whole numbers from {limits.min} to {limits.max}"
+        elif tensor_class.dtype.kind == "f":
+            elements = f"numbers from {np.finfo(tensor_class.dtype).min:g} to {np.finfo(tensor_class.dtype).max:g}"
         if isinstance(value, float) and tensor_class.dtype.kind in "iu":
             return f"The feature takes whole numbers: bind int({value!r}), or {name}.from_numpy(array)."
         if isinstance(value, (list, tuple)) and not value:

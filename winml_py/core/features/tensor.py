@@ -155,23 +155,36 @@ class Tensor(Closeable, Object):
                 hint=f"Cast them: array.astype(np.{cls.view_dtype.name}).",
             )
         try:
-            with np.errstate(over="ignore"):  # too large values become infinite, as everywhere in numpy
-                if not hasattr(data, "dtype"):
-                    cls._require_numbers(np.asarray(data))
-                    data = np.asarray(data, cls.view_dtype)
-                return np.asarray(data).reshape(-1).astype(cls.dtype, copy=False)
+            if hasattr(data, "dtype"):
+                with np.errstate(over="ignore"):  # the program has chosen the cast: too large values become infinite
+                    return np.asarray(data).reshape(-1).astype(cls.dtype, copy=False)
+            natural = np.asarray(data)
+            cls._require_numbers(natural)
+            with np.errstate(over="ignore"):
+                elements = np.asarray(data, cls.view_dtype).reshape(-1).astype(cls.dtype, copy=False)
+            lost = np.isinf(elements) & np.isfinite(natural.reshape(-1))
+            if lost.any():
+                raise OverflowError(f"{natural.reshape(-1)[lost][0]} is outside the range of {cls.dtype.name}")
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidArgumentError(
                 f"{cls.__name__} takes {cls.view_dtype.name} elements: {error}.", hint="Pass a flat list or an array."
             ) from error
+        return elements
 
     @classmethod
     def _require_numbers(cls, natural: Array) -> None:
-        """Refuses values that numpy would convert by guessing or truncating: None, text, fractions."""
+        """Refuses values that numpy would convert by guessing, truncating or wrapping: None, text, fractions, 300 as
+        uint8.
+        """
         expected, actual = cls.view_dtype.kind, natural.dtype.kind
         fits = {"f": "iuf", "i": "iu", "u": "iu", "b": "b"}[expected]
         if natural.size and actual not in fits:
             raise TypeError(f"got {'text' if actual == 'U' else natural.dtype.name} elements")
+        if natural.size and expected in "iu":
+            limits = np.iinfo(cls.view_dtype)
+            for number in (int(natural.min()), int(natural.max())):
+                if not limits.min <= number <= limits.max:
+                    raise OverflowError(f"{number} is outside {limits.min} to {limits.max}")
 
     @property
     def kind(self) -> LearningModelFeatureKind:
