@@ -14,7 +14,7 @@ from ..core.contracts.exporters import ExporterFacts
 from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import EvaluationError, InvalidArgumentError, NotSupportedError
 from . import grids
-from .outputs import select_picture
+from .outputs import FOR_CLASSES, has_only_scores, select_picture
 
 PROTOTYPES = 32
 """How many prototypes YOLO sums to the mask of an object."""
@@ -123,8 +123,10 @@ def recognise_layout(facts: DetectorFacts) -> DetectionLayout:
     names = ", ".join(layout.name for layout in layouts or DetectionLayout)
     if not layouts:
         raise InvalidArgumentError(
-            f"The outputs {shapes} are in no layout of detections that is recognised.",
-            hint=f"Name it, if it is one of these: detections(result, layout=DetectionLayout.X), X of {names}.",
+            f"The outputs {shapes or '(none of numbers)'} are in no layout of detections that is recognised.",
+            hint=FOR_CLASSES
+            if has_only_scores(facts.outputs)
+            else f"Name it, if it is one of these: detections(result, layout=DetectionLayout.X), X of {names}.",
         )
     raise InvalidArgumentError(
         f"The outputs {shapes} may be in the layout {names.replace(', ', ' or ')}.",

@@ -40,7 +40,10 @@ class Segmentation:
             InvalidArgumentError: no such name.
         """
         if isinstance(name, str) and name not in self.labels:
-            raise InvalidArgumentError(f"There is no class {name!r}.", hint=f"There are {', '.join(self.labels)}.")
+            known = (
+                f"There are {', '.join(self.labels)}." if self.labels else "Pass labels to masks(), or an index here."
+            )
+            raise InvalidArgumentError(f"There is no class {name!r}.", hint=known)
         return np.asarray(self.classes == (self.labels.index(name) if isinstance(name, str) else name))
 
     @property

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ..core.base.arguments import require_type
 from ..core.base.arrays import Array
 from ..core.contracts.labels import require_labels
-from ..core.evaluation.result import LearningModelEvaluationResult
-from ..core.features.tensor import Tensor
+from ..core.evaluation.result import LearningModelEvaluationResult, as_output_array
+from ..core.features.ranking import is_row
 from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import InvalidArgumentError
 
 Labels = Sequence[str] | os.PathLike[str]
 """The names of classes, by their index; or a file that holds them: see `labels_of`."""
+
+
+FOR_CLASSES = "For the best classes, call result.top_k()."
+
+
+def has_only_scores(arrays: Mapping[str, Array]) -> bool:
+    """Whether the only floats are one row of scores, as a classifier's are."""
+    floats = [array for array in arrays.values() if array.dtype.kind == "f"]
+    return len(floats) == 1 and is_row(floats[0])
 
 
 def choose_labels(result: LearningModelEvaluationResult, labels: Labels) -> tuple[str, ...]:
@@ -25,13 +34,13 @@ def choose_labels(result: LearningModelEvaluationResult, labels: Labels) -> tupl
 
 
 def read_arrays(result: LearningModelEvaluationResult, output: str | None = None) -> dict[str, Array]:
-    """The outputs that are tensors of numbers, or the one with a name, by name: views. Refuses an unknown name."""
+    """The outputs that are arrays of numbers, or the one with a name, by name: views. Refuses an unknown name."""
     outputs = result.outputs
     if output is not None and output not in outputs:
         raise InvalidArgumentError(f"There is no output {output!r}.", hint=f"Outputs: {', '.join(outputs)}.")
     chosen = outputs if output is None else {output: outputs[output]}
-    tensors = {name: value.to_numpy() for name, value in chosen.items() if isinstance(value, Tensor)}
-    return {name: array for name, array in tensors.items() if array.dtype.kind in "fiub"}
+    arrays = {name: as_output_array(value) for name, value in chosen.items()}
+    return {name: array for name, array in arrays.items() if array is not None and array.dtype.kind in "fiub"}
 
 
 def read_floats(result: LearningModelEvaluationResult) -> dict[str, Array]:
@@ -49,6 +58,8 @@ def find_placement(
         return placement
     placements = result.placements
     if len(placements) != 1:
+        if has_only_scores(read_floats(result)):
+            raise InvalidArgumentError("The model gives one row of scores, as a classifier does.", hint=FOR_CLASSES)
         what = "No picture was bound" if not placements else f"Pictures were bound to {', '.join(placements)}"
         raise InvalidArgumentError(
             f"{what}, so it is not known where the picture lies in the tensor.",

@@ -120,7 +120,7 @@ def test_outputs_mirror_the_inputs() -> None:
     free = make_binding(("n", 3, "h", "w"))
     free.bind("x", numbers)
     free.bind("y", np.zeros((1, 3, 5, 5), np.float32))
-    with pytest.raises(SizeMismatchError, match="Memory of shape"):
+    with pytest.raises(SizeMismatchError, match="bound to memory of shape"):
         free._session.evaluate(free)
 
 

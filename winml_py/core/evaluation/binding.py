@@ -18,6 +18,7 @@ from ...errors import (
     InvalidBindingError,
     MissingInputError,
     NotBoundError,
+    WinMLError,
 )
 from ..base.arrays import Array, DeviceArray
 from ..base.cancellation import Stop, hold
@@ -43,7 +44,7 @@ from ..imaging.formats import BufferCache
 from ..imaging.picture_placement import PicturePlacement
 from ..imaging.tensorize import tensorize_batch
 from ..runtime.runs import Bound
-from .outputs import OutputSlot, ResolvedOutput, require_no_overlap
+from .outputs import OutputSlot, ResolvedOutput, TensorOutput, require_no_overlap
 from .session_state import CheckedValue, SessionState
 
 if TYPE_CHECKING:
@@ -294,7 +295,7 @@ class BindingState:
                 if isinstance(error, DeviceLostError):
                     self.session_state.lose(error)
                 if may_have_written:
-                    self._invalidate_outputs()
+                    self._invalidate_outputs(error)
                 raise
 
     def _require_ready(self) -> None:
@@ -307,13 +308,27 @@ class BindingState:
             require_no_overlap(self._slots)
         self._is_ready = True
 
-    def _invalidate_outputs(self) -> None:
-        """Invalidates bound outputs, which may be half written, or hold the numbers of an earlier run."""
+    def _invalidate_outputs(self, reason: BaseException) -> None:
+        """Invalidates bound outputs, which may be half written, or hold the numbers of an earlier run.
+
+        Args:
+            reason: why the run ended; it then says which outputs cannot show that they are invalid.
+        """
+        kept = []
         for name, slot in self._slots.items():
             try:
                 slot.invalidate()
             except Exception as error:  # memory that can no longer be written must not hide why the run ended
                 logger.warning("The output %s keeps its contents from before the failed run: %s", name, error)
+            if isinstance(slot, TensorOutput) and slot.keeps_values:
+                kept.append(name)
+        if kept:
+            text = f"Arrays of booleans cannot show that they are invalid: do not read {', '.join(kept)}."
+            if isinstance(reason, WinMLError):
+                reason.hint = f"{reason.hint} {text}".lstrip()
+                reason.args = (f"{reason.message} {reason.hint}",)
+            else:
+                reason.add_note(text)
 
     def _explain(self, error: EvaluationError) -> None:
         """Adds a hint to the engine's error, and raises it, if a picture kept its own size: that is often the cause."""

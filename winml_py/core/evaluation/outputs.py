@@ -10,7 +10,7 @@ import numpy as np
 
 from ...enums import Precision, TensorKind
 from ...errors import E_UNEXPECTED, EvaluationError, InvalidBindingError, NotSupportedError, SizeMismatchError
-from ..base.arrays import Array, DeviceArray, DType, as_host_array, can_export_dlpack
+from ..base.arrays import Array, DeviceArray, DType, as_host_array, as_unmasked_array, can_export_dlpack
 from ..base.buffers import Buffer
 from ..base.collections import ListOutput, MapOutput
 from ..base.messages import type_name
@@ -30,6 +30,7 @@ from ..features.resolve import (
     DeviceTensor,
     HostTensor,
     PlannedPictures,
+    check_shape,
     check_tensor,
     holds_elements,
     is_buffer,
@@ -44,7 +45,7 @@ from ..imaging.contract import ImageContract
 from ..imaging.detensorize import detensorize
 from ..imaging.formats import BufferCache
 from ..runtime.engine import Engine
-from ..runtime.runs import StaysOnDevice, Value
+from ..runtime.runs import StaysOnDevice, Value, make_output_shape_error
 
 
 class OutputSlot(Protocol):
@@ -186,44 +187,46 @@ class TensorOutput:
     """An output bound to a tensor or an array: the engine writes into its memory, or a placeholder takes the engine's.
 
     Args:
+        name: the output's.
         destination: the bound object.
         tensor: it, or a tensor over its memory.
-        memory: where the output is written; None for a placeholder.
-        is_cast: whether the output is a float16 picture and the tensor float32, so that the numbers are cast.
+        memory: where the output is written; None for a placeholder. Numbers that are cast and strings are copied to it.
     """
 
     def __init__(
-        self, destination: object, tensor: Tensor, memory: Array | DeviceArray | None = None, is_cast: bool = False
+        self, name: str, destination: object, tensor: Tensor, memory: Array | DeviceArray | None = None
     ) -> None:
+        self._name = name
         self._destination = destination
         self._storage = private_state(tensor)
+        self._shape = self._storage.shape
         self._memory = memory
-        self._is_cast = is_cast
         self.targets: Sequence[object] = (destination, memory if isinstance(memory, np.ndarray) else None)
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Returns the bound object."""
-        if value is None:  # the engine wrote into the memory
-            self._storage.require_open()
-        elif self._is_cast and isinstance(value, np.ndarray):
-            self._cast(value)
-        elif isinstance(value, (np.ndarray, DeviceArray)):
-            self._storage.adopt(value)
+        self._storage.require_open()
+        if isinstance(value, (np.ndarray, DeviceArray)):  # else the engine wrote into the memory
+            self._take(value)
         self._storage.is_invalid = False
         return self._destination
 
-    def _cast(self, halves: Array) -> None:
-        self._storage.require_open()
-        memory = self._memory
-        if not isinstance(memory, np.ndarray):
-            self._storage.adopt(halves.astype(np.float32))
-        elif memory.shape == halves.shape:
-            np.copyto(memory, halves)
+    def _take(self, value: Array | DeviceArray) -> None:
+        shape = value.shape if self._shape is None else self._shape
+        is_fitting = len(shape) == len(value.shape)
+        if not is_fitting or any(size not in (-1, actual) for size, actual in zip(shape, value.shape, strict=True)):
+            raise make_output_shape_error(self._name, shape, value.shape)
+        if isinstance(self._memory, np.ndarray) and isinstance(value, np.ndarray):
+            np.copyto(self._memory, value)
+        elif isinstance(value, np.ndarray):
+            self._storage.adopt(value.astype(self._storage.owner.dtype, copy=False))
         else:
-            raise SizeMismatchError(
-                f"Memory of shape {memory.shape} is bound to an output of shape {halves.shape}.",
-                hint="Bind TensorFloat.create(), which takes any shape.",
-            )
+            self._storage.adopt(value)
+
+    @property
+    def keeps_values(self) -> bool:
+        """Whether nothing can show that the bound object is invalid: it is an array of booleans."""
+        return not isinstance(self._destination, Tensor) and self._memory is not None and self._memory.dtype == np.bool_
 
     def invalidate(self) -> None:
         """Marks a tensor as invalid; fills an array, which cannot be marked."""
@@ -292,10 +295,15 @@ def resolve_output(
         NotSupportedError: memory on the device for float16 numbers that are computed in float32.
         WinMLError: as `resolve` does, and if the object cannot be written in place.
     """
-    slot = make_container_slot(destination, descriptor)
+    slot = make_container_slot(destination, descriptor) or make_text_slot(destination, descriptor)
     if slot is not None:
+        properties.refuse_picture_properties(descriptor.name, destination)
         return ResolvedOutput(slot)
     value = resolve(destination, descriptor, properties)
+    if isinstance(value, PlannedPictures):
+        properties.refuse_input_properties(descriptor.name)
+    else:
+        properties.refuse_picture_properties(descriptor.name, destination)
     if isinstance(value, DeviceTensor):
         require_location(value.array, descriptor, engine.location)
         if value.array.dtype == np.float16 and engine.explanation.precision is Precision.FLOAT32:
@@ -304,14 +312,15 @@ def resolve_output(
                 "device.",
                 hint="Bind a tensor without memory, or make the session with another precision.",
             )
-        return ResolvedOutput(TensorOutput(destination, value.tensor, value.array), value.array)
+        return ResolvedOutput(TensorOutput(descriptor.name, destination, value.tensor, value.array), value.array)
     if isinstance(value, HostTensor):
+        check_shape(value.tensor, descriptor)
         if properties.stays_on_device and isinstance(destination, Tensor) and engine.location is not None:
             check_tensor(value.tensor, descriptor)  # a device casts no tensor
-            return ResolvedOutput(TensorOutput(destination, value.tensor), StaysOnDevice())
+            return ResolvedOutput(TensorOutput(descriptor.name, destination, value.tensor), StaysOnDevice())
         array = require_writable_array(destination, value.tensor)
-        slot = TensorOutput(destination, value.tensor, array, value.is_cast)
-        return ResolvedOutput(slot, None if value.is_cast else array)
+        slot = TensorOutput(descriptor.name, destination, value.tensor, array)
+        return ResolvedOutput(slot, None if value.is_cast or isinstance(value.tensor, TensorString) else array)
     if isinstance(value, PlannedPictures) and not is_pil_image(destination):
         return ResolvedOutput(ImageOutput(destination, value.value, value.plan.contract, descriptor))
     actual = "a Pillow image" if is_pil_image(destination) else type_name(destination)
@@ -325,13 +334,15 @@ def invalidate(array: Array | DeviceArray) -> None:
     """Fills an array that a failed run was to write, so that no old numbers are taken for a result.
 
     Floats become NaN, and integers the value of their type that is least likely a result: the least, or for unsigned
-    types the largest. Booleans stay: neither value would show that it is invalid.
+    types the largest; strings become None. Booleans stay: neither value would show that it is invalid.
     """
     if array.dtype.kind == "f":
         array.fill(np.nan)
     elif array.dtype.kind in "iu":
         info = np.iinfo(array.dtype)
         array.fill(info.min or info.max)
+    elif isinstance(array, np.ndarray) and array.dtype.kind == "O":
+        array.fill(None)
 
 
 def make_container_slot(destination: object, descriptor: FeatureDescriptor) -> OutputSlot | None:
@@ -365,6 +376,28 @@ def _can_hold(elements: list[Any], descriptor: FeatureDescriptor) -> bool:
     return False
 
 
+def make_text_slot(destination: object, descriptor: FeatureDescriptor) -> OutputSlot | None:
+    """The slot for an array bound to an output of strings, which may hold anything before; None for other values.
+
+    Raises:
+        InvalidBindingError: strings of limited length, or a read-only array.
+        SizeMismatchError: an array of another shape.
+    """
+    if not isinstance(destination, np.ndarray) or destination.dtype.kind not in "OU":
+        return None
+    if not isinstance(descriptor, TensorFeatureDescriptor) or descriptor.tensor_kind is not TensorKind.STRING:
+        return None
+    if destination.dtype.kind == "U":
+        raise InvalidBindingError(
+            f"The output {descriptor.name} has strings of any length, and an array of {destination.dtype} would cut "
+            "them.",
+            hint=f"Bind np.empty({destination.shape}, object).",
+        )
+    tensor = wrap_array(TensorString, as_unmasked_array(destination))
+    check_tensor(tensor, descriptor)
+    return TensorOutput(descriptor.name, destination, tensor, require_writable_array(destination, tensor))
+
+
 def convert_to_python(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) -> Any:
     """Converts a map to a dict, and a sequence to a list of dicts or tensors."""
     if isinstance(value, dict) and isinstance(descriptor, MapFeatureDescriptor):
@@ -380,12 +413,12 @@ def convert_to_python(value: Value | DeviceArray | None, descriptor: FeatureDesc
 
 
 def require_writable_array(destination: Any, tensor: Tensor) -> Array | None:
-    """The memory of an output tensor for the engine to write into; None for a placeholder, or for strings.
+    """The memory of an output tensor; None for a placeholder.
 
     Raises:
         InvalidBindingError: the memory is read-only, or not the bound object's.
     """
-    if tensor.is_placeholder or isinstance(tensor, TensorString):
+    if tensor.is_placeholder:
         return None
     array = private_state(tensor).memory()
     if not isinstance(destination, (Tensor, np.ndarray)) and can_export_dlpack(destination):

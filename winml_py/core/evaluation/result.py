@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import InvalidArgumentError, WinMLError
 from ..base.arguments import require_whole_number
+from ..base.arrays import Array, as_device_array, as_host_array, can_export_dlpack, is_cuda_array
 from ..base.collections import NameMap
 from ..base.winrt_object import Object
 from ..contracts.labels import require_labels
@@ -197,13 +198,14 @@ class LearningModelEvaluationResult(Object):
         names = list(outputs) if output is None else [output]
         if output is not None and output not in outputs:
             raise InvalidArgumentError(f"There is no output {output!r}.", hint=f"Outputs: {', '.join(outputs)}.")
-        rows = [value.to_numpy() for value in map(outputs.__getitem__, names) if isinstance(value, Tensor)]
-        rows = [row for row in rows if is_row(row)]
+        arrays = [as_output_array(outputs[name]) for name in names]
+        rows = [array for array in arrays if array is not None and is_row(array)]
         if len(rows) != 1:
             how_many, hint = "more than one of", "Name one: top_k(output=...)."
             if not rows:
                 how_many = "none of"
                 hint = "For a detector, call winml_py.vision.detections(result); for a batch, take rows of to_numpy()."
+                hint = next(filter(None, (_read_map_hint(name, outputs[name], n) for name in names)), hint)
             message = f"top_k needs an output with one row of scores: {how_many} {', '.join(names)} is one."
             raise InvalidArgumentError(message, hint=hint)
         return rank_classes(rows[0], n, require_labels(labels) or select_fitting_labels(self._facts.labels, rows[0]))
@@ -212,6 +214,25 @@ class LearningModelEvaluationResult(Object):
         if self._error is not None:
             return f"<LearningModelEvaluationResult failed: {self._error}>"
         return f"<LearningModelEvaluationResult {dict(self._outputs)!r}>"
+
+
+def as_output_array(value: object) -> Array | None:
+    """An output that is a tensor, or an array of a library that a program bound to it, as an array; else None."""
+    if isinstance(value, Tensor):
+        return value.to_numpy()
+    if is_cuda_array(value):
+        return as_device_array(value).to_numpy()
+    return as_host_array(value) if can_export_dlpack(value) else None
+
+
+def _read_map_hint(name: str, value: object, count: int) -> str:
+    """How to rank the scores of a map, or of a list of maps as ZipMap gives it; "" for another output."""
+    first, scores = value, f"result[{name!r}]"
+    if isinstance(value, list) and value:
+        first, scores = value[0], f"{scores}[0]"
+    if not isinstance(first, Mapping):
+        return ""
+    return f"{name} maps classes to scores: sorted({scores}.items(), key=lambda pair: -pair[1])[:{count}]."
 
 
 def set_stream_item(result: LearningModelEvaluationResult, source: object, index: int) -> LearningModelEvaluationResult:

@@ -68,6 +68,15 @@ class BindProperties(NamedTuple):
                     hint=f"Leave {key} out, or bind a picture: ImageFeatureValue.from_array(array, pixel_format).",
                 )
 
+    def refuse_input_properties(self, name: str) -> None:
+        """Refuses properties that have no effect on a picture bound to an output; see `is_strict`."""
+        for key in ("BitmapBounds", "ImageSize"):
+            if self.is_strict and getattr(self, _FIELDS[key]) is not None:
+                raise InvalidBindingError(
+                    f"The property {key} is for inputs, but {name} is an output.",
+                    hint=f"Leave {key} out: the output is stretched to the whole picture that is bound.",
+                )
+
 
 _FIELDS = {
     "BitmapBounds": "bounds",

@@ -43,7 +43,7 @@ from .descriptors import (
 )
 from .pictures import ImageFeatureValue, PreprocessPlan
 from .tensor import Tensor, wrap_array, wrap_device_array
-from .tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES, TensorFloat16Bit, needs_cast
+from .tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES, needs_cast
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -140,10 +140,10 @@ def resolve(
             hint = _make_hint(feature_value, descriptor)
             raise make_mismatch_error(InvalidBindingError, descriptor, format_container(feature_value), hint)
         return Container(converted)
-    if needs_cast(feature_value, descriptor):  # the tensor that is made from it must fit: float16, of the same shape
-        check_tensor(TensorFloat16Bit.create(feature_value.shape or None), descriptor)
-        return HostTensor(feature_value, is_cast=True)
-    check_tensor(feature_value, descriptor)
+    is_cast = needs_cast(feature_value, descriptor)
+    check_tensor(feature_value, descriptor, is_cast)
+    if is_cast:
+        return HostTensor(feature_value, is_cast)
     device_array = private_state(feature_value).device_array
     return HostTensor(feature_value) if device_array is None else DeviceTensor(feature_value, device_array)
 
@@ -418,21 +418,21 @@ def _takes_picture(descriptor: FeatureDescriptor) -> TypeGuard[ShapedDescriptor]
     return len(descriptor.shape) == 4 and descriptor.tensor_kind in (TensorKind.FLOAT, TensorKind.FLOAT16)
 
 
-def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
-    """Refuses a tensor that does not fit, by Windows ML's table in `FeatureCompatibility.h`."""
+def check_tensor(value: Tensor, descriptor: FeatureDescriptor, is_cast: bool = False) -> None:
+    """Refuses a tensor that does not fit, by Windows ML's table in `FeatureCompatibility.h`; a placeholder may have any
+    shape.
 
-    def make_tensor_error(kind: type[WinMLError], hint: str) -> WinMLError:  # builds the message only for an error
-        return make_mismatch_error(kind, descriptor, format_tensor(value.tensor_kind, tuple(value.shape)), hint)
-
+    Args:
+        value: the tensor.
+        descriptor: the feature.
+        is_cast: whether its numbers are cast to the feature's element type.
+    """
     if not isinstance(descriptor, ShapedDescriptor):
-        raise make_tensor_error(InvalidBindingError, "")
-    if value.tensor_kind != descriptor.tensor_kind:
-        raise make_tensor_error(InvalidBindingError, _make_kind_hint(value, descriptor))
-    has_known_rank = isinstance(descriptor, ImageFeatureDescriptor) or descriptor.has_rank
-    if has_known_rank and not value.is_placeholder:  # a placeholder takes any shape
-        hint = _describe_size_mismatch(private_state(value).shape or (), descriptor.shape)
-        if hint:
-            raise make_tensor_error(SizeMismatchError, hint)
+        raise _make_tensor_error(InvalidBindingError, descriptor, value, "")
+    if value.tensor_kind != descriptor.tensor_kind and not is_cast:
+        raise _make_tensor_error(InvalidBindingError, descriptor, value, _make_kind_hint(value, descriptor))
+    if not value.is_placeholder:
+        check_shape(value, descriptor)
     if value.has_open_references:
         raise InvalidBindingError(
             "The tensor has outstanding memory buffer references that must be closed prior to evaluation!",
@@ -440,11 +440,29 @@ def check_tensor(value: Tensor, descriptor: FeatureDescriptor) -> None:
         )
 
 
+def check_shape(value: Tensor, descriptor: FeatureDescriptor) -> None:
+    """Refuses a tensor whose shape does not fit; that of a placeholder may be free or unknown."""
+    shape = private_state(value).shape
+    if shape is None or not isinstance(descriptor, ShapedDescriptor) or not getattr(descriptor, "has_rank", True):
+        return
+    if hint := _describe_size_mismatch(shape, descriptor.shape):
+        raise _make_tensor_error(SizeMismatchError, descriptor, value, hint)
+
+
+def _make_tensor_error(kind: type[WinMLError], descriptor: FeatureDescriptor, value: Tensor, hint: str) -> WinMLError:
+    return make_mismatch_error(kind, descriptor, format_tensor(value.tensor_kind, tuple(value.shape)), hint)
+
+
 def _describe_size_mismatch(sizes: tuple[int, ...], expected_sizes: tuple[int, ...]) -> str:
     """How a tensor's sizes differ from a feature's, and what to do; "" where they fit."""
     if len(sizes) == len(expected_sizes):
         pairs = enumerate(zip(sizes, expected_sizes, strict=True))
-        wrong = [(axis, size, expected) for axis, (size, expected) in pairs if expected not in (-1, size)]
+        # A free size of the feature takes any, and a placeholder may leave a size free, too.
+        wrong = [
+            (axis, size, expected)
+            for axis, (size, expected) in pairs
+            if size != expected and -1 not in (size, expected)
+        ]
         return " ".join(f"Dimension {axis} is {size}, not {expected}." for axis, size, expected in wrong)
     shape = " x ".join("any" if size == -1 else str(size) for size in expected_sizes)
     if not shape:

@@ -224,8 +224,8 @@ class LearningModelSession(Closeable, Object):
         The same binding can be evaluated again: inputs are reused, bound outputs are overwritten. If an error or a stop
         ends a run, bound outputs are invalid until a run succeeds: reading tensors and pictures raises an error, lists
         and dicts are empty, and arrays are filled with NaN, or for integers with the least value of their type (the
-        largest, if unsigned). Arrays of booleans keep their values. A run that is refused before it begins changes
-        nothing.
+        largest, if unsigned), or for strings with None. Arrays of booleans keep their values, and the error names them.
+        A run that is refused before it begins changes nothing.
 
         Args:
             binding: made for this session.
