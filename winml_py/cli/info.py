@@ -86,7 +86,7 @@ def _describe_feature(feature: FeatureDescriptor) -> Facts:
         facts["description"] = feature.description
     if isinstance(feature, ShapedDescriptor):
         names = zip(feature.shape, feature.dimension_names, strict=True)
-        facts["type"] = format_kind(feature.tensor_kind)
+        facts["type"] = getattr(feature, "onnx_type", "") or format_kind(feature.tensor_kind)
         facts["shape"] = [size if size >= 0 else name or "?" for size, name in names]
     match feature:
         case TensorFeatureDescriptor() if feature.unsupported_image_metadata:

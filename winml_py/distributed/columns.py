@@ -148,7 +148,7 @@ def list_output_columns(model: LearningModel) -> dict[str, OutputColumn]:
     for feature in model.output_features:
         is_batched = _find_batch_dimension(feature) in batch_dimensions
         dtype, shape = None, None
-        if isinstance(feature, TensorFeatureDescriptor):
+        if isinstance(feature, TensorFeatureDescriptor) and feature.has_type:
             dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
             sizes = tuple(feature.shape)[is_batched:]
             shape = sizes if feature.has_rank and -1 not in sizes else None

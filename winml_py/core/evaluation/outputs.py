@@ -23,6 +23,7 @@ from ..features.descriptors import (
     MapFeatureDescriptor,
     SequenceFeatureDescriptor,
     TensorFeatureDescriptor,
+    is_untyped,
     make_mismatch_error,
 )
 from ..features.pictures import ImageFeatureValue
@@ -84,6 +85,8 @@ class UnboundOutput:
             return wrap_array(tensor_class, value)
         if isinstance(descriptor, ImageFeatureDescriptor):
             return self._make_pictures(value, descriptor.contract)
+        if is_untyped(descriptor) and value.dtype in CLASSES_BY_DTYPE:
+            return wrap_array(CLASSES_BY_DTYPE[value.dtype], value)
         if isinstance(descriptor, TensorFeatureDescriptor) and tensor_class is None:
             raise NotSupportedError(  # numpy has no type for it: the engine returns float8, say, as bytes
                 f"The output {descriptor.name} has an element type that Windows ML and numpy lack, such as float8 or "
@@ -216,10 +219,16 @@ class TensorOutput:
         is_fitting = len(shape) == len(value.shape)
         if not is_fitting or any(size not in (-1, actual) for size, actual in zip(shape, value.shape, strict=True)):
             raise make_output_shape_error(self._name, shape, value.shape)
+        dtype = self._storage.owner.dtype
+        if value.dtype != dtype and (value.dtype, dtype) != (np.float16, np.float32):  # a float16 picture is cast
+            raise EvaluationError(
+                f"The output {self._name} has {value.dtype} elements, but memory of {dtype} is bound to it.",
+                hint=f"Bind an array or a tensor of {value.dtype}.",
+            )
         if isinstance(self._memory, np.ndarray) and isinstance(value, np.ndarray):
             np.copyto(self._memory, value)
         elif isinstance(value, np.ndarray):
-            self._storage.adopt(value.astype(self._storage.owner.dtype, copy=False))
+            self._storage.adopt(value.astype(dtype, copy=False))
         else:
             self._storage.adopt(value)
 
@@ -320,7 +329,8 @@ def resolve_output(
             return ResolvedOutput(TensorOutput(descriptor.name, destination, value.tensor), StaysOnDevice())
         array = require_writable_array(destination, value.tensor)
         slot = TensorOutput(descriptor.name, destination, value.tensor, array)
-        return ResolvedOutput(slot, None if value.is_cast or isinstance(value.tensor, TensorString) else array)
+        is_copied = value.is_cast or isinstance(value.tensor, TensorString) or is_untyped(descriptor)
+        return ResolvedOutput(slot, None if is_copied else array)
     if isinstance(value, PlannedPictures) and not is_pil_image(destination):
         return ResolvedOutput(ImageOutput(destination, value.value, value.plan.contract, descriptor))
     actual = "a Pillow image" if is_pil_image(destination) else type_name(destination)
@@ -385,7 +395,7 @@ def make_text_slot(destination: object, descriptor: FeatureDescriptor) -> Output
     """
     if not isinstance(destination, np.ndarray) or destination.dtype.kind not in "OU":
         return None
-    if not isinstance(descriptor, TensorFeatureDescriptor) or descriptor.tensor_kind is not TensorKind.STRING:
+    if getattr(descriptor, "tensor_kind", None) is not TensorKind.STRING and not is_untyped(descriptor):
         return None
     if destination.dtype.kind == "U":
         raise InvalidBindingError(
@@ -400,13 +410,13 @@ def make_text_slot(destination: object, descriptor: FeatureDescriptor) -> Output
 
 def convert_to_python(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) -> Any:
     """Converts a map to a dict, and a sequence to a list of dicts or tensors."""
-    if isinstance(value, dict) and isinstance(descriptor, MapFeatureDescriptor):
+    if isinstance(value, dict) and (isinstance(descriptor, MapFeatureDescriptor) or is_untyped(descriptor)):
         return MapOutput(value)
-    if isinstance(value, list) and isinstance(descriptor, SequenceFeatureDescriptor):
+    if isinstance(value, list) and (isinstance(descriptor, SequenceFeatureDescriptor) or is_untyped(descriptor)):
         return ListOutput(
             wrap_array(CLASSES_BY_DTYPE[element.dtype], element)
             if isinstance(element, np.ndarray) and element.dtype in CLASSES_BY_DTYPE
-            else convert_to_python(element, descriptor.element_descriptor)
+            else convert_to_python(element, getattr(descriptor, "element_descriptor", descriptor))
             for element in value
         )
     raise make_output_error(descriptor, value)

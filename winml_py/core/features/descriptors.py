@@ -69,6 +69,7 @@ class TensorFeatureDescriptor(FeatureDescriptor):
         shape: the dimensions, -1 where any size fits; never `None`: an unknown rank is `()`
             with `has_rank` False.
         dimension_names: the model's name for each dimension, "" where it has none.
+        onnx_type: the element type if WinRT has none for it: `bfloat16`, say; else "".
         unsupported_image_metadata: the feature is denoted an image, and the model's image metadata
             ask for something Windows ML cannot do. Tensors bind to it, pictures do not.
     """
@@ -79,16 +80,30 @@ class TensorFeatureDescriptor(FeatureDescriptor):
     dimension_names: tuple[str, ...] = ()
     has_rank: bool = True
     unsupported_image_metadata: bool = False
+    onnx_type: str = ""
+
+    @property
+    def has_type(self) -> bool:
+        """Whether the model's file states the element type. An output may have only a name: its results have types."""
+        return self.tensor_kind is not TensorKind.UNDEFINED or bool(self.onnx_type)
 
     def expects(self) -> str:
         """The type in the words of Windows ML's messages."""
-        return format_tensor(self.tensor_kind, self.shape)
+        return format_tensor(self.tensor_kind, self.shape, self.onnx_type)
 
     def describe(self) -> str:
         """The type in a line for people."""
+        if not self.has_type:
+            return "of a type that the file does not state"
+        word = self.onnx_type or format_kind(self.tensor_kind)
         if not self.has_rank:
-            return f"{format_kind(self.tensor_kind)} of any shape"
-        return _describe_tensor(self.tensor_kind, self.shape, self.dimension_names)
+            return f"{word} of any shape"
+        return _describe_tensor(word, self.shape, self.dimension_names)
+
+
+def is_untyped(feature: FeatureDescriptor) -> bool:
+    """Whether a feature is an output whose type the model's file does not state."""
+    return isinstance(feature, TensorFeatureDescriptor) and not feature.has_type
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -137,7 +152,8 @@ class ImageFeatureDescriptor(FeatureDescriptor):
 
     def describe(self) -> str:
         """The type in a line for people."""
-        return f"{_describe_tensor(self.tensor_kind, self.shape, self.dimension_names)}, {self.contract.describe()}"
+        sizes = _describe_tensor(format_kind(self.tensor_kind), self.shape, self.dimension_names)
+        return f"{sizes}, {self.contract.describe()}"
 
 
 ShapedDescriptor = TensorFeatureDescriptor | ImageFeatureDescriptor
@@ -196,16 +212,16 @@ def format_kind(kind: TensorKind) -> str:
     return _SPELLINGS.get(kind, kind.name.capitalize())
 
 
-def format_tensor(kind: TensorKind, shape: tuple[int, ...]) -> str:
+def format_tensor(kind: TensorKind, shape: tuple[int, ...], onnx_type: str = "") -> str:
     """A tensor's type in the words of Windows ML's messages: `Float[1,3,224,224,]`."""
-    return f"{format_kind(kind)}[{''.join(f'{size},' for size in shape)}]"
+    return f"{onnx_type or format_kind(kind)}[{''.join(f'{size},' for size in shape)}]"
 
 
-def _describe_tensor(kind: TensorKind, shape: tuple[int, ...], names: tuple[str, ...]) -> str:
+def _describe_tensor(word: str, shape: tuple[int, ...], names: tuple[str, ...]) -> str:
     """A type as `winml-py info` shows it: `Float 1 x 3 x height x width`, "?" for a free size without a name."""
     named = zip(shape, names or ("",) * len(shape), strict=True)
     sizes = " x ".join(str(size) if size >= 0 else name or "?" for size, name in named)
-    return f"{format_kind(kind)} {sizes}".rstrip()
+    return f"{word} {sizes}".rstrip()
 
 
 def _read_size(shape: tuple[int, ...], axis: int) -> int:

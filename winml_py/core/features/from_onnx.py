@@ -25,6 +25,10 @@ from .descriptors import (
 TENSOR_KINDS = {kind.value: kind for kind in TensorKind if kind is not TensorKind.UNDEFINED}
 """From the numbers of onnx.TensorProto.DataType, which WinRT shares. bfloat16, float8 and others have no kind."""
 
+_LACKING = "bfloat16 float8e4m3fn float8e4m3fnuz float8e5m2 float8e5m2fnuz uint4 int4 float4e2m1 float8e8m0 uint2 int2"
+_LACKING_BY_NUMBER = dict(enumerate(_LACKING.split(), 16))
+"""The element types of onnx.TensorProto.DataType that have no kind."""
+
 _IMAGE_ELEMENTS = (TensorKind.FLOAT, TensorKind.FLOAT16)
 
 
@@ -77,6 +81,9 @@ def _make_tensor_descriptor(
     )
     if is_image and contract is not None:
         return ImageFeatureDescriptor(name, description, contract, tensor_kind, shape, names)
+    onnx_type = (
+        "" if kind.element in (0, *TENSOR_KINDS) else _LACKING_BY_NUMBER.get(kind.element, f"type{kind.element}")
+    )
     return TensorFeatureDescriptor(
-        name, description, tensor_kind, shape, names, kind.dimensions is not None, unsupported_image_metadata=is_image
+        name, description, tensor_kind, shape, names, kind.dimensions is not None, is_image, onnx_type
     )

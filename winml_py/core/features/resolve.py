@@ -39,6 +39,7 @@ from .descriptors import (
     TensorFeatureDescriptor,
     format_kind,
     format_tensor,
+    is_untyped,
     make_mismatch_error,
 )
 from .pictures import ImageFeatureValue, PreprocessPlan
@@ -429,7 +430,7 @@ def check_tensor(value: Tensor, descriptor: FeatureDescriptor, is_cast: bool = F
     """
     if not isinstance(descriptor, ShapedDescriptor):
         raise _make_tensor_error(InvalidBindingError, descriptor, value, "")
-    if value.tensor_kind != descriptor.tensor_kind and not is_cast:
+    if value.tensor_kind != descriptor.tensor_kind and not is_cast and not is_untyped(descriptor):
         raise _make_tensor_error(InvalidBindingError, descriptor, value, _make_kind_hint(value, descriptor))
     if not value.is_placeholder:
         check_shape(value, descriptor)

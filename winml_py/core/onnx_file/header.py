@@ -42,7 +42,7 @@ class Dimension(NamedTuple):
 
 
 class TensorType(NamedTuple):
-    """A tensor's element type (ONNX's number) and dimensions; `None` where the rank is unknown."""
+    """A tensor's element type (ONNX's number, 0 if unknown) and dimensions; `None` where the rank is unknown."""
 
     element: int
     dimensions: tuple[Dimension, ...] | None
@@ -69,6 +69,9 @@ class OtherType(NamedTuple):
 
 
 OnnxType = TensorType | SequenceType | MapType | OtherType
+
+UNKNOWN = TensorType(0, None)
+"""The type of an output that the file only names. An engine knows it: inner values are often made outputs this way."""
 
 
 class ValueInfo(NamedTuple):
@@ -171,7 +174,7 @@ def _read_graph(buffer: ModelBytes, graph: Field, header: Header) -> None:
                 header.inputs += [value] if value and value.name else []
                 header.input_fields.append((value.name if value else "", item))
             case 12:
-                value = _read_value_info(buffer, item)
+                value = _read_value_info(buffer, item, UNKNOWN)
                 header.outputs += [value] if value and value.name else []
 
 
@@ -207,10 +210,10 @@ def _read_text(buffer: ModelBytes, parts: dict[int, Field], number: int) -> str:
     return parts[number].read_text(buffer) if number in parts else ""
 
 
-def _read_value_info(buffer: ModelBytes, info: Field) -> ValueInfo | None:
-    """None for a value without a type, which cannot be bound: Windows ML skips it, too."""
+def _read_value_info(buffer: ModelBytes, info: Field, default: OnnxType | None = None) -> ValueInfo | None:
+    """A value, of the default type if it has none; None without either: an input without a type cannot be bound."""
     parts = _read_parts(buffer, info)
-    kind = _read_type(buffer, parts[2]) if 2 in parts else None
+    kind = (_read_type(buffer, parts[2]) if 2 in parts else None) or default
     return ValueInfo(_read_text(buffer, parts, 1), _read_text(buffer, parts, 3), kind) if kind is not None else None
 
 

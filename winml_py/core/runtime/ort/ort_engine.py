@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....errors import IllegalCallError
+from ....errors import IllegalCallError, NotSupportedError
 from ...base import child_process
 from ...base.arrays import Array
 from ...base.cancellation import Stop, hold
@@ -127,6 +127,8 @@ class OrtEngine(LocalEngine):
         self._device_lock = device_lock
         self._are_numeric = are_numeric(session)
         self._outputs = [output.name for output in session.get_outputs()]
+        # numpy has no float8, and the runtime gives one kind of it as bytes; for other such types it raises.
+        self._unreadable = [end for end in session.get_outputs() if end.type.startswith("tensor(float8")]
         self._passed_through = {end.name for end in session.get_inputs()} & set(self._outputs)
         child_process.watch_forks(self)
 
@@ -146,6 +148,12 @@ class OrtEngine(LocalEngine):
 
     def _run_on_host(self, bound: Bound, run_options: onnxruntime.RunOptions | None) -> dict[str, Any]:
         session = require_open(self._session)
+        if self._unreadable:
+            name, kind = self._unreadable[0].name, self._unreadable[0].type
+            raise NotSupportedError(
+                f"The output {name} has an element type that numpy lacks: {kind}.",
+                hint="Add a Cast to float32 to the model, behind that output.",
+            )
         # Strings, maps and sequences have no address to bind. Feeding numbers costs less than binding them, but outputs
         # in the caller's memory would be copied.
         if bound.outputs and self._are_numeric:
