@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
 import signal
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from onnx import helper
+from PIL import Image
 
+from helpers.memory import linux, measure
 from helpers.models import FLOAT16, INT64, STRING, data, tensor, unary
 from helpers.paths import MODELS
-from helpers.sessions import make_options, open_free_session
+from helpers.sessions import make_options, open_free_session, open_session
 from winml_py import (
     BitmapPixelFormat,
     DeviceLostError,
@@ -123,13 +127,17 @@ def test_a_free_size_may_change(gpu: LearningModelDevice) -> None:
         LearningModelBinding(fixed).bind("y", np.zeros(5, np.float32))
 
 
+def test_an_array_without_elements(gpu: LearningModelDevice) -> None:
+    session = open_free_session(unary("Neg", ["n"]), gpu)
+    assert session.evaluate_features({"x": np.zeros(0, np.float32)}).outputs["y"].shape == (0,)
+    with pytest.raises(SizeMismatchError, match="no elements"):
+        session.upload(np.zeros(0, np.float32))
+
+
 def test_strings_stay_on_the_host_and_run(gpu: LearningModelDevice) -> None:
     session = open_free_session(unary("Identity", [2], STRING), gpu)
     assert session.evaluate_features({"x": np.array(["a", "b"], object)}).outputs["y"].to_numpy().tolist() == ["a", "b"]
     assert {node.provider for node in session.placement} == {"CPUExecutionProvider"}
-    empty = open_free_session(unary("Neg", ["n"]), gpu)
-    with pytest.raises(SizeMismatchError, match="no elements"):
-        empty.evaluate_features({"x": np.zeros(0, np.float32)})
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8, np.bool_, np.float16])
@@ -606,3 +614,71 @@ def test_what_a_fork_inherits_is_left_alone(gpu: LearningModelDevice) -> None:
         os.waitpid(child, 0)
         os.close(reading)
         os.close(writing)
+
+
+async def count_ticks(session: LearningModelSession, value: Any) -> float:
+    """Evaluates for at least a second; the loop's ticks for each second, of which it could have a hundred."""
+    count, is_running = 0, True
+
+    async def tick() -> None:
+        nonlocal count
+        while is_running:
+            await asyncio.sleep(0.01)
+            count += 1
+
+    ticking = asyncio.create_task(tick())
+    start = time.perf_counter()
+    while (seconds := time.perf_counter() - start) < 1:
+        await session.evaluate_features_async({"x": value})
+    ticks, is_running = count, False
+    await ticking
+    return ticks / seconds
+
+
+@pytest.mark.parametrize("is_picture", [False, True])
+def test_an_event_loop_goes_on_beside_the_gpu(gpu: LearningModelDevice, is_picture: bool) -> None:
+    shape, weight = (1, 3, 256, 256), np.eye(256, dtype=np.float32)
+    names = ["x", *(f"h{index}" for index in range(30)), "y"]
+    nodes = [helper.make_node("MatMul", [name, "w"], [after]) for name, after in pairwise(names)]
+    source = data(
+        nodes, [tensor("x", shape, denotation="IMAGE" if is_picture else "")], [tensor("y", shape)], {"w": weight}
+    )
+    array = np.full(shape, 7, np.float32)
+    value = Image.new("RGB", (256, 256), (7, 7, 7)) if is_picture else array
+    ticks = []
+    for device in (gpu, None):
+        session = open_session(source, device)
+        np.testing.assert_allclose(session.evaluate_features({"x": value}).outputs["y"].to_numpy(), array, rtol=1e-3)
+        ticks.append(asyncio.run(count_ticks(session, value)))
+    assert ticks[0] > ticks[1] / 2
+
+
+@linux
+@pytest.mark.parametrize(
+    "value",
+    [
+        "np.zeros(shape, np.float32)",
+        "ImageFeatureValue.from_array(np.zeros((64, 64, 3), np.uint8), BitmapPixelFormat.RGB8)",
+    ],
+)
+def test_closed_sessions_keep_no_memory(gpu: LearningModelDevice, tmp_path: Path, value: str) -> None:
+    denotation, shape = ("" if "zeros(shape" in value else "IMAGE"), (1, 3, 64, 64)
+    nodes = [helper.make_node("Reshape", ["x", "s"], ["r"]), helper.make_node("MatMul", ["r", "w"], ["y"])]
+    weights = {"s": np.array([1, 12288]), "w": np.ones((12288, 1024), np.float32)}  # 48 MB
+    path = tmp_path / "m.onnx"
+    path.write_bytes(data(nodes, [tensor("x", shape, denotation=denotation)], [tensor("y", [1, 1024])], weights))
+    code = f"""
+shape = {shape}
+gpu = next(device for device in LearningModelDevice.find_all() if device.hardware == "gpu")
+model = LearningModel.load(path)
+def use():
+    with LearningModelSession(model, gpu) as session:
+        session.evaluate_features({{"x": {value}}})
+use()
+print(resident())
+for _ in range(10):
+    use()
+print(resident())
+"""
+    before, after = measure(code, path)
+    assert after - before < 20, (before, after)

@@ -188,11 +188,6 @@ class InputAddresses:
                 self._read[name] = value, read  # frees the previous arrays, which the runtime no longer reads
         self.copies = [pair for pair in self._read.values() if pair[0] is not pair[1]]
 
-    def bind_again(self, bind: Callable[[str, Array], None]) -> None:
-        """Calls `bind` for every input, for a runtime that copies an input when it is bound."""
-        for name, (_, read) in self._read.items():
-            bind(name, read)
-
     def refresh(self) -> None:
         """Updates the copies from their arrays, before a run."""
         for value, copy in self.copies:

@@ -28,7 +28,7 @@ class _Input(NamedTuple):
 
     Attributes:
         value: the caller's array, or tensor on the device.
-        copy: its copy on the other side, if it is read there; each run updates it.
+        copy: for a captured graph, the copy of an array at a fixed address of the device; each run updates it.
     """
 
     value: Array | DeviceArray
@@ -39,22 +39,12 @@ Destination = Array | DeviceArray | StaysOnDevice | None
 """The memory bound to an output; None if unbound."""
 
 
-class _SubmittedRun(NamedTuple):
-    """What a run reads and writes to its end. `close` may drop the binding's own references meanwhile, and other memory
-    may be bound for the next run.
-    """
-
-    session: onnxruntime.InferenceSession
-    native: onnxruntime.IOBinding
-    inputs: Mapping[str, _Input]
-    destinations: Mapping[str, Destination]
-
-
 class DeviceIoBinding:
-    """The native I/O binding of a `Bound` whose values are in the memory of a device, or are copied there.
+    """The native I/O binding of a `Bound` that has values in the memory of a device, or whose graph is captured.
 
-    Each run uploads the host's arrays, because they are bound by reference. Inputs and outputs of fixed shape keep
-    their addresses, which a captured graph requires.
+    Each run uploads the host's arrays, because they are bound by reference. The runtime itself moves what the host
+    gives and takes: the runtime's values in a device's memory (`OrtValue`) are copied while Python's lock is held, and
+    WebGPU then keeps the weights of closed sessions. Only a captured graph needs such values, at fixed addresses.
 
     Args:
         session: the compiled model. The caller holds the lock.
@@ -75,8 +65,6 @@ class DeviceIoBinding:
         self._memory = memory
         self._lock = lock
         self._config = config
-        # If runs are waited for without the lock, other threads may submit theirs meanwhile.
-        self._waits_unlocked = memory.provider.waits_unlocked
         self._version = -1
         self._inputs: dict[str, _Input] = {}
         self._outputs: dict[str, DeviceOutput] = {}
@@ -86,28 +74,16 @@ class DeviceIoBinding:
         are_fixed = all(map(is_fixed, session.get_inputs()))
         self._graph = CapturedGraph() if captures else None
         for end in session.get_outputs():  # in graph order, the order of the results
-            output = self._outputs[end.name] = DeviceOutput(end, memory, are_fixed and is_fixed(end))
+            output = self._outputs[end.name] = DeviceOutput(end, memory, are_fixed and is_fixed(end), captures)
             output.bind(native)
 
     def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Any]:
         """Runs the model; see `Engine`."""
-        submitted: _SubmittedRun | None = None
-        try:
-            with make_run_options(stop or Stop(), self._config) as run_options:
-                with hold(self._lock, stop):
-                    submitted = call(self._submit, translate_run, bound, run_options)
-                if self._waits_unlocked:
-                    call(submitted.native.synchronize_outputs, translate_run)
-            with self._lock:
-                return call(self._receive, translate_run, submitted)
-        finally:
-            # If the binding was closed meanwhile, this is the last reference; the memory is freed under the lock.
-            if submitted is not None:
-                with self._lock:
-                    submitted = None
+        with make_run_options(stop or Stop(), self._config) as run_options, hold(self._lock, stop):
+            return call(self._run, translate_run, bound, run_options)
 
-    def _submit(self, bound: Bound, run_options: onnxruntime.RunOptions) -> _SubmittedRun:
-        """Binds what is new, uploads the inputs, and starts the run; the caller holds the lock."""
+    def _run(self, bound: Bound, run_options: onnxruntime.RunOptions) -> dict[str, Any]:
+        """Binds what is new, runs, and returns the outputs that are not bound to memory; the caller holds the lock."""
         session, native = require_open(self._native)
         # Several `Bound`s share the binding of a captured graph, each with its own versions.
         if self._graph is not None or bound.version != self._version:
@@ -120,17 +96,22 @@ class DeviceIoBinding:
             self._version = bound.version
         if self._graph is not None:
             self._graph.prepare(run_options)
-        if self._waits_unlocked:
-            # Then the call returns when the work is submitted, and `run` waits for the device without the lock.
-            run_options.add_run_config_entry("disable_synchronize_execution_providers", "1")
-        self._send_inputs(native)
+        sent = self._send_inputs(native)
         try:
             session.run_with_iobinding(native, run_options)
         except BaseException:
             self._forget_graph(session)  # its capture may be incomplete
             raise
-        destinations = {name: output.destination for name, output in self._outputs.items()}
-        return _SubmittedRun(session, native, self._inputs, destinations)
+        del sent
+        values = get_outputs(native)
+        for output, value in zip(self._outputs.values(), values, strict=True):
+            output.bind_next(native, value)  # before receiving, which may fail: the next run needs new memory even then
+        fresh = {}
+        for (name, output), value in zip(self._outputs.items(), values, strict=True):
+            array = output.receive(value, session, self._lock)
+            if array is not None:
+                fresh[name] = array
+        return fresh
 
     def _forget_graph(self, session: onnxruntime.InferenceSession) -> None:
         if self._graph is not None:
@@ -143,15 +124,9 @@ class DeviceIoBinding:
         name: str,
         value: Any,
     ) -> None:
-        """Binds an input: an array on the host, or one on the device.
-
-        Inputs that the session reads on the host (sizes, and inputs of nodes that run there) stay on the host.
-        """
-        if name in self._on_host:
-            self._bind_on_host(native, name, value)
-            return
+        """Notes an input, and binds it if it is on the device or a captured graph reads it; see `_send_inputs`."""
         before = self._inputs.get(name)
-        if isinstance(value, DeviceArray):
+        if isinstance(value, DeviceArray) and name not in self._on_host:
             has_same_address = (
                 before is not None
                 and isinstance(before.value, DeviceArray)
@@ -162,6 +137,8 @@ class DeviceIoBinding:
                 self._forget_graph(session)
             self._inputs[name] = _Input(value)
             bind_device_input(native, name, value)
+        elif self._graph is None:
+            self._inputs[name] = _Input(value)
         elif before is not None and before.copy is not None and before.value.shape == value.shape:
             # The copy keeps its address, which a captured graph reads. The run uploads the new numbers there.
             self._inputs[name] = _Input(value, before.copy)
@@ -171,11 +148,6 @@ class DeviceIoBinding:
             copy = self._memory.upload(value)
             self._inputs[name] = _Input(value, copy)
             native.bind_ortvalue_input(name, copy)
-
-    def _bind_on_host(self, native: onnxruntime.IOBinding, name: str, value: Array | DeviceArray) -> None:
-        array = value.to_numpy() if isinstance(value, DeviceArray) else value
-        native.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
-        self._inputs[name] = _Input(value, array)  # the native binding does not keep the array alive
 
     def _require_no_overlap(self) -> None:
         """Refuses an output that would overwrite an input: the device writes before it has read everything."""
@@ -187,27 +159,21 @@ class DeviceIoBinding:
                         hint="Bind two tensors, and swap them after each run.",
                     )
 
-    def _send_inputs(self, native: onnxruntime.IOBinding) -> None:
-        for name, (value, copy) in tuple(self._inputs.items()):
-            if name in self._on_host:
-                # The session reads this input on the host, and the tensor may have changed since the last run.
-                if isinstance(value, DeviceArray):
-                    self._bind_on_host(native, name, value)
-            elif copy is not None:
-                copy.update_inplace(value)
+    def _send_inputs(self, native: onnxruntime.IOBinding) -> list[Array]:
+        """Gives the runtime the numbers that the host's arrays have now; returns arrays to keep until the run is over.
 
-    def _receive(self, run: _SubmittedRun) -> dict[str, Any]:
-        """The outputs of a run that are not bound to memory; the caller holds the lock."""
-        values = get_outputs(run.native)
-        if self._native is not None:  # before receiving, which may fail: the next run needs new memory even then
-            for output in self._outputs.values():
-                output.bind_new_memory(run.native)
-        fresh = {}
-        for (name, output), value in zip(self._outputs.items(), values, strict=True):
-            array = output.receive(value, run.destinations[name], run.session, self._lock)
-            if array is not None:
-                fresh[name] = array
-        return fresh
+        The runtime copies an array to the device as it is bound. Inputs that the session reads on the host (sizes, and
+        inputs of nodes that run there) are read where they are; one that is bound to a tensor of the device comes back.
+        """
+        arrays = []
+        for name, (value, copy) in self._inputs.items():
+            if copy is not None:
+                copy.update_inplace(value)
+            elif name in self._on_host or not isinstance(value, DeviceArray):
+                array = value.to_numpy() if isinstance(value, DeviceArray) else np.require(value, requirements="C")
+                native.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
+                arrays.append(array)
+        return arrays
 
     def close(self) -> None:
         """Releases the native session, the bound memory and the native binding."""
@@ -233,19 +199,23 @@ class DeviceIoBinding:
 class DeviceOutput:
     """The state of one output.
 
-    An output of fixed shape gets memory that every run overwrites, so that its address never changes, as a captured
-    graph requires. For other outputs the runtime allocates memory in each run.
+    A captured graph writes it into memory of the device whose address never changes. Otherwise the runtime allocates
+    memory in each run, on the host unless the output stays on the device. If an output of fixed shape stays there,
+    later runs overwrite the same memory.
 
     Args:
         end: the output, as the session describes it.
         memory: the device's.
         is_fixed: whether its shape and those of all inputs are known.
+        captures: whether the graph is captured.
     """
 
-    def __init__(self, end: Any, memory: DeviceMemory, is_fixed: bool) -> None:
+    def __init__(self, end: Any, memory: DeviceMemory, is_fixed: bool, captures: bool) -> None:
         self._end = end
         self._memory = memory
-        self._fixed = memory.allocate(end) if is_fixed else None
+        self._is_fixed = is_fixed
+        self._captures = captures
+        self._fixed = memory.allocate(end) if captures else None
         # The array over the fixed memory that a run returned; the caller may hold it.
         self._fixed_array: DeviceArray | None = None
         self.destination: Destination = None
@@ -257,8 +227,10 @@ class DeviceOutput:
             bind_device_output(native, name, self.destination)
         elif self._fixed is not None:
             native.bind_ortvalue_output(name, self._fixed)
-        else:
+        elif isinstance(self.destination, StaysOnDevice):
             native.bind_output(name, *self._memory.location)
+        else:
+            native.bind_output(name, "cpu")
 
     def set_destination(
         self, native: onnxruntime.IOBinding, destination: Destination, forget_graph: Callable[[], None]
@@ -279,7 +251,7 @@ class DeviceOutput:
         """
         if destination is self.destination:
             return
-        fixed_shape = None if self._fixed is None else tuple(self._fixed.shape())
+        fixed_shape = tuple(self._end.shape) if self._is_fixed else None
         if isinstance(destination, np.ndarray) and fixed_shape not in (None, destination.shape):
             raise make_output_shape_error(self._end.name, destination.shape, fixed_shape)
         was_on_device = isinstance(self.destination, DeviceArray)
@@ -291,9 +263,9 @@ class DeviceOutput:
         if has_returned_memory and not is_on_device:
             # The caller may hold this memory, and its tensor must not change, because it is no longer bound.
             self._fixed_array = None
-            self._fixed = self._memory.allocate(self._end)
+            self._fixed = self._memory.allocate(self._end) if self._captures else None
         self.destination = destination
-        if is_address_new:
+        if is_address_new or self._fixed is None:
             self.bind(native)
 
     def can_overwrite(self, array: DeviceArray) -> bool:
@@ -305,14 +277,21 @@ class DeviceOutput:
         has_same_address = memory.pointer is not None and memory.pointer == array.pointer
         return memory is array or has_same_handle or has_same_address
 
+    def bind_next(self, native: onnxruntime.IOBinding, value: onnxruntime.OrtValue) -> None:
+        """Binds new memory for the next run, which would overwrite the caller's, unless it shall."""
+        if self._fixed is None and not isinstance(self.destination, DeviceArray):
+            if isinstance(self.destination, StaysOnDevice) and self._is_fixed:
+                self._fixed = value
+            self.bind(native)
+
     def receive(
         self,
         value: onnxruntime.OrtValue,
-        destination: Destination,
         session: onnxruntime.InferenceSession,
         lock: AbstractContextManager[object],
     ) -> Array | DeviceArray | None:
         """Returns the output for the caller of a run; None if it was written to the bound memory."""
+        destination = self.destination
         if isinstance(destination, DeviceArray):
             return None
         if isinstance(destination, StaysOnDevice):
@@ -326,11 +305,6 @@ class DeviceOutput:
             raise make_output_shape_error(self._end.name, destination.shape, tuple(value.shape()))
         np.copyto(destination, value.numpy())
         return None
-
-    def bind_new_memory(self, native: onnxruntime.IOBinding) -> None:
-        """Makes the runtime allocate new memory if it is the allocator; the next run would overwrite the caller's."""
-        if self._fixed is None and not isinstance(self.destination, DeviceArray):
-            self.bind(native)
 
     def close(self) -> None:
         """Releases all memory."""

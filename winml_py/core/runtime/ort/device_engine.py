@@ -90,16 +90,15 @@ class OrtDeviceEngine(OrtEngine):
         self._shared: DeviceIoBinding | None = None
 
     def _run(self, bound: Bound, stop: Stop | None) -> Mapping[str, Any]:
-        with hold(bound.lock, stop):
-            binding = call(self._get_binding, translate, bound)
-            if self._captures:  # with the lock to the end: the next run overwrites the shared outputs
-                return binding.run(bound, stop)
-        return binding.run(bound, stop)
-
-    def _get_binding(self, bound: Bound) -> DeviceIoBinding:
-        session = require_open(self._session)
         values = (*bound.inputs.values(), *bound.outputs.values())
-        is_shared = self._captures and all(isinstance(value, np.ndarray) for value in values)
+        are_on_host = all(isinstance(value, np.ndarray) for value in values)
+        if are_on_host and not self._captures:
+            return super()._run(bound, stop)
+        with hold(bound.lock, stop):
+            return call(self._get_binding, translate, bound, are_on_host).run(bound, stop)
+
+    def _get_binding(self, bound: Bound, is_shared: bool) -> DeviceIoBinding:
+        session = require_open(self._session)
         binding: DeviceIoBinding | None = self._shared if is_shared else bound.natives.get(self)
         if binding is None:
             binding = DeviceIoBinding(session, self._memory, bound.lock, self._captures, self._config)

@@ -17,7 +17,6 @@ from ...base.cancellation import Stop, hold
 from ..engine import EngineOptions, Explanation, LocalEngine, PlacedNode
 from ..providers.provider import Target
 from ..runs import UNLOCKED, Bound, InputAddresses, Value, call, fill, require_open, trim_heap
-from .device_memory import find_host_inputs
 from .errors import translate_run
 from .session_options import make_run_options
 
@@ -39,8 +38,6 @@ class HostIoBinding:
         self._native: tuple[onnxruntime.InferenceSession, onnxruntime.IOBinding] | None = (session, native)
         self._inputs = InputAddresses()
         self._version = -1
-        # Inputs that the provider reads in its own memory are copied there when they are bound, and not again.
-        self._is_copied = len(find_host_inputs(session)) < len(session.get_inputs())
         for output in session.get_outputs():
             native.bind_output(output.name, "cpu")  # in graph order, the order of the results
         self._indices = {output.name: index for index, output in enumerate(session.get_outputs())}
@@ -55,8 +52,6 @@ class HostIoBinding:
             self._renew(native, bound)
         if inputs.copies:
             inputs.refresh()
-        if self._is_copied:
-            inputs.bind_again(partial(_bind_input, native))
         # A new RunOptions per call nearly doubles the time of a model of 30 microseconds. So it is made only for runs
         # that can be stopped or are configured.
         session.run_with_iobinding(native, run_options)
@@ -125,7 +120,9 @@ class OrtEngine(LocalEngine):
         self._profile: bytes | None = None
         self._trace = trace  # the folder of the runtime's profile, removed with it
         self._device_lock = device_lock
-        self._are_numeric = are_numeric(session)
+        # A device with memory of its own gets a copy of an input when it is bound, and would not see what is written
+        # to the input later.
+        self._binds_addresses = target.device is None and are_numeric(session)
         self._outputs = [output.name for output in session.get_outputs()]
         # numpy has no float8, and the runtime gives one kind of it as bytes; for other such types it raises.
         self._unreadable = [end for end in session.get_outputs() if end.type.startswith("tensor(float8")]
@@ -156,7 +153,7 @@ class OrtEngine(LocalEngine):
             )
         # Strings, maps and sequences have no address to bind. Feeding numbers costs less than binding them, but outputs
         # in the caller's memory would be copied.
-        if bound.outputs and self._are_numeric:
+        if bound.outputs and self._binds_addresses:
             binding: HostIoBinding | None = bound.natives.get(self)
             if binding is None:
                 binding = bound.natives[self] = HostIoBinding(session)

@@ -25,7 +25,6 @@ CUDA = Provider(
     options=_make_options,
     memory="cuda",
     has_addresses=True,
-    waits_unlocked=True,
     capture_option="enable_cuda_graph",
     worth_trying=(
         # Users report factors of 48, either way. One of the values is the default, depending on the version.

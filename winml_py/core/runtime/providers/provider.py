@@ -81,7 +81,6 @@ class Provider(NamedTuple):
         memory: the runtime's name for its memory, if that can be bound; "" if it takes only the host's.
         is_sequential: whether it runs one node after the other, regardless of the execution mode.
         has_addresses: whether its memory has addresses that other libraries can use.
-        waits_unlocked: whether a run is submitted under the session's lock, and waited for without it.
         capture_option: the option that makes it capture the graph of its work and replay it; "" if it cannot.
         worth_trying: options, as pairs, that `winml-py tune` tries; they change only the last digits.
         shares_lock: whether all sessions on a device share one lock.
@@ -107,7 +106,6 @@ class Provider(NamedTuple):
     memory: str = ""
     is_sequential: bool = False
     has_addresses: bool = False
-    waits_unlocked: bool = False
     capture_option: str = ""
     worth_trying: tuple[tuple[str, str], ...] = ()
     shares_lock: bool = False

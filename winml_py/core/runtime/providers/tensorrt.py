@@ -18,7 +18,6 @@ TENSORRT = Provider(
     options=make_device_option,
     memory="cuda",
     has_addresses=True,
-    waits_unlocked=True,
     capture_option="trt_cuda_graph_enable",
     helpers=(CUDA.name,),
     built_in_devices=partial(nvidia.list_devices, _NAME),
