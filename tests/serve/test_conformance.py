@@ -13,12 +13,34 @@ from onnx import TensorProto, helper
 from helpers.models import INT64, STRING, data, tensor, unary
 from helpers.paths import MODELS, PICTURES
 from helpers.serving import Service, run_service
-from winml_py import ImageFeatureValue, LearningModel, LearningModelSession
+from winml_py import ImageFeatureValue, LearningModel, LearningModelSession, NotSupportedError, serve
 from winml_py.errors import InvalidArgumentError
 from winml_py.serve.protocol import read_request
 
 triton = pytest.importorskip("tritonclient.http", reason="the conformance test needs tritonclient[http]")
 SEVEN = (PICTURES / "seven.png").read_bytes()
+
+
+KEYS: dict[str, Any] = {"strings": ["no", "grün", "a yes"], "int64s": [7, 3, -1 << 40]}
+"""The classes of classifiers as scikit-learn's converter writes them, by their attribute."""
+
+
+def make_maps(key: str) -> Any:
+    kind = STRING if key == "strings" else INT64
+    return helper.make_sequence_type_proto(
+        helper.make_map_type_proto(kind, helper.make_tensor_type_proto(TensorProto.FLOAT, []))
+    )
+
+
+def classify(key: str, keys: Any = ()) -> bytes:
+    """A classifier: x -> label, probabilities."""
+    names = {f"classlabels_{key}": list(keys or KEYS[key])}
+    nodes = [
+        helper.make_node("ArgMax", ["x"], ["label"], axis=1, keepdims=0),
+        helper.make_node("ZipMap", ["x"], ["probabilities"], domain="ai.onnx.ml", **names),
+    ]
+    outputs = [tensor("label", ["n"], INT64), helper.make_value_info("probabilities", make_maps(key))]
+    return data(nodes, [tensor("x", ["n", 3])], outputs, domains={"ai.onnx.ml": 1})
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +54,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     (folder / "isnot.onnx").write_bytes(
         data([helper.make_node("Cast", ["x"], ["y"], to=TensorProto.BOOL)], ends[:1], ends[1:])
     )
+    for key in ("strings", "int64s"):
+        (folder / f"{key}.onnx").write_bytes(classify(key))
     with run_service(folder / "log", MODELS / "digits.onnx", MODELS / "sharpen.onnx", folder) as made:
         yield made
 
@@ -91,6 +115,52 @@ def test_tensors_both_ways(client: Any, is_binary: bool, answers_binary: bool) -
     assert sent("halves", "x", np.array([0.5, -2], np.float16)).tolist() == [-0.5, 2]
     logs = sent("logs", "x", np.array([0, 1, -1], np.float32))
     assert np.array_equal(logs, np.array([-np.inf, 0, np.nan], np.float32), equal_nan=True)
+
+
+@pytest.mark.parametrize("model", KEYS)
+@pytest.mark.parametrize("is_binary", [True, False])
+def test_maps_of_classes_are_columns(client: Any, model: str, is_binary: bool) -> None:
+    scores = np.random.default_rng(0).random((4, 3), np.float32)
+    found = answer(client, model, given("x", scores), is_binary=is_binary)
+    np.testing.assert_array_equal(found["probabilities"], scores)
+    np.testing.assert_array_equal(found["label"], scores.argmax(1))
+    label, facts = client.get_model_metadata(model)["outputs"]
+    assert label == {"name": "label", "datatype": "INT64", "shape": [-1]}
+    assert facts["parameters"] == {"classes": KEYS[model]}
+    assert (facts["name"], facts["datatype"], facts["shape"]) == ("probabilities", "FP32", [-1, 3])
+    with LearningModelSession(LearningModel.load(classify(model))) as session:
+        rows = session.evaluate_features({"x": scores}).outputs["probabilities"]
+    assert [[row[key] for key in KEYS[model]] for row in rows] == scores.tolist()
+
+
+def make_identity(kind: Any) -> bytes:
+    ends = [helper.make_value_info(name, kind) for name in "xy"]
+    return data([helper.make_node("Identity", ["x"], ["y"])], ends[:1], ends[1:])
+
+
+TENSORS = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, [None]))
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (classify("int64s", [1, 1, 2]), "probabilities is: list of map of Int64 to Float"),
+        (make_identity(make_maps("strings")), "x is: list of map of String to Float"),
+        (make_identity(TENSORS), "x is: list of Float"),
+        (
+            data(
+                [helper.make_node("SplitToSequence", ["x"], ["y"])],
+                [tensor("x", [2])],
+                [helper.make_value_info("y", TENSORS)],
+            ),
+            "y is: list of Float",
+        ),
+        (unary(element=TensorProto.BFLOAT16), "x is: Undefined"),
+    ],
+)
+def test_what_no_tensor_can_say_is_told_before_the_model_is_served(model: bytes, words: str) -> None:
+    with pytest.raises(NotSupportedError, match=f"KServe's protocol has only tensors, but the model variable {words}"):
+        serve.app({"m": LearningModel.load(model)})
 
 
 def test_an_output_that_is_a_picture_is_not_rounded(client: Any) -> None:

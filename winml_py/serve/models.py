@@ -14,13 +14,16 @@ from starlette.responses import Response
 from .._cases.examples import NOTHING_STATED, StatedSizes
 from .._cases.interpretation import Classes
 from ..core.base.cancellation import Stop
+from ..core.base.winrt_object import private_state
 from ..core.evaluation.binding import LearningModelBinding
 from ..core.evaluation.result import LearningModelEvaluationResult
+from ..core.features.descriptors import ShapedDescriptor
+from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession, evaluate_until
-from ..errors import ClosedError, EngineLostError, EvaluationError, InvalidArgumentError
+from ..errors import ClosedError, EngineLostError, EvaluationError, InvalidArgumentError, NotSupportedError
 from .monitoring import Exchange, escape_line, logger
 
 Evaluate = Callable[[Mapping[str, Any]], LearningModelEvaluationResult]
@@ -47,6 +50,11 @@ class ServedModel:
         was_loaded: whether it has been compiled.
         count_loss: called when the process of an isolated engine has ended, and another one is made.
         classes: how outputs are shown.
+        map_keys: the classes of each output whose rows are maps of classes to scores, in the order of its columns.
+
+    Raises:
+        InvalidArgumentError: not such a name, or not such seconds.
+        NotSupportedError: an input or output that KServe's protocol has no words for.
     """
 
     name: str
@@ -67,6 +75,7 @@ class ServedModel:
             stated = f"got {self.name!r} and {self.idle!r}"
             raise InvalidArgumentError(f"Expected a name without a slash, and idle seconds from 0 on, {stated}.")
         self.classes = Classes(None, self.model.labels)
+        self.map_keys = _read_map_keys(self.model)
 
     @property
     def is_ready(self) -> bool:
@@ -162,3 +171,34 @@ class ServedModel:
                 except ClosedError:  # a third request found that session lost, and closed it
                     if session is self.session:
                         raise
+
+
+def _read_map_keys(model: LearningModel) -> dict[str, list[Any]]:
+    """The classes of each output that a ZipMap makes of scores, as in scikit-learn's classifiers.
+
+    Raises:
+        NotSupportedError: another input or output that is no tensor, or one of a type that numpy does not have.
+    """
+    features = (*model.input_features, *model.output_features)
+    others = {
+        feature.name: feature
+        for feature in features
+        if not isinstance(feature, ShapedDescriptor) or feature.tensor_kind not in TENSOR_CLASSES
+    }
+    if not others:
+        return {}
+    from onnx.helper import get_attribute_value
+
+    content = private_state(model)
+    makers = {name: node for node in content.open().read_graph(content.header).nodes for name in node.output}
+    keys: dict[str, list[Any]] = {}
+    for name, feature in others.items():
+        node = makers.get(name)
+        lists = map(get_attribute_value, node.attribute) if node is not None and node.op_type == "ZipMap" else ()
+        keys[name] = [key.decode() if isinstance(key, bytes) else key for values in lists for key in values]
+        if not keys[name] or len(set(keys[name])) < len(keys[name]):
+            raise NotSupportedError(
+                f"KServe's protocol has only tensors, but the model variable {name} is: {feature.describe()}.",
+                hint="Export the model with tensors in its place; for scikit-learn: options={'zipmap': False}.",
+            )
+    return keys

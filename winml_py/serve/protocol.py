@@ -7,7 +7,7 @@ extension: the bytes of tensors follow the JSON, whose length a header states.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,7 @@ def infer(served: ServedModel, header: str | None, max_pixels: int, body: bytes,
     for feature in served.model.output_features:
         if isinstance(feature, ImageFeatureDescriptor):
             values[feature.name] = TENSOR_CLASSES[feature.tensor_kind].create()
-    return _make_response(served.name, facts, evaluate(values))
+    return _make_response(served, facts, evaluate(values))
 
 
 def read_request(body: bytes, header: str | None) -> tuple[Facts, dict[str, Array]]:
@@ -101,9 +101,12 @@ def read_request(body: bytes, header: str | None) -> tuple[Facts, dict[str, Arra
     return facts, arrays
 
 
-def _make_response(model: str, request: Facts, result: LearningModelEvaluationResult) -> Response:
-    arrays = {name: as_numpy(value) for name, value in result.outputs.items()}
-    tensors = {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
+def _make_response(served: ServedModel, request: Facts, result: LearningModelEvaluationResult) -> Response:
+    tensors: dict[str, Array] = {}
+    for name, value in result.outputs.items():
+        keys = served.map_keys.get(name)
+        rows = None if keys is None else [[row[key] for key in keys] for row in value]
+        tensors[name] = as_numpy(value) if rows is None else np.array(rows, np.float32).reshape(-1, len(keys or ()))
     is_binary = _read_parameter(request, "binary_data_output") is True
     requested = {
         output["name"]: _read_parameter(output, "binary_data", is_binary)
@@ -112,7 +115,7 @@ def _make_response(model: str, request: Facts, result: LearningModelEvaluationRe
     outputs: list[Facts] = []
     tail = b""
     for name, as_bytes in (requested or dict.fromkeys(tensors, is_binary)).items():
-        _require(name in tensors, f"There is no output {name!r}; outputs that are tensors: {', '.join(tensors)}.")
+        _require(name in tensors, f"There is no output {name!r}; outputs: {', '.join(tensors)}.")
         array = tensors[name]
         output: Facts = {"name": name, "datatype": _NAMES.get(array.dtype, "BYTES"), "shape": list(array.shape)}
         if as_bytes:
@@ -123,7 +126,7 @@ def _make_response(model: str, request: Facts, result: LearningModelEvaluationRe
             is_finite = array.dtype.kind != "f" or np.isfinite(array).all()  # JSON has no other numbers
             output["data"] = array.ravel().tolist() if is_finite else as_json(array.ravel())
         outputs.append(output)
-    answer = {"model_name": model, "model_version": "1", "outputs": outputs}
+    answer = {"model_name": served.name, "model_version": "1", "outputs": outputs}
     answer |= {"id": str(request["id"])} if "id" in request else {}
     head = json.dumps(answer, allow_nan=False).encode()
     headers = {HEADER: str(len(head))} if tail else {}
@@ -203,23 +206,28 @@ def _convert_input(feature: FeatureDescriptor, array: Array, max_pixels: int) ->
 
 
 def describe_model(served: ServedModel) -> Facts:
-    """What a model takes and gives. The `parameters` of an input that takes pictures say how."""
+    """What a model takes and gives. The `parameters` of an input that takes pictures say how, and those of an output
+    that the model gives as maps of classes to scores say which column is which class.
+    """
     return {
         "name": served.name,
         "versions": ["1"],
         "platform": "onnx",
-        "inputs": _describe_tensors(served.model.input_features),
-        "outputs": _describe_tensors(served.model.output_features),
+        "inputs": [_describe_tensor(feature) for feature in served.model.input_features],
+        "outputs": [_describe_output(served, feature) for feature in served.model.output_features],
     }
 
 
-def _describe_tensors(features: Iterable[FeatureDescriptor]) -> list[Facts]:
-    return [_describe_tensor(feature) for feature in features if isinstance(feature, ShapedDescriptor)]
+def _describe_output(served: ServedModel, feature: FeatureDescriptor) -> Facts:
+    keys = served.map_keys.get(feature.name)
+    if keys is None:
+        return _describe_tensor(feature)
+    return {"name": feature.name, "datatype": "FP32", "shape": [-1, len(keys)], "parameters": {"classes": keys}}
 
 
-def _describe_tensor(feature: ShapedDescriptor) -> Facts:
-    tensor = TENSOR_CLASSES.get(feature.tensor_kind)
-    kind = "BYTES" if tensor is None else _NAMES.get(tensor.dtype, "BYTES")
+def _describe_tensor(feature: FeatureDescriptor) -> Facts:
+    assert isinstance(feature, ShapedDescriptor)  # `ServedModel` refuses others
+    kind = _NAMES[TENSOR_CLASSES[feature.tensor_kind].dtype]
     facts: Facts = {"name": feature.name, "datatype": kind, "shape": list(feature.shape)}
     if isinstance(feature, ImageFeatureDescriptor):
         accepts = "BYTES of shape [1]: a JPEG, PNG or WebP file; UINT8 of shape [height, width, 3]: RGB pixels"
