@@ -73,6 +73,36 @@ def test_times_of_a_gpu_are_told_to_be_those_of_submitting() -> None:
     assert "The times of CUDAExecutionProvider are those to submit the work" in make_profile(*runs, node).caution
 
 
+def test_the_kernels_of_a_device_are_the_times_of_their_nodes() -> None:
+    """As CUDA's provider records them, where the runtime was built so: kernels name the event of their node."""
+
+    def kernel(name: str, node: str, start: float, duration: float) -> dict[str, Any]:
+        arguments = {"op_name": "Conv", "stream": "7"} | ({"parent_name": f"{node}_kernel_time"} if node else {})
+        return {"cat": "Kernel", "name": name, "ts": start, "dur": duration, "tid": -1, "args": arguments}
+
+    events = []
+    for start in (0, 100, 200):
+        nodes = [
+            event(name, start + 2 * place, 1, name.upper()) for place, name in enumerate(("conv", "relu", "shape"))
+        ]
+        for node in nodes:
+            node["args"]["provider"] = "CUDAExecutionProvider"
+        events += [event("model_run", start, 90), event("host", start + 80, 3, "Add"), *nodes]
+        events += [kernel("gemm", "conv", start + 5, 30), kernel("bias", "conv", start + 36, start / 10)]
+        events += [kernel("relu", "relu", start + 60, 5), kernel("winograd", "", start + 66, 4)]
+    profiled = make_profile(*events)
+    assert {node.name: (node.operator, node.time) for node in profiled.nodes} == {
+        "conv": ("CONV", 45),
+        "relu": ("RELU", 5),
+        "winograd": ("Conv", 4),  # the runtime lost the name of its node
+        "host": ("Add", 3),
+        "shape": ("SHAPE", 1),
+    }
+    assert profiled.outside == 32
+    assert "are those of their kernels on the device" in profiled.caution
+    assert profiled.to_json()["providers_us"] == {"CUDAExecutionProvider": 55, "CPUExecutionProvider": 3}
+
+
 LOG = """
 2026-11-23 [I:ep.cc:91 Get] webgpu kernel not found in registries for Op type: Det node name: det
 2026-11-23 [I:utils.h:103 GetCpuPreferredNodes] Candidate for fallback CPU execution: gather

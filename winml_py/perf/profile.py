@@ -34,7 +34,8 @@ class Node(NamedTuple):
         name: its name.
         operator: its operator.
         provider: the provider that runs it.
-        time: without the nodes inside it; for a GPU's node, the time to submit its work.
+        time: without the nodes inside it; for a GPU's node that of its kernels, if the trace has them, else the time to
+            submit its work.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Profile:
         trace: the recording, in Chrome's trace format.
         sizes: the shapes of the inputs, by name.
         on_cpu: the nodes that a GPU leaves to the CPU.
+        has_kernels: whether the trace has the kernels that ran on the device.
     """
 
     model: str
@@ -76,6 +78,7 @@ class Profile:
     trace: bytes = field(repr=False, default=b"")
     sizes: dict[str, ExampleShape] = field(default_factory=dict)
     on_cpu: tuple[NodeOnCpu, ...] = ()
+    has_kernels: bool = False
 
     @property
     def caution(self) -> str:
@@ -83,6 +86,11 @@ class Profile:
         submitting = sorted({node.provider for node in self.nodes} & _SUBMITTING)
         if not submitting:
             return ""
+        if self.has_kernels:
+            return (
+                f"The times of {', '.join(submitting)} are those of their kernels on the device. For a node without "
+                "kernels in the trace, it is the time to submit its work."
+            )
         return (
             f"The times of {', '.join(submitting)} are those to submit the work: the device's computing time is not "
             f"recorded; the wait for it is in MemcpyToHost, or in {OUTSIDE!r}."
@@ -141,10 +149,29 @@ def read_profile(trace: bytes, model: str = "", device: str = "", engine: str = 
     for event, own_time in _compute_own_times(kernels):
         operator, provider = (event["args"].get(key, "") for key in ("op_name", "provider"))
         times[event["name"].removesuffix(_KERNEL), operator, provider] += own_time
+    device_times = _sum_kernels(events, start, times)
+    times |= device_times
     nodes = [Node(*key, time / len(runs)) for key, time in times.items()]
     nodes.sort(key=lambda node: -node.time)
     total = sum(run["dur"] for run in runs) / len(runs)
-    return Profile(model, device, engine, len(runs), total, tuple(nodes), trace)
+    return Profile(model, device, engine, len(runs), total, tuple(nodes), trace, has_kernels=bool(device_times))
+
+
+def _sum_kernels(
+    events: Iterable[Facts], start: float, nodes: Iterable[tuple[str, str, str]]
+) -> dict[tuple[str, str, str], float]:
+    """The device's computing time for each node: CUDA's kernels name the event of their node.
+
+    The runtime loses some of these names. Such a kernel has a line of its own.
+    """
+    by_name = {name: (name, operator, provider) for name, operator, provider in nodes}
+    submitting = next((provider for *_, provider in by_name.values() if provider in _SUBMITTING), "")
+    times: dict[tuple[str, str, str], float] = defaultdict(float)
+    for event in events:
+        if event["cat"] == "Kernel" and event["ts"] >= start:
+            parent = str(event["args"].get("parent_name", "")).removesuffix(_KERNEL)
+            times[by_name.get(parent, (event["name"], event["args"].get("op_name", ""), submitting))] += event["dur"]
+    return times
 
 
 def _compute_own_times(events: Iterable[Facts]) -> Iterable[tuple[Facts, float]]:

@@ -87,6 +87,54 @@ def test_cupy_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
         LearningModelBinding(open_session(unary("Neg", [3]), Card())).bind("x", OnlyDlpack())
 
 
+class CudaError(RuntimeError):
+    """As CuPy has one of its own."""
+
+
+def fail(*_: Any, **__: Any) -> Any:
+    raise CudaError("cudaErrorInsufficientDriver")
+
+
+def test_cupys_errors_are_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    cupy = types.SimpleNamespace(asarray=fail, from_dlpack=fail)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    words = "CuPy failed: CudaError: cudaErrorInsufficientDriver.*winml-py doctor"
+    session, result = open_session(unary("Neg", [3]), Card()), TensorFloat.create()
+    binding = LearningModelBinding(session)
+    binding.bind("x", np.float32([1, 2, 3]))
+    binding.bind("y", result, {"DisableTensorCpuSync": True})
+    session.evaluate(binding)
+    for call in (TensorFloat.from_numpy(np.float32([1])).to_cupy, result.to_cupy, result.__dlpack__):
+        with pytest.raises(EvaluationError, match=words):
+            call()
+    monkeypatch.setattr(cupy, "asarray", lambda _: types.SimpleNamespace(__dlpack__=fail))
+    with pytest.raises(EvaluationError, match=words):
+        result.__dlpack__()
+
+    class OnlyDlpack:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 2, 0
+
+    with pytest.raises(InvalidBindingError, match=words):
+        binding.bind("x", OnlyDlpack())
+    lost = OnCard(np.float32([1, 2, 3]))
+    monkeypatch.setattr(lost, "get", fail, raising=False)
+    with pytest.raises(EvaluationError, match="OnCard failed: CudaError"):
+        as_device_array(lost).to_numpy()
+
+
+def test_cupy_that_finds_no_library_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Finder:
+        def find_spec(self, name: str, *_: Any) -> None:
+            if name == "cupy":
+                raise ImportError("libnvrtc.so.13 cannot be opened")
+
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
+    with pytest.raises(MissingPackageError, match=r"CuPy cannot be imported: libnvrtc.so.13 cannot be opened"):
+        TensorFloat.from_numpy(np.float32([1])).to_cupy()
+
+
 def test_an_array_of_the_host_is_written_by_the_card() -> None:
     session, target, tensor = open_session(unary("Neg", [3]), Card()), np.zeros(3, np.float32), TensorFloat.create((3,))
     for bound in (target, tensor):

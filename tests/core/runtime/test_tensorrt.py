@@ -43,13 +43,26 @@ def test_a_node_that_tensorrt_leaves_prevents_a_capture(runtime: Runtime) -> Non
         session(TENSORRT, graph_capture=True)
 
 
-def test_both_are_told_the_card_and_the_options_are_tensorrts_alone(runtime: Runtime) -> None:
-    session(TENSORRT, precision=Precision.FLOAT32, provider_options={"trt_min_subgraph_size": 3})
+def test_both_are_told_the_card_and_each_its_options(runtime: Runtime) -> None:
+    given = {
+        "trt_min_subgraph_size": 3,
+        "cudnn_conv_use_max_workspace": True,
+        "gpu_mem_limit": 9,
+        "user_compute_stream": 7,
+    }
+    session(TENSORRT, precision=Precision.FLOAT32, provider_options=given)
+    workspace = {"cudnn_conv_use_max_workspace": "1", "gpu_mem_limit": "9", "user_compute_stream": "7"}
     assert runtime.sessions[0].providers == [
-        (TENSORRT.name, {"device_id": "1", "trt_min_subgraph_size": "3"}),
-        (CUDA.name, {"device_id": "1", "use_tf32": "0"}),
+        (TENSORRT.name, {"device_id": "1", "trt_min_subgraph_size": "3", "user_compute_stream": "7"}),
+        (CUDA.name, {"device_id": "1", "use_tf32": "0"} | workspace),
         CPU_NAME,
     ]
+
+
+def test_an_option_of_cuda_is_not_lost_where_tensorrt_is_alone(runtime: Runtime) -> None:
+    """TensorRT refuses it then."""
+    session(TENSORRT, graph_capture=True, provider_options={"gpu_mem_limit": 9})
+    assert runtime.sessions[0].providers[0][1]["gpu_mem_limit"] == "9"
 
 
 def test_cuda_helps_also_where_the_cpu_may_not(runtime: Runtime) -> None:

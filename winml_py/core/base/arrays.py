@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -206,7 +206,8 @@ def _from_interface(value: Any) -> DeviceArray:
             raise IllegalCallError(
                 f"{type_name(value)} has no method that copies it to the host.", hint="Use cupy.asnumpy on it."
             )
-        return np.asarray(getattr(value, method)())
+        with translate_library_errors(type_name(value), EvaluationError):
+            return np.asarray(getattr(value, method)())
 
     device = getattr(value, "device", 0)
     index = getattr(device, "id", getattr(device, "index", device))
@@ -214,17 +215,32 @@ def _from_interface(value: Any) -> DeviceArray:
     return DeviceArray(location, shape, dtype, read, pointer=int(facts["data"][0]), owner=value)
 
 
+@contextmanager
+def translate_library_errors(name: str, kind: type[WinMLError]) -> Iterator[None]:
+    """Within the block, the errors of a library of device arrays become errors of a kind."""
+    try:
+        yield
+    except (WinMLError, BufferError):  # DLPack has BufferError for memory that cannot be exported
+        raise
+    except Exception as error:  # each library raises its own classes
+        raise kind(
+            f"{name} failed: {type(error).__name__}: {str(error).rstrip('.')}.",
+            hint="`winml-py doctor` says whether CUDA and CuPy can be used. to_numpy() needs no CuPy.",
+        ) from error
+
+
 def _from_dlpack(value: object) -> DeviceArray:
     try:
         import cupy
     except ImportError as error:
         raise InvalidBindingError(
-            f"A {type_name(value)} is in CUDA memory, and CuPy, which reads such arrays, is not installed.",
+            f"A {type_name(value)} is in CUDA memory, and CuPy, which reads such arrays, cannot be imported: {error}.",
             hint="pip install 'winml-py[cuda]'",
         ) from error
     # CuPy requests the memory for its current stream, and the library makes that stream wait. Each run repeats this:
     # the memory is the same, but may have been written since.
-    array = _from_interface(cupy.from_dlpack(value))
+    with translate_library_errors("CuPy", InvalidBindingError):
+        array = _from_interface(cupy.from_dlpack(value))
     array.exchange = lambda: cupy.from_dlpack(value)
     return array
 

@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import numpy as np
 
 from ...enums import LearningModelFeatureKind, TensorKind
-from ...errors import E_INVALIDARG, IllegalCallError, InvalidArgumentError, MissingPackageError, SizeMismatchError
-from ..base.arrays import Array, DeviceArray, DType, as_host_array, as_unmasked_array
+from ...errors import (
+    E_INVALIDARG,
+    EvaluationError,
+    IllegalCallError,
+    InvalidArgumentError,
+    MissingPackageError,
+    SizeMismatchError,
+)
+from ..base.arrays import Array, DeviceArray, DType, as_host_array, as_unmasked_array, translate_library_errors
 from ..base.buffers import MemoryBufferReference, view_as_bytes
 from ..base.collections import Vector, VectorView
 from ..base.winrt_object import Closeable, Object
@@ -285,20 +292,25 @@ class Tensor(Closeable, Object):
         """The tensor as a CuPy array: a view of its memory on the GPU; for a tensor in host memory, a copy.
 
         Raises:
-            MissingPackageError: CuPy is not installed.
+            MissingPackageError: CuPy cannot be imported.
+            EvaluationError: CuPy failed: there is no card that it can use, say.
             WinMLError: as `to_numpy`.
         """
         try:
             import cupy
         except ImportError as error:
-            raise MissingPackageError("CuPy is not installed.", hint="pip install 'winml-py[cuda]'") from error
+            raise MissingPackageError(
+                f"CuPy cannot be imported: {error}.", hint="pip install 'winml-py[cuda]'"
+            ) from error
         self._private_state.require_open()
         self._private_state.require_valid()
-        return cupy.asarray(self if hasattr(self, "__cuda_array_interface__") else self.to_numpy())
+        with translate_library_errors("CuPy", EvaluationError):
+            return cupy.asarray(self if hasattr(self, "__cuda_array_interface__") else self.to_numpy())
 
     def __dlpack__(self, **options: Any) -> Any:
         if hasattr(self, "__cuda_array_interface__"):
-            return self.to_cupy().__dlpack__(**options)
+            with translate_library_errors("CuPy", EvaluationError):
+                return self.to_cupy().__dlpack__(**options)
         return self.to_numpy().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -86,6 +86,8 @@ class Provider(NamedTuple):
         shares_lock: whether all sessions on a device share one lock.
         takes_one_thread: whether only one thread at a time may run a session of it.
         helpers: the names of providers on the same device that take its unsupported nodes before the CPU does.
+        option_prefix: what its options begin with, if it has helpers; the caller's other options are the helpers'.
+        shared_options: options without that prefix that both get.
         built_in_devices: lists its devices, for a provider in the runtime's package; None if the runtime or a plugin
             lists them. Raises InvalidDeviceError if there are none.
         prepare: called before a provider of the runtime's package is used.
@@ -111,6 +113,8 @@ class Provider(NamedTuple):
     shares_lock: bool = False
     takes_one_thread: bool = False
     helpers: tuple[str, ...] = ()
+    option_prefix: str = ""
+    shared_options: tuple[str, ...] = ()
     built_in_devices: Callable[[], Sequence[ProviderDevice]] | None = None
     prepare: Callable[[], None] = lambda: None
     meta_device_key: str = ""
