@@ -23,6 +23,7 @@ from winml_py import (
     LearningModelSession,
     LearningModelSessionOptions,
     ModelNotFoundError,
+    SizeMismatchError,
     Tuning,
     Weights,
 )
@@ -67,6 +68,26 @@ def test_one_saved_graph_serves_sessions_of_different_threads(chain: Path, one: 
     assert len({id(private_state(session).engine) for session in sessions}) == 3
     for session in sessions:
         np.testing.assert_array_equal(answer(session, one), run_first(chain, one))
+
+
+def test_default_options_and_none_are_one_where_no_batch_is_denoted(chain: Path, tmp_path: Path) -> None:
+    def open_both(path: Path) -> list[LearningModelSession]:
+        loaded = LearningModel.load(path)
+        return [LearningModelSession(loaded, None, options) for options in (None, LearningModelSessionOptions())]
+
+    plain, default = open_both(chain)
+    assert len(folders.list_saved_models()) == 1
+    assert private_state(plain).engine is private_state(default).engine
+    for session in (plain, default):
+        assert answer(session, np.ones((3, SIDE), np.float32)).shape == (3, SIDE)
+    denoted = onnx.load(chain)
+    denoted.graph.input[0].type.tensor_type.shape.dim[0].denotation = "DATA_BATCH"
+    onnx.save(denoted, tmp_path / "denoted.onnx")
+    plain, default = open_both(tmp_path / "denoted.onnx")
+    assert len(folders.list_saved_models()) == 3
+    assert answer(plain, np.ones((3, SIDE), np.float32)).shape == (3, SIDE)
+    with pytest.raises(SizeMismatchError):
+        answer(default, np.ones((3, SIDE), np.float32))
 
 
 @pytest.mark.parametrize("is_mixed", [False, True])

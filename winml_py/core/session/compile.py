@@ -40,6 +40,9 @@ def compile_model(
     if options.isolation is not None:
         compiler = isolate(compiler, options.isolation, device, content.operators.functions)
     options = fix_named_dimensions(model.input_features, options)
+    tensors = [info.type for info in content.header.inputs if isinstance(info.type, TensorType)]
+    if not any(size.denotation == "DATA_BATCH" for tensor in tensors for size in tensor.dimensions or ()):
+        options = options._replace(batch_size=None)  # then sessions with default options and without share an engine
     features = override_features(content.inputs, options)
     source = content.open()  # refuses a disposed model, even if another session has the engine
 
