@@ -7,6 +7,7 @@ it, too: it must work. `tests/cli/test_mistakes.py` is this for the command line
 from __future__ import annotations
 
 import json
+import pydoc
 import re
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from winml_py import (
     ImageFeatureValue,
     LearningModelBinding,
     LearningModelSession,
+    LearningModelSessionOptions,
     SoftwareBitmap,
     VideoFrame,
     WinMLError,
@@ -100,8 +102,26 @@ TAUGHT = (
     # Making objects
     ("winml_py.LearningModelSesion", "no 'LearningModelSesion'. Did you mean 'LearningModelSession'?"),
     ("LearningModel('digits.onnx')", "cannot be created from a path directly. Write LearningModel.load(path)"),
-    ("LearningModelSession('model.onnx')", "Expected a LearningModel, got str. Load it first"),
+    (
+        "LearningModelSession(DIGITS)",
+        f"Load it first: LearningModelSession(LearningModel.load({DIGITS!r}))",
+        "LearningModelSession(LearningModel.load(DIGITS))",
+    ),
+    ("session(str(SEVEN))", "Write session.evaluate_features({name: value}).outputs."),
     ("LearningModelSession(model, LearningModelDeviceKind.CPU)", "Write LearningModelDevice(LearningModelDevice"),
+    ("LearningModelSession(model, LearningModelDeviceKind.GPU)", "LearningModelDevice(LearningModelDeviceKind.GPU)"),
+    ("LearningModelDevice(LearningModelDeviceKind.GPU)", "There is no GPU that an installed package can use"),
+    ("LearningModelDeviceKind.NPU", "has no 'NPU'. Write LearningModelDevice.find(\"npu\")."),
+    ("LearningModelDeviceKind.GPU_BEST", "It has DEFAULT, CPU, DIRECTX"),
+    ("LearningModelDevice('cpu')", "Write LearningModelDevice.find('cpu').", "LearningModelDevice.find('cpu')"),
+    ("Tuning(memory_aren=False)", "Tuning has no field 'memory_aren'. Did you mean 'memory_arena'?"),
+    ("setattr(LearningModelSessionOptions().tuning, 'memory_aren', False)", "cannot assign to field 'memory_aren'"),
+    ("Isolation(memory=1 << 30)", "Isolation has no field 'memory'. Did you mean 'max_memory'?"),
+    ("winml_py.serve.Limits(max_byte=1)", "Limits has no field 'max_byte'. Did you mean 'max_bytes'?"),
+    ("ImageContract(pixelformat=RGB8)", "has no field 'pixelformat'. Did you mean 'pixel_format'?"),
+    ("replace(ImageContract.imagenet(), meen=0)", "ImageContract has no field 'meen'. Did you mean 'mean'?"),
+    ("ImageScaling(shortest=256)", "has no field 'shortest'. Did you mean 'shortest_side'?"),
+    ("CustomOperator('Twice', function=abs, domian='a')", "has no field 'domian'. Did you mean 'domain'?"),
     ("LearningModelSession(model, 'cpu')", 'Write LearningModelDevice.find("cpu")'),
     (
         "LearningModelSession(model, LearningModelSessionOptions())",
@@ -260,6 +280,17 @@ def test_a_mistake_is_told_with_what_to_do(row: tuple[str, ...], names: dict[str
         eval(mistake, names)
     for expression in remedy:
         eval(expression, names)
+
+
+def test_help_explains_every_session_option() -> None:
+    text = pydoc.plain(pydoc.render_doc(LearningModelSessionOptions))
+    for name in LearningModelSessionOptions().to_dict():
+        assert re.search(rf"^ \|  (?:{name}|{name.removesuffix('s')}_overrides?)\n \|      \S.*", text, re.MULTILINE), (
+            name
+        )
+    assert (
+        " |  profiling\n |      Whether the time of each node is recorded, for `session.end_profiling(path)`." in text
+    )
 
 
 def test_a_contract_is_written_as_the_error_says(tmp_path: Path) -> None:

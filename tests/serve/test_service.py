@@ -53,7 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def service(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     words = [MODELS / "digits.onnx", MODELS / "shapes.onnx", folder, "--max-seconds", 2, "--max-waiting", 4]
     with run_service(
-        tmp_path_factory.mktemp("log") / "log", *words, "--max-bytes", 1 << 20, "--max-pixels", 10**6
+        tmp_path_factory.mktemp("log") / "log", *words, "--max-bytes", "1MB", "--max-pixels", "1m"
     ) as made:
         yield made
 
@@ -391,6 +391,18 @@ def test_exit_codes(tmp_path: Path) -> None:
             assert f"The port {number} is not available on {host}: " in words
     words = require_failure(2, "serve", MODELS / "digits.onnx", MODELS / "digits.onnx")
     assert "Another model is named digits. Write NAME=" in words
+    two = (MODELS / "digits.onnx", MODELS / "shapes.onnx", "--labels", MODELS / "digits.labels.txt")
+    assert "--labels has the classes of one model" in require_failure(2, "serve", *two)
+    for text in ("10MX", "0", "-1", "1.5M"):
+        words = require_failure(2, "serve", MODELS / "digits.onnx", "--max-bytes", text)
+        assert f"Expected a number such as 10000000 or 10M, got '{text}'." in words
+
+
+def test_the_labels_of_a_model_that_has_none(tmp_path: Path) -> None:
+    (tmp_path / "labels.txt").write_text("\n".join(f"digit {number}" for number in range(10)))
+    with run_service(tmp_path / "log", MODELS / "digits.onnx", "--labels", tmp_path / "labels.txt") as made:
+        (result,) = made.ask("/models/digits", SEVEN).facts["results"]
+    assert result["outputs"]["probabilities"]["top"][0]["label"] == "digit 7"
 
 
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,23 @@ import click
 
 from .._cases.case import Case
 from .._cases.files import list_models
+from .._cases.interpretation import Classes
 from ..core.base.messages import Facts
-from .arguments import case_options, isolated_option, json_option
+from ..core.contracts.labels import labels_of
+from .arguments import case_options, isolated_option, json_option, labels_option
 from .failures import prefix_errors
 from .style import emit, print_line, warn_outdated
+
+
+def _read_amount(step: int, _: click.Context, __: click.Parameter, text: str | None) -> int | None:
+    """A whole number above 0, which may have K, M or G behind it, each `step` times the one before."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"([1-9]\d*) ?([KMG]?)(i?B)?", text, re.IGNORECASE)
+    if match is None:
+        raise click.BadParameter(f"Expected a number such as 10000000 or 10M, got {text!r}.")
+    factor: int = step ** " KMG".index(match[2].upper() or " ")
+    return int(match[1]) * factor
 
 
 @click.command()
@@ -26,9 +41,12 @@ from .style import emit, print_line, warn_outdated
 @click.option("--idle", type=click.FloatRange(0), default=0, metavar="S", help="Free a model unused for S seconds.")
 @click.option("--max-waiting", "waiting", type=click.IntRange(1), metavar="N", help="Requests at once.  [128]")
 @click.option("--max-seconds", "seconds", type=click.FloatRange(0.1), metavar="S", help="Seconds for a request.  [30]")
-@click.option("--max-bytes", type=click.IntRange(1), metavar="N", help="Bytes of a request.  [64 MB]")
-@click.option("--max-pixels", type=click.IntRange(1), metavar="N", help="Picture pixels.  [50 M]")
+@click.option(
+    "--max-bytes", callback=partial(_read_amount, 1024), metavar="N", help="Bytes of a request, as 10M.  [64 MB]"
+)
+@click.option("--max-pixels", callback=partial(_read_amount, 1000), metavar="N", help="Picture pixels.  [50 M]")
 @click.option("--log", type=click.Choice(("text", "json")), default="text", metavar="KIND", help="text or json.")
+@labels_option
 @case_options
 @isolated_option
 @json_option
@@ -39,6 +57,7 @@ def serve(
     names: tuple[str, ...],
     idle: float,
     log: str,
+    labels: str | None,
     case: Case,
     isolated: bool,
     as_json: bool,
@@ -53,9 +72,12 @@ def serve(
     from ..serve.service import Limits, Service, write_example_call
 
     device = case.find_device()  # before models are read
+    files = _name_models(models)
+    if labels and len(files) > 1:
+        raise click.UsageError("--labels has the classes of one model: serve the others with a second command.")
     served = []
-    for name, path in _name_models(models).items():
-        with prefix_errors(path, case.settings):
+    for name, path in files.items():
+        with prefix_errors(path, labels or "", case.settings):
             model_case = replace(case, model=path, isolated=isolated)
             model = model_case.load()
             warn_outdated(path, model)
@@ -63,6 +85,8 @@ def serve(
             if not case.settings:
                 options.intra_op_num_threads = 1  # requests are evaluated concurrently, one per core
             served.append(ServedModel(name, model, device, options, idle, case.sizes))
+            if labels:
+                served[-1].classes = Classes(None, labels_of(labels))
     server = ModelServer(host, port)
     stated = {name: limit for name, limit in limits.items() if limit is not None}
     service = Service(served, Limits(hosts=frozenset(server.hosts.union(names)), **stated))

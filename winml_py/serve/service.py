@@ -25,7 +25,7 @@ from .._cases.interpretation import VisionInterpreter, describe_answer
 from .._http import MAX_REQUEST_BYTES, MAX_REQUEST_PIXELS, TooLargeError, limit_body, refuse_foreign
 from ..core.base.arguments import require_type
 from ..core.base.machine import count_usable_cores
-from ..core.base.messages import REPORT_SCHEMA, Facts, as_json
+from ..core.base.messages import REPORT_SCHEMA, Facts, as_json, suggest_fields
 from ..core.features.descriptors import ShapedDescriptor
 from ..core.features.pictures import ImageFeatureValue
 from ..core.model.model import LearningModel
@@ -48,6 +48,7 @@ _STATUSES: dict[type[Exception], int] = {
 _HEADERS = {503: {"Retry-After": "1"}}
 
 
+@suggest_fields
 @dataclass(frozen=True)
 class Limits:
     """What one request, and all of them together, may take.

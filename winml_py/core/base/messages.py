@@ -9,7 +9,10 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 from ...errors import WinMLError
 
@@ -107,6 +110,21 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     if near:
         return f"Did you mean {spellings[near[0]]!r}?"
     return f"Known: {', '.join(spellings.values()) or 'none'}."
+
+
+def suggest_fields(kind: type[T]) -> type[T]:
+    """Makes the error for a misspelt field of a dataclass name the field that may be meant."""
+    init: Any = kind.__init__
+
+    @wraps(init)
+    def checked_init(self: T, *args: object, **fields: object) -> None:
+        for name in fields:
+            if name not in kind.__annotations__:
+                raise TypeError(f"{kind.__name__} has no field {name!r}. {did_you_mean(name, kind.__annotations__)}")
+        init(self, *args, **fields)
+
+    kind.__init__ = checked_init  # type: ignore[method-assign, assignment]
+    return kind
 
 
 # The kind of a file by its first bytes, for errors about files that were passed by mistake.

@@ -24,6 +24,7 @@ from ...enums import (
 from ...errors import InvalidArgumentError
 from ..base.arguments import require_bool, require_member
 from ..base.arrays import Array, DType, Size
+from ..base.messages import suggest_fields
 from .scaling import ImageScaling
 
 Floats = tuple[float, ...]
@@ -75,6 +76,7 @@ METADATA_KEYS = (*METADATA_FIELDS, "Image.ColorSpaceGamma")
 """The keys of a contract, and Windows ML's for the gamma, which can only be sRGB."""
 
 
+@suggest_fields
 @dataclass(frozen=True, slots=True, repr=False)
 class ImageContract:
     """How a picture becomes a model's tensor: number = (byte / scale - shift - mean) / std, channel by channel.

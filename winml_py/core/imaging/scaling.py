@@ -11,8 +11,10 @@ from typing import Any
 from ...enums import ImageAnchor, ImageRounding
 from ...errors import InvalidArgumentError
 from ..base.arguments import require_bool, require_member, require_whole_number
+from ..base.messages import suggest_fields
 
 
+@suggest_fields
 @dataclass(frozen=True, slots=True)
 class ImageScaling:
     """The size that a picture is scaled to. A result larger than the tensor is cropped from the middle; a smaller one

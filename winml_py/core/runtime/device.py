@@ -46,6 +46,10 @@ class LearningModelDevice(Object):
     def __init__(
         self, kind: LearningModelDeviceKind = LearningModelDeviceKind.DEFAULT, /, *, _device: Any = None
     ) -> None:
+        if isinstance(kind, str):
+            raise InvalidDeviceError(
+                f"The kind of a device is {kind!r}.", hint=f"Write LearningModelDevice.find({kind!r})."
+            )
         self._kind = require_member(LearningModelDeviceKind, kind, "The kind of a device", InvalidDeviceError)
         self._device: ProviderDevice | None = _device
         if self._device is None and self._kind not in _CPU_KINDS:
@@ -216,8 +220,8 @@ def _find_gpu(kind: LearningModelDeviceKind) -> ProviderDevice:
     devices = plugins.find_gpus(kind is LearningModelDeviceKind.DIRECTX_MIN_POWER)
     if not devices:
         raise InvalidDeviceError(
-            f"There is no device for {kind.name}: "
-            f"{plugins.describe_problems() or 'no installed package has a provider for one'}.",
+            "There is no GPU that an installed package can use: "
+            f"{plugins.describe_problems() or 'none has a provider for GPUs'}.",
             hint="pip install 'winml-py[gpu]' brings WebGPU, which uses any GPU with a Vulkan, Metal or Direct3D 12 "
             "driver; `winml-py doctor` says what is missing.",
         )

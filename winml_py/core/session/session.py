@@ -76,7 +76,8 @@ class LearningModelSession(Closeable, Object):
         *,
         _stop: Stop | None = None,
     ) -> None:
-        require_type(model, LearningModel, "Load it first: LearningModel.load(path).")
+        path = repr(os.fspath(model)) if isinstance(model, (str, os.PathLike)) else "path"
+        require_type(model, LearningModel, f"Load it first: LearningModelSession(LearningModel.load({path})).")
         if not isinstance(device, LearningModelDevice | None):
             raise InvalidArgumentError(
                 f"Expected a LearningModelDevice, got {type_name(device)}.", hint=_make_device_hint(device)
@@ -100,6 +101,16 @@ class LearningModelSession(Closeable, Object):
         def __getattr__(self, name: str) -> None:
             hint = " Write session.evaluate_features({name: value}).outputs." if name == "run" else ""
             raise AttributeError(f"A LearningModelSession has no {name!r}.{hint}", name=name, obj=self)
+
+        def __call__(self, *_: object, **__: object) -> None:
+            """Refused: a session is no function.
+
+            Raises:
+                TypeError: always.
+            """
+            raise TypeError(
+                "A LearningModelSession is not a function. Write session.evaluate_features({name: value}).outputs."
+            )
 
     @classmethod
     def create_async(
@@ -463,7 +474,8 @@ def _make_device_hint(device: object) -> str:
         case LearningModelSessionOptions():
             return "Write LearningModelSession(model, options=options)."
         case LearningModelDeviceKind():
-            return f"Write LearningModelDevice(LearningModelDeviceKind.{device.name})."
+            name = device.name.replace("DIRECTX", "GPU")
+            return f"Write LearningModelDevice(LearningModelDeviceKind.{name})."
     return f'Write LearningModelDevice.find("{device if isinstance(device, str) else "gpu"}").'
 
 

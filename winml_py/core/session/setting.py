@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, is_dataclass
 from enum import IntEnum
+from itertools import pairwise
+from textwrap import dedent
 from typing import Any, Generic, TypeVar, overload
 
 from ...errors import InvalidArgumentError
@@ -43,6 +46,21 @@ class Setting(Generic[T, S]):
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.key = self.key or name
+        self._owner, self._name = owner, name
+
+    @property
+    def __doc__(self) -> str | None:  # type: ignore[override]
+        """The text below the attribute in its class, which Python does not keep, for `help()`."""
+        import ast
+
+        try:
+            (declared,) = ast.parse(dedent(inspect.getsource(self._owner))).body
+        except OSError:  # a program that was packed without sources
+            return None
+        for item, after in pairwise(ast.iter_child_nodes(declared)):
+            if isinstance(item, ast.Assign) and ast.unparse(item.targets[0]) == self._name:
+                return inspect.cleandoc(ast.literal_eval(after.value)) if isinstance(after, ast.Expr) else None
+        return None
 
     @overload
     def __get__(self, options: None, owner: type) -> Setting[T, S]: ...
