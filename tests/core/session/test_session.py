@@ -166,7 +166,7 @@ def test_options_refuse_what_is_no_uint32(value: Any) -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in LearningModelDeviceKind if "DIRECTX" in kind.name])
 def test_a_gpu_is_an_error_with_a_hint(kind: LearningModelDeviceKind) -> None:
-    with pytest.raises(InvalidDeviceError, match="There is no GPU.*pip install") as info:
+    with pytest.raises(InvalidDeviceError, match=r"There is no GPU.*pip install") as info:
         LearningModelDevice(kind)
     assert info.value.hresult == 0x88900001
 

@@ -12,9 +12,9 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, TypeVar
 
-T = TypeVar("T")
-
 from ...errors import WinMLError
+
+T = TypeVar("T")
 
 
 def type_name(value: object) -> str:
