@@ -204,22 +204,26 @@ TAUGHT = (
     ("session.evaluate_features({'image': [str(SEVEN), str(SEVEN)]})", "ImageFeatureValue.load(path)"),
     ("session.evaluate_many(PIXELS)", "pass [array]", "session.evaluate_many([PIXELS])"),
     # Binding numbers
-    ("binding.bind('image', np.zeros((28, 28), np.float32))", "Expected rank 4, got 2: reshape it to 1 x 1 x 28 x 28"),
+    (
+        "binding.bind('image', np.zeros((28, 28), np.float32))",
+        "Expected rank 4, got 2. Bind array[None, None].",
+        "binding.bind('image', np.zeros((28, 28), np.float32)[None, None])",
+    ),
     (
         "binding.bind('image', np.zeros((1, 1, 28, 28), np.uint8))",
-        "ImageFeatureValue.from_array(array, pixel_format)",
+        "ImageFeatureValue.from_array(array[0].transpose(1, 2, 0), BitmapPixelFormat.GRAY8)",
     ),
     ("bind(INTEGER, {1})", "TensorInt64Bit.from_numpy(array)"),
     ("bind(INTEGER, [2**63, 1])", "whole numbers from -9223372036854775808 to 9223372036854775807"),
-    ("bind(TWO_FLOATS, {'a': 1})", "or a list of its elements"),
+    ("bind(TWO_FLOATS, {'a': 1})", "or a list of numbers from -3.40282e+38 to 3.40282e+38"),
     ("bind(TWO_FLOATS, np.ma.masked_array(np.zeros(2, np.float32), [0, 1]))", "array.filled(value)"),
     ("ImageFeatureValue.from_array(np.ma.masked_array(PIXELS), RGB8)", "array.filled(value)"),
     ("bind(INTEGER, 16000.0)", "bind int(16000.0), or TensorInt64Bit.from_numpy(array)"),
     ("bind(TWO_FLOATS, np.zeros(2))", "array.astype(np.float32)"),
     (
         "bind(TWO_WORDS, np.zeros(2))",
-        "array.astype(object)",
-        "bind(TWO_WORDS, np.array(['1', '2']).astype(object))",
+        "array.astype(str)",
+        "bind(TWO_WORDS, np.zeros(2).astype(str))",
     ),
     (
         "bind(TWO_BOOLEANS, np.zeros(2))",

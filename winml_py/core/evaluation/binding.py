@@ -27,7 +27,7 @@ from ..base.machine import count_usable_cores
 from ..base.messages import logger, type_name
 from ..base.winrt_object import HasPrivateState, Object, private_state
 from ..features.bind_properties import NO_PROPERTIES, BindProperties
-from ..features.pictures import ImageFeatureValue, PreprocessPlan
+from ..features.pictures import ImageFeatureValue, PreprocessPlan, is_picture_file
 from ..features.resolve import (
     Container,
     DevicePixels,
@@ -35,7 +35,6 @@ from ..features.resolve import (
     HostTensor,
     PlannedPictures,
     as_picture,
-    is_picture_file,
     is_pil_image,
 )
 from ..features.tensor import Tensor

@@ -7,15 +7,13 @@ class alone.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ...enums import BitmapPixelFormat, TensorKind
 from ...errors import InvalidArgumentError, InvalidBindingError, SizeMismatchError, WinMLError
-from ..base.arguments import is_stream
 from ..base.arrays import (
     DeviceArray,
     DType,
@@ -26,9 +24,16 @@ from ..base.arrays import (
     is_cuda_array,
 )
 from ..base.buffers import ByteArray
-from ..base.messages import type_name
 from ..base.winrt_object import private_state
 from ..imaging.bitmap import SoftwareBitmap, VideoFrame
+from .advice import (
+    describe_picture,
+    describe_size_mismatch,
+    describe_value,
+    make_kind_hint,
+    make_value_hint,
+    takes_picture,
+)
 from .bind_properties import BindProperties
 from .containers import MapOrSequence, as_tensor, convert_for_engine, format_container, is_element
 from .descriptors import (
@@ -37,7 +42,6 @@ from .descriptors import (
     SequenceFeatureDescriptor,
     ShapedDescriptor,
     TensorFeatureDescriptor,
-    format_kind,
     format_tensor,
     is_untyped,
     make_mismatch_error,
@@ -138,7 +142,7 @@ def resolve(
     if not isinstance(feature_value, Tensor):
         converted = convert_for_engine(feature_value, descriptor)
         if converted is None:
-            hint = _make_hint(feature_value, descriptor)
+            hint = make_value_hint(feature_value, descriptor)
             raise make_mismatch_error(InvalidBindingError, descriptor, format_container(feature_value), hint)
         return Container(converted)
     is_cast = needs_cast(feature_value, descriptor)
@@ -150,7 +154,7 @@ def resolve(
 
 
 def _resolve_cuda(array: DeviceArray, descriptor: FeatureDescriptor, properties: BindProperties) -> ResolvedValue:
-    if array.dtype == np.uint8 and len(array.shape) in (2, 3) and _takes_picture(descriptor):
+    if array.dtype == np.uint8 and len(array.shape) in (2, 3) and takes_picture(descriptor):
         pixel_format = _find_pixel_format(array.shape, descriptor, properties)
         height, width = array.shape[:2]
         plan = PreprocessPlan([(width, height)], descriptor, properties._replace(pixel_format=None))
@@ -184,7 +188,8 @@ def _convert_to_feature_value(
             return _convert_to_feature_value(as_host_array(value), descriptor, properties)
     # A scalar of numpy is a number, which takes the feature's type and shape as a number of Python does.
     is_number = isinstance(value, np.generic) and _takes_number(descriptor)
-    tensor = None if is_number else as_tensor(value)
+    is_object = isinstance(value, np.ndarray) and value.dtype.kind == "O" and not _takes_objects(descriptor)
+    tensor = None if is_number or is_object else as_tensor(value)
     if tensor is None:
         is_list = isinstance(descriptor, SequenceFeatureDescriptor) and isinstance(value, (list, tuple))
         if is_list or isinstance(value, Mapping):
@@ -194,8 +199,8 @@ def _convert_to_feature_value(
     if tensor is None:
         raise InvalidBindingError(
             f"The model variable {descriptor.name} cannot be bound with the provided type: "
-            f"it expects {descriptor.expects()}, got {_describe(value)}.",
-            hint=_make_hint(value, descriptor),
+            f"it expects {descriptor.expects()}, got {describe_value(value)}.",
+            hint=make_value_hint(value, descriptor),
         )
     return tensor, properties
 
@@ -211,18 +216,9 @@ def _find_pixel_format(
     raise InvalidBindingError(
         f"The model variable {descriptor.name} is a picture, but an array of {'x'.join(map(str, sizes))} does not "
         "state whether its channels are red, green, blue or blue, green, red.",
-        hint="State it: ImageFeatureValue.from_array(array, BitmapPixelFormat.RGB8) for arrays from Pillow, BGR8 for "
-        'those from OpenCV; or bind with {"BitmapPixelFormat": BitmapPixelFormat.RGB8}.',
+        hint=f"State it: {describe_picture(sizes)}. Or bind an array of height x width x channels with "
+        '{"BitmapPixelFormat": BitmapPixelFormat.RGB8}.',
     )
-
-
-def is_picture_file(
-    value: object, descriptor: FeatureDescriptor
-) -> TypeGuard[str | os.PathLike[str] | bytes | bytearray]:
-    """Whether a value is a picture's path or bytes: any path and bytes are, for numbers of a picture's rank."""
-    if not isinstance(descriptor, ShapedDescriptor) or descriptor.tensor_kind is TensorKind.STRING:
-        return False
-    return len(descriptor.shape) == 4 and isinstance(value, (str, os.PathLike, bytes, bytearray))
 
 
 def as_picture(value: object) -> ImageFeatureValue | None:
@@ -265,6 +261,11 @@ def is_buffer(value: Any) -> bool:
     except (TypeError, ValueError, BufferError):
         return False
     return True
+
+
+def _takes_objects(descriptor: FeatureDescriptor) -> bool:
+    """Whether an array of objects can fit: one of strings."""
+    return getattr(descriptor, "tensor_kind", TensorKind.STRING) is TensorKind.STRING or is_untyped(descriptor)
 
 
 def _takes_number(descriptor: FeatureDescriptor) -> bool:
@@ -348,77 +349,6 @@ def _infer_shape(descriptor: TensorFeatureDescriptor, count: int) -> tuple[int, 
     return tuple(count // fixed_count if size == -1 else size for size in sizes)
 
 
-def _describe(value: object) -> str:
-    name = type_name(value)
-    if isinstance(value, np.ndarray):
-        return f"an array of {value.dtype}"
-    if isinstance(value, (list, tuple)):
-        return f"{name} of {type_name(value[0])}" if value else f"an empty {name}"
-    if isinstance(value, (int, float)):
-        return f"{name} {value!r}"
-    return name
-
-
-def _make_hint(value: object, descriptor: FeatureDescriptor) -> str:
-    if isinstance(value, np.ndarray) and not value.dtype.isnative:
-        return 'Bind it in the byte order of this machine: array.astype(array.dtype.newbyteorder("=")).'
-    first = value[0] if isinstance(value, (list, tuple)) and value else value
-    if is_picture_file(first, descriptor) or (isinstance(descriptor, ImageFeatureDescriptor) and is_stream(first)):
-        return "To bind a picture file: ImageFeatureValue.load(path)."
-    if isinstance(descriptor, ImageFeatureDescriptor):
-        return "Bind an ImageFeatureValue, a VideoFrame, a Pillow image or an array."
-    if isinstance(descriptor, TensorFeatureDescriptor):
-        tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
-        if tensor_class is None:
-            return f"Windows ML has no tensor class for {format_kind(descriptor.tensor_kind)}."
-        name, elements = tensor_class.__name__, "its elements"
-        if tensor_class.dtype.kind in "iu":
-            limits = np.iinfo(tensor_class.dtype)
-            elements = f"whole numbers from {limits.min} to {limits.max}"
-        elif tensor_class.dtype.kind == "f":
-            elements = f"numbers from {np.finfo(tensor_class.dtype).min:g} to {np.finfo(tensor_class.dtype).max:g}"
-        if isinstance(value, float) and tensor_class.dtype.kind in "iu":
-            return f"The feature takes whole numbers: bind int({value!r}), or {name}.from_numpy(array)."
-        if isinstance(value, (list, tuple)) and not value:
-            return "It states no shape: bind an array."
-        return f"Bind a numpy array, a tensor such as {name}.from_numpy(array), or a list of {elements}."
-    if isinstance(descriptor, SequenceFeatureDescriptor):
-        return "Bind a list of elements of these types."
-    return "Bind a dict of keys and values of these types."
-
-
-def _make_kind_hint(value: Tensor, descriptor: ShapedDescriptor) -> str:
-    tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
-    if tensor_class is None:
-        return f"Windows ML has no tensor class for {format_kind(descriptor.tensor_kind)}."
-    dtype = tensor_class.dtype
-    cast = f"array.astype({dtype.name if dtype.kind == 'O' else f'np.{dtype.name}'})"
-    if value.tensor_kind == TensorKind.INT16 and dtype.kind == "f":
-        return f"Bind {dtype.name}. For 16-bit sound: {cast} / 32768; otherwise: {cast}."
-    # Cast alone, levels stay 0 to 255, and the model would answer wrongly without an error.
-    if value.tensor_kind == TensorKind.UINT8 and isinstance(descriptor, ImageFeatureDescriptor):
-        levels = descriptor.contract.pixel_range.name.lower().replace("_", " ")
-        return (
-            "Bind a picture, height x width x channels: ImageFeatureValue.from_array(array, pixel_format). Or "
-            f"scale the numbers to {levels} yourself, as {dtype.name}: a tensor is bound as it is."
-        )
-    if value.tensor_kind == TensorKind.UINT8 and _takes_picture(descriptor):
-        return (
-            "If this is a picture, first state how the model was trained: "
-            f"model.contracts[{descriptor.name!r}] = ImageContract.imagenet(), or another preset, or "
-            "ImageContract(...). Then bind the array, height x width x channels, as "
-            "ImageFeatureValue.from_array(array, BitmapPixelFormat.RGB8), or BGR8 from OpenCV."
-        )
-    return f"Bind a {tensor_class.__name__}, or an array of {dtype.name}: {cast}."
-
-
-def _takes_picture(descriptor: FeatureDescriptor) -> TypeGuard[ShapedDescriptor]:
-    """Whether a feature has the rank of a picture, and float elements."""
-    if not isinstance(descriptor, ShapedDescriptor):
-        return False
-    return len(descriptor.shape) == 4 and descriptor.tensor_kind in (TensorKind.FLOAT, TensorKind.FLOAT16)
-
-
 def check_tensor(value: Tensor, descriptor: FeatureDescriptor, is_cast: bool = False) -> None:
     """Refuses a tensor that does not fit, by Windows ML's table in `FeatureCompatibility.h`; a placeholder may have any
     shape.
@@ -431,7 +361,7 @@ def check_tensor(value: Tensor, descriptor: FeatureDescriptor, is_cast: bool = F
     if not isinstance(descriptor, ShapedDescriptor):
         raise _make_tensor_error(InvalidBindingError, descriptor, value, "")
     if value.tensor_kind != descriptor.tensor_kind and not is_cast and not is_untyped(descriptor):
-        raise _make_tensor_error(InvalidBindingError, descriptor, value, _make_kind_hint(value, descriptor))
+        raise _make_tensor_error(InvalidBindingError, descriptor, value, make_kind_hint(value, descriptor))
     if not value.is_placeholder:
         check_shape(value, descriptor)
     if value.has_open_references:
@@ -446,33 +376,12 @@ def check_shape(value: Tensor, descriptor: FeatureDescriptor) -> None:
     shape = private_state(value).shape
     if shape is None or not isinstance(descriptor, ShapedDescriptor) or not getattr(descriptor, "has_rank", True):
         return
-    if hint := _describe_size_mismatch(shape, descriptor.shape):
+    if hint := describe_size_mismatch(shape, descriptor):
         raise _make_tensor_error(SizeMismatchError, descriptor, value, hint)
 
 
 def _make_tensor_error(kind: type[WinMLError], descriptor: FeatureDescriptor, value: Tensor, hint: str) -> WinMLError:
     return make_mismatch_error(kind, descriptor, format_tensor(value.tensor_kind, tuple(value.shape)), hint)
-
-
-def _describe_size_mismatch(sizes: tuple[int, ...], expected_sizes: tuple[int, ...]) -> str:
-    """How a tensor's sizes differ from a feature's, and what to do; "" where they fit."""
-    if len(sizes) == len(expected_sizes):
-        pairs = enumerate(zip(sizes, expected_sizes, strict=True))
-        # A free size of the feature takes any, and a placeholder may leave a size free, too.
-        wrong = [
-            (axis, size, expected)
-            for axis, (size, expected) in pairs
-            if size != expected and -1 not in (size, expected)
-        ]
-        return " ".join(f"Dimension {axis} is {size}, not {expected}." for axis, size, expected in wrong)
-    shape = " x ".join("any" if size == -1 else str(size) for size in expected_sizes)
-    if not shape:
-        remedy = "bind the number without a list or an array around it"
-    elif not sizes:
-        remedy = f"bind an array of shape {shape}, not a single number"
-    else:
-        remedy = f"reshape it to {shape}"
-    return f"Expected rank {len(expected_sizes)}, got {len(sizes)}: {remedy}."
 
 
 def require_location(array: DeviceArray, descriptor: FeatureDescriptor, location: MemoryLocation | None) -> None:

@@ -427,18 +427,26 @@ class LearningModelSession(Closeable, Object):
 
     def _require_mapping(self, features: object) -> None:
         if not isinstance(features, (dict, Mapping)):  # `dict` first: that check is faster
-            name = next((feature.name for feature in self.model.input_features), "name")
+            names = [feature.name for feature in self.model.input_features]
+            items = ", ".join(f"{name!r}: value" for name in names[:3]) + ", ..." * (len(names) > 3)
+            if hasattr(features, "columns"):  # a table, with a column for each input, or for each feature of one
+                items = f"name: table[[name]].to_numpy() for name in {names}" if len(names) > 1 else ""
+                items = items or f"{names[0]!r}: table.to_numpy()"
             raise InvalidArgumentError(
                 f"Expected a dict of input names and values, got {type_name(features)}.",
-                hint=f"Write {{{name!r}: value}}.",
+                hint=f"Write {{{items}}}.",
             )
 
     def _require_own_binding(self, binding: LearningModelBinding) -> BindingState:
         binding_state = getattr(binding, "_private_state", None)
         if not isinstance(binding_state, BindingState) or binding_state.session_state is not self._private_state:
+            is_binding = isinstance(binding_state, BindingState)
+            actual = "one of another session" if is_binding else type_name(binding)
+            hint = "Evaluate it with its own session, or make another: LearningModelBinding(session)."
+            if not is_binding:
+                hint = "Make one: LearningModelBinding(session). For a dict, call session.evaluate_features(dict)."
             raise InvalidArgumentError(
-                f"Expected a LearningModelBinding that was made for this session, got {type_name(binding)}.",
-                hint="Make one: LearningModelBinding(session). For a dict, call session.evaluate_features(dict).",
+                f"Expected a LearningModelBinding that was made for this session, got {actual}.", hint=hint
             )
         return binding_state
 

@@ -23,8 +23,7 @@ from ..base.arguments import is_address, refuse_address
 from ..base.arrays import Array, DType, can_export_dlpack
 from ..base.messages import require_no_pointer, type_name
 from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
-from ..features.pictures import ImageFeatureValue
-from ..features.resolve import is_picture_file
+from ..features.pictures import ImageFeatureValue, is_picture_file
 from ..features.tensor import Tensor
 from ..features.tensor_classes import TENSOR_CLASSES
 from ..imaging.codecs import list_endings

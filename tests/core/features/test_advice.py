@@ -1,0 +1,281 @@
+"""The hints of errors at bind: each is followed, and what it binds is right."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from helpers.models import FLOAT, INT64, STRING, data, tensor, unary
+from helpers.sessions import open_binding, open_session
+from winml_py import (
+    BitmapPixelFormat,
+    ImageFeatureValue,
+    InvalidArgumentError,
+    InvalidBindingError,
+    LearningModelBinding,
+    SizeMismatchError,
+    WinMLError,
+)
+
+SCOPE = {"np": np, "BitmapPixelFormat": BitmapPixelFormat, "ImageFeatureValue": ImageFeatureValue}
+ARRAY = r"array(?:\.\w+(?:\((?:[^()]|\([^()]*\))*\))?|\[[^\]]*\])+"
+
+
+def find_code(pattern: str, error: WinMLError) -> str:
+    found = re.search(pattern, error.hint)
+    assert found, str(error)
+    return found[0]
+
+
+def refuse(bound: LearningModelBinding, value: Any) -> WinMLError:
+    with pytest.raises((InvalidBindingError, SizeMismatchError)) as info:
+        bound.bind("x", value)
+    return info.value
+
+
+def bind(bound: LearningModelBinding, value: Any) -> Any:
+    bound.bind("x", value)
+    return bound._session.evaluate(bound).outputs["y"].to_numpy()
+
+
+# Sizes
+
+
+CHW = (3, 8, 6)
+
+
+@pytest.mark.parametrize("image", ["", "IMAGE"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+@pytest.mark.parametrize("shape", [(1, 3, 8, 6), (1, 3, "h", "w"), ("n", 3, "h", "w"), (1, 8, 6, 3)])
+def test_a_picture_is_never_scrambled(shape: Any, order: tuple[int, ...], dtype: Any, image: str) -> None:
+    """Any order of the axes: with all sizes fixed the picture arrives, with free ones its channels stay channels."""
+    if image and shape[-1] == 3:
+        pytest.skip("an image has its channels first")
+    whole = np.random.default_rng(0).integers(0, 250, CHW).astype(dtype)
+    array = whole.transpose(order)
+    node = helper.make_node("Identity", ["x"], ["y"])
+    bound = open_binding(data([node], [tensor("x", shape, FLOAT, image)], [tensor("y", shape)]))
+    error = refuse(bound, array)
+    assert "reshape" not in str(error)
+    result = bind(bound, eval(find_code(ARRAY, error), SCOPE, {"array": array}))
+    if "h" not in shape or order in {(0, 1, 2), (1, 2, 0)}:
+        expected = whole[None].transpose(0, 2, 3, 1) if shape[-1] == 3 else whole[None]
+        np.testing.assert_array_equal(result, expected)
+    else:
+        assert [set(plane.ravel().tolist()) for plane in result[0]] == [set(plane.ravel().tolist()) for plane in whole]
+
+
+@pytest.mark.parametrize(
+    ("shape", "sizes", "code"),
+    [
+        ([1, 3, 8, 6], (8, 6, 3), "array.transpose(2, 0, 1)[None]"),
+        (["n", 3, "h", "w"], (5, 8, 6, 3), "array.transpose(0, 3, 1, 2)"),
+        (["n", "c", "h", "w"], (8, 6, 3), "array.transpose(2, 0, 1)[None]"),
+        (["n", "h", "w", 3], (8, 6, 3), "array[None]"),
+        (["n", 8, 6, 3], (5, 3, 8, 6), "array.transpose(0, 2, 3, 1)"),
+        ([3, "h", "w"], (8, 6, 3), "array.transpose(2, 0, 1)"),
+        ([1, 1, 28, 28], (28, 28), "array[None, None]"),
+        (["n", "h", "w", 1], (5, 8, 6), "array[..., None]"),
+        ([1, 80, "t"], (100, 80), "array.T[None]"),
+        ([1, 80, "t"], (1, 100, 80), "array.transpose(0, 2, 1)"),
+        (["n", 4], (4,), "array[None]"),
+        (["n", 4], (8,), "array.reshape(-1, 4)"),
+        ([1, 784], (28, 28), "array.reshape(1, 784)"),
+        (["n", 784], (5, 28, 28), "array.reshape(-1, 784)"),
+        ([4], (1, 4), "array.reshape(4,)"),
+        ([1, 3, 8, 6], (8, 6, 4), "array[..., :3].transpose(2, 0, 1)[None]"),
+        ([1, 3, 8, 6], (8, 6), "np.stack([array] * 3)[None]"),
+    ],
+)
+def test_the_advice_for_an_array_of_another_shape(shape: Any, sizes: tuple[int, ...], code: str) -> None:
+    array = np.random.default_rng(0).random(sizes, np.float32)
+    bound = open_binding(unary(shape=shape))
+    hint = refuse(bound, array).hint
+    assert f"ind {code}." in hint or f"ind {code};" in hint, hint
+    expected = eval(code, SCOPE, {"array": array})
+    np.testing.assert_array_equal(bind(bound, expected), expected)
+
+
+@pytest.mark.parametrize(
+    ("shape", "sizes"), [([3, 4], (2, 6)), ([1, 4, 3], (12, 2)), ([1, 3, 8, 6], (8, 6, 2)), ([1, 3, 4, 4], (8, 6))]
+)
+def test_nothing_is_advised_where_elements_would_be_mixed(shape: Any, sizes: tuple[int, ...]) -> None:
+    hint = refuse(open_binding(unary(shape=shape)), np.zeros(sizes, np.float32)).hint
+    assert not re.search(ARRAY, hint)
+    assert "Dimension" in hint or "It takes" in hint or "channels" in hint
+
+
+def test_a_picture_of_another_size_has_to_be_resized() -> None:
+    for dtype in (np.float32, np.float64):
+        hint = refuse(open_binding(unary(shape=(1, 3, 224, 224))), np.zeros((300, 451, 3), dtype)).hint
+        assert "As array.transpose(2, 0, 1)[None]: Dimension 2 is 300, not 224. Dimension 3 is 451, not 224." in hint
+        assert "Resize the picture first" in hint
+        assert "reshape" not in hint
+    hint = refuse(open_binding(unary(shape=(1, 3, 8, 6))), np.zeros((2, 8, 6, 3), np.float32)).hint
+    assert "As array.transpose(0, 3, 1, 2): Dimension 0 is 2, not 1. Bind one picture after the other." in hint
+
+
+# Pictures of bytes
+
+
+@pytest.mark.parametrize("sizes", [(8, 6, 3), CHW, (1, 8, 6, 3), (1, *CHW), (8, 6, 4), (8, 6)])
+@pytest.mark.parametrize("image", ["", "IMAGE"])
+@pytest.mark.filterwarnings("ignore::winml_py.errors.MissingContractWarning")
+def test_bytes_become_pictures(sizes: tuple[int, ...], image: str) -> None:
+    array = np.random.default_rng(0).integers(0, 256, sizes, np.uint8)
+    ends = [tensor("x", (1, 3, 8, 6), FLOAT, image)], [tensor("y", (1, 3, 8, 6))]
+    bound = open_binding(data([helper.make_node("Identity", ["x"], ["y"])], *ends))
+    if image and sizes == (8, 6):
+        assert bind(bound, array).shape == (1, 3, 8, 6)
+        return
+    code = find_code(r"ImageFeatureValue\.from_array\(array[^B]*BitmapPixelFormat\.\w+\)", refuse(bound, array))
+    pixels = array.reshape(sizes[-3:])
+    pixels = pixels.transpose(1, 2, 0) if sizes[-3:] == CHW else pixels
+    bgr = pixels[..., 2::-1] if pixels.ndim == 3 else np.stack([pixels] * 3, -1)
+    result = bind(bound, eval(code, SCOPE, {"array": array}))
+    np.testing.assert_array_equal(result, bgr.transpose(2, 0, 1)[None].astype(np.float32))
+
+
+LEVELS = np.random.default_rng(1).integers(0, 256, (8, 6, 3), np.uint8)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        LEVELS / np.float32(255),
+        LEVELS.astype(np.float64),
+        LEVELS.astype(np.int64),
+        LEVELS.transpose(2, 0, 1),
+        LEVELS.transpose(2, 0, 1)[None],
+        (LEVELS / 255.0).transpose(2, 0, 1),
+        LEVELS[None],
+    ],
+)
+def test_an_array_that_from_array_refuses_becomes_the_picture(array: Any) -> None:
+    for pixel_format in (BitmapPixelFormat.RGB8, None):
+        with pytest.raises(InvalidArgumentError) as info:
+            ImageFeatureValue.from_array(array, pixel_format)
+        code = find_code(r"Pass (.*?)\.(?: |$)(?=Bind|$)", info.value).removeprefix("Pass ").rstrip(". ")
+        picture = ImageFeatureValue.from_array(eval(code, SCOPE, {"array": array}), BitmapPixelFormat.RGB8)
+        np.testing.assert_array_equal(picture.to_numpy(), LEVELS)
+
+
+def test_numbers_that_are_no_levels_are_bound_as_they_are() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"no levels from 0 to 255\. Bind numbers as they are"):
+        ImageFeatureValue.from_array(LEVELS / 255.0 - 0.5, BitmapPixelFormat.RGB8)
+
+
+@pytest.mark.parametrize(
+    ("channels", "stated", "right"),
+    [(4, "RGB8", "RGBA8"), (3, "RGBA8", "RGB8"), (3, "GRAY8", "RGB8"), (1, "BGR8", "GRAY8")],
+)
+def test_a_format_of_other_channels_names_the_right_one(channels: int, stated: str, right: str) -> None:
+    array = np.zeros((8, 6, channels), np.uint8)
+    with pytest.raises(InvalidArgumentError) as info:
+        ImageFeatureValue.from_array(array, BitmapPixelFormat[stated])
+    assert find_code(r"(?<=BitmapPixelFormat\.)\w+", info.value) == right
+    ImageFeatureValue.from_array(array, BitmapPixelFormat[right])
+
+
+# Types
+
+
+def make_typed_values() -> list[Any]:
+    import ml_dtypes
+
+    numbers = [[1, 2], [3, 4]]
+    return [
+        (FLOAT, np.array(numbers, object), numbers),
+        (FLOAT, np.array(numbers, ml_dtypes.bfloat16), numbers),
+        (FLOAT, np.array(numbers, np.longdouble), numbers),
+        (FLOAT, np.array([["1", "2"], ["3", "4"]]), numbers),
+        (FLOAT, np.array([[b"1", b"2"], [b"3", b"4"]]), numbers),
+        (INT64, np.array([1, 2], object), [[1, 2]]),
+        (INT64, np.float32(numbers), numbers),
+        (TensorProto.BOOL, np.array([[True, False]], object), [[True, False]]),
+        (STRING, np.array([[b"a", "ü".encode()]]), [["a", "ü"]]),
+        (STRING, np.array(numbers), [["1", "2"], ["3", "4"]]),
+    ]
+
+
+@pytest.mark.parametrize(("element", "array", "expected"), make_typed_values())
+def test_an_array_of_another_type_is_cast_as_the_hint_says(element: int, array: Any, expected: Any) -> None:
+    bound = open_binding(unary(shape=["n", 2], element=element))
+    code = find_code(rf"np\.char\.decode\(array\)|{ARRAY}", refuse(bound, array))
+    assert bind(bound, eval(code, SCOPE, {"array": array})).tolist() == expected
+
+
+def test_tables_of_pandas_are_bound_as_the_hint_says() -> None:
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"a": [1, 2], "x": [3.5, 4.5]})
+    for value, shape, expected in (
+        (table, ["n", 2], [[1, 3.5], [2, 4.5]]),
+        (table, ["n", 1], [[3.5], [4.5]]),  # the column of the input's name
+        (table["x"], ["n", 2], [[3.5, 4.5]]),
+        (table["x"].astype(object), [2], [3.5, 4.5]),
+        (pandas.array([1, 2]), [1, 2], [[1, 2]]),
+    ):
+        bound = open_binding(unary(shape=shape))
+        code = find_code(r"value[^ ]*\)(?:\[None\])?", refuse(bound, value))
+        assert bind(bound, eval(code, SCOPE, {"value": value})).tolist() == expected
+    rows = [table.iloc[0], table.iloc[1]]
+    bound = open_binding(unary(shape=["n", 2]))
+    code = find_code(r"np\.stack.*(?=\.)", refuse(bound, rows))
+    assert bind(bound, eval(code, SCOPE, {"values": rows})).tolist() == [[1, 3.5], [2, 4.5]]
+    assert "It holds 'b' (str)" in refuse(bound, pandas.DataFrame({"a": [1.0], "c": ["b"]})).hint
+    with pytest.raises(InvalidArgumentError, match=r"Write \{'x': table\.to_numpy\(\)\}"):
+        bound._session.evaluate_features(table)
+
+
+@pytest.mark.parametrize(
+    ("element", "value", "says"),
+    [
+        (FLOAT, [[1.0, 2.0], [3.0]], "these have 2 and 1: pad them"),
+        (FLOAT, [[[1.0], [2.0]], [[3.0], [4.0, 5.0]]], "these have 1 and 2: pad them"),
+        (FLOAT, [[1.0, 2.0], 3.0], "mixes rows and single elements"),
+        (FLOAT, [1.0, None], "element 1 is NoneType None"),
+        (FLOAT, [1.0, 1e300], r"element 1 is float 1e\+300"),
+        (FLOAT, np.array([[1.0, None]], object), r"It holds None \(NoneType\)"),
+        (INT64, np.array([[1, 2.5]], object), r"It holds 2\.5 \(float\)"),
+        (STRING, [b"a", b"b"], r"\[text\.decode\(\) for text in values\]"),
+    ],
+)
+def test_what_is_wrong_with_a_list_is_said(element: int, value: Any, says: str) -> None:
+    assert re.search(says, refuse(open_binding(unary(shape=["n", 2], element=element)), value).hint)
+
+
+def test_texts_that_are_bytes_or_missing_say_how_they_become_texts() -> None:
+    bound = open_binding(unary(shape=[1], element=STRING))
+    for value, hint in ((b"a", "element.decode()"), (float("nan"), "str(element)")):
+        with pytest.raises(InvalidArgumentError) as info:
+            bound.bind("x", np.array([value], object))
+        assert hint in info.value.hint
+
+
+@pytest.mark.parametrize("name", ["BFLOAT16", "FLOAT8E4M3FN", "INT4"])
+def test_a_type_that_windows_ml_lacks_is_named(name: str) -> None:
+    """The remedy is made, too: an input of float32 and a Cast."""
+    element = TensorProto.DataType.Value(name)
+    nodes = [helper.make_node("Cast", ["x"], ["y"], to=FLOAT)]
+    bound = open_binding(data(nodes, [tensor("x", [2], element)], [tensor("y", [2])], opset=21, ir_version=10))
+    for value in (np.ones(2, np.float32), [1.0, 2.0]):
+        error = refuse(bound, value)
+        assert f"expects {name.lower()}[2,]" in str(error)
+        assert f"make x float32 and add a Cast to {name.lower()} behind it" in error.hint
+        assert "Undefined" not in str(error)
+    nodes[0] = helper.make_node("Cast", ["inner"], ["y"], to=FLOAT)
+    nodes.insert(0, helper.make_node("Cast", ["x"], ["inner"], to=element))
+    bound = open_binding(data(nodes, [tensor("x", [2])], [tensor("y", [2])], opset=21, ir_version=10))
+    assert bind(bound, np.ones(2, np.float32)).tolist() == [1, 1]
+
+
+def test_a_binding_of_another_session_says_so() -> None:
+    first, second = open_session(unary()), open_session(unary())
+    with pytest.raises(InvalidArgumentError, match="got one of another session"):
+        first.evaluate(LearningModelBinding(second))
