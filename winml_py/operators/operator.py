@@ -158,7 +158,7 @@ class CompiledOperator(Closeable):
         if len(values) > (count := len(self._names)):
             raise InvalidArgumentError(
                 f"{self.name} was compiled for {count} input{'s' * (count != 1)}, got {len(values)}.",
-                hint=f"They are {', '.join(self._names)}.",
+                hint=f"They are {', '.join(self._names)}." if count else "Call it without values.",
             )
         pairs = zip(self._names, values, strict=False)
         return {name: value for name, value in pairs if value is not None}

@@ -243,7 +243,8 @@ def test_an_array_must_say_its_channel_order(picture: LearningModelBinding) -> N
     for channels in (3, 4):
         error = refusal(picture, "x", pixels(channels=channels))
         assert type(error) is InvalidBindingError
-        assert "BitmapPixelFormat.RGB8) (BGR8 for arrays from OpenCV)" in str(error)
+        right, other = ("RGB8", "BGR8") if channels == 3 else ("RGBA8", "BGRA8")
+        assert f"BitmapPixelFormat.{right}) ({other} for arrays from OpenCV)" in str(error)
     gray = [numbers(picture, pixels()[..., which]).to_numpy() for which in (0, slice(1))]  # which has no order
     np.testing.assert_array_equal(*gray)
 

@@ -14,13 +14,17 @@ from helpers.models import FLOAT, INT64, STRING, data, tensor, unary
 from helpers.sessions import open_binding, open_session
 from winml_py import (
     BitmapPixelFormat,
+    ImageContract,
     ImageFeatureValue,
     InvalidArgumentError,
     InvalidBindingError,
+    LearningModel,
     LearningModelBinding,
+    LearningModelSession,
     SizeMismatchError,
     WinMLError,
 )
+from winml_py.testing import FakeDevice
 
 SCOPE = {"np": np, "BitmapPixelFormat": BitmapPixelFormat, "ImageFeatureValue": ImageFeatureValue}
 ARRAY = r"array(?:\.\w+(?:\((?:[^()]|\([^()]*\))*\))?|\[[^\]]*\])+"
@@ -279,3 +283,29 @@ def test_a_binding_of_another_session_says_so() -> None:
     first, second = open_session(unary()), open_session(unary())
     with pytest.raises(InvalidArgumentError, match="got one of another session"):
         first.evaluate(LearningModelBinding(second))
+
+
+def test_no_hint_lists_nothing() -> None:
+    """A model without inputs, and a map without entries."""
+    constant = helper.make_node("Constant", [], ["y"], value_floats=[1.0])
+    whole = data([constant], [], [tensor("y", [1])])
+    (result,) = open_session(whole).evaluate_many([np.zeros(1)])
+    hints = [result.error.hint if result.error else ""]
+    for spell in (
+        lambda: open_session(whole, input_shape_overrides={"x": (1,)}),
+        lambda: LearningModel.load(whole).contracts.update({"x": ImageContract()}),
+        lambda: result_of_a_map()["nothing"],
+    ):
+        with pytest.raises(WinMLError) as info:
+            spell()
+        hints.append(info.value.hint)
+    assert all(re.search("none|nothing", hint) for hint in hints), hints
+
+
+def result_of_a_map() -> Any:
+    """An output that is an empty map, of a device that a function replaces."""
+    end = helper.make_value_info("y", helper.make_map_type_proto(INT64, helper.make_tensor_type_proto(FLOAT, [])))
+    node = helper.make_node("CastMap", ["y0"], ["y"], domain="ai.onnx.ml")
+    whole = data([node], [tensor("x", [1])], [end], domains={"ai.onnx.ml": 3})
+    session = LearningModelSession(LearningModel.load(whole), FakeDevice(lambda _: {"y": {}}))
+    return session.evaluate_features({"x": [1.0]}).outputs["y"]

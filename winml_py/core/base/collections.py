@@ -187,7 +187,9 @@ class MapOutput(dict[Any, V], MapView[V]):
     __slots__ = ()
 
     def __missing__(self, key: object) -> V:
-        raise NotBoundError(f"There is no {key!r} here.", hint=f"The map holds {', '.join(map(repr, self))}.")
+        raise NotBoundError(
+            f"There is no {key!r} here.", hint=f"The map holds {', '.join(map(repr, self)) or 'nothing'}."
+        )
 
 
 class VectorView(VectorNames[Any]):

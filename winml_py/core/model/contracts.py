@@ -242,7 +242,7 @@ def find_fitting_inputs(
     if names - input_names:
         raise InvalidArgumentError(
             f"The model has no input {', '.join(sorted(names - input_names))}.",
-            hint=f"Its inputs: {', '.join(input_names)}.",
+            hint=f"Its inputs: {', '.join(input_names) or 'none'}.",
         )
     named = [feature for feature in features if feature.name in (names or input_names)]
     fitting = [feature for feature in named if isinstance(feature, ShapedDescriptor) and feature.fits(contract)]

@@ -163,7 +163,7 @@ def override_features(features: Iterable[FeatureDescriptor], options: EngineOpti
         if name not in names:
             raise InvalidArgumentError(
                 f"The options override the shape of {name!r}, but the model has no such input.",
-                hint=f"Its inputs: {', '.join(names)}.",
+                hint=f"Its inputs: {', '.join(names) or 'none'}.",
             )
     return [_override_feature(feature, dict(options.dimensions), shapes.get(feature.name)) for feature in features]
 

@@ -104,7 +104,7 @@ class Jobs:
             if len(self._inputs) != 1:
                 raise InvalidArgumentError(
                     f"The model has {len(self._inputs)} inputs, but got one {type_name(features)} for all of them.",
-                    hint=f"Write {{name: value}}; the names: {', '.join(self._inputs)}.",
+                    hint=f"Write {{name: value}}; the names: {', '.join(self._inputs) or 'none'}.",
                 )
             features = {next(iter(self._inputs)): features}
         return {
