@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,15 @@ from winml_py import (
     SoftwareBitmap,
     TensorKind,
 )
+from winml_py._cases.examples import StatedSizes
 from winml_py.cli.main import main
-from winml_py.errors import ConversionError, NotSupportedError, StorageAccessError, StorageNotFoundError
+from winml_py.errors import (
+    ConversionError,
+    EvaluationError,
+    NotSupportedError,
+    StorageAccessError,
+    StorageNotFoundError,
+)
 from winml_py.float16 import ConversionReport, convert, search
 from winml_py.float16.report import report_outputs
 
@@ -566,6 +574,27 @@ def test_a_model_of_free_size_is_checked_at_the_size_of_its_contract(tmp_path: P
     image = RNG.random((1, 3, 40, 50), np.float32)
     report = convert(source, out, contract=ImageContract(scaling=scaling), inputs={"x": image}, force=True)
     assert report.sizes["x"].shape == (1, 3, 40, 50)
+
+
+def test_the_sizes_that_were_assumed_are_told(tmp_path: Path) -> None:
+    nodes = [NODE("Reshape", ["x", "shape"], ["row"]), NODE("MatMul", ["row", "w"], ["y"])]
+    ends = [tensor("x", [1, 3, "height", "width"]), tensor("y", [1, 4])]
+    weights = {"shape": np.array([1, 3 * 32 * 32]), "w": np.ones((3 * 32 * 32, 4), np.float32)}
+    path, out = write_model(tmp_path, model(nodes, ends[:1], ends[1:], weights)), tmp_path / "half.onnx"
+    words = "The size of height and width of the input x is not stated; used 64. State it: --size H,W, or --dim NAME=N"
+    for command in (["convert", "--float16", "--output", out], ["perf"], ["tune", "--output", out], ["compare"]):
+        options = ["--engine", "onnxruntime"] if command == ["compare"] else []
+        failed = CliRunner().invoke(main, [str(word) for word in (command[0], path, *command[1:], *options)])
+        assert (failed.exit_code, failed.stderr.count(words)) == (1, 1), failed.stderr
+    with pytest.raises(EvaluationError, match=re.escape(words)) as failed_call:
+        convert(path, out)
+    assert failed_call.value.hint.startswith("State it: ")
+    with pytest.raises(EvaluationError) as stated:
+        convert(path, out, sizes=StatedSizes(picture=(48, 48)))
+    assert "State it" not in str(stated.value)
+    convert(path, out, sizes=StatedSizes(picture=(32, 32)))
+    path = write_model(tmp_path, unary("Relu", (1, 3, "height", "width")))
+    assert "x (height and width assumed as 64)" in str(convert(path, out))
 
 
 def test_the_command(tmp_path: Path) -> None:

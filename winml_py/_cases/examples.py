@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeGuard
 
@@ -23,7 +24,7 @@ from ..core.imaging.contract import ImageContract
 from ..core.imaging.geometry import compute_placement
 from ..core.model.model import LearningModel
 from ..enums import TensorKind
-from ..errors import InvalidArgumentError
+from ..errors import InvalidArgumentError, WinMLError
 
 # Shapes
 
@@ -120,6 +121,26 @@ def find_example_shape(feature: ShapedDescriptor) -> ExampleShape:
     for axis in free_axes:
         shape[axis] = FREE if axis else 1
     return ExampleShape(tuple(shape), tuple(names[axis] or str(axis) for axis in free_axes if axis))
+
+
+@contextmanager
+def tell_assumed_sizes(features: Iterable[FeatureDescriptor], given: Collection[str] = ()) -> Iterator[None]:
+    """Adds to an error of an evaluation which sizes were assumed for the examples, those of inputs not given."""
+    try:
+        yield
+    except WinMLError as error:
+        missing = [
+            feature for feature in features if feature.name not in given and isinstance(feature, ShapedDescriptor)
+        ]
+        sizes = {feature.name: " and ".join(find_example_shape(feature).assumed) for feature in missing}
+        if told := [f"{free} of the input {name}" for name, free in sizes.items() if free]:
+            stop = "" if error.message.endswith(".") else "."
+            error.message += f"{stop} The size of {', and '.join(told)} is not stated; used {FREE}."
+            error.hint = (
+                f"State it: --size H,W, or --dim NAME=N; in Python sizes=StatedSizes(...). {error.hint}".strip()
+            )
+            error.args = (f"{error.message} {error.hint}",)
+        raise
 
 
 def _find_contract_size(contract: ImageContract) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._cases.case import EXAMPLE, Case, evaluate_to_tensors
-from .._cases.examples import make_examples
+from .._cases.examples import make_examples, tell_assumed_sizes
 from .._cases.files import assign_files, convert_pictures_to_bytes, read_files
 from .._cases.interpretation import Classes
 from ..authoring.check_samples import flatten_outputs, read_stored_answers
@@ -189,7 +189,8 @@ def compare(first: Case, second: Case, progress: Progress = lambda done, what: N
         for index, (label, make_values) in enumerate(items):
             progress(index / len(items), label)
             values = make_values()
-            result = evaluate_to_tensors(session, fit_values(model, values))
+            with tell_assumed_sizes(first.sizes.apply(model.input_features) if label == EXAMPLE else ()):
+                result = evaluate_to_tensors(session, fit_values(model, values))
             try:
                 second_result = evaluate_to_tensors(second_session, fit_values(second_model, values))
             except (InvalidBindingError, MissingInputError, SizeMismatchError) as error:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 from .._cases.case import find_input_sizes, load_model
-from .._cases.examples import NOTHING_STATED, StatedSizes, complete_inputs
+from .._cases.examples import NOTHING_STATED, StatedSizes, complete_inputs, tell_assumed_sizes
 from ..core.base.atomic_files import require_another_file, require_folder, translate_write_errors
 from ..core.base.messages import Progress
 from ..core.contracts.published.folder import find_model
@@ -95,7 +95,8 @@ def convert(
     search = Search(model, model_operators, names_to_keep, keep_io_types, tolerance, progress)
     features = sizes.apply(loaded.input_features)
     values, seeded = complete_inputs(features, inputs or {})
-    search.evaluate_float32(values)
+    with tell_assumed_sizes(features, inputs or {}):
+        search.evaluate_float32(values)
     converted, report = search.find_model(seeded)
     report = replace(report, sizes=find_input_sizes(features, inputs or {}))
     is_still_float32 = keep_io_types and len(report.kept_nodes) == report.nodes

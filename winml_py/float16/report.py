@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._cases.case import sizes_to_json
-from .._cases.examples import ExampleShape
+from .._cases.examples import FREE, ExampleShape
 from ..core.base.agreement import compare_values, count_lost
 from ..core.base.arrays import Array
 from ..core.base.messages import Facts
@@ -109,7 +109,9 @@ class ConversionReport:
                 shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
                 lines.append(f"{len(names)} of {self.nodes} nodes stay in float32, as {REASONS[reason]}: {shown}")
         if self.seeded:
-            lines.append(f"checked on example inputs: {', '.join(self.seeded)}")
+            free = {name: " and ".join(size.assumed) for name, size in self.sizes.items() if size.assumed}
+            words = [f"{name} ({free[name]} assumed as {FREE})" if name in free else name for name in self.seeded]
+            lines.append(f"checked on example inputs: {', '.join(words)}")
         return "\n".join(lines)
 
 

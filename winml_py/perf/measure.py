@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._cases.case import EXAMPLE, Case, find_input_sizes, sizes_to_json
-from .._cases.examples import ExampleShape, make_examples
+from .._cases.examples import ExampleShape, make_examples, tell_assumed_sizes
 from .._cases.files import assign_files, read_inputs
 from ..core.base.arguments import require_type, require_whole_number
 from ..core.base.messages import Facts, Progress
@@ -135,7 +135,9 @@ class PreparedCase:
         """
         measurement, model = self._measurement, self.session.model
         binding = LearningModelBinding(self.session)
-        measurement.first |= self._time_evaluation(binding, 0)
+        features = self.case.sizes.apply(model.input_features)
+        with tell_assumed_sizes(features, self._items[0][1]):
+            measurement.first |= self._time_evaluation(binding, 0)
         measurement.memory["first evaluation"] = read_resident_memory()
         started = time.perf_counter()
         for turn in range(1, iterations + 1):
@@ -150,7 +152,7 @@ class PreparedCase:
         measurement.inputs = [label for label, _ in self._items]
         _, first_files = self._items[0]
         file_values = read_inputs(model, first_files) if first_files else {}
-        measurement.sizes = find_input_sizes(self.case.sizes.apply(model.input_features), file_values)
+        measurement.sizes = find_input_sizes(features, file_values)
         return measurement
 
     def _time_evaluation(self, binding: LearningModelBinding, turn: int) -> dict[str, Sample]:

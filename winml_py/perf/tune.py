@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .._cases.case import Case, evaluate_to_arrays, find_input_sizes, sizes_to_json
-from .._cases.examples import ExampleShape, make_examples
+from .._cases.examples import ExampleShape, make_examples, tell_assumed_sizes
 from .._cases.files import assign_files, read_inputs
 from ..core.base import timing
 from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outputs
@@ -174,10 +174,12 @@ class Candidate:
     def __init__(self, case: Case, options: Facts) -> None:
         model = case.load()
         values_from_files = read_inputs(model, next(assign_files(model, case.inputs))[1]) if case.inputs else {}
-        self.sizes = find_input_sizes(case.sizes.apply(model.input_features), values_from_files)
+        self._features = case.sizes.apply(model.input_features)
+        self.sizes = find_input_sizes(self._features, values_from_files)
         self.options = options
         session_options = LearningModelSessionOptions.from_dict(options)
         self.session = LearningModelSession(model, case.find_device(), session_options)
+        self._given = set(values_from_files)
         self._values = values_from_files or make_examples(model, case.sizes)
         self._binding = LearningModelBinding(self.session)
         for name, value in self._values.items():
@@ -185,7 +187,8 @@ class Candidate:
 
     def evaluate(self) -> dict[str, Any]:
         """The outputs, in new arrays."""
-        return evaluate_to_arrays(self.session, self._values)
+        with tell_assumed_sizes(self._features, self._given):
+            return evaluate_to_arrays(self.session, self._values)
 
     def measure_seconds(self) -> float:
         """The time of an evaluation, from a block of them."""
