@@ -131,8 +131,9 @@ def _convert_opsets(which: str, model: ModelProto, newest: Mapping[str, int]) ->
             raise ValueError(f"onnx converts only its own operators, not those of {', '.join(older - {''})}")
         return convert_opset(model, newest[""])
     except ValueError as error:
+        sets = ", ".join(f"{domain or 'ai.onnx'} {newest[domain]}" for domain in sorted(older))
         raise NotSupportedError(
-            f"The {which} model cannot be converted to the newer operator set of the two: {error}",
+            f"The {which} model cannot be converted to the newer operator set of the two ({sets}): {error}.",
             hint="Export both models with one operator set.",
         ) from error
 

@@ -145,7 +145,7 @@ def _find_images(model: LearningModel, contract: ImageContract | None, names: se
 
 def _upgrade_opset(model: onnx.ModelProto) -> None:
     """Converts a model in place if its operator set is older than the one that built-in nodes need."""
-    from onnx import GraphProto, helper
+    from onnx import helper
 
     version = GraphWriter.OPSET
     imported = [opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")]
@@ -153,8 +153,6 @@ def _upgrade_opset(model: onnx.ModelProto) -> None:
         model.opset_import.append(helper.make_opsetid("", version))
     elif imported[0] < version:
         try:
-            if model.functions or sum(isinstance(part, GraphProto) for part in walk_messages(model)) > 1:
-                raise ValueError("graphs inside nodes, and functions, are not converted")
             model.CopyFrom(convert_opset(model, version))
         except ValueError as error:
             raise NotSupportedError(
