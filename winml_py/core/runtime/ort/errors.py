@@ -67,12 +67,6 @@ _RULES: tuple[tuple[str, type[WinMLError], str, str], ...] = (
         "Bind the sizes in batch_size_override and the dimension overrides of the options, or leave these out: passing "
         "options fixes the batch to 1, unless batch_size_override is another size, or 0, which leaves it free.",
     ),
-    (  # DirectML's copy to the host; it does not say of which output
-        r"DmlExecutionProvider\S+ExecutionProvider\.cpp.* 80070057\b",
-        SizeMismatchError,
-        "An output was bound to memory of another size than it has: DirectML refuses to copy it.",
-        "Bind an empty tensor (TensorFloat.create(), say), which takes any shape.",
-    ),
     (  # drivers' messages after a loss: WebGPU, Direct3D, Vulkan, and CUDA's sticky errors
         r"(?i)device (?:is |was )?lost|DEVICE_REMOVED|DEVICE_LOST|CUDA failure (?:700|719)\b",
         DeviceLostError,
