@@ -243,6 +243,8 @@ def test_tables_of_pandas_are_bound_as_the_hint_says() -> None:
         (FLOAT, [[1.0, 2.0], [3.0]], "these have 2 and 1: pad them"),
         (FLOAT, [[[1.0], [2.0]], [[3.0], [4.0, 5.0]]], "these have 1 and 2: pad them"),
         (FLOAT, [[1.0, 2.0], 3.0], "mixes rows and single elements"),
+        (FLOAT, [np.zeros((2, 2)), np.zeros((2, 3))], "a list of numbers"),
+        (FLOAT, [np.array(1.0), np.array(2.0)], r"np\.stack\(values\)\.astype\(np\.float32\)\[None\]"),
         (FLOAT, [1.0, None], "element 1 is NoneType None"),
         (FLOAT, [1.0, 1e300], r"element 1 is float 1e\+300"),
         (FLOAT, np.array([[1.0, None]], object), r"It holds None \(NoneType\)"),

@@ -165,6 +165,11 @@ def test_buffers_of_another_type_are_not_read_as_bytes(buffer: Any) -> None:
             open_binding(unary(shape=["n"])).bind(name, [buffer])
 
 
+def test_an_output_is_not_written_into_a_buffer_with_gaps() -> None:
+    with pytest.raises(InvalidBindingError, match="read-only or have gaps"):
+        open_binding(unary(shape=["n"])).bind("y", [memoryview(np.zeros(8, np.uint8))[::2]])
+
+
 def test_buffers_of_bytes_or_of_the_features_type_are_joined() -> None:
     numbers = np.float32([1, 2, 3, 4, 5, 6])
     rows = numbers.reshape(3, 2)[::2]  # not contiguous

@@ -151,9 +151,11 @@ class BuffersOutput:
         self._descriptor = descriptor
         # An empty memoryview cannot be cast, and receives nothing.
         views = [memoryview(buffer) for buffer in destination]
+        if any(view.nbytes and (view.readonly or not view.c_contiguous) for view in views):
+            raise InvalidBindingError(
+                "An output cannot be bound to buffers that are read-only or have gaps.", hint="Use bytearray."
+            )
         self._parts = [view.cast("B") if view.nbytes else memoryview(b"") for view in views]
-        if any(part.readonly and part.nbytes for part in self._parts):
-            raise InvalidBindingError("An output cannot be bound to read-only buffers.", hint="Use bytearray.")
         self.targets: Sequence[object] = [np.frombuffer(part, np.uint8) for part in self._parts if part.nbytes]
 
     def receive(self, value: Value | DeviceArray | None) -> Any:

@@ -234,7 +234,7 @@ def describe_picture(sizes: Shape) -> str:
 
 def _describe_ragged(rows: Any) -> str:
     """How rows differ in length, in any dimension; "" if they do not."""
-    is_row = [hasattr(row, "__len__") and not isinstance(row, (str, bytes)) for row in rows]
+    is_row = [hasattr(row, "__len__") and getattr(row, "ndim", 1) and not isinstance(row, (str, bytes)) for row in rows]
     if not any(is_row):
         return ""
     if not all(is_row):
@@ -242,9 +242,8 @@ def _describe_ragged(rows: Any) -> str:
     lengths = list(dict.fromkeys(map(len, rows)))
     if len(lengths) > 1:
         return f"The rows of a tensor have one length, and these have {lengths[0]} and {lengths[1]}: pad them."
-    if any(hasattr(row, "shape") for row in rows):
-        return ""
-    return _describe_ragged([part for row in rows for part in row])
+    are_lists = all(isinstance(row, (list, tuple)) for row in rows)
+    return _describe_ragged([part for row in rows for part in row]) if are_lists else ""
 
 
 def _cast(array: str, dtype: DType) -> str:
@@ -262,9 +261,10 @@ def _make_array_hint(value: Any, descriptor: ShapedDescriptor) -> str:
             return "Bind texts: [text.decode() for text in values]."
         if hint := _describe_ragged(value):
             return hint
-        if not all(hasattr(row, "__array__") for row in value):
+        try:
+            array, code = np.stack([row.__array__() for row in value]), "np.stack(values)"
+        except Exception:  # not arrays, of different shapes, or in a GPU's memory: each library raises its own classes
             return ""
-        array, code = np.asarray([np.asarray(row) for row in value]), "np.stack(values)"
     elif type(value).__module__.partition(".")[0] in _TABLES and hasattr(value, "to_numpy"):
         array, code = np.asarray(value), "value.to_numpy()"
         if array.ndim == 2 and descriptor.name in value and descriptor.shape[1:] == (1,):

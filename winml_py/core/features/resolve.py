@@ -303,7 +303,7 @@ def _make_tensor(value: Any, descriptor: TensorFeatureDescriptor) -> Tensor | No
     if any(isinstance(row, (list, tuple)) for row in value):
         try:
             array = np.array(value, object)  # rows of unequal length become lists, which are no elements
-        except ValueError:  # arrays of unequal shapes
+        except (ValueError, TypeError):  # arrays of unequal shapes, or of a library that keeps them on a GPU
             return None
         return _make_from_elements(array.reshape(-1).tolist(), array.shape, tensor_class)
     if not all(is_element(element, descriptor.tensor_kind) for element in value):
@@ -359,7 +359,7 @@ def check_tensor(value: Tensor, descriptor: FeatureDescriptor, is_cast: bool = F
         is_cast: whether its numbers are cast to the feature's element type.
     """
     if not isinstance(descriptor, ShapedDescriptor):
-        raise _make_tensor_error(InvalidBindingError, descriptor, value, "")
+        raise _make_tensor_error(InvalidBindingError, descriptor, value, make_value_hint(value, descriptor))
     if value.tensor_kind != descriptor.tensor_kind and not is_cast and not is_untyped(descriptor):
         raise _make_tensor_error(InvalidBindingError, descriptor, value, make_kind_hint(value, descriptor))
     if not value.is_placeholder:

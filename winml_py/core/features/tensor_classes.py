@@ -143,7 +143,9 @@ class TensorString(Tensor):
         elements = np.array(data, dtype=object).reshape(-1)
         for element in elements:
             if not isinstance(element, str):
-                hint = "Decode it: element.decode()." if isinstance(element, bytes) else "Convert it: str(element)."
+                hint = (
+                    "Decode it: element.decode()." if isinstance(element, bytes) else "Convert numbers: str(element)."
+                )
                 message = f"TensorString takes str elements, not {type_name(element)}: {element!r}."
                 raise InvalidArgumentError(message, hint=hint)
             if not is_text(element):
