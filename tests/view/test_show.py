@@ -141,6 +141,7 @@ class TestTheCommand:
         lines: list[str] = []
         while not lines or lines[-1] != "}\n":
             lines.append(process.stdout.readline())
+            assert lines[-1], process.stderr.read()
         facts = json.loads("".join(lines))
         assert state_of(facts["address"])["picture"]["name"] == "seven.png"
         interrupt(process)
