@@ -155,7 +155,7 @@ TENSORS = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorPr
             ),
             "y is: list of Float",
         ),
-        (unary(element=TensorProto.BFLOAT16), "x is: Undefined"),
+        (unary(element=TensorProto.BFLOAT16), "x is: bfloat16"),
     ],
 )
 def test_what_no_tensor_can_say_is_told_before_the_model_is_served(model: bytes, words: str) -> None:
