@@ -18,6 +18,7 @@ from winml_py.core.imaging import resize
 from winml_py.core.runtime.providers import plugins
 from winml_py.core.runtime.providers.openvino import OPENVINO, OPENVINO_PACKAGE
 from winml_py.core.runtime.providers.provider import ProviderDevice
+from winml_py.core.runtime.providers.webgpu import WEBGPU
 from winml_py.perf import tune
 
 OF_PLUGINS = {"gpu", "openvino_plugin", "real_plugins"}
@@ -127,7 +128,7 @@ def real_plugins() -> None:
 
 
 @pytest.fixture
-def gpu() -> LearningModelDevice:
+def gpu(request: pytest.FixtureRequest) -> LearningModelDevice:
     """A GPU; on a machine without one, what `.ci/software-gpu` prepares."""
     gpus = [device for device in LearningModelDevice.find_all() if device.hardware == "gpu"]
     if not gpus:
@@ -135,6 +136,8 @@ def gpu() -> LearningModelDevice:
         if os.environ.get("WINML_PY_REQUIRE_GPU"):
             pytest.fail(f"a GPU was prepared and cannot be used: {reasons}")
         pytest.skip(f"no GPU: {reasons or 'winml-py[gpu] is not installed'}")
+    if request.node.get_closest_marker("webgpu") and gpus[0].provider != WEBGPU.name:
+        pytest.skip("it asks for WebGPU's memory, kernels or names")
     return gpus[0]
 
 

@@ -186,6 +186,7 @@ def test_swapchain(gpu: LearningModelDevice) -> None:
     assert came == list(range(10))
 
 
+@pytest.mark.webgpu
 @pytest.mark.winml("ScenarioCppWinrtTest.Scenario21RunModel2ChainZ")
 def test_chain_without_waiting(gpu: LearningModelDevice) -> None:
     """An output that stays on the device is the next model's input, and follows its later evaluations."""

@@ -127,6 +127,7 @@ def test_a_free_size_may_change(gpu: LearningModelDevice) -> None:
         LearningModelBinding(fixed).bind("y", np.zeros(5, np.float32))
 
 
+@pytest.mark.webgpu
 def test_an_array_without_elements(gpu: LearningModelDevice) -> None:
     session = open_free_session(unary("Neg", ["n"]), gpu)
     assert session.evaluate_features({"x": np.zeros(0, np.float32)}).outputs["y"].shape == (0,)
@@ -185,6 +186,7 @@ def tensor_of(
     return binding, binding._session.evaluate(binding).outputs["y"].to_numpy()
 
 
+@pytest.mark.webgpu
 @pytest.mark.usefixtures("pillow_scales")
 @pytest.mark.parametrize(("contract", "pixel_format"), list(product(CONTRACTS, PLAIN)))
 def test_pictures_are_tensorized_on_the_device(
@@ -264,6 +266,7 @@ def test_float32_can_be_asked_for(gpu: LearningModelDevice) -> None:
     np.testing.assert_allclose(target.astype(np.float32), expected.astype(np.float32), atol=2e-3)
 
 
+@pytest.mark.webgpu
 def test_tensors_live_on_the_device(gpu: LearningModelDevice) -> None:
     session = open_free_session(unary("Neg", [3]), gpu)
     uploaded = session.upload(np.float32([1, 2, 3]))
@@ -332,6 +335,7 @@ def test_a_tensor_outlives_its_session(gpu: LearningModelDevice) -> None:
     assert result.to_numpy().tolist() == [-1, -2, -3]
 
 
+@pytest.mark.webgpu
 def test_a_tensor_on_a_device_goes_to_no_other(gpu: LearningModelDevice) -> None:
     uploaded = open_free_session(unary("Neg", [3]), gpu).upload(np.float32([1, 2, 3]))
     with pytest.raises(InvalidBindingError, match=r"webgpu:0.*on the CPU.*to_numpy"):
@@ -352,6 +356,7 @@ def round_model() -> bytes:
     return data(nodes, [tensor("x", [2])], [tensor("y", [2])])
 
 
+@pytest.mark.webgpu
 def test_what_is_left_to_the_cpu_is_listed_or_an_error(gpu: LearningModelDevice) -> None:
     session = open_free_session(round_model(), gpu)
     assert session.evaluate_features({"x": np.float32([1.4, -2.6])}).outputs["y"].to_numpy().tolist() == [-1, 3]
@@ -360,6 +365,7 @@ def test_what_is_left_to_the_cpu_is_listed_or_an_error(gpu: LearningModelDevice)
         open_free_session(round_model(), gpu, allow_cpu_fallback=False)
 
 
+@pytest.mark.webgpu
 def test_webgpu_captures_no_graph(gpu: LearningModelDevice) -> None:
     with pytest.raises(NotSupportedError, match="Graph capture is not available with WebGpuExecutionProvider"):
         open_free_session(unary(), gpu, graph_capture=True)
@@ -367,6 +373,7 @@ def test_webgpu_captures_no_graph(gpu: LearningModelDevice) -> None:
         open_free_session(unary(), gpu, provider_options={"enableGraphCapture": True})
 
 
+@pytest.mark.webgpu
 def test_a_tensor_of_the_device_is_written_in_place(gpu: LearningModelDevice) -> None:
     session = open_free_session(unary("Neg", [3]), gpu)
     binding, held = LearningModelBinding(session), session.upload(np.zeros(3, np.float32))
@@ -378,6 +385,7 @@ def test_a_tensor_of_the_device_is_written_in_place(gpu: LearningModelDevice) ->
         held.write(np.zeros(4, np.float32))
 
 
+@pytest.mark.webgpu
 def test_an_input_moves_between_the_device_and_the_host(gpu: LearningModelDevice) -> None:
     session = open_free_session(unary("Neg", [3]), gpu)
     binding = LearningModelBinding(session)
@@ -410,12 +418,14 @@ def test_two_sessions_side_by_side(gpu: LearningModelDevice, cat: Path) -> None:
         assert max(pool.map(work, range(4))) <= 1
 
 
+@pytest.mark.webgpu
 def test_an_engine_that_does_not_use_the_device(gpu: LearningModelDevice) -> None:
     with pytest.raises(InvalidDeviceError, match=r"engine openvino.*find"):
         open_free_session(unary(), gpu, engine="openvino")
     assert open_free_session(unary(), gpu, engine="webgpu").engine == gpu.provider
 
 
+@pytest.mark.webgpu
 def test_devices_are_found_by_name(gpu: LearningModelDevice) -> None:
     for name in ("gpu", "GPU", gpu.name.upper(), "webgpu"):
         found = LearningModelDevice.find(name)
@@ -480,6 +490,7 @@ def test_what_is_read_on_the_host_follows_what_is_bound(gpu: LearningModelDevice
     assert session.evaluate(binding).outputs["y"].to_numpy().tolist() == [3]
 
 
+@pytest.mark.webgpu
 def test_inputs_of_nodes_on_the_cpu_follow_too(gpu: LearningModelDevice) -> None:
     nodes = [
         helper.make_node("Det", ["m"], ["d"]),
@@ -517,6 +528,7 @@ def half_on(gpu: LearningModelDevice, shape: list[Any]) -> LearningModelSession:
     return open_free_session(unary("Neg", shape, FLOAT16), gpu, precision=Precision.FLOAT32)
 
 
+@pytest.mark.webgpu
 def test_float16_on_the_device_follows_into_float32(gpu: LearningModelDevice) -> None:
     first, second = open_free_session(unary("Neg", [2], FLOAT16), gpu), half_on(gpu, [2])
     between, numbers = TensorFloat16Bit.create(), np.zeros(2, np.float16)
@@ -563,6 +575,7 @@ def test_scalars_and_declared_shapes_that_are_wrong(gpu: LearningModelDevice) ->
     assert came.to_numpy().tolist() == [[-1, -1]] * 3
 
 
+@pytest.mark.webgpu
 @pytest.mark.parametrize("size", [(40, 40), (40, 41), (90, 20), (21, 115), (160, 120), (33, 90), (124, 150)])
 @pytest.mark.parametrize("crop_mode", [ImageCropMode.STRETCH, ImageCropMode.LETTERBOX])
 def test_black_and_white_is_scaled_as_on_the_cpu(
