@@ -64,7 +64,7 @@ def main() -> None:
     write_contract("shapes_exported.onnx", "shapes_right.onnx", learned)
     write_samples("shapes_right.onnx", "shapes_right.onnx", [picture])
     print(f"learned: {learned.contract.describe()}: {find(LearningModel.load('shapes_right.onnx'), picture)}")
-    print(f"{learned.mean_difference:.2f} gray levels from the training's own tensors, on {learned.proven_on} pictures")
+    print(f"{learned.mean_difference:.2f} levels from the training's own tensors, on {learned.checked_on} pictures")
 
 
 if __name__ == "__main__":

@@ -51,9 +51,9 @@ def learned() -> LearnedContract:
 
 
 @pytest.fixture
-def proven(learned: LearnedContract, tmp_path: Path) -> Path:
+def checked(learned: LearnedContract, tmp_path: Path) -> Path:
     """A model with a contract and its evidence."""
-    source, target = tmp_path / "model.onnx", tmp_path / "proven.onnx"
+    source, target = tmp_path / "model.onnx", tmp_path / "checked.onnx"
     source.write_bytes(unary(shape=("n", 3, 224, 224)))
     write_contract(source, target, learned)
     return target
@@ -67,8 +67,8 @@ def changed(path: Path, **metadata: str) -> LearningModel:
     return LearningModel.load(model.SerializeToString())
 
 
-def test_it_says_what_was_learned(learned: LearnedContract, proven: Path) -> None:
-    evidence = ContractEvidence.from_metadata(LearningModel.load(proven).metadata)
+def test_it_says_what_was_learned(learned: LearnedContract, checked: Path) -> None:
+    evidence = ContractEvidence.from_metadata(LearningModel.load(checked).metadata)
     assert evidence == learned.evidence
     assert evidence is not None
     assert ImageContract.from_metadata(evidence.contract) == learned.contract
@@ -80,8 +80,8 @@ def test_a_learned_contract_is_shown_without_its_evidence(learned: LearnedContra
     assert "3024" not in str(learned)
 
 
-def test_a_picture_larger_than_the_proven_ones_is_told(
-    learned: LearnedContract, proven: Path, recwarn: pytest.WarningsRecorder
+def test_a_picture_larger_than_the_checked_ones_is_told(
+    learned: LearnedContract, checked: Path, recwarn: pytest.WarningsRecorder
 ) -> None:
     assert learned.evidence.largest == ((3024, 4032), (4032, 3024), (700, 9000), (9000, 700))
 
@@ -89,34 +89,34 @@ def test_a_picture_larger_than_the_proven_ones_is_told(
         pixels = np.zeros((height, width, 3), np.uint8)
         binding.bind("x", ImageFeatureValue.from_array(pixels, BitmapPixelFormat.RGB8))
 
-    binding = LearningModelBinding(LearningModelSession(LearningModel.load(proven)))
+    binding = LearningModelBinding(LearningModelSession(LearningModel.load(checked)))
     for width, height in ((640, 480), (4032, 3024), (700, 9000)):
         bind(binding, width, height)
     assert not recwarn.list
-    with pytest.warns(MissingContractWarning, match="a picture of 9000x701 is larger than any that it was proven on"):
+    with pytest.warns(MissingContractWarning, match="a picture of 9000x701 is larger than any that it was checked on"):
         bind(binding, 9000, 701)
     # What the program states itself was not learned.
-    model = LearningModel.load(proven)
+    model = LearningModel.load(checked)
     model.contracts["x"] = ImageContract.imagenet()
     recwarn.clear()
     bind(LearningModelBinding(LearningModelSession(model)), 9000, 701)
     assert not recwarn.list
 
 
-def test_a_changed_contract_is_named(learned: LearnedContract, proven: Path) -> None:
+def test_a_changed_contract_is_named(learned: LearnedContract, checked: Path) -> None:
     for key, value, words in (
         ("BitmapPixelFormat", "Bgr8", "was Rgb8 when the contract was learned, now Bgr8"),
         ("Mean", "0.5,0.5,0.5", "was nothing when the contract was learned, now 0.5,0.5,0.5"),
         ("Kernel", "Cubic", "was AntialiasedLinear when the contract was learned, now Cubic"),
         ("CropMode", "Letterbox", "was Stretch when the contract was learned, now Letterbox"),
     ):
-        (change,) = learned.evidence.changes(changed(proven, **{f"Image__{key}": value}))
+        (change,) = learned.evidence.changes(changed(checked, **{f"Image__{key}": value}))
         assert change == f"Image.{key} {words}."
 
 
 @pytest.mark.parametrize("element", [TensorProto.FLOAT16, TensorProto.UINT8])
 def test_other_types_of_tensors(element: int, learned: LearnedContract, tmp_path: Path) -> None:
-    source, target = tmp_path / "model.onnx", tmp_path / "proven.onnx"
+    source, target = tmp_path / "model.onnx", tmp_path / "checked.onnx"
     source.write_bytes(unary(shape=(1, 3, 224, 224), element=element))
     write_contract(source, target, learned)
     assert learned.evidence.changes(LearningModel.load(target)) == ()
@@ -126,19 +126,20 @@ NONE = ["", "7", "[]", "{}", '{"version": 1}', '{"version": 9}', "[" * 100_000, 
 
 
 @pytest.mark.parametrize("text", NONE)
-def test_what_is_no_evidence(proven: Path, text: str) -> None:
-    model = changed(proven, **{KEY.replace(".", "__"): text})
+def test_what_is_no_evidence(checked: Path, text: str) -> None:
+    model = changed(checked, **{KEY.replace(".", "__"): text})
     with pytest.raises(InvalidArgumentError, match="evidence"):
         ContractEvidence.from_metadata(model.metadata)
 
 
 class TestTheCommand:
-    def test_right_and_wrong(self, proven: Path) -> None:
-        done = call("run", proven, "--check")
+    def test_right_and_wrong(self, checked: Path) -> None:
+        done = call("run", checked, "--check")
         assert done.exit_code == 0
+        assert "can be missed" in call("info", checked).output
         assert "the contract is as it was when it was learned from helpers.preparations.stretched" in done.output
-        changed_file = proven.with_name("changed.onnx")
-        call("contract", proven, "--set", "kernel=linear", "--output", changed_file)
+        changed_file = checked.with_name("changed.onnx")
+        call("contract", checked, "--set", "kernel=linear", "--output", changed_file)
         wrong = call("run", changed_file, "--check", "--json")
         assert wrong.exit_code == 1
         check = json.loads(wrong.stdout)["results"][0]["contract"]
@@ -146,27 +147,37 @@ class TestTheCommand:
         assert "Image.Kernel was AntialiasedLinear" in check["problems"][0]
         assert "no longer as it was" in call("run", changed_file, "--check").stdout
 
-    def test_a_proof_that_no_longer_holds_is_told_at_the_top(self, proven: Path, learned: LearnedContract) -> None:
-        for path, words in ((proven, ""), (proven.with_name("changed.onnx"), "The proof no longer holds: ")):
+    def test_a_contract_that_has_changed_is_told_at_the_top(self, checked: Path, learned: LearnedContract) -> None:
+        for path, words in (
+            (checked, ""),
+            (
+                checked.with_name("changed.onnx"),
+                "The contract was learned from ",
+            ),
+        ):
             if words:
-                done = call("contract", proven, "--set", "kernel=linear", "--output", path)
+                done = call("contract", checked, "--set", "kernel=linear", "--output", path)
                 assert f"{path}: {words}" in done.stderr
                 assert "Image.Kernel was AntialiasedLinear when the contract was learned, now Linear." in done.stderr
                 contract = LearningModel.load(path).input_features[0].contract  # type: ignore[attr-defined]
                 assert contract == replace(learned.contract, kernel=ImageKernel.LINEAR)
             done = call("run", path, PICTURES / "cat.jpg")
             assert (done.exit_code, done.stderr.startswith(f"{path}: {words}")) == (0, bool(words))
-            assert call("info", path).stdout.startswith("The proof no longer holds: ") is bool(words)
+            assert call("info", path).stdout.startswith("The contract was learned from ") is bool(words)
             facts = json.loads(call("info", path, "--json").stdout)
-            assert facts["proof"] == {"function": "helpers.preparations.stretched", "is_unchanged": not words}
+            assert facts["evidence"] == {
+                "function": "helpers.preparations.stretched",
+                "is_unchanged": not words,
+                "not_tried": learned.evidence.not_tried,
+            }
             assert [reason.startswith(words) for reason in facts["outdated"]] == [True] * bool(words)
             with closing(Workbench()) as bench:
                 assert bench.describe_model(bench.open_model(str(path)))["outdated"] == facts["outdated"]
 
-    def test_why_a_proof_no_longer_holds(self, proven: Path) -> None:
-        model = onnx.load(proven)
+    def test_how_a_contract_has_changed(self, checked: Path) -> None:
+        model = onnx.load(checked)
         model.graph.input[0].type.denotation = ""
         (reason,) = describe_outdated_evidence(LearningModel.load(model.SerializeToString()))
         assert "The model no longer has an input that takes pictures." in reason
-        (reason,) = describe_outdated_evidence(changed(proven, winml_py__proof="{}"))
+        (reason,) = describe_outdated_evidence(changed(checked, winml_py__evidence="{}"))
         assert reason.startswith("The model's evidence is invalid: ")

@@ -8,7 +8,7 @@ from typing import Any
 
 import cv2
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageChops, ImageFilter, ImageOps
 
 from winml_py import ImageContract
 from winml_py.core.imaging.geometry import compute_placement
@@ -208,6 +208,42 @@ def large_by_nearest(rgb: Array) -> Array:
 def dark_corrected(rgb: Array) -> Array:
     image = Image.fromarray(rgb)
     return stretched(ImageOps.autocontrast(image) if rgb.mean() < 40 else image)
+
+
+def trimmed(image: Image.Image) -> Array:
+    """Without a frame of the colour in the corner."""
+    background = Image.new("RGB", image.size, image.getpixel((0, 0)))
+    left, top, right, bottom = ImageChops.difference(image, background).getbbox() or (0, 0, *image.size)
+    is_framed = left > 0 and top > 0 and right < image.width and bottom < image.height
+    return stretched(image.crop((left, top, right, bottom)) if is_framed else image)
+
+
+def full_hd_sharpened(image: Image.Image) -> Array:
+    return stretched(image.filter(ImageFilter.SHARPEN) if image.size == (1920, 1080) else image)
+
+
+def smoothed_if_blurred(rgb: Array) -> Array:
+    """A median where nothing is sharp, as in a blurred photograph."""
+    is_sharp = cv2.Laplacian(rgb, cv2.CV_64F).var() > 200
+    return stretched(Image.fromarray(rgb if is_sharp else cv2.medianBlur(rgb, 5)))
+
+
+def read_reduced(path: str) -> Array:
+    return stretched(Image.fromarray(cv2.imread(path, cv2.IMREAD_REDUCED_COLOR_2)[..., ::-1]))
+
+
+def read_as_draft(path: str) -> Array:
+    """A JPEG at the least part of its size that is large enough."""
+    image = Image.open(path)
+    image.draft("RGB", (224, 224))
+    return stretched(image)
+
+
+def halved_between(rgb: Array) -> Array:
+    """In two steps if the longer side is between 2,000 and 2,900 pixels."""
+    if 2000 < max(rgb.shape) < 2900:
+        rgb = cv2.resize(rgb, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)
+    return stretched(Image.fromarray(rgb))
 
 
 def detector_size(height: int, width: int) -> tuple[int, int]:

@@ -9,33 +9,40 @@ from typing import TYPE_CHECKING
 
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
 from ..core.imaging.contract import METADATA_KEYS, ImageContract
-from ..core.model.contracts import PROOF
+from ..core.model.contracts import EVIDENCE
 from ..core.model.model import LearningModel
 from ..errors import InvalidArgumentError, WinMLError
 
 if TYPE_CHECKING:
     from ..core.base.arrays import Size
 
-KEY = PROOF
+KEY = EVIDENCE
 """The metadata key of the evidence, which is JSON."""
 
 VERSION = 1
 
+NOT_TRIED = (
+    "Not tried: sizes and contents that no test picture has. A rule that looks at what is in a picture, or that is for "
+    "one size, can be missed."
+)
+
 
 @dataclass(frozen=True)
 class ContractEvidence:
-    """What a contract was learned from, and proven on.
+    """What a contract was learned from, and checked on.
 
     Attributes:
         function: the full name of the function.
         contract: the metadata of the contract.
-        largest: height and width of the largest pictures of the proof. Binding a picture that fits in none of them
-            warns.
+        largest: height and width of the largest pictures that it was checked on. Binding a picture that fits in none
+            of them warns.
+        not_tried: what the check may have missed, in sentences.
     """
 
     function: str
     contract: Mapping[str, str]
     largest: tuple[Size, ...]
+    not_tried: str = NOT_TRIED
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, str]) -> ContractEvidence | None:
@@ -48,7 +55,7 @@ class ContractEvidence:
                 raise ValueError(f"expected version {VERSION}, got {facts['version']!r}")
             contract = {str(key): str(value) for key, value in facts["contract"].items()}
             largest = tuple((int(height), int(width)) for height, width in facts["largest"])
-            return cls(str(facts["function"]), contract, largest)
+            return cls(str(facts["function"]), contract, largest, str(facts["not_tried"]))
         except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError, WinMLError) as error:
             raise InvalidArgumentError(
                 f"The model's evidence is invalid: {type(error).__name__}: {error}.", hint=f"It is stored under {KEY}."
@@ -71,7 +78,7 @@ class ContractEvidence:
 
 
 def describe_outdated_evidence(model: LearningModel) -> list[str]:
-    """Why a model's proof no longer holds, in sentences. Nothing is computed."""
+    """How a learned contract has changed since, in sentences. Nothing is computed."""
     try:
         evidence = ContractEvidence.from_metadata(model.metadata)
     except InvalidArgumentError as error:
@@ -79,7 +86,7 @@ def describe_outdated_evidence(model: LearningModel) -> list[str]:
     if evidence is None or not (changes := evidence.changes(model)):
         return []
     return [
-        f"The proof no longer holds: the contract was learned from {evidence.function}, and has changed since. "
+        f"The contract was learned from {evidence.function}, and has changed since. "
         f"{' '.join(changes)} Learn it again (learn_contract, or winml-py contract --learn), or remove {KEY} from "
         "the metadata."
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -77,7 +78,7 @@ class PictureFunction:
             "channel order its result does not show; 'pillow' or 'path'.",
         )
 
-    def _call_with(self, image: Image, kind: PictureKind) -> Any:
+    def _call_with(self, image: Image, kind: PictureKind, jpeg: bytes = b"") -> Any:
         self.calls += 1
         match kind:
             case "pillow":
@@ -90,19 +91,33 @@ class PictureFunction:
                 return self._call(self._function, np.array(image.convert("L")))
         # Windows cannot remove an open file, and the function may hold it: Pillow reads an image lazily.
         with tempfile.TemporaryDirectory(prefix="winml-py-", ignore_cleanup_errors=True) as folder:
-            path = os.path.join(folder, "picture.png")
-            image.save(path)
+            path = os.path.join(folder, "picture.jpg" if jpeg else "picture.png")
+            with open(path, "wb") as file:
+                if jpeg:
+                    file.write(jpeg)
+                else:
+                    image.save(file, "png", compress_level=0)
             return self._call(self._function, path)
 
-    def __call__(self, pixels: Pixels) -> PictureTensor:
-        """The function's result for a picture of height x width x RGB.
+    @property
+    def takes_files(self) -> bool:
+        """Whether it can tell a JPEG from other pictures, and read a part of it alone."""
+        return self.pictures in ("pillow", "path")
+
+    def __call__(self, pixels: Pixels, jpeg: bytes = b"") -> PictureTensor:
+        """The function's result for a picture.
+
+        Args:
+            pixels: the picture: height x width x RGB.
+            jpeg: the JPEG file that the picture is in, for a function that takes files.
 
         Raises:
             InvalidArgumentError: the function raises, or returns no tensor of a picture.
             NotSupportedError: it returns more than one picture.
         """
         try:
-            result = self._call_with(PIL.Image.fromarray(pixels), self.pictures)
+            image = PIL.Image.open(io.BytesIO(jpeg)) if jpeg else PIL.Image.fromarray(pixels)
+            result = self._call_with(image, self.pictures, jpeg)
         except Exception as error:  # foreign code may raise anything
             height, width = pixels.shape[:2]
             raise InvalidArgumentError(

@@ -50,12 +50,12 @@ def write_contract(
     """
     require_type(contract, ImageContract | LearnedContract, "Write ImageContract.imagenet(), or make one.")
     require_type(inputs, Iterable, 'Pass the names of inputs: ["image"].')
-    proof: dict[str, str] = {}
+    evidence: dict[str, str] = {}
     if isinstance(contract, LearnedContract):
-        proof, contract = contract.evidence.to_metadata(), contract.contract
+        evidence, contract = contract.evidence.to_metadata(), contract.contract
     features = LearningModel.load(source).input_features
     require_folder(destination)
     model = read_for_copy(source, destination)
     images = find_fitting_inputs(features, contract, {inputs} if isinstance(inputs, str) else set(inputs))
-    replace_metadata(model, METADATA_KEYS, denote_images(model, images, contract) | proof)
+    replace_metadata(model, METADATA_KEYS, denote_images(model, images, contract) | evidence)
     write_atomically(destination, model.SerializeToString())

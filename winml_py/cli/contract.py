@@ -107,7 +107,7 @@ def contract(
         stated = learned.contract
         facts["learned"] = {
             name: value for name, value in vars(learned).items() if name not in ("contract", "evidence")
-        }
+        } | {"not_tried": learned.evidence.not_tried}
     elif is_stated:
         stated = _find_stated(model, source, fields)
     if stated:
@@ -172,10 +172,11 @@ def _print_contract(facts: Facts, learned: LearnedContract | None) -> None:
     if learned is not None:
         sizes = " and ".join(f"{width}x{height}" for height, width in learned.evidence.largest[::2])
         print_line(
-            f"Learned from {learned.function} in {learned.calls} calls. On {learned.proven_on} other pictures, up to "
+            f"Learned from {learned.function} in {learned.calls} calls. On {learned.checked_on} other pictures, up to "
             f"{sizes} pixels: {learned.mean_difference:.2f} gray levels away on average, "
             f"{learned.largest_difference:.0f} at most."
         )
+        print_line(learned.evidence.not_tried)
         for note in learned.notes:
             print_line(f"{note[0].upper()}{note[1:]}.")
     if built := facts.get("built_in"):

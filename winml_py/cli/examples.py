@@ -7,9 +7,10 @@ from pathlib import Path
 
 import click
 
+from .._cases.installed_examples import find_examples
 from ..core.base.atomic_files import translate_write_errors, write_atomically
 from ..core.base.messages import Facts
-from ..errors import StorageExistsError, StorageNotFoundError
+from ..errors import StorageExistsError
 from .arguments import json_option
 from .style import emit, print_line
 
@@ -45,21 +46,6 @@ def _print_copies(facts: Facts) -> None:
     print_line("Try:" if folder == "." else f"Try in {os.path.normpath(folder)}:")
     print_line(
         "    winml-py run models/digits.onnx samples/pictures/seven.png --labels models/digits.labels.txt --top-k 3"
-    )
-
-
-def find_examples() -> Path:
-    """Finds the folder with `models` and `samples`: inside the package in a wheel, beside it in a checkout.
-
-    Raises:
-        StorageNotFoundError: there is neither.
-    """
-    package = Path(__file__).parents[1]
-    for folder in (package / "examples", package.parent):
-        if (folder / "models" / "digits.onnx").is_file():
-            return folder
-    raise StorageNotFoundError(
-        f"{package / 'examples'}: This installation has no examples.", hint="Install winml-py from its wheel again."
     )
 
 

@@ -46,7 +46,7 @@ def _describe_model(model: LearningModel, path: str) -> Facts:
         **{name: getattr(model, name) for name in _FACTS},
         "opsets": {domain or "ai.onnx": version for domain, version in model.opsets.items()},
         "metadata": dict(model.metadata),
-        "proof": _describe_proof(model),
+        "evidence": _describe_evidence(model),
         "samples": _describe_samples(model),
         "sources": dict(model.sources),
         "refusal": str(private_state(model).missing_contracts.refusal or ""),
@@ -55,13 +55,16 @@ def _describe_model(model: LearningModel, path: str) -> Facts:
     }
 
 
-def _describe_proof(model: LearningModel) -> Facts | None:
+def _describe_evidence(model: LearningModel) -> Facts | None:
     """The function that the contract was learned from, and whether the contract is unchanged since."""
     try:
         evidence = ContractEvidence.from_metadata(model.metadata)
     except InvalidArgumentError as error:
         return {"function": None, "is_unchanged": False, "error": str(error)}
-    return None if evidence is None else {"function": evidence.function, "is_unchanged": not evidence.changes(model)}
+    if evidence is None:
+        return None
+    is_unchanged = not evidence.changes(model)
+    return {"function": evidence.function, "is_unchanged": is_unchanged, "not_tried": evidence.not_tried}
 
 
 def _describe_samples(model: LearningModel) -> list[str]:
@@ -72,12 +75,12 @@ def _describe_samples(model: LearningModel) -> list[str]:
         return [str(error)]
 
 
-def _format_proof(proof: Facts) -> str:
-    if proof["function"] is None:
-        return str(proof["error"])
-    if proof["is_unchanged"]:
-        return f"the contract was learned from {proof['function']}, and is unchanged"
-    return f"the contract was changed after it was learned from {proof['function']}"
+def _format_evidence(evidence: Facts) -> str:
+    if evidence["function"] is None:
+        return str(evidence["error"])
+    if evidence["is_unchanged"]:
+        return f"the contract was learned from {evidence['function']}, and is unchanged. {evidence['not_tried']}"
+    return f"the contract was changed after it was learned from {evidence['function']}"
 
 
 def _describe_feature(feature: FeatureDescriptor) -> Facts:
@@ -117,7 +120,7 @@ def _print_model(facts: Facts) -> None:
         "precision": facts["precision"],
         "format": f"IR version {facts['ir_version']}, opset {opsets}",
         **{key: value for key, value in facts["metadata"].items() if key not in (KEY, SAMPLES_KEY)},
-    } | ({"proof": _format_proof(facts["proof"])} if facts["proof"] else {})
+    } | ({"evidence": _format_evidence(facts["evidence"])} if facts["evidence"] else {})
     about |= {f"{part} from": file for part, file in facts["sources"].items()}
     about |= {"no contract": facts["refusal"]}
     about |= {f"sample {number}": sample for number, sample in enumerate(facts["samples"], start=1)}

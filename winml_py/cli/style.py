@@ -224,7 +224,7 @@ def warn_assumed(model: str, sizes: Facts) -> None:
 
 
 def warn_outdated(path: str, model: LearningModel) -> None:
-    """Prints to standard error why the proof of a learned contract is outdated."""
+    """Prints to standard error how a learned contract has changed since."""
     if not any(key.startswith("winml_py.") for key in model.metadata):
         return  # most models have neither
     from ..authoring.contract_evidence import describe_outdated_evidence

@@ -123,7 +123,7 @@ class MissingContracts:
     """Warns of the inputs of one model, whose metadata may hold the evidence of a learned contract.
 
     Attributes:
-        proven: the learned contract, and height and width of the largest pictures that it was proven on.
+        checked: the learned contract, and height and width of the largest pictures that it was checked on.
         refusal: raised instead of the warning: why the contract that the model's folder states cannot be used.
     """
 
@@ -133,7 +133,7 @@ class MissingContracts:
         self.refusal = refusal
         self._is_silent = is_silent
         self._warned: dict[str, object] = {}
-        self.proven = None if is_silent else _read_proof(metadata)
+        self.checked = None if is_silent else _read_evidence(metadata)
 
     def warn(self, plan: PreprocessPlan, properties: BindProperties = NO_PROPERTIES) -> None:
         """Warns of a picture bound to an input without a contract, the first time only; or raises the refusal."""
@@ -144,11 +144,11 @@ class MissingContracts:
             return
         if not plan.is_stated:
             text = _describe_assumptions(name, plan.contract, properties)
-        elif (large := self._find_unproven(plan)) is not None:
-            proven = ", ".join(f"{width}x{height}" for height, width in self.proven[1]) if self.proven else ""
+        elif (large := self._find_unchecked(plan)) is not None:
+            largest = ", ".join(f"{width}x{height}" for height, width in self.checked[1]) if self.checked else ""
             text = (
                 f"The contract of the input {name!r} was learned from a function, and a picture of "
-                f"{large[1]}x{large[0]} is larger than any that it was proven on ({proven}). Compare the tensor with "
+                f"{large[1]}x{large[0]} is larger than any that it was checked on ({largest}). Compare the tensor with "
                 "the function's result, or bind a smaller picture."
             )
         else:
@@ -157,27 +157,27 @@ class MissingContracts:
         if self._warned.setdefault(name, mine) is mine:  # only one thread warns
             warn_caller(MissingContractWarning(text))
 
-    def _find_unproven(self, plan: PreprocessPlan) -> Size | None:
-        """Height and width of a picture larger than those that the model's contract was proven on."""
-        if self.proven is None or replace(plan.contract, tensor_kind=None) != self.proven[0]:
+    def _find_unchecked(self, plan: PreprocessPlan) -> Size | None:
+        """Height and width of a picture larger than those that the model's contract was checked on."""
+        if self.checked is None or replace(plan.contract, tensor_kind=None) != self.checked[0]:
             return None
         for placement in plan.placements:
             height, width = placement.part.height, placement.part.width
-            if not any(height <= high and width <= wide for high, wide in self.proven[1]):
+            if not any(height <= high and width <= wide for high, wide in self.checked[1]):
                 return height, width
         return None
 
 
-PROOF = "winml_py.proof"
+EVIDENCE = "winml_py.evidence"
 """The key of the metadata that holds the evidence of a learned contract: `winml_py.authoring` writes and checks it."""
 
 
-def _read_proof(metadata: Mapping[str, str]) -> tuple[ImageContract, list[Size]] | None:
-    """The learned contract, and height and width of the largest pictures that it was proven on."""
-    if PROOF not in metadata:
+def _read_evidence(metadata: Mapping[str, str]) -> tuple[ImageContract, list[Size]] | None:
+    """The learned contract, and height and width of the largest pictures that it was checked on."""
+    if EVIDENCE not in metadata:
         return None
     try:
-        facts = json.loads(metadata[PROOF])
+        facts = json.loads(metadata[EVIDENCE])
         largest = [(int(height), int(width)) for height, width in facts["largest"]]
         contract = ImageContract.from_metadata(facts["contract"])
     except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError, WinMLError):
