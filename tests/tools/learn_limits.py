@@ -203,7 +203,10 @@ def make_up(rng: np.random.Generator, is_rare: bool) -> MadeUp:
         at = pick((2000, 2900), (2000, 10000), (2200, 2700), (2400, 10000), (2900, 10000))
     elif special == "reduced":
         at = (pick(cv2.IMREAD_REDUCED_COLOR_2, cv2.IMREAD_REDUCED_COLOR_4),)
-    kernel, other = (list(KERNELS)[int(index)] for index in rng.choice(len(KERNELS), 2, replace=False))
+    if special not in ("", "file"):  # nothing else is odd, so that this alone decides
+        oddity = ""
+    kernels = list(KERNELS)[1 if special else 0 :]  # no contract has "nearest"
+    kernel, other = (kernels[int(index)] for index in rng.choice(len(kernels), 2, replace=False))
     return MadeUp(
         side=side,
         limit=limit,
