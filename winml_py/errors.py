@@ -219,7 +219,7 @@ class EngineWarning(UserWarning):
 
 class MissingContractWarning(UserWarning):
     """A picture was bound to an input for which neither the bind, the program nor the model states a contract; or the
-    model's contract was learned from smaller pictures than this one.
+    contract's mean and std are for another range; or it was learned from smaller pictures than this one.
 
     Without a contract, the picture becomes numbers by Windows ML's rule, which few models were trained with. The
     warning appears once for each input of a model. Like Windows ML, `winml_py.winrt` does not warn.

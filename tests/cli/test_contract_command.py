@@ -190,6 +190,7 @@ def test_the_command_line_adds_labels(tmp_path: Path) -> None:
         ("mean=0.5 std=0.5 pixel_range=zero_to255", "Black becomes -1 and white 509,"),
         ("mean=127.5 std=0.5 pixel_range=zero_to255", "Black becomes -255 and white 255,"),
         ("mean=123.675,116.28,103.53 std=58.395,57.12,57.375 pixel_range=zero_to_one", "Black becomes -2.118"),
+        ("mean=0.5 pixel_range=zero_to255", "Black becomes -0.5 and white 254.5,"),
         ("std=255 pixel_range=zero_to_one", "Black becomes 0 and white 0.003922,"),
         ("mean=0.485,0.456,0.406 std=0.229,0.224,0.225 pixel_range=zero_to_one", ""),
         ("mean=127.5 std=127.5 pixel_range=zero_to255", ""),

@@ -85,7 +85,10 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     ("info empty.onnx", 3, "empty.onnx: Failed to parse the model"),
     ("info seven.png", 3, "seven.png: Expected an ONNX model, got a picture. Name the model first"),
     ("info nothing", 3, "nothing: There is no .onnx file in this folder"),
-    ("info digit.onnx", 3, "digit.onnx: Model file not found"),
+    ("info digit.onnx", 3, "digit.onnx: Model file not found. Did you mean digits.onnx?"),
+    ("info .", 3, ".: Expected one model in this folder, got add.onnx,…Choose one: ./add.onnx, or LearningModel.load("),
+    ("info https://a.com/b.onnx", 3, "https://a.com/b.onnx: This is an address, and only files are read. Download it"),
+    ("perf digits.onnx --threads 2", 2, "perf evaluates one input at a time.…evaluate_many(inputs, concurrency=2)"),
     (
         "run split.onnx x.npy",
         3,
@@ -93,7 +96,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     ),
     # The input
     ("run digits.onnx", 2, "digits.onnx: Name an INPUT after the model"),
-    ("run digits.onnx sevn.png", 4, "sevn.png: There is no such picture"),
+    ("run digits.onnx sevn.png", 4, "sevn.png: There is no such picture. Did you mean seven.png?"),
     ("run digits.onnx page.png", 4, "page.png is not a picture that can be decoded…Formats that are read: AVIF, BMP"),
     ("run digits.onnx nothing", 2, "nothing: There is no picture in this folder. Names end in .apng, .avif"),
     ("run digits.onnx *.tiff", 2, "*.tiff: No file matches this pattern"),
@@ -120,14 +123,15 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     ("run edges.onnx seven.png page.png --output x.png", 2, "x.png: There are 2 inputs…must be a folder: x/"),
     ("run edges.onnx seven.png ./seven.png --output ./", 2, "Two inputs are named seven"),
     ("run digits.onnx seven.png --labels nine.txt", 2, "nine.txt: Expected 10 labels, one per line, got 9."),
-    ("run digits.onnx seven.png --labels ten.txt", 4, "ten.txt: There is no such file."),
+    ("run digits.onnx seven.png --labels ten.txt", 4, "ten.txt: There is no such file. Did you mean"),
     ("run digits.onnx seven.png --settings fast.json", 4, "fast.json: There is no such file."),
     ("run words.onnx m=a", 4, "m=a: The input m takes a map, Map<String,Float[]>…session.evaluate_features"),
     (
         "run digits.onnx seven.png --device cuda",
         6,
-        "There is no device named 'cuda'…doctor` says what is missing.",
+        "There is no device named 'cuda'…onnxruntime-gpu…doctor` says what is missing.",
     ),
+    ("run digits.onnx seven.png --device gpu", 6, "There is no device named 'gpu'…pip install 'winml-py[gpu]'"),
     ("run digits.onnx seven.png --engine cuda", 6, "There is no engine CUDAExecutionProvider on the CPU…--device gpu"),
     (
         "run digits.onnx seven.png --contract odd.json",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import pydoc
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,13 @@ from winml_py import (
     ImageContract,
     ImageFeatureValue,
     LearningModelBinding,
+    LearningModelPixelRange,
     LearningModelSession,
     LearningModelSessionOptions,
     SoftwareBitmap,
     VideoFrame,
     WinMLError,
+    errors,
     read_contract,
 )
 from winml_py.results import AsyncOperation
@@ -72,6 +75,13 @@ def strided_view() -> SoftwareBitmap:
     return SoftwareBitmap.from_array(np.zeros((4, 4, 4), np.uint8)[:, ::2], BGRA8)
 
 
+def invert(count: int) -> Any:
+    """The result of a model of pictures."""
+    ends = [[tensor(name, ["n", 3, 2, 2], FLOAT, "IMAGE")] for name in "xy"]
+    content = data([helper.make_node("Neg", ["x"], ["y"])], *ends)
+    return evaluate(content, x=ImageFeatureValue([FRAME] * count))
+
+
 class Operation(AsyncOperation[int]):
     """An operation whose one callback is set."""
 
@@ -91,10 +101,17 @@ from winml_py.winrt.windows.graphics.imaging import BitmapBufferAccessMode
 
 
 @pytest.fixture
-def names(digits: LearningModelSession) -> dict[str, Any]:
+def names(digits: LearningModelSession, tmp_path: Path) -> dict[str, Any]:
     """What the rows use."""
     program = globals() | {"model": digits.model, "session": digits, "binding": LearningModelBinding(digits)}
     exec(IMPORTS, program)
+    program["OPERATION"] = digits.evaluate_features_async({"image": ImageFeatureValue.load(SEVEN)})
+
+    def save_array() -> Path:
+        np.save(tmp_path / "x.npy", np.zeros((1, 1, 28, 28), np.float32))
+        return tmp_path / "x.npy"
+
+    program["save_array"] = save_array
     return program
 
 
@@ -111,6 +128,10 @@ TAUGHT = (
     ("LearningModelSession(model, LearningModelDeviceKind.CPU)", "Write LearningModelDevice(LearningModelDevice"),
     ("LearningModelSession(model, LearningModelDeviceKind.GPU)", "LearningModelDevice(LearningModelDeviceKind.GPU)"),
     ("LearningModelDevice(LearningModelDeviceKind.GPU)", "There is no GPU that an installed package can use"),
+    ("LearningModelDevice.find('gpu')", "pip install 'winml-py[gpu]' brings WebGPU"),
+    ("LearningModelDevice.find('npu')", "pip install 'winml-py[intel]' brings OpenVINO's plugin"),
+    ("LearningModelDevice.find('NVIDIA CUDA')", "`pip install --force-reinstall 'onnxruntime-gpu[cuda,cudnn]'`"),
+    ("LearningModelDevice.find('directml')", "`pip install --force-reinstall onnxruntime-directml`"),
     ("LearningModelDeviceKind.NPU", "has no 'NPU'. Write LearningModelDevice.find(\"npu\")."),
     ("LearningModelDeviceKind.GPU_BEST", "It has DEFAULT, CPU, DIRECTX"),
     ("LearningModelDevice('cpu')", "Write LearningModelDevice.find('cpu').", "LearningModelDevice.find('cpu')"),
@@ -132,11 +153,44 @@ TAUGHT = (
     ("ImageContract('BGR8')", "Expected BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8 or BitmapPixelFormat.GRAY8"),
     ("ImageContract.imagenet().with_pixel_format(BitmapPixelFormat.GRAY8)", "are per colour"),
     ("model.contracts.__setitem__('image', ImageContract.imagenet())", "the pixel_format of their contract is GRAY8."),
+    # Files
+    ("LearningModel.load('https://a.com/b.onnx')", "This is an address, and only files are read. Download it"),
+    (
+        "LearningModel.load(MODELS / 'digitz.onnx')",
+        f"Model file not found. Did you mean {DIGITS}?",
+        "LearningModel.load(DIGITS)",
+    ),
+    (
+        "LearningModel.load(MODELS, file='digitz.onnx')",
+        "There is no digitz.onnx in this folder. It has digits.onnx, blur.onnx, digits_batch.onnx, digits_float16.onnx, "
+        'edges.onnx: LearningModel.load(folder, file="digits.onnx").',
+        "LearningModel.load(MODELS, file='digits.onnx')",
+    ),
+    (
+        "LearningModel.load(MODELS)",
+        f'Choose one: {MODELS / "blur.onnx"}, or LearningModel.load(folder, file="blur.onnx").',
+        "LearningModel.load(MODELS / 'blur.onnx')",
+        "LearningModel.load(MODELS, file='blur.onnx')",
+    ),
+    ("ImageFeatureValue.load(PICTURES / 'sevn.png')", f"no such picture. Did you mean {SEVEN}?"),
+    ("next(iter(session.evaluate_many(MODELS.parent / 'modelz'))).outputs", f"folder. Did you mean {MODELS}?"),
+    ("read_contract({'image_processor_type': 'ViTImageProcesor'})", "if ViTImageProcessor is meant, write that."),
+    ("read_contract({'image_processor_type': 'DinoImageProcessor'})", "is not known; known are Beit, Bit,"),
     # Making pictures
     ("ImageFeatureValue('a.png')", "Expected VideoFrame objects, got str. For a file, call ImageFeatureValue.load"),
     ("ImageFeatureValue.load(b'')", "Expected a picture, got 0 bytes. Pass the path or the contents of a picture file"),
     ("ImageFeatureValue.load('')", "Expected a picture, got an empty path. Pass the path"),
     ("ImageFeatureValue.load(b'ab')", "Data of 2 bytes is not a picture that can be decoded: no decoder"),
+    (
+        "ImageFeatureValue.load(save_array())",
+        "Expected a picture, got an array. Bind numpy.load(path).",
+        "session.evaluate_features({'image': np.load(save_array())})",
+    ),
+    (
+        "ImageFeatureValue.load(b'\\0\\0\\0\\x20ftypisom' + bytes(9))",
+        "got a video. Pass VideoReader(path) to evaluate_man",
+    ),
+    ("ImageFeatureValue.load(b'%PDF-1.7')", "got a PDF file. Save its pages as pictures first."),
     ("ImageFeatureValue.from_pil(5)", "Expected a Pillow image, got int"),
     ("ImageFeatureValue.from_software_bitmap('a.png')", "Expected a SoftwareBitmap, got str"),
     ("ImageFeatureValue.from_array(None, RGB8)", "OpenCV's imread returns None where it cannot read"),
@@ -238,7 +292,10 @@ TAUGHT = (
     ),
     ("bind(list_of_floats(), {1})", "Bind a list", "bind(list_of_floats(), [np.float32([1])])"),
     ("bind(PAIRS, [[1, 2], [3]])", "got list of list"),
-    ("bind(PAIRS, [[1, 'a']])", "got list of list"),
+    ("bind(PAIRS, [[1, 'a']])", "element [0][1] is str 'a'"),
+    ("binding.bind('image', [0.0, None])", "Bind pictures, or an array of numbers; element 1 is NoneType None."),
+    ("binding.bind('image', [ImageFeatureValue.load(SEVEN), None])", "element 1 is NoneType None."),
+    ("binding.bind('image', None)", "OpenCV's imread returns None"),
     ("bind(PAIRS, [[[1, 2]], [3]])", "got list of list"),
     ("bind(PAIRS, [[1, 2, 3]])", "Dimension 1 is 3, not 2"),
     # Evaluating
@@ -256,6 +313,22 @@ TAUGHT = (
     ("next(iter(session.evaluate_many('picsss'))).outputs", "picsss: There is no such picture or folder."),
     ("setattr(Operation(), 'completed', print)", "add_done_callback", "Operation().add_done_callback(print)"),
     # Results
+    ("OPERATION.outputs", "Its result is `await operation`, or operation.get().", "OPERATION.get().outputs"),
+    ("OPERATION['probabilities']", "or operation.get().", "OPERATION.get()['probabilities']"),
+    ("list(OPERATION)", "or operation.get().", "list(OPERATION.get())"),
+    ("OPERATION.result()", "Its result is `await operation`, or operation.get().", "OPERATION.get()"),
+    ("OPERATION.get().outputs[0]", "Its keys are names: 'probabilities'."),
+    (
+        "OPERATION.get()['probabilities'].save('x.png')",
+        "Save numbers with np.save(path, tensor.to_numpy()).",
+        "np.save(BytesIO(), OPERATION.get()['probabilities'].to_numpy())",
+    ),
+    ("invert(1).top_k()", "y is a picture: result['y'].save(\"y.png\").", "invert(1)['y'].save(BytesIO(), kind='PNG')"),
+    (
+        "invert(2).top_k()",
+        "y is a picture: result['y'][0].software_bitmap.save(\"y.png\").",
+        "invert(2)['y'][0].software_bitmap.save(BytesIO(), kind='PNG')",
+    ),
     ("session.evaluate_features({'image': SEVEN})['probabilites']", "probabilites"),
     ("TensorFloat.from_numpy(np.zeros(2, np.float32))[0]", "Write tensor.to_numpy()[...]."),
     ("TensorFloat.from_numpy(np.zeros(2, np.float32)).argmax()", "Write tensor.to_numpy().argmax."),
@@ -284,6 +357,70 @@ def test_a_mistake_is_told_with_what_to_do(row: tuple[str, ...], names: dict[str
         eval(mistake, names)
     for expression in remedy:
         eval(expression, names)
+
+
+ODD = (
+    (0.5, 1.0, "ZERO_TO255", "Black becomes -0.5 and white 254.5", "ZERO_TO_ONE"),
+    ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225), "ZERO_TO255", "Black becomes -2.118 and white 1111", "ZERO_TO_ONE"),
+    (0.1307, 0.3081, "ZERO_TO255", "Black becomes -0.4242 and white 827.2", "ZERO_TO_ONE"),
+    ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375), "ZERO_TO_ONE", "-2.118 and white -2.101", "ZERO_TO255"),
+    (127.5, 127.5, "MINUS_ONE_TO_ONE", "Black becomes -1.008 and white -0.9922", "ZERO_TO255"),
+    (0, 255, "ZERO_TO_ONE", "Black becomes 0 and white 0.003922", "ZERO_TO255"),
+)
+"""Mean, std and a range that they are not for; what the warning says, and the range that it says to state."""
+
+
+def bind_twice(session: LearningModelSession, place: str, contract: ImageContract) -> None:
+    """Binds pictures with a contract that is stated in some place."""
+    if place != "bind":
+        session.model.contracts["x"] = contract
+    for _ in range(2):
+        if place == "stream":
+            list(session.evaluate_many([FRAME, FRAME]))
+        else:
+            properties = {"ImageContract": contract} if place == "bind" else None
+            LearningModelBinding(session).bind("x", FRAME, properties)
+
+
+@pytest.mark.parametrize("place", ["bind", "program", "stream"])
+@pytest.mark.parametrize(("mean", "std", "stated", "words", "meant"), ODD)
+def test_a_mean_for_another_range_is_told_once(
+    mean: Any, std: Any, stated: str, words: str, meant: str, place: str
+) -> None:
+    contract = ImageContract(RGB8, LearningModelPixelRange[stated], mean, std)
+    with pytest.warns(errors.MissingContractWarning, match=f"{words}.+LearningModelPixelRange.{meant}") as told:
+        bind_twice(open_session(FREE), place, contract)
+    assert len(told) == 1
+    bind_twice(open_session(FREE), place, replace(contract, pixel_range=LearningModelPixelRange[meant]))
+
+
+def test_a_std_for_another_range_than_the_mean_is_told() -> None:
+    with pytest.warns(errors.MissingContractWarning, match="Its mean is for one range and its std for another"):
+        bind_twice(open_session(FREE), "bind", ImageContract(RGB8, mean=127.5, std=0.5))  # type: ignore[arg-type]
+
+
+USUAL = (
+    *(getattr(ImageContract, preset)() for preset in ("imagenet", "inception", "yolo", "clip")),
+    *map(ImageContract, (RGB8, BitmapPixelFormat.BGR8, BitmapPixelFormat.GRAY8)),
+    ImageContract(RGB8, mean=(123.675, 116.28, 103.53), std=(58.395, 57.12, 57.375)),
+    ImageContract(mean=(104, 117, 123)),
+    ImageContract(mean=(103.939, 116.779, 123.68), std=1 / 0.017),
+    ImageContract(mean=127.5, std=128),
+    ImageContract(std=255),
+    ImageContract(BitmapPixelFormat.GRAY8, LearningModelPixelRange.ZERO_TO_ONE, mean=0.1307, std=0.3081),
+    ImageContract(RGB8, LearningModelPixelRange.ZERO_TO_ONE, mean=0.03, std=0.1),
+    ImageContract(RGB8, LearningModelPixelRange.ZERO_TO_ONE, mean=(0.4488, 0.4371, 0.404)),
+    ImageContract(RGB8, LearningModelPixelRange.MINUS_ONE_TO_ONE, mean=0.5, std=0.5),
+    ImageContract(RGB8, LearningModelPixelRange.ZERO_TO_ONE, mean=1, std=-1),
+)
+"""What published models have."""
+
+
+@pytest.mark.parametrize("contract", USUAL, ids=repr)
+def test_contracts_of_published_models_are_bound_without_a_warning(contract: ImageContract) -> None:
+    channels = contract.channels
+    model = unary(shape=(1, channels, 8, 8), denotation="IMAGE")
+    LearningModelBinding(open_session(model)).bind("x", FRAME, {"ImageContract": contract})
 
 
 def test_help_explains_every_session_option() -> None:

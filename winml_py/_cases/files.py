@@ -9,6 +9,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from ..core.base.arguments import suggest_path
 from ..core.base.messages import did_you_mean
 from ..core.features.descriptors import (
     FeatureDescriptor,
@@ -170,7 +171,7 @@ def _read_literal(feature: FeatureDescriptor, text: str) -> Any:
         return None
     if feature.tensor_kind is TensorKind.STRING:
         if " " not in text and text.endswith((".txt", ".json", ".md")):
-            raise InvalidArgumentError(f"{text}: There is no such file.", hint="Check the working directory.")
+            raise InvalidArgumentError(f"{text}: There is no such file.", hint=suggest_path(text))
         return text
     numbers = text.replace(",", " ").split()
     try:

@@ -12,6 +12,7 @@ import click
 
 from .._cases.case import CONTRACTS, Case
 from .._cases.examples import StatedSizes
+from ..core.base.arguments import suggest_path
 from ..core.base.atomic_files import fold_case, is_same_file
 from ..core.base.messages import did_you_mean
 from ..core.contracts.files import read_contract
@@ -44,7 +45,7 @@ class InputFile(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Called by click."""
         if value and not os.path.isfile(value):
-            error = StorageNotFoundError(f"{value}: There is no such file.", hint="Check the working directory.")
+            error = StorageNotFoundError(f"{value}: There is no such file.", hint=suggest_path(value))
             raise Failure(str(error), INPUT) from error
         return super().convert(value, param, ctx)
 

@@ -154,17 +154,9 @@ def _compare_with_bind(
 
 
 def _warn_odd_range(output: str, contract: ImageContract) -> None:
-    """Says where mean and std are for another range: black and white are too close, too far apart, or far from 0."""
-    for factor, black in contract.affine():
-        white = black + 255 * factor
-        low, high = sorted((black, white))
-        distance = high - low
-        if not (0.05 <= distance <= 300 and low <= distance and high >= -distance):
-            colours = f"Black becomes {black + 0:.4g} and white {white:.4g}, as in hardly any model."
-            print_line(
-                f"{output}: {colours} Are mean and std for another range? Write --set pixel_range=...", is_error=True
-            )
-            return
+    """Says where mean and std must be for another range."""
+    if odd := contract.describe_odd_range():
+        print_line(f"{output}: {odd} Are mean and std for another range? Write --set pixel_range=...", is_error=True)
 
 
 def _print_contract(facts: Facts, learned: LearnedContract | None) -> None:

@@ -9,11 +9,12 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import IntEnum
+from itertools import islice
 from numbers import Integral, Real
 from typing import IO, Any, TypeVar, get_args
 
 from ...errors import InvalidArgumentError, PictureNotFoundError, StorageNotFoundError, WinMLError
-from .messages import type_name
+from .messages import find_similar, type_name
 
 E = TypeVar("E", bound=IntEnum)
 
@@ -115,8 +116,8 @@ def is_address(path: str | os.PathLike[str]) -> bool:
     return re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", os.fsdecode(path)) is not None
 
 
-def refuse_address(path: str | os.PathLike[str]) -> None:
-    """Raises PictureNotFoundError for a URL."""
+def refuse_address(path: str | os.PathLike[str], error: type[WinMLError] = PictureNotFoundError) -> None:
+    """Raises an error for a URL."""
     if not is_address(path):
         return
     hint = "Download it, and pass the path of the file, or its bytes."
@@ -125,7 +126,17 @@ def refuse_address(path: str | os.PathLike[str]) -> None:
             "Read its frames with cv2.VideoCapture(address), and pass each: "
             "ImageFeatureValue.from_array(frame, BitmapPixelFormat.BGR8)."
         )
-    raise PictureNotFoundError(f"{os.fsdecode(path)}: This is an address, and only files are read.", hint=hint)
+    raise error(f"{os.fsdecode(path)}: This is an address, and only files are read.", hint=hint)
+
+
+def suggest_path(path: str | os.PathLike[str]) -> str:
+    """The hint for a file or folder that is missing: the most similar name beside it, if there is one."""
+    folder, name = os.path.split(os.fsdecode(path))
+    with suppress(OSError, ValueError), os.scandir(folder or ".") as entries:
+        beside = (entry.name for entry in islice(entries, 1000) if entry.name != name)
+        if near := find_similar(name, beside):
+            return f"Did you mean {os.path.join(folder, near)}?"
+    return "Check the working directory."
 
 
 def get_source_name(source: str | os.PathLike[str] | IO[Any]) -> str:
@@ -162,5 +173,5 @@ def make_open_error(source: str | os.PathLike[str] | IO[Any], error: OSError) ->
             f"{get_source_name(source)}: Expected a file, got a folder.", hint="Name a file in it."
         )
     return StorageNotFoundError(
-        f"{get_source_name(source)}: {error.strerror or error}.", hint="Check the working directory."
+        f"{get_source_name(source)}: {error.strerror or error}.", hint=suggest_path(get_source_name(source))
     )

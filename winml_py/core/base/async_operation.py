@@ -161,6 +161,15 @@ class AsyncOperation(Generic[T]):
     def close(self) -> None:
         """Does nothing; WinRT has this method."""
 
+    if not TYPE_CHECKING:  # type checkers report these mistakes themselves
+
+        def __getattr__(self, name: str) -> None:
+            message = f"An AsyncOperation has no {name!r}. Its result is `await operation`, or operation.get()."
+            raise AttributeError(message, name=name, obj=self)
+
+        def __getitem__(self, _: object) -> None:
+            raise TypeError("An AsyncOperation is not its result, which is `await operation`, or operation.get().")
+
     def __repr__(self) -> str:
         return f"<AsyncOperation {self.status.name.lower()}>"
 

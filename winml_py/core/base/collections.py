@@ -101,7 +101,8 @@ class NameMap(MapView[V], Generic[V]):
         spelling = self._spelling(name)
         if spelling is None:
             names = ", ".join(map(repr, self._items)) or "nothing"
-            raise NotBoundError(f"There is no {name!r} here.", hint=f"The map holds {names}.")
+            what = "The map holds" if isinstance(name, str) else "Its keys are names:"
+            raise NotBoundError(f"There is no {name!r} here.", hint=f"{what} {names}.")
         return self._items[spelling]
 
     def __contains__(self, name: object) -> bool:

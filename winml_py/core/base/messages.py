@@ -101,15 +101,19 @@ def as_json(value: Any, exact: int | None = None) -> Any:
 # Suggestions: the known name closest to a misspelt one.
 
 
-def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """The hint for an unknown name: the most similar known name, or all of them."""
+def find_similar(name: object, known: Iterable[str]) -> str:
+    """The most similar known name; "" if none is similar."""
     from difflib import get_close_matches  # here, because only errors need it
 
     spellings = {spelling.casefold(): spelling for spelling in known}
-    near = get_close_matches(str(name).casefold(), spellings, 1)
-    if near:
-        return f"Did you mean {spellings[near[0]]!r}?"
-    return f"Known: {', '.join(spellings.values()) or 'none'}."
+    return next((spellings[near] for near in get_close_matches(str(name).casefold(), spellings, 1)), "")
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """The hint for an unknown name: the most similar known name, or all of them."""
+    known = list(known)
+    near = find_similar(name, known)
+    return f"Did you mean {near!r}?" if near else f"Known: {', '.join(known) or 'none'}."
 
 
 def suggest_fields(kind: type[T]) -> type[T]:

@@ -61,7 +61,10 @@ def _find_processor(config: Config) -> tuple[str, Processor]:
     for name, processor in processors.items():  # GroundingDINO is also spelt GroundingDino
         if name.lower() == kind.lower():
             return class_name, processor
-    raise make_config_error(config.name, f"{class_name} is not known; known are {', '.join(PROCESSORS)}")
+    names = [f"{name}ImageProcessor{'Fast' * class_name.endswith('Fast')}" for name in processors]
+    near = get_close_matches(class_name, names, 1, 0.9)
+    known = f"if {near[0]} is meant, write that" if near else f"known are {', '.join(processors)}"
+    raise make_config_error(config.name, f"{class_name} is not known; {known}")
 
 
 def _merge(config: Config, kind: str, processor: Processor) -> dict[str, Any]:

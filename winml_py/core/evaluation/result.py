@@ -205,7 +205,7 @@ class LearningModelEvaluationResult(Object):
             if not rows:
                 how_many = "none of"
                 hint = "For a detector, call winml_py.vision.detections(result); for a batch, take rows of to_numpy()."
-                hint = next(filter(None, (_read_map_hint(name, outputs[name], n) for name in names)), hint)
+                hint = next(filter(None, (_describe_output(name, outputs[name], n) for name in names)), hint)
             message = f"top_k needs an output with one row of scores: {how_many} {', '.join(names)} is one."
             raise InvalidArgumentError(message, hint=hint)
         return rank_classes(rows[0], n, require_labels(labels) or select_fitting_labels(self._facts.labels, rows[0]))
@@ -225,11 +225,14 @@ def as_output_array(value: object) -> Array | None:
     return as_host_array(value) if can_export_dlpack(value) else None
 
 
-def _read_map_hint(name: str, value: object, count: int) -> str:
-    """How to rank the scores of a map, or of a list of maps as ZipMap gives it; "" for another output."""
+def _describe_output(name: str, value: Any, count: int) -> str:
+    """How to rank the scores of a map, or of a list of maps as ZipMap gives it, or how to save a picture; else ""."""
     first, scores = value, f"result[{name!r}]"
     if isinstance(value, list) and value:
         first, scores = value[0], f"{scores}[0]"
+    if hasattr(first, "save") or hasattr(first, "software_bitmap"):
+        frame = "" if hasattr(first, "save") else ".software_bitmap"
+        return f'{name} is a picture: {scores}{frame}.save("{name}.png").'
     if not isinstance(first, Mapping):
         return ""
     return f"{name} maps classes to scores: sorted({scores}.items(), key=lambda pair: -pair[1])[:{count}]."

@@ -209,7 +209,7 @@ class SessionState:
         if isinstance(resolved, (PlannedPictures, DevicePixels)):
             plan = resolved.plan
             has_pictures = bool(plan.placements)  # computed now, so that the bind raises its errors
-            if has_pictures and (not plan.is_stated or self.missing_contracts.checked is not None):
+            if has_pictures:
                 self.missing_contracts.warn(plan, properties)
         else:
             properties.refuse_picture_properties(descriptor.name, value)

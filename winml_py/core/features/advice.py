@@ -7,7 +7,7 @@ anything is reshaped: reshaping a picture of height x width x channels would scr
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import permutations
 from typing import Any, TypeGuard
 
@@ -59,12 +59,16 @@ def make_value_hint(value: Any, descriptor: FeatureDescriptor) -> str:
     """What to bind in place of a value that is no tensor, picture, map or sequence for a feature."""
     if isinstance(value, np.ndarray) and not value.dtype.isnative:
         return 'Bind it in the byte order of this machine: array.astype(array.dtype.newbyteorder("=")).'
+    if value is None:
+        return "OpenCV's imread returns None where it cannot read a file, and dict.get where there is no key."
     first = value[0] if isinstance(value, (list, tuple)) and value else value
     if is_picture_file(first, descriptor) or (isinstance(descriptor, ImageFeatureDescriptor) and is_stream(first)):
         return "To bind a picture file: ImageFeatureValue.load(path)."
     if isinstance(descriptor, ShapedDescriptor) and (hint := _make_array_hint(value, descriptor)):
         return hint
     if isinstance(descriptor, ImageFeatureDescriptor):
+        if isinstance(value, (list, tuple)) and (misfit := _describe_misfit(value, descriptor)):
+            return f"Bind pictures, or an array of numbers; {misfit}."
         return "Bind an ImageFeatureValue, a VideoFrame, a Pillow image or an array."
     if isinstance(descriptor, TensorFeatureDescriptor):
         tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
@@ -81,11 +85,8 @@ def make_value_hint(value: Any, descriptor: FeatureDescriptor) -> str:
         if isinstance(value, (list, tuple)) and not value:
             return "It states no shape: bind an array."
         hint = f"Bind a numpy array, a tensor such as {name}.from_numpy(array), or a list of {elements}"
-        misfits = value if isinstance(value, (list, tuple)) else []
-        for index, element in enumerate(misfits):
-            if not isinstance(element, (list, tuple)) and not is_element(element, descriptor.tensor_kind):
-                return f"{hint}; element {index} is {type_name(element)} {element!r:.40}."
-        return f"{hint}."
+        misfit = _describe_misfit(value, descriptor) if isinstance(value, (list, tuple)) else ""
+        return f"{hint}; {misfit}." if misfit else f"{hint}."
     if isinstance(descriptor, SequenceFeatureDescriptor):
         return "Bind a list of elements of these types."
     return "Bind a dict of keys and values of these types."
@@ -244,6 +245,21 @@ def _describe_ragged(rows: Any) -> str:
         return f"The rows of a tensor have one length, and these have {lengths[0]} and {lengths[1]}: pad them."
     are_lists = all(isinstance(row, (list, tuple)) for row in rows)
     return _describe_ragged([part for row in rows for part in row]) if are_lists else ""
+
+
+def _describe_misfit(values: Sequence[Any], descriptor: ShapedDescriptor, place: str = "") -> str:
+    """The first element of a list, or of its lists, that cannot be an element of a feature; "" if there is none."""
+    for index, element in enumerate(values):
+        here = f"{place}[{index}]"
+        if isinstance(element, (list, tuple)):
+            if misfit := _describe_misfit(element, descriptor, here):
+                return misfit
+            continue
+        # In a list for an image, objects of classes may be pictures.
+        may_be_picture = isinstance(descriptor, ImageFeatureDescriptor) and type(element).__module__ != "builtins"
+        if not may_be_picture and not is_element(element, descriptor.tensor_kind):
+            return f"element {here if place else index} is {type_name(element)} {element!r:.40}"
+    return ""
 
 
 def _cast(array: str, dtype: DType) -> str:

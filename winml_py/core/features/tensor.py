@@ -327,6 +327,11 @@ class Tensor(Closeable, Object):
 
         def __getattr__(self, name: str) -> None:
             hint = f" Write tensor.to_numpy().{name}." if hasattr(np.ndarray, name) else ""
+            if name in ("save", "show"):
+                hint = (
+                    " Save numbers with np.save(path, tensor.to_numpy()). An output is a picture only if the model's "
+                )
+                hint += "file gives it the denotation IMAGE."
             raise AttributeError(f"A {type(self).__name__} has no {name!r}.{hint}", name=name, obj=self)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import struct
 import threading
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,7 @@ import numpy as np
 
 from ...enums import BitmapPixelFormat
 from ...errors import InvalidArgumentError, PictureError, PictureNotFoundError, WinMLError
-from ..base.arguments import is_stream, read_bytes, refuse_address
+from ..base.arguments import is_stream, read_bytes, refuse_address, suggest_path
 from ..base.arrays import Pixels
 from ..base.atomic_files import open_atomically
 from ..base.messages import logger, require_no_pointer, type_name
@@ -248,10 +249,22 @@ def _translate_errors(failure: str, hint: str) -> Iterator[None]:
     except FileNotFoundError as error:
         what = "picture" if os.path.splitext(error.filename)[1] else "picture or folder"
         raise PictureNotFoundError(
-            f"{error.filename}: There is no such {what}.", hint="Check the working directory."
+            f"{error.filename}: There is no such {what}.", hint=suggest_path(error.filename)
         ) from None
     except Exception as error:
         raise PictureError(f"{failure}: {error}.", hint=hint) from error
+
+
+_NO_PICTURES = (
+    (re.compile(b"\x93NUMPY"), "an array", "Bind numpy.load(path)."),
+    (
+        re.compile(b"(?s)....ftyp(iso|mp4|M4V|qt|avc|3g|dash)|RIFF....AVI |\x1aE\xdf\xa3"),
+        "a video",
+        "Pass VideoReader(path) to evaluate_many.",
+    ),
+    (re.compile(b"%PDF-"), "a PDF file", "Save its pages as pictures first."),
+)
+"""What is passed as a picture by mistake: how such files begin, their kind, and what to do."""
 
 
 def _identify(file: BinaryIO, name: str) -> Image:
@@ -274,6 +287,9 @@ def _identify(file: BinaryIO, name: str) -> Image:
     with suppress(UnidentifiedImageError):
         return Image.open(file, formats=FORMATS)
     if prefix[4:8] != b"ftyp" or prefix[8:12] not in _HEIF_BRANDS:
+        for start, kind, hint in _NO_PICTURES:
+            if start.match(prefix):
+                raise PictureError(f"{name}: Expected a picture, got {kind}.", hint=hint)
         raise UnidentifiedImageError("no decoder recognises it")
     try:
         from pillow_heif import HeifImageFile

@@ -317,6 +317,20 @@ class ImageContract:
         scale, shift = SCALE_AND_SHIFT[self.pixel_range]
         return tuple((1 / (scale * s), -(shift + m) / s) for m, s in zip(*self._mean_and_std, strict=True))
 
+    def describe_odd_range(self) -> str:
+        """What black and white become, where mean and std must be for another range; "" where they may be right.
+
+        Then black and white are too close, too far apart, far from 0, or black is a fraction of one level below 0.
+        """
+        for factor, black in self.affine():
+            white = black + 255 * factor
+            low, high = sorted((black, white))
+            distance = high - low
+            is_mean_too_small = -0.0039 * distance < low < -0.0002 * distance
+            if is_mean_too_small or not (0.05 <= distance <= 300 and low <= distance and high >= -distance):
+                return f"Black becomes {black + 0:.4g} and white {white:.4g}, as in hardly any model."
+        return ""
+
     def numbers(self, dtype: DType) -> Array:
         """The number for each byte of each channel: channels x 256, read-only. For uint8, rounded half to even."""
         return _compute_numbers(self.pixel_range, *self._mean_and_std, dtype)

@@ -14,7 +14,14 @@ from typing import Any, BinaryIO
 
 from ...enums import BitmapPixelFormat, FramePolicy
 from ...errors import ClosedError, InvalidArgumentError, PictureError, PictureNotFoundError, WinMLError
-from ..base.arguments import is_stream, read_bytes, refuse_address, require_member, require_whole_number
+from ..base.arguments import (
+    is_stream,
+    read_bytes,
+    refuse_address,
+    require_member,
+    require_whole_number,
+    suggest_path,
+)
 from ..base.winrt_object import Closeable
 from .bitmap import SoftwareBitmap, VideoFrame
 from .video_files import require_whole_video
@@ -214,9 +221,7 @@ def _open_capture(source: object, name: str) -> Any:
         if os.path.exists(source) and not os.path.isfile(source):
             raise PictureError(f"{name} cannot be opened as a video: it is not a file.", hint="Write one first.")
         if not os.path.isfile(source):
-            raise PictureNotFoundError(
-                f"{os.fspath(source)}: There is no such video.", hint="Check the working directory."
-            )
+            raise PictureNotFoundError(f"{os.fspath(source)}: There is no such video.", hint=suggest_path(source))
         path = os.path.abspath(os.fsdecode(source))  # absolute, because OpenCV takes "concat:a.mp4" for a protocol
         require_whole_video(path, name)
         native, hint = cv2.VideoCapture(path), "OpenCV cannot read it."

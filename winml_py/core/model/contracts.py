@@ -1,5 +1,5 @@
 """The image contracts of a model's inputs: those that a program attaches, those that an exporter's metadata state, the
-inputs that they fit, and the warning where there is none.
+inputs that they fit, and the warning where there is none, or an odd one.
 """
 
 from __future__ import annotations
@@ -132,15 +132,19 @@ class MissingContracts:
     ) -> None:
         self.refusal = refusal
         self._is_silent = is_silent
-        self._warned: dict[str, object] = {}
+        self._warned: dict[tuple[str, bool], object] = {}
+        self._plain: ImageContract | None = None
         self.checked = None if is_silent else _read_evidence(metadata)
 
     def warn(self, plan: PreprocessPlan, properties: BindProperties = NO_PROPERTIES) -> None:
-        """Warns of a picture bound to an input without a contract, the first time only; or raises the refusal."""
+        """Warns of a picture bound to an input without a contract, or with an odd one; or raises the refusal.
+
+        Each warning appears the first time only.
+        """
         name = plan.descriptor.name
         if self.refusal is not None and not plan.is_stated:
             raise copy(self.refusal)
-        if self._is_silent:
+        if self._is_silent or (plan.is_stated and plan.contract == self._plain):
             return
         if not plan.is_stated:
             text = _describe_assumptions(name, plan.contract, properties)
@@ -151,10 +155,21 @@ class MissingContracts:
                 f"{large[1]}x{large[0]} is larger than any that it was checked on ({largest}). Compare the tensor with "
                 "the function's result, or bind a smaller picture."
             )
+        elif self.checked is not None or properties.pixel_range is not None:
+            return  # the range is the function's, or the bind's own
+        elif odd := plan.contract.describe_odd_range():
+            numbers = (*plan.contract.mean, *plan.contract.std)
+            meant = LearningModelPixelRange.ZERO_TO_ONE if max(numbers) <= 1 else LearningModelPixelRange.ZERO_TO255
+            text = f"The contract of the input {name!r} is {plan.contract.describe()}. {odd} " + (
+                "Its mean is for one range and its std for another."
+                if meant is plan.contract.pixel_range
+                else f"If mean and std are for {meant.name}, state pixel_range=LearningModelPixelRange.{meant.name}."
+            )
         else:
+            self._plain = plan.contract
             return
         mine = object()
-        if self._warned.setdefault(name, mine) is mine:  # only one thread warns
+        if self._warned.setdefault((name, plan.is_stated), mine) is mine:  # only one thread warns
             warn_caller(MissingContractWarning(text))
 
     def _find_unchecked(self, plan: PreprocessPlan) -> Size | None:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ...errors import CorruptModelError, InvalidArgumentError, ModelNotFoundError, WinMLError
+from ..base.arguments import refuse_address, suggest_path
 from ..base.atomic_files import has_other_drive
 from ..base.messages import guess_file_kind, require_no_pointer
 from .header import Header, Weight, cut_weights, find_external_weights, has_replaceable_weights, read_header
@@ -325,9 +326,8 @@ def _map(path: str, shown: str = "") -> Iterator[tuple[ModelBytes, FileStamp]]:
         if not isinstance(error, FileNotFoundError):
             reason = getattr(error, "strerror", None) or error
             raise ModelNotFoundError(f"{shown or path}: The model file cannot be opened: {reason}.") from error
-        raise ModelNotFoundError(
-            f"{shown or path}: Model file not found.", hint="Check the working directory."
-        ) from error
+        refuse_address(shown or path, ModelNotFoundError)
+        raise ModelNotFoundError(f"{shown or path}: Model file not found.", hint=suggest_path(shown or path)) from error
 
 
 def _is_inside(path: str, folder: str) -> bool:

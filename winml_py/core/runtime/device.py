@@ -15,6 +15,21 @@ from .request import Compiler
 if TYPE_CHECKING:
     from .providers.provider import ProviderDevice
 
+_WEBGPU = "pip install 'winml-py[gpu]' brings WebGPU, which uses any GPU with a Vulkan, Metal or Direct3D 12 driver"
+_PACKAGES = {
+    (
+        "cuda",
+        "tensorrt",
+        "nvidia",
+    ): "For NVIDIA's GPUs, `pip uninstall onnxruntime`, then `pip install --force-reinstall "
+    "'onnxruntime-gpu[cuda,cudnn]'`",
+    ("npu", "intel", "openvino"): "pip install 'winml-py[intel]' brings OpenVINO's plugin for Intel's GPUs and NPUs",
+    ("dml", "directml", "directx"): "On Windows, `pip uninstall onnxruntime`, then `pip install --force-reinstall "
+    "onnxruntime-directml`",
+    ("gpu", "vulkan", "metal"): _WEBGPU,
+}
+"""What to install for a device, by the words in the name that a program asks for."""
+
 _CPU_KINDS = (LearningModelDeviceKind.DEFAULT, LearningModelDeviceKind.CPU)
 
 
@@ -96,10 +111,13 @@ class LearningModelDevice(Object):
                 return device
         from .providers import plugins
 
+        install = next((hint for words, hint in _PACKAGES.items() if any(word in needle for word in words)), "")
         names = ", ".join(f"{device.name} ({device.hardware})" for device in devices)
         raise InvalidDeviceError(
             f"There is no device named {name!r}; there are {names}.",
-            hint="; ".join(filter(None, (plugins.describe_problems(), "`winml-py doctor` says what is missing."))),
+            hint=". ".join(
+                filter(None, (plugins.describe_problems(), install, "`winml-py doctor` says what is missing."))
+            ),
         )
 
     @classmethod
@@ -222,7 +240,6 @@ def _find_gpu(kind: LearningModelDeviceKind) -> ProviderDevice:
         raise InvalidDeviceError(
             "There is no GPU that an installed package can use: "
             f"{plugins.describe_problems() or 'none has a provider for GPUs'}.",
-            hint="pip install 'winml-py[gpu]' brings WebGPU, which uses any GPU with a Vulkan, Metal or Direct3D 12 "
-            "driver; `winml-py doctor` says what is missing.",
+            hint=f"{_WEBGPU}; `winml-py doctor` says what is missing.",
         )
     return devices[0]

@@ -19,7 +19,7 @@ import numpy as np
 
 from ...enums import TensorKind
 from ...errors import InvalidArgumentError, WinMLError
-from ..base.arguments import is_address, refuse_address
+from ..base.arguments import is_address, refuse_address, suggest_path
 from ..base.arrays import Array, DType, can_export_dlpack
 from ..base.messages import require_no_pointer, type_name
 from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
@@ -224,7 +224,7 @@ def read_value(feature: FeatureDescriptor, source: object, fast_decode: bool = F
     if path.lower().endswith((".npy", ".csv")):
         refuse_address(path)
         if not os.path.exists(path):
-            raise InvalidArgumentError(f"{path}: There is no such file.", hint="Check the working directory.")
+            raise InvalidArgumentError(f"{path}: There is no such file.", hint=suggest_path(path))
         if path.lower().endswith(".csv"):
             return _read_table(feature, path)
         array = read_array(path)

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ....errors import InvalidArgumentError, ModelNotFoundError
+from ...base.arguments import suggest_path
 from ...base.atomic_files import has_other_drive
+from ...base.messages import find_similar
 from ..config import Config, make_config_error, read_config
 from ..labels import labels_of
 
@@ -20,6 +22,12 @@ MAX_BYTES = 1 << 24
 
 ANY_SIZE = 1 << 62
 """For files that are not read whole."""
+
+
+class SeveralModelsError(ModelNotFoundError, InvalidArgumentError):
+    """A folder has several models, and none is named."""
+
+    hresult = InvalidArgumentError.hresult
 
 
 class Folder:
@@ -66,7 +74,8 @@ def find_model(source: str | os.PathLike[str], file: str = "") -> str:
 
     Raises:
         ModelNotFoundError: there is none.
-        InvalidArgumentError: there are several, or the file is outside of the folder.
+        SeveralModelsError: there are several.
+        InvalidArgumentError: the file is outside of the folder.
     """
     path = os.fsdecode(source)
     if not file and not os.path.isdir(path):
@@ -74,14 +83,14 @@ def find_model(source: str | os.PathLike[str], file: str = "") -> str:
     if os.path.isfile(path):
         raise InvalidArgumentError(f"{path}: Expected a folder with {file}, got a file.", hint="Omit file=.")
     if not os.path.isdir(path):
-        raise ModelNotFoundError(f"{path}: There is no such folder.", hint="Check the working directory.")
+        raise ModelNotFoundError(f"{path}: There is no such folder.", hint=suggest_path(path))
     names = sorted([file] if file else glob("*.onnx", root_dir=path) or glob("onnx/*.onnx", root_dir=path))
     stems = {name.removesuffix(".onnx") for name in names}
     plain = [stem for stem in stems if not _is_variant(stem, stems)]
     if len(plain) > 1:
-        raise InvalidArgumentError(
+        raise SeveralModelsError(
             f"{path}: Expected one model in this folder, got {', '.join(names)}.",
-            hint='Choose one: LearningModel.load(folder, file="..."); or name the file.',
+            hint=f'Choose one: {os.path.join(path, names[0])}, or LearningModel.load(folder, file="{names[0]}").',
         )
     model = Folder(path).find(file or f"{plain[0]}.onnx", ANY_SIZE) if plain else ""
     if not model:
@@ -90,6 +99,8 @@ def find_model(source: str | os.PathLike[str], file: str = "") -> str:
         message = f"no {file} in this folder" if file else "no .onnx file in this folder, nor in its folder onnx"
         hint = "Export the model to ONNX, or name another folder."
         if found:
+            near = find_similar(file, found)
+            found.sort(key=lambda name: name != near)
             hint = f'It has {", ".join(found[:5])}: LearningModel.load(folder, file="{found[0]}").'
         raise ModelNotFoundError(f"{path}: There is {message}.", hint=hint)
     return model
