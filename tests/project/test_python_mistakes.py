@@ -162,8 +162,8 @@ TAUGHT = (
     ),
     (
         "LearningModel.load(MODELS, file='digitz.onnx')",
-        "There is no digitz.onnx in this folder. It has digits.onnx, blur.onnx, digits_batch.onnx, digits_float16.onnx, "
-        'edges.onnx: LearningModel.load(folder, file="digits.onnx").',
+        "There is no digitz.onnx in this folder. It has digits.onnx, blur.onnx, digits_batch.onnx, "
+        'digits_float16.onnx, edges.onnx: LearningModel.load(folder, file="digits.onnx").',
         "LearningModel.load(MODELS, file='digits.onnx')",
     ),
     (

@@ -94,8 +94,8 @@ def find_model(source: str | os.PathLike[str], file: str = "") -> str:
         )
     model = Folder(path).find(file or f"{plain[0]}.onnx", ANY_SIZE) if plain else ""
     if not model:
-        near = (*glob("*.onnx", root_dir=path), *glob("*/*.onnx", root_dir=path))
-        found = sorted(Path(name).as_posix() for name in near)
+        names = [*glob("*.onnx", root_dir=path), *glob("*/*.onnx", root_dir=path)]
+        found = sorted(Path(name).as_posix() for name in names)
         message = f"no {file} in this folder" if file else "no .onnx file in this folder, nor in its folder onnx"
         hint = "Export the model to ONNX, or name another folder."
         if found:
