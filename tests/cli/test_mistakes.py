@@ -88,7 +88,6 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     ("info digit.onnx", 3, "digit.onnx: Model file not found. Did you mean digits.onnx?"),
     ("info .", 3, ".: Expected one model in this folder, got add.onnx,…Choose one: ./add.onnx, or LearningModel.load("),
     ("info https://a.com/b.onnx", 3, "https://a.com/b.onnx: This is an address, and only files are read. Download it"),
-    ("perf digits.onnx --threads 2", 2, "perf evaluates one input at a time.…evaluate_many(inputs, concurrency=2)"),
     (
         "run split.onnx x.npy",
         3,

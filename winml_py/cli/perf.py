@@ -22,20 +22,10 @@ from .failures import prefix_errors
 from .style import emit, format_number, print_line, print_sizes, print_table, show_progress, warn_assumed
 
 
-def _refuse_threads(_: click.Context, __: click.Parameter, number: str | None) -> None:
-    if number is not None:
-        raise click.UsageError(
-            "perf evaluates one input at a time. For the rate of several threads, time a program's "
-            f"list(session.evaluate_many(inputs, concurrency={number})). For the engine's threads: --settings FILE, "
-            f'where FILE holds {{"intra_op_num_threads": {number}}}.'
-        )
-
-
 @click.command()
 @click.argument("models", nargs=-1, required=True, metavar="MODEL... [INPUT]...")
 @click.option("-n", "--iterations", type=click.IntRange(1), metavar="N", help="Evaluations after the first.  [100]")
 @click.option("--profile", "is_profile", is_flag=True, help="Show each node's time instead.  [-n 20]")
-@click.option("--threads", hidden=True, expose_value=False, callback=_refuse_threads)
 @output_option("Write the trace, for Perfetto.", "--trace", "FILE")
 @case_options
 @json_option
