@@ -183,14 +183,14 @@ TAUGHT = (
     ("ImageFeatureValue.load(b'ab')", "Data of 2 bytes is not a picture that can be decoded: no decoder"),
     (
         "ImageFeatureValue.load(save_array())",
-        "Expected a picture, got an array. Bind numpy.load(path).",
+        "not a picture that can be decoded: it is an array. Bind numpy.load(path).",
         "session.evaluate_features({'image': np.load(save_array())})",
     ),
     (
         "ImageFeatureValue.load(b'\\0\\0\\0\\x20ftypisom' + bytes(9))",
-        "got a video. Pass VideoReader(path) to evaluate_man",
+        "it is a video. Pass VideoReader(path) to evaluate_man",
     ),
-    ("ImageFeatureValue.load(b'%PDF-1.7')", "got a PDF file. Save its pages as pictures first."),
+    ("ImageFeatureValue.load(b'%PDF-1.7')", "it is a PDF file. Save its pages as pictures first."),
     ("ImageFeatureValue.from_pil(5)", "Expected a Pillow image, got int"),
     ("ImageFeatureValue.from_software_bitmap('a.png')", "Expected a SoftwareBitmap, got str"),
     ("ImageFeatureValue.from_array(None, RGB8)", "OpenCV's imread returns None where it cannot read"),

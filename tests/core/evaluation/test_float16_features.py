@@ -94,7 +94,8 @@ def test_tensor_float16_bit_takes_both_and_reads_back_as_float32() -> None:
 
 @pytest.mark.parametrize("pixel_range", LearningModelPixelRange, ids=lambda pixel_range: pixel_range.name)
 def test_a_picture_into_float16_is_computed_in_float32_and_rounded_once(pixel_range: LearningModelPixelRange) -> None:
-    contract = ImageContract(BitmapPixelFormat.RGB8, pixel_range, (0.3,), (0.7,))
+    mean, std = (80.3, 70.7) if pixel_range is LearningModelPixelRange.ZERO_TO255 else (0.3, 0.7)
+    contract = ImageContract(BitmapPixelFormat.RGB8, pixel_range, (mean,), (std,))
     bound = make_binding((1, 3, 16, 16), denotation="IMAGE", metadata=contract.to_metadata())
     pixels = np.arange(256, dtype=np.uint8).reshape(16, 16, 1).repeat(3, axis=2)
     bound.bind("x", SoftwareBitmap.from_array(pixels, BitmapPixelFormat.RGB8))
@@ -102,7 +103,7 @@ def test_a_picture_into_float16_is_computed_in_float32_and_rounded_once(pixel_ra
     bound.bind("y", output)
     bound._session.evaluate(bound)
     levels = np.array([reference.number(level, pixel_range.name) for level in range(256)], np.float32)
-    expected = ((levels - np.float32(0.3)) / np.float32(0.7)).astype(np.float16).reshape(16, 16)
+    expected = ((levels - np.float32(mean)) / np.float32(std)).astype(np.float16).reshape(16, 16)
     np.testing.assert_array_equal(output.to_numpy()[0, 1], expected)
 
 

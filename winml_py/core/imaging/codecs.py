@@ -289,7 +289,7 @@ def _identify(file: BinaryIO, name: str) -> Image:
     if prefix[4:8] != b"ftyp" or prefix[8:12] not in _HEIF_BRANDS:
         for start, kind, hint in _NO_PICTURES:
             if start.match(prefix):
-                raise PictureError(f"{name}: Expected a picture, got {kind}.", hint=hint)
+                raise PictureError(f"{name} is not a picture that can be decoded: it is {kind}.", hint=hint)
         raise UnidentifiedImageError("no decoder recognises it")
     try:
         from pillow_heif import HeifImageFile

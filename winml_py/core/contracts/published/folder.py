@@ -99,8 +99,8 @@ def find_model(source: str | os.PathLike[str], file: str = "") -> str:
         message = f"no {file} in this folder" if file else "no .onnx file in this folder, nor in its folder onnx"
         hint = "Export the model to ONNX, or name another folder."
         if found:
-            near = find_similar(file, found)
-            found.sort(key=lambda name: name != near)
+            closest = find_similar(file, found)
+            found.sort(key=lambda name: name != closest)
             hint = f'It has {", ".join(found[:5])}: LearningModel.load(folder, file="{found[0]}").'
         raise ModelNotFoundError(f"{path}: There is {message}.", hint=hint)
     return model
