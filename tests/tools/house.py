@@ -28,18 +28,18 @@ PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
     # What was measured, rounded up.
-    "lines of code": 25_650,
-    "lines of code in core/": 14_150,
-    "lines of docstrings": 7_650,
-    "files": 260,
-    "options of commands": 91,
-    "words of docs": 40_200,
-    "lines of code of tests": 34_900,
-    "inner names that capabilities use": 80,
+    "lines of code": 26_850,
+    "lines of code in core/": 14_850,
+    "lines of docstrings": 7_850,
+    "files": 263,
+    "options of commands": 92,
+    "words of docs": 40_850,
+    "lines of code of tests": 37_750,
+    "inner names that capabilities use": 81,
     # What was measured.
     "names in __all__": 69,
     "binding classes of engines": 3,
-    "files from bind of a JPEG to the engine": 14,
+    "files from bind of a JPEG to the engine": 15,
     "files of evaluate_features": 8,
     "modules in a circle": 0,
 }

@@ -170,7 +170,7 @@ def open_picture(
     if not isinstance(source, bytes) and os.path.isdir(source):
         hint = "Load its files one by one; session.evaluate_many(folder) evaluates them all."
         raise PictureError(f"Expected a picture, got the folder {os.fspath(source)}.", hint=hint)
-    if not isinstance(source, bytes):
+    if not isinstance(source, bytes) and not os.path.exists(source):
         refuse_address(source)
     name = name or (f"Data of {len(source):,} bytes" if isinstance(source, bytes) else os.fspath(source))
     failure = f"{name} is not a picture that can be decoded"
@@ -273,7 +273,6 @@ def _identify(file: BinaryIO, name: str) -> Image:
 
     prefix = file.read(64)
     file.seek(0)
-    require_no_pointer(prefix, name, "a picture", PictureError)
     with suppress(SyntaxError, IndexError, TypeError, struct.error):  # what Image.open takes for "not this format"
         # Directly: `Image.open` imports the plugins of five formats first, which takes as long as a small model.
         if prefix.startswith(b"\x89PNG\r\n\x1a\n"):
@@ -287,6 +286,7 @@ def _identify(file: BinaryIO, name: str) -> Image:
     with suppress(UnidentifiedImageError):
         return Image.open(file, formats=FORMATS)
     if prefix[4:8] != b"ftyp" or prefix[8:12] not in _HEIF_BRANDS:
+        require_no_pointer(prefix, name, "a picture", PictureError)
         for start, kind, hint in _NO_PICTURES:
             if start.match(prefix):
                 raise PictureError(f"{name} is not a picture that can be decoded: it is {kind}.", hint=hint)
