@@ -37,6 +37,7 @@ from winml_py import (
 )
 from winml_py.authoring import build_in, check_samples
 from winml_py.cli.main import main
+from winml_py.core.imaging.resize import import_fast_resizer
 from winml_py.errors import ModelNotFoundError
 from winml_py.experimental import LearningModelExperimental, LearningModelJoinOptions
 
@@ -312,10 +313,12 @@ def test_what_a_command_writes_answers_like_the_folder(
     command, *words = WRITERS[writer]
     result = CliRunner().invoke(main, [command, str(tmp_path), *words, "--output", str(out)])
     assert result.exit_code == 0, result.output
+    # Built in, pictures are scaled as cykooz-resizer does; where Pillow scales, bytes are a level apart.
+    tolerance = 1e-3 if "convert" in writer else 1e-5 if writer != "build in" or import_fast_resizer() else 0.016
     written = [LearningModel.load(out), *([LearningModel.load(tmp_path, file="out.onnx")] if is_beside else [])]
     for new in written:
         answer = evaluate(new, pixels[None] if writer == "build in" else picture)
-        np.testing.assert_allclose(answer, expected, atol=1e-3 if "convert" in writer else 1e-5)
+        np.testing.assert_allclose(answer, expected, atol=tolerance)
         assert new.labels == model.labels == ("cat", "dog")
         assert writer != "sample" or check_samples(new).is_right
 

@@ -101,7 +101,7 @@ def test_the_advice_for_an_array_of_another_shape(shape: Any, sizes: tuple[int, 
     array = np.random.default_rng(0).random(sizes, np.float32)
     bound = open_binding(unary(shape=shape))
     hint = refuse(bound, array).hint
-    assert f"ind {code}." in hint or f"ind {code};" in hint, hint
+    assert re.search(rf"ind {re.escape(code)}(?:\.|;| if its)", hint), hint
     expected = eval(code, SCOPE, {"array": array})
     np.testing.assert_array_equal(bind(bound, expected), expected)
 

@@ -140,7 +140,12 @@ def describe_size_mismatch(sizes: Shape, descriptor: ShapedDescriptor) -> str:
         return wrong
     # A picture as a file's decoder gives it; bytes need no rearranging.
     is_picture = takes_picture(descriptor) and len(sizes) == 3 and _is_channels_last(sizes)
-    pixels = f"; for bytes from 0 to 255, {describe_picture(sizes)}" if is_picture else ""
+    pixels = ""
+    if is_picture:
+        pixels = (
+            f" if its numbers are already those that the model takes. For a picture, bind {describe_picture(sizes)}; "
+            "numbers from 0 to 1 first become bytes: array = (array * 255).round().astype(np.uint8)"
+        )
     code = arrange(sizes, descriptor)
     if code:
         return f"{wrong} Bind array{code}{pixels}."
