@@ -190,7 +190,7 @@ def _read_weight(buffer: ModelBytes, tensor: Field) -> Weight:
             element = item.value
         elif item.number == 13:
             key, value = _read_key_value(buffer, item)
-            external[key] = value
+            external[key] = value or external.get(key, "")  # ONNX Runtime passes over empty ones
         elif item.number in _DATA:
             data.append(item)
     is_in_a_row = len(data) == 1 and data[0].wire_type == BYTES and data[0].end > data[0].value

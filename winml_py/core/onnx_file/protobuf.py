@@ -123,8 +123,9 @@ LOCATION = "location"
 """The key under which a tensor names the file that holds its elements."""
 
 _CHILDREN = {
-    "model": {7: "graph", 25: "function"},
-    "function": {7: "node"},
+    "model": {7: "graph", 20: "training", 25: "function"},
+    "training": {1: "graph", 2: "graph"},
+    "function": {7: "node", 11: "attribute"},  # 11: the defaults of its attributes
     "graph": {1: "node", 5: "tensor", 15: "sparse tensor"},
     "node": {5: "attribute"},
     "attribute": {5: "tensor", 10: "tensor", 6: "graph", 11: "graph", 22: "sparse tensor", 23: "sparse tensor"},

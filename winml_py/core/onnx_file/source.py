@@ -93,8 +93,7 @@ class FileSource(NamedTuple):
         shown = os.fsdecode(path)
         with _map(absolute, shown) as (buffer, stamp):
             header = _read_header(buffer, f"{shown}: ")
-        _require_same_drive(absolute, header.weights)
-        return cls(absolute, (stamp, *_stamp_data_files(os.path.dirname(absolute), header))), header
+        return cls(absolute, (stamp, *_stamp_data_files(absolute, header))), header
 
     @property
     def size(self) -> int:
@@ -162,9 +161,9 @@ class FileSource(NamedTuple):
 
     def read_data_stamps(self) -> tuple[FileStamp, ...]:
         """The stamps of the model's file and those with its weights; raises CorruptModelError where one has changed."""
-        stamps = self._read_stamps(
-            (os.path.basename(self.path), *sorted({weight.location for weight in _find_external(self)}))
-        )
+        external = _find_external(self)
+        _require_inside(self.path, external)
+        stamps = self._read_stamps((os.path.basename(self.path), *sorted({weight.location for weight in external})))
         if not set(self.stamps).issubset(stamps):
             raise self._make_changed_error()
         return stamps
@@ -196,17 +195,14 @@ class FileSource(NamedTuple):
 
     def require_data_files(self) -> None:
         """Refuses a model whose weights are in files that are missing, outside its folder, placeholders or cut off."""
-        # Model caches keep links in one folder to files in another: both belong to the model.
-        roots = (os.path.realpath(self.folder), os.path.dirname(os.path.realpath(self.path)))
         ends: dict[str, int] = {}
-        for weight in _find_external(self):
+        external = _find_external(self)
+        _require_inside(self.path, external)
+        for weight in external:
             name, location = weight.name, weight.location
             ends[location] = max(ends.get(location, 0), weight.end)
-            path = os.path.realpath(os.path.join(self.folder, location))
-            if not any(_is_inside(path, root) for root in roots):
-                raise _make_outside_error(self.path, name, location)
-            # Check the name as it is, too: the engine opens that, and `sub/../x` does not exist without `sub`.
-            if not os.path.isfile(path) or not os.path.isfile(os.path.join(self.folder, location)):
+            # The name as it is: the engine opens that, and `sub/../x` does not exist without `sub`.
+            if not os.path.isfile(os.path.join(self.folder, location)):
                 raise ModelNotFoundError(
                     f"{self.path}: The model keeps the weight {name} in the file {location}, "
                     f"which is not in {self.folder}.",
@@ -278,29 +274,35 @@ def _find_external(source: FileSource) -> tuple[Weight, ...]:
     """The weights that a model keeps in other files, and those files: needed several times for one session."""
     with _map(source.path) as (buffer, stamp):
         source.require_same(stamp)
-        external = tuple(find_external_weights(buffer))
-    _require_same_drive(source.path, external)
-    return external
+        return tuple(find_external_weights(buffer))
 
 
-def _require_same_drive(path: str, weights: Iterable[Weight]) -> None:
+def _require_inside(path: str, weights: Iterable[Weight]) -> None:
     for weight in weights:
-        if has_other_drive(weight.location, os.path.dirname(path)):
-            raise _make_outside_error(path, weight.name, weight.location)
+        if _is_outside(path, weight.location):
+            raise CorruptModelError(
+                f"{path}: The model keeps the weight {weight.name} in {weight.location}, outside its folder.",
+                hint="A model may only name files in its own folder; move the data file there and name it so.",
+            )
 
 
-def _make_outside_error(path: str, name: str, location: str) -> CorruptModelError:
-    return CorruptModelError(
-        f"{path}: The model keeps the weight {name} in {location}, outside its folder.",
-        hint="A model may only name files in its own folder; move the data file there and name it so.",
-    )
+def _is_outside(path: str, location: str) -> bool:
+    """Whether a model may not name a file: nothing outside its folder is opened."""
+    folder = os.path.dirname(path)
+    if "\0" in location or has_other_drive(location, folder):
+        return True
+    # Model caches keep links in one folder to files in another: both belong to the model.
+    roots = (os.path.realpath(folder), os.path.dirname(os.path.realpath(path)))
+    real = os.path.realpath(os.path.join(folder, location))
+    return not any(_is_inside(real, root) for root in roots)
 
 
-def _stamp_data_files(folder: str, header: Header) -> Iterator[FileStamp]:
-    """The stamps of the files with the graph's weights; a session reports the missing ones."""
+def _stamp_data_files(path: str, header: Header) -> Iterator[FileStamp]:
+    """The stamps of the files with the graph's weights; a session reports those that are missing or outside."""
     for location in {weight.location for weight in header.weights if weight.location}:
-        with suppress(OSError, ValueError):  # ValueError: the name has a null byte
-            yield FileStamp.read(folder, location)
+        with suppress(OSError):
+            if not _is_outside(path, location):
+                yield FileStamp.read(os.path.dirname(path), location)
 
 
 @contextmanager
