@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from helpers.models import FLOAT, data, model, tensor, unary
+from helpers.paths import MODELS, PICTURES
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,
@@ -20,7 +22,8 @@ from winml_py import (
     TensorKind,
     TensorLayout,
 )
-from winml_py.authoring import write_contract
+from winml_py.authoring import build_in, write_contract, write_samples
+from winml_py.float16 import convert
 
 RGB8 = BitmapPixelFormat.RGB8
 
@@ -45,12 +48,57 @@ def test_the_rest_of_the_model_stays(tmp_path: Path) -> None:
     assert before == after
 
 
-def test_the_source_may_be_written_over(tmp_path: Path) -> None:
+def test_the_source_is_written_over_with_force(tmp_path: Path) -> None:
     source = tmp_path / "model.onnx"
     source.write_bytes(unary(shape=(1, 3, 4, 4)))
-    write_contract(source, source, ImageContract.clip())
-    write_contract(source, source, ImageContract.inception())
+    write_contract(source, source, ImageContract.clip(), force=True)
+    write_contract(source, source, ImageContract.inception(), force=True)
+    with pytest.raises(InvalidArgumentError, match=r"made from this one, and would replace it.*force=True"):
+        write_contract(source, source, ImageContract.clip())
     assert LearningModel.load(source).input_features[0].contract == ImageContract.inception()
+
+
+@pytest.mark.parametrize("name", ["m.onnx", "m.onnx.data", "preprocessor_config.json", "link"])
+@pytest.mark.parametrize("function", ["write_contract", "write_samples", "build_in", "convert"])
+def test_a_copy_replaces_no_file_that_it_is_made_from(tmp_path: Path, function: str, name: str) -> None:
+    proto = onnx.load(MODELS / "digits.onnx")
+    path, folder = tmp_path / "m.onnx", tmp_path
+    onnx.save(proto, path, save_as_external_data=True, location="m.onnx.data", size_threshold=0)
+    (folder / "preprocessor_config.json").write_text("{}")
+    if name == "link":
+        if os.name == "nt":
+            pytest.skip("Windows lets few users make links")
+        (folder / "link").symlink_to("m.onnx.data")
+    write = {
+        "write_contract": lambda **options: write_contract(folder, folder / name, ImageContract(), **options),
+        "write_samples": lambda **options: write_samples(folder, folder / name, [{}], **options),
+        "build_in": lambda **options: build_in(folder, folder / name, pictures=BitmapPixelFormat.GRAY8, **options),
+        "convert": lambda **options: convert(folder, folder / name, **options),
+    }[function]
+    before = {file: file.read_bytes() for file in folder.iterdir()}
+    with pytest.raises(InvalidArgumentError, match=r"made from this one, and would replace it.*force=True"):
+        write()
+    if name in ("m.onnx.data", "link") and function != "convert":  # which leaves no weights there
+        with pytest.raises(InvalidArgumentError, match="The copy keeps its weights in this file"):
+            write(force=True)
+    assert {file: file.read_bytes() for file in folder.iterdir()} == before
+
+
+def test_samples_and_labels_are_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "copy.onnx.answers.json").write_bytes((PICTURES / "seven.png").read_bytes())
+    (tmp_path / "labels.txt").write_text("0\n" * 10)
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    sample, labels = tmp_path / "copy.onnx.answers.json", tmp_path / "labels.txt"
+    for samples, destination in (
+        ([sample], tmp_path / "copy.onnx"),
+        ([{"image": sample}], tmp_path / "copy.onnx"),
+        ([sample], sample),
+    ):
+        with pytest.raises(InvalidArgumentError, match="made from this one"):
+            write_samples(MODELS / "digits.onnx", destination, samples)
+    with pytest.raises(InvalidArgumentError, match="made from this one"):
+        build_in(MODELS / "digits.onnx", labels, labels=labels)
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
 def test_which_inputs_become_images(tmp_path: Path) -> None:

@@ -116,9 +116,9 @@ class TestWhatIsStored:
             write_samples(MODELS / "edges.onnx", target, [cat] * 9)
 
     def test_new_ones_take_the_place_of_all_and_none_takes_them_away(self, known: Path) -> None:
-        write_samples(known, known, [{}])
+        write_samples(known, known, [{}], force=True)
         assert len(read_answers(LearningModel.load(known).metadata)) == 1
-        write_samples(known, known, [])
+        write_samples(known, known, [], force=True)
         before, after = onnx.load(MODELS / "shapes.onnx"), onnx.load(known)
         assert KEY not in {entry.key for entry in after.metadata_props}
         assert after.graph == before.graph
@@ -185,7 +185,7 @@ class TestCheck:
     def test_another_contract_is_found_out(self, known: Path, metadata: dict[str, str]) -> None:
         wide = known.with_name("wide.png")
         Image.open(SHAPES).resize((200, 100)).save(wide)
-        write_samples(known, known, [wide])
+        write_samples(known, known, [wide], force=True)
         assert not check_samples(with_metadata(known, **metadata)).is_right
 
     def test_the_best_class_is_told(self, tmp_path: Path, seven: Path) -> None:
@@ -254,7 +254,7 @@ class TestCheck:
                 pixels = np.full((32, 32, 3), 100, np.uint8)
                 pixels[:side, :side, channel] = level
                 picture = ImageFeatureValue.from_array(pixels, BitmapPixelFormat.RGB8)
-                (answer,) = write_samples(target, target, [{"image": picture}])
+                (answer,) = write_samples(target, target, [{"image": picture}], force=True)
                 leads.append(answer.outputs[0].lead)
             assert sorted(leads) == pytest.approx(wanted, rel=0.01)
 
@@ -570,7 +570,7 @@ class TestTheCommands:
         result = call("run", target, "--check")
         assert (result.exit_code, result.stderr) == (0, "")
         assert ": right: 2 samples, less than 0.1% away at most, on " in result.stdout
-        write_samples(target, target, [])
+        write_samples(target, target, [], force=True)
         assert read_answers(LearningModel.load(target).metadata) == ()
         result = call("run", target, "--check")
         assert result.exit_code == 4

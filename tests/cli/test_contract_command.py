@@ -149,7 +149,7 @@ SEEING: dict[str, tuple[str, dict[str, str]]] = {
 def test_run_finds_what_it_found_before_the_answers_were_built_in(name: str, pictures: str, tmp_path: Path) -> None:
     source, target, picture = (str(tmp_path / file) for file in ("seeing.onnx", "built.onnx", "picture.png"))
     Path(source).write_bytes(seeing.make_model(*SEEING[name], {"Labels": json.dumps(seeing.LABELS)}))
-    write_contract(source, source, STRETCH)
+    write_contract(source, source, STRETCH, force=True)
     Path(picture).write_bytes(make_file("portrait"))
     options = ["--build-in", "--pictures", pictures, "--answers", "auto", "--output", target, "--json"]
     built = json.loads(call("contract", source, *options).output)["built_in"]

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import click
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
 from helpers.cli import call, require_failure
 from helpers.models import data, tensor, unary
-from helpers.paths import MODELS, ROOT
+from helpers.paths import MODELS, PICTURES, ROOT
 from winml_py.cli.arguments import InputFile, OutputOption
 from winml_py.cli.main import main
 
@@ -105,6 +106,49 @@ def test_no_command_writes_over_a_setting_of_its_line(
         output = [] if "--output" in words else ["--output", name]
         assert f"{name}: {option} names this file, and the output" in require_failure(2, *words, *output)
         assert Path(name).read_text() == "0\n" * 10
+
+
+def test_no_command_writes_over_a_part_of_what_its_line_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights beside a model, files that state something in its folder, and outputs that go beside the output."""
+    monkeypatch.chdir(tmp_path)
+    picture = (PICTURES / "seven.png").read_bytes()
+    for folder in ("models", "both"):
+        Path(folder).mkdir()
+        proto = onnx.load(DIGITS)
+        onnx.save(proto, f"{folder}/m.onnx", save_as_external_data=True, location="m.onnx.data", size_threshold=0)
+    Path("models/test_data_set_0").mkdir()
+    for name in ("config.json", "labels.txt", "model_type.json", "test_data_set_0/input_0.pb"):
+        Path("models", name).write_text("{}")
+    Path("models/other.txt").write_text("of nobody")
+    shutil.copy(DIGITS, "both/other.onnx")
+    Path("new.onnx.answers.json").write_bytes(picture)
+    Path("new.onnx.data").write_bytes(picture)
+    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    stated = ["--set", "mean=1"]
+    for words, output in (
+        (["contract", "models/m.onnx", *stated], "models/m.onnx.data"),
+        (["convert", "models/m.onnx", "--float16"], "models/m.onnx.data"),
+        (["tune", "models/m.onnx"], "models/m.onnx.data"),
+        (["run", "models/m.onnx", PICTURES / "seven.png"], "models/m.onnx.data"),
+        (["contract", "models", *stated], "models/m.onnx"),
+        (["contract", "models", *stated], "models/m.onnx.data"),
+        (["contract", "models", *stated], "models/config.json"),
+        (["contract", "models", *stated], "models/labels.txt"),
+        (["run", "models", PICTURES / "seven.png"], "models/model_type.json"),
+        (["run", "models", PICTURES / "seven.png"], "models/test_data_set_0/input_0.pb"),
+        (["contract", DIGITS, "--sample", "new.onnx.answers.json"], "new.onnx"),
+        (["convert", DIGITS, "--float16", "new.onnx.data"], "new.onnx"),
+        (["perf", "both", "--profile"], "both/other.onnx"),
+        (["perf", "both", "--profile"], "both/m.onnx.data"),
+    ):
+        option = "--trace" if words[0] == "perf" else "--output"
+        assert "and the output would overwrite it" in require_failure(2, *words, option, output)
+        assert {path: path.read_bytes() for path in before} == before
+    copy = ["contract", "models/m.onnx", *stated, "--force"]
+    assert "The copy keeps its weights in this file" in require_failure(4, *copy, "--output", "models/m.onnx.data")
+    assert {path: path.read_bytes() for path in before} == before
+    assert call("run", "models", PICTURES / "seven.png", "--output", "models/other.txt.npz").exit_code == 0
+    assert call("run", "models", PICTURES / "seven.png", "--output", "models/other.txt.npz").exit_code == 0
 
 
 @pytest.mark.parametrize("system", ["linux", "darwin"])

@@ -35,7 +35,7 @@ def plant(folder: Path) -> dict[str, Path]:
     for name, (model, stated) in made.items():
         build_in(model, paths[name], stated, answers="auto")
     _transpose(paths["a transposed axis"])
-    write_samples(paths[""], paths[""], [PICTURES / "shapes.png", {}])
+    write_samples(paths[""], paths[""], [PICTURES / "shapes.png", {}], force=True)
     for name, path in paths.items():
         if name:
             shutil.copy(f"{paths['']}.answers.json", f"{path}.answers.json")

@@ -82,7 +82,7 @@ def build(folder: Path, packages: Path) -> None:
     (folder / "browser" / "dist").symlink_to(packages / "node_modules" / "onnxruntime-web" / "dist")
     digits = folder / "browser" / "digits.onnx"
     build_in(MODELS / "digits.onnx", digits, labels=LABELS.read_text().split())
-    write_samples(digits, digits, [PICTURES / "seven.png", {}])
+    write_samples(digits, digits, [PICTURES / "seven.png", {}], force=True)
     plant(folder / "browser")
 
 

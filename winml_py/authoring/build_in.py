@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from .._cases.files import BUILT_IN
 from .._graphs.opset import convert_opset
 from ..core.base.arguments import require_type
-from ..core.base.atomic_files import require_another_file, require_folder, write_atomically
+from ..core.base.atomic_files import require_folder, write_atomically
 from ..core.contracts.labels import LABELS_KEY, labels_of
-from ..core.contracts.published.folder import find_model
+from ..core.contracts.published.model_files import require_another_file
 from ..core.features.descriptors import ImageFeatureDescriptor
 from ..core.features.pictures import find_fixed_sides
 from ..core.features.tensor_classes import TENSOR_CLASSES
@@ -62,7 +62,7 @@ def build_in(
             `box_labels`, `box_masks`), "masks" (`class_map`), or "auto" for the only one that fits. The model is
             evaluated once, and takes one picture, also where the batch is free. None adds nothing.
         labels: the class names, or a file with them; by default the model's. Labels alone mean "auto".
-        force: whether the new model may replace the old one.
+        force: whether the copy may replace the model or another file that it is made from.
 
     Returns:
         The kind of the answers, and the names of their outputs.
@@ -100,7 +100,7 @@ def build_in(
     names = labels_of(labels) if isinstance(labels, (str, os.PathLike)) else tuple(labels)
     require_folder(destination)
     if not force:
-        require_another_file(destination, find_model(source))
+        require_another_file(destination, source, *([labels] if isinstance(labels, (str, os.PathLike)) else []))
     model = read_for_copy(source, destination)
     _upgrade_opset(model)
     has_answers = bool(answers or names)

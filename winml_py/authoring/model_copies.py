@@ -7,9 +7,11 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from .._graphs.statements import state_published
+from ..core.base.atomic_files import is_same_file
 from ..core.contracts.published.folder import find_model
 from ..core.model.model import LearningModel
 from ..core.onnx_file.nodes import walk_messages
+from ..core.onnx_file.source import FileSource
 from ..errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -29,6 +31,11 @@ def read_for_copy(source: str | os.PathLike[str], destination: str | os.PathLike
     state_published(model, loaded)
     tensors = (part for part in walk_messages(model) if isinstance(part, onnx.TensorProto))
     has_external_weights = any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in tensors)
+    for name in FileSource.open(source)[0].list_data_files():
+        if is_same_file(destination, os.path.join(os.path.dirname(source), name)):
+            raise InvalidArgumentError(
+                f"{os.fspath(destination)}: The copy keeps its weights in this file.", hint="Name another file."
+            )
     folders = {os.path.dirname(os.path.abspath(path)) for path in (source, destination)}
     if len(folders) > 1 and has_external_weights:
         raise InvalidArgumentError(

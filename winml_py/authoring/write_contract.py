@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from .._graphs.statements import denote_images
 from ..core.base.arguments import require_type
 from ..core.base.atomic_files import require_folder, write_atomically
+from ..core.contracts.published.model_files import require_another_file
 from ..core.imaging.contract import METADATA_KEYS, ImageContract
 from ..core.model.contracts import find_fitting_inputs
 from ..core.model.model import LearningModel
@@ -20,10 +21,12 @@ def write_contract(
     destination: str | os.PathLike[str],
     contract: ImageContract | LearnedContract,
     inputs: Iterable[str] = (),
+    *,
+    force: bool = False,
 ) -> None:
     """Writes a copy of a model with a contract in its metadata, and with inputs denoted as images.
 
-    The file appears complete or not at all, and may replace the source. External weights stay where they are.
+    The file appears complete or not at all. External weights stay where they are.
 
     Args:
         source: the path of the model.
@@ -31,11 +34,12 @@ def write_contract(
         contract: how pictures become its tensors; for all its images, because metadata belong to the whole model. A
             `LearnedContract` is written with its evidence; see `ContractEvidence`.
         inputs: the inputs that are images; by default those whose shape fits the contract.
+        force: whether the copy may replace the model or another file that it is made from.
 
     Raises:
         ModelNotFoundError: the file does not exist.
         CorruptModelError: it is not an ONNX model.
-        InvalidArgumentError: no input fits, or a named one does not.
+        InvalidArgumentError: no input fits, or a named one does not; the destination is a file of the model.
         StorageNotFoundError: the folder does not exist.
         StorageAccessError: the file cannot be written.
 
@@ -55,6 +59,8 @@ def write_contract(
         evidence, contract = contract.evidence.to_metadata(), contract.contract
     features = LearningModel.load(source).input_features
     require_folder(destination)
+    if not force:
+        require_another_file(destination, source)
     model = read_for_copy(source, destination)
     images = find_fitting_inputs(features, contract, {inputs} if isinstance(inputs, str) else set(inputs))
     replace_metadata(model, METADATA_KEYS, denote_images(model, images, contract) | evidence)

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from ..core.base.agreement import FLOAT_TOLERANCE
 from ..core.base.arrays import Array
 from ..core.base.atomic_files import require_folder, write_atomically
 from ..core.base.messages import type_name
+from ..core.contracts.published.model_files import require_another_file
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.ranking import find_best_classes
@@ -77,7 +79,11 @@ LARGEST_TOLERANCE = 0.1
 
 
 def write_samples(
-    source: str | os.PathLike[str], destination: str | os.PathLike[str], samples: Iterable[Sample]
+    source: str | os.PathLike[str],
+    destination: str | os.PathLike[str],
+    samples: Iterable[Sample],
+    *,
+    force: bool = False,
 ) -> tuple[KnownAnswer, ...]:
     """Writes a copy of a model with small samples and ONNX Runtime's answers for them on the CPU.
 
@@ -93,17 +99,18 @@ def write_samples(
 
     Args:
         source: the path of the model.
-        destination: the path of the copy, which may be the source; in its folder if the model has external data.
+        destination: the path of the copy; in the source's folder if the model has external data.
         samples: for each sample a value for each input, by name, as in `evaluate_features`; or the path of a picture
             or array, for a model with one input. Missing inputs get example values: noise for pictures and floats,
             zeros for other types.
+        force: whether the copy, or the file of answers, may replace the model, a sample or another file of these.
 
     Returns:
         The written samples.
 
     Raises:
-        InvalidArgumentError: there are more than eight samples, they do not fit, or the model has no stable answer: it
-            differs each time, or changes with a gray level.
+        InvalidArgumentError: there are more than eight samples, they do not fit, a file needs `force` to be replaced,
+            or the model has no stable answer: it differs each time, or changes with a gray level.
         WinMLError: the model cannot be evaluated, or the file cannot be written.
 
     Example:
@@ -118,8 +125,15 @@ def write_samples(
     if isinstance(samples, (str, bytes, os.PathLike, Mapping)) or not isinstance(samples, Iterable):
         raise InvalidArgumentError("Expected a list of samples, got one value.", hint="Write [sample].")
     require_folder(destination)
+    answers_file = f"{os.fspath(destination)}.answers.json"
+    samples = list(samples)
+    if not force:
+        named = [list(sample.values()) if isinstance(sample, Mapping) else [sample] for sample in samples]
+        files = [source, *(value for value in chain(*named) if isinstance(value, (str, os.PathLike)))]
+        require_another_file(destination, *files)
+        require_another_file(answers_file, *files)
     model = LearningModel.load(source)
-    answers = _take_answers(model, list(samples))
+    answers = _take_answers(model, samples)
     proto = read_for_copy(source, destination)
     replace_metadata(proto, [KEY], answers_to_metadata(answers))
     write_atomically(destination, proto.SerializeToString())
@@ -128,7 +142,7 @@ def write_samples(
         for answer in answers:
             outputs = tuple(replace(output, tolerance=EXACT_TOLERANCE) for output in answer.outputs)
             exact.append(replace(answer, outputs=outputs))
-        write_atomically(f"{os.fspath(destination)}.answers.json", answers_to_metadata(exact)[KEY].encode())
+        write_atomically(answers_file, answers_to_metadata(exact)[KEY].encode())
     return answers
 
 

@@ -16,7 +16,7 @@ from ..core.base.arguments import suggest_path
 from ..core.base.atomic_files import fold_case, is_same_file
 from ..core.base.messages import did_you_mean
 from ..core.contracts.files import read_contract
-from ..core.contracts.published.folder import find_model
+from ..core.contracts.published.model_files import find_model_files
 from ..core.imaging.contract import ImageContract
 from ..core.streams.sources import find_files
 from ..enums import Precision
@@ -112,7 +112,10 @@ def require_unnamed(path: str, own: str = "") -> None:
 
 
 def _find_named_files(value: object) -> Iterator[str]:
-    """The files that a parameter's value may name: FILE, NAME=FILE, FILE:FUNCTION, or those of a folder or pattern."""
+    """The files that a parameter's value may name: FILE, NAME=FILE, FILE:FUNCTION, or those of a folder or pattern.
+
+    Of a model, these are all the files that it consists of.
+    """
     values = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
     for text in values:
         if not isinstance(text, str):  # a number, such as a side of --size
@@ -120,8 +123,7 @@ def _find_named_files(value: object) -> Iterator[str]:
         after_name = text.partition("=")[2]
         before_function = text.rpartition(":")[0]
         for path in (text, after_name, before_function):  # whichever of them is a path
-            with suppress(InvalidArgumentError, OSError):  # a folder without one model
-                yield find_model(path)
+            yield from find_model_files(path)
             with suppress(InvalidArgumentError, OSError):  # a folder or a pattern without pictures
                 yield from find_files(path) or ()
 

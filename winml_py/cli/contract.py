@@ -45,6 +45,7 @@ from .arguments import (
     model_argument,
     output_option,
     pairs_option,
+    require_unnamed,
 )
 from .failures import prefix_errors
 from .style import emit, print_line, warn_outdated
@@ -93,6 +94,8 @@ def contract(
     needs_building = bool(labels or answers or (pictures and not learn))
     if samples and (is_stated or learn or is_built_in or labels or answers):
         raise click.UsageError("--sample cannot be combined: write the contract first, then the new model's samples.")
+    if samples:
+        require_unnamed(f"{output}.answers.json")  # which `write_samples` may write
     if learn and is_stated:
         raise click.UsageError("--learn finds the whole contract: omit --from and --set.")
     if needs_building and not is_built_in:
@@ -123,7 +126,7 @@ def contract(
         elif samples:
             facts["samples"] = _add_samples(model, output, samples)
         elif stated:
-            write_contract(model, output, learned or stated)
+            write_contract(model, output, learned or stated, force=True)
     emit(facts, as_json, lambda facts: _print_contract(facts, learned))
     if is_stated and stated:
         _warn_odd_range(output, stated)
@@ -228,7 +231,7 @@ def _add_samples(path: str, output: str, words: Sequence[str]) -> list[str]:
     evaluations = assign_files(model, files, is_complete=False) if files else ()
     samples = [read_files(model, paths) for _, paths in evaluations]
     samples += [{}] * (len(words) - len(files))  # example inputs
-    return [str(answer) for answer in write_samples(path, output, samples)]
+    return [str(answer) for answer in write_samples(path, output, samples, force=True)]
 
 
 # Learning from a user's function, named on the command line.

@@ -17,6 +17,7 @@ from .arguments import (
     json_option,
     model_argument,
     output_option,
+    require_unnamed,
     size_options,
 )
 from .failures import prefix_errors
@@ -60,6 +61,7 @@ def convert(
     """
     if not is_float16:
         raise click.UsageError("Say what to convert to: add --float16.")
+    require_unnamed(f"{output}.data")  # where the weights of a large model go
     with show_progress("converting") as advance, prefix_errors(model, *inputs):
         report = to_float16(
             model,

@@ -9,9 +9,9 @@ from importlib.util import find_spec
 
 from .._cases.case import find_input_sizes, load_model
 from .._cases.examples import NOTHING_STATED, StatedSizes, complete_inputs, tell_assumed_sizes
-from ..core.base.atomic_files import require_another_file, require_folder, translate_write_errors
+from ..core.base.atomic_files import require_folder, translate_write_errors
 from ..core.base.messages import Progress
-from ..core.contracts.published.folder import find_model
+from ..core.contracts.published.model_files import require_another_file
 from ..core.imaging.contract import ImageContract
 from ..core.runtime.custom.operator import ModelOperators, Operators
 from ..errors import ConversionError, InvalidArgumentError, MissingPackageError
@@ -50,7 +50,7 @@ def convert(
         contract: the contract of the inputs that it fits, for example values; None for the model's own.
         operators: the program's own operators, as in `LearningModel.load`. Their nodes stay in float32.
         sizes: stated values for sizes that the model leaves free, for example values.
-        force: whether the new model may replace the old one.
+        force: whether the new model may replace the old one, or another file of it.
 
     Returns:
         The nodes that stayed in float32, and how accurate the new model is.
@@ -88,7 +88,7 @@ def convert(
         raise InvalidArgumentError(f"Expected a tolerance between 0 and 1 (--tolerance), got {tolerance}.")
     require_folder(destination)
     if not force:
-        require_another_file(destination, find_model(source))
+        require_another_file(destination, source)
     names_to_keep = {keep_float32} if isinstance(keep_float32, str) else set(keep_float32)
     progress(None, "reading")
     model = read_model(source, model_operators)

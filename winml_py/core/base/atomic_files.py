@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import BinaryIO
 
-from ...errors import InvalidArgumentError, StorageAccessError, StorageNotFoundError, WinMLError
+from ...errors import StorageAccessError, StorageNotFoundError, WinMLError
 
 
 def require_folder(path: str | os.PathLike[str]) -> None:
@@ -49,15 +49,6 @@ def has_other_drive(path: str, folder: str) -> bool:
     """
     drive = os.path.splitdrive(path)[0]
     return drive != "" and drive.casefold() != os.path.splitdrive(os.path.abspath(folder))[0].casefold()
-
-
-def require_another_file(destination: str | os.PathLike[str], source: str | os.PathLike[str]) -> None:
-    """Raises InvalidArgumentError if a new model would overwrite the one that it is made from."""
-    if is_same_file(destination, source):
-        raise InvalidArgumentError(
-            f"{os.fspath(destination)}: This is the original model, and the new one would replace it.",
-            hint="Name another file, or pass force=True to replace it.",
-        )
 
 
 @contextmanager

@@ -159,11 +159,15 @@ class FileSource(NamedTuple):
         files = {weight.location for weight in header.weights if weight.location}
         return sum(os.path.getsize(os.path.join(self.folder, name)) for name in files)
 
-    def read_data_stamps(self) -> tuple[FileStamp, ...]:
-        """The stamps of the model's file and those with its weights; raises CorruptModelError where one has changed."""
+    def list_data_files(self) -> list[str]:
+        """The names in its folder of the files with its weights; raises CorruptModelError where one is outside."""
         external = _find_external(self)
         _require_inside(self.path, external)
-        stamps = self._read_stamps((os.path.basename(self.path), *sorted({weight.location for weight in external})))
+        return sorted({weight.location for weight in external})
+
+    def read_data_stamps(self) -> tuple[FileStamp, ...]:
+        """The stamps of the model's file and those with its weights; raises CorruptModelError where one has changed."""
+        stamps = self._read_stamps((os.path.basename(self.path), *self.list_data_files()))
         if not set(self.stamps).issubset(stamps):
             raise self._make_changed_error()
         return stamps

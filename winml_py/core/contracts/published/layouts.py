@@ -33,6 +33,9 @@ PARTS: Parts = (
 )
 """What the files of all layouts may state. Of two files that state the same part, the first one counts."""
 
+STATED_FILES = {*(file for _, file, _, _ in PARTS), *roboflow.OTHER_FILES, *onnx_zoo.OTHER_FILES}
+"""The files of a folder that may state something of its model, as patterns."""
+
 
 def read_published(source: str | os.PathLike[str], model: str) -> Published:
     """What a folder states of a model in it. The log has what contradicts itself or cannot be read.

@@ -23,4 +23,5 @@ def _find_files(folder: Folder, start: str) -> list[str]:
     return list(takewhile(bool, (folder.find(f"{start}_{number}.pb", ANY_SIZE) for number in count())))
 
 
+OTHER_FILES = ("test_data_set_*/*.pb",)
 PARTS: Parts = (("answers", "test_data_set_0/output_0.pb", "", _find_answers),)

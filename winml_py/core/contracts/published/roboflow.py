@@ -29,6 +29,7 @@ def _read_contract(config: Config, folder: Folder) -> ImageContract:
     return ImageContract.from_metadata(words)
 
 
+OTHER_FILES = ("model_type.json",)
 PARTS: Parts = (
     ("contract", "environment.json", "PREPROCESSING", _read_contract),
     ("labels", "class_names.txt", "", read_labels),
