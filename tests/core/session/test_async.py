@@ -6,6 +6,7 @@ import asyncio
 import io
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,142 @@ def test_evaluations_run_side_by_side(digits: LearningModelSession) -> None:
     assert [result.correlation_id for result in results] == [str(index) for index in range(6)]
     for result, value in zip(results, expected, strict=True):
         np.testing.assert_array_equal(result.outputs["probabilities"], value)
+
+
+async def in_a_task(operation: AsyncOperation[Any]) -> Any:
+    return await asyncio.create_task(operation)
+
+
+async def in_a_task_group(operation: AsyncOperation[Any]) -> Any:
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(operation)
+    return task.result()
+
+
+async def in_another_thread(operation: AsyncOperation[Any]) -> Any:
+    """As a thread without an event loop hands an operation to this one."""
+    loop = asyncio.get_running_loop()
+    handed = await loop.run_in_executor(None, asyncio.run_coroutine_threadsafe, operation, loop)
+    return await asyncio.wrap_future(handed)
+
+
+WAYS: dict[str, Callable[[AsyncOperation[Any]], Any]] = {
+    "run": asyncio.run,
+    "await": lambda operation: asyncio.run(wait_for(operation)),
+    "create_task": lambda operation: asyncio.run(in_a_task(operation)),
+    "TaskGroup": lambda operation: asyncio.run(in_a_task_group(operation)),
+    "run_coroutine_threadsafe": lambda operation: asyncio.run(in_another_thread(operation)),
+}
+
+
+@pytest.mark.parametrize("is_done", [False, True])
+@pytest.mark.parametrize("way", WAYS)
+def test_an_operation_is_a_coroutine(way: str, is_done: bool) -> None:
+    """For whatever asyncio takes coroutines for, before the work is done and after it."""
+
+    def start(work: Callable[[], Any]) -> AsyncOperation[Any]:
+        go = threading.Event()
+        operation = AsyncOperation(lambda _: go.wait(30) and work())
+        if is_done:
+            go.set()
+            operation.wait()
+        else:
+            threading.Timer(0.05, go.set).start()
+        return operation
+
+    def fail() -> None:
+        raise CorruptModelError("It is broken.")
+
+    assert WAYS[way](start(lambda: (1, 2))) == (1, 2)
+    operation = start(fail)
+    with pytest.raises((CorruptModelError, ExceptionGroup)) as info:
+        WAYS[way](operation)
+    error = info.value.exceptions[0] if isinstance(info.value, ExceptionGroup) else info.value
+    assert isinstance(error, CorruptModelError)
+    assert operation.status is AsyncStatus.ERROR
+
+
+def test_tasks_of_every_asynchronous_call(digits: LearningModelSession) -> None:
+    binding = LearningModelBinding(digits)
+    binding.bind("image", IMAGE)
+
+    async def all_of_them() -> list[Any]:
+        calls = [
+            LearningModel.load_async(MODELS / "digits.onnx"),
+            LearningModelSession.create_async(digits.model),
+            digits.evaluate_async(binding),
+            digits.evaluate_features_async({"image": IMAGE}),
+        ]
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(call) for call in calls]
+        return [task.result() for task in tasks]
+
+    model, session, *results = asyncio.run(all_of_them())
+    expected = digits.evaluate_features({"image": IMAGE}).outputs["probabilities"].to_numpy()
+    assert model.name == "digits"
+    for result in [*results, session.evaluate_features({"image": IMAGE})]:
+        np.testing.assert_array_equal(result.outputs["probabilities"].to_numpy(), expected)
+
+
+def test_tasks_and_awaits_share_an_operation() -> None:
+    go = threading.Event()
+    operation = AsyncOperation(lambda _: go.wait(30) and [1])
+
+    async def share() -> list[Any]:
+        waiting = [asyncio.create_task(operation), asyncio.create_task(wait_for(operation))]
+        waiting.append(asyncio.create_task(operation))
+        await asyncio.sleep(0.05)
+        go.set()
+        return [*await asyncio.gather(*waiting), await operation, await operation]
+
+    results = asyncio.run(share())
+    assert results == [[1]] * 5
+    assert all(result is operation.get() for result in results)
+
+
+@pytest.mark.parametrize("begins", [False, True])
+@pytest.mark.parametrize("is_running", [False, True])
+def test_cancelling_the_task_of_an_operation_stops_it(is_running: bool, begins: bool) -> None:
+    """Whether the work has begun or waits for a thread, and whether the task has begun to wait for it."""
+    started, stopped = threading.Event(), threading.Event()
+
+    def work(stop: Any) -> None:
+        started.set()
+        while not stop.requested:
+            time.sleep(0.01)
+        stopped.set()
+        stop.require_not_requested()
+
+    busy = [] if is_running else [AsyncOperation(lambda _: stopped.wait(30)) for _ in range(16)]  # all threads
+    operation = AsyncOperation(work)
+    assert started.wait(30 if is_running else 0.2) is is_running
+
+    async def cancel() -> None:
+        task, other = asyncio.create_task(operation), asyncio.create_task(operation)
+        if begins:
+            await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        with pytest.raises(CanceledError):  # the operation was cancelled, this task was not
+            await other
+
+    try:
+        asyncio.run(cancel())
+        assert operation.wait(30) is AsyncStatus.CANCELED
+        assert stopped.wait(30 if is_running else 0) is is_running
+    finally:
+        operation.cancel()
+        stopped.set()
+    assert [waiting.get(30) for waiting in busy] == [True] * len(busy)
+
+
+def test_a_limit_of_time_on_an_operation_cancels_it() -> None:
+    session = LearningModelSession(LearningModel.load(counting_loop()))
+    operation = session.evaluate_features_async({"x": np.float32(1), "count": np.int64(1 << 60)})
+    with pytest.raises(TimeoutError):
+        asyncio.run(asyncio.wait_for(operation, 0.1))
+    assert operation.wait(30) is AsyncStatus.CANCELED
 
 
 def test_a_binding_is_evaluated_again_in_place(digits: LearningModelSession) -> None:

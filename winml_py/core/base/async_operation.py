@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...enums import AsyncStatus
 from ...errors import CanceledError, IllegalCallError
@@ -22,11 +23,12 @@ THREADS = 16
 one binding take turns, and hold a thread each while they wait: use a binding for each."""
 
 
-class AsyncOperation(Generic[T]):
-    """Work that has been started in a thread: WinRT's `IAsyncOperation`, and a Python awaitable.
+class AsyncOperation(Coroutine[Any, Any, T]):
+    """Work that has been started in a thread: WinRT's `IAsyncOperation`, and a Python coroutine.
 
-    `await operation` gives the result; cancelling the task that awaits it stops the work, an evaluation at the
-    next node boundary. `get()` waits without asyncio.
+    `await operation` gives the result, as often as you like; so do `asyncio.create_task(operation)`, a `TaskGroup` and
+    `asyncio.run(operation)`. Cancelling the task that awaits it stops the work, an evaluation at the next node
+    boundary. `get()` waits without asyncio.
 
     Example:
         >>> from winml_py import LearningModel
@@ -66,6 +68,23 @@ class AsyncOperation(Generic[T]):
 
         try:
             return (yield from asyncio.wrap_future(self._future).__await__())
+        except asyncio.CancelledError as error:
+            self.throw(error)
+            raise  # for type checkers: `throw` has raised
+
+    def send(self, _: Any, /) -> Any:
+        """How a task begins to wait, and how it gets the result; a coroutine has this method."""
+        # Nothing is kept between the two calls, so several tasks can wait for one operation.
+        if self._future.done():
+            raise StopIteration(self.get())
+        return next(self.__await__())
+
+    def throw(self, *error: Any) -> Any:
+        """How a task hands on that it was cancelled, or the error of the work; a coroutine has this method."""
+        import asyncio
+
+        try:
+            return super().throw(*error)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if self._stop.requested and not (task and task.cancelling()):
@@ -90,9 +109,11 @@ class AsyncOperation(Generic[T]):
 
     def wait(self, timeout: float | None = None, /) -> AsyncStatus:
         """Waits until the operation is done, `timeout` seconds at most, and returns the status."""
-        from concurrent.futures import wait
+        from concurrent.futures import CancelledError
 
-        wait([self._future], timeout)
+        # Not `concurrent.futures.wait`, for which work that was cancelled in the queue is done when its turn comes.
+        with suppress(CancelledError, TimeoutError):
+            self._future.exception(timeout)
         return self.status
 
     def get_results(self) -> T:
@@ -159,7 +180,7 @@ class AsyncOperation(Generic[T]):
         return id(self)
 
     def close(self) -> None:
-        """Does nothing; WinRT has this method."""
+        """Does nothing; WinRT and coroutines have this method."""
 
     if not TYPE_CHECKING:  # type checkers report these mistakes themselves
 
