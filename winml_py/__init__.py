@@ -1,8 +1,7 @@
 """The Windows ML way of running models - load, bind, evaluate - for Python, on every system.
 
-The public names only. `__init__.pyi` states the module of each, for type checkers and for this module: a name is loaded
-on first use, so that a program pays only for what it needs. Capabilities, too: after `import winml_py`,
-`winml_py.vision` is available.
+The public names only. A name is loaded on first use, so that a program pays only for what it needs. Capabilities, too:
+after `import winml_py`, `winml_py.vision` is available. `__init__.pyi` states the names again, for type checkers.
 """
 
 __version__ = "0.1.0"
@@ -25,23 +24,62 @@ _MODULES = frozenset(
     ]
 )
 
+_NAMES = {
+    ".core.contracts.files": "read_contract",
+    ".core.contracts.labels": "labels_of",
+    ".core.evaluation.binding": "LearningModelBinding",
+    ".core.evaluation.result": "LearningModelEvaluationResult",
+    ".core.features.descriptors": """
+        FeatureDescriptor ImageFeatureDescriptor MapFeatureDescriptor SequenceFeatureDescriptor TensorFeatureDescriptor
+    """,
+    ".core.features.pictures": "ImageFeatureValue",
+    ".core.features.tensor": "Tensor",
+    ".core.features.tensor_classes": """
+        TensorBoolean TensorDouble TensorFloat TensorFloat16Bit TensorInt8Bit TensorInt16Bit TensorInt32Bit
+        TensorInt64Bit TensorString TensorUInt8Bit TensorUInt16Bit TensorUInt32Bit TensorUInt64Bit
+    """,
+    ".core.imaging.bitmap": "SoftwareBitmap VideoFrame",
+    ".core.imaging.contract": "ImageContract",
+    ".core.imaging.geometry": "BitmapBounds",
+    ".core.imaging.scaling": "ImageScaling",
+    ".core.imaging.video": "VideoReader",
+    ".core.imaging.video_writer": "VideoWriter",
+    ".core.model.model": "LearningModel",
+    ".core.runtime.custom.operator": "CustomOperator OperatorOutput",
+    ".core.runtime.device": "LearningModelDevice",
+    ".core.runtime.engine": "Isolation Tuning",
+    ".core.session.options": "LearningModelSessionOptions",
+    ".core.session.session": "LearningModelSession",
+    ".enums": """
+        BitmapAlphaMode BitmapPixelFormat FramePolicy ImageAnchor ImageCropMode ImageGray ImageKernel ImageRounding
+        LearningModelDeviceKind LearningModelFeatureKind LearningModelPixelRange Precision TensorKind TensorLayout
+        Weights
+    """,
+    ".errors": """
+        CanceledError ClosedError CorruptModelError DeviceLostError EvaluationError EvaluationTimeoutError
+        InvalidArgumentError InvalidBindingError InvalidDeviceError ModelNotFoundError NotSupportedError PictureError
+        SizeMismatchError WinMLError
+    """,
+}
+"""The names of each module: Python, because a packed program has no stub to read."""
+
+# `from winml_py import *` would import all capabilities, and what they need, if they were here.
+__all__ = [*" ".join(_NAMES.values()).split(), "__version__"]
+
 
 def __getattr__(name: str) -> object:
-    import lazy_loader  # on first use: reading the stub takes longer than the rest of this import
+    from importlib import import_module
 
+    if name in _MODULES:
+        return import_module(f".{name}", __name__)
+    for module, names in _NAMES.items():
+        if name in names.split():
+            value = globals()[name] = getattr(import_module(module, __name__), name)
+            return value
     from .core.base.messages import did_you_mean
 
-    attach, _, names = lazy_loader.attach_stub(__name__, __file__)
-
-    def find(name: str) -> object:
-        if name not in names:
-            raise AttributeError(f"winml_py has no {name!r}. {did_you_mean(name, names)}", name=name)
-        return attach(name)
-
-    # `from winml_py import *` would import all capabilities, and what they need, if they were in `__all__`.
-    globals().update(__getattr__=find, __all__=[*(set(names) - _MODULES), "__version__"])
-    return globals().get(name) or find(name)
+    raise AttributeError(f"winml_py has no {name!r}. {did_you_mean(name, __dir__())}", name=name)
 
 
 def __dir__() -> list[str]:
-    return [*(globals().get("__all__") or __getattr__("__all__")), *_MODULES]  # type: ignore[misc]
+    return [*__all__, *_MODULES]

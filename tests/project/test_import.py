@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import zipfile
+from pathlib import Path
 
-from helpers.paths import MODELS, PICTURES
+from helpers.paths import MODELS, PICTURES, ROOT
 from helpers.processes import drop_line_of_wine
 
 PROVIDERS = "winml_py.core.runtime.providers.catalogue"
@@ -52,6 +54,36 @@ for name in winml_py._MODULES:
     assert name not in winml_py.__all__
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_package_works_in_a_zip_archive(tmp_path: Path) -> None:
+    """As in a zipapp: nothing that a model needs is read from a file beside a module, in child processes neither."""
+    archive = tmp_path / "package.zip"
+    with zipfile.ZipFile(archive, "w") as target:
+        for path in (ROOT / "winml_py").rglob("*.py"):
+            target.write(path, path.relative_to(ROOT))
+    program = tmp_path / "program.py"
+    program.write_text(f"""
+import sys
+sys.path.insert(0, {str(archive)!r})
+import winml_py
+from winml_py import *
+for name in dir(winml_py):
+    getattr(winml_py, name)
+model = LearningModel.load({str(MODELS / "digits.onnx")!r})
+for isolation in (None, "process"):
+    options = LearningModelSessionOptions()
+    options.isolation = isolation
+    with LearningModelSession(model, None, options) as session:
+        binding = LearningModelBinding(session)
+        binding.bind("image", ImageFeatureValue.load({str(PICTURES / "seven.png")!r}))
+        print(session.evaluate(binding).outputs["probabilities"].to_numpy().argmax())
+files = [module.__file__ for name, module in sys.modules.items() if name.partition(".")[0] == "winml_py"]
+print(len(files) > 50, {{file.startswith({str(archive)!r}) for file in files}})
+""")
+    command = [sys.executable, program]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert (done.stdout, drop_line_of_wine(done.stderr)) == ("7\n7\nTrue {True}\n", "")
 
 
 def test_loading_a_model_needs_no_library() -> None:

@@ -60,6 +60,10 @@ def test_the_stub_imports_what_it_names() -> None:
     capabilities = {alias.asname for node in imports if not node.module for alias in node.names}
     assert capabilities == winml_py._MODULES
     assert imported == set(NAMES) - {"__version__"}
+    for node in imports:
+        for alias in node.names if node.module else ():
+            declared = getattr(importlib.import_module(f"winml_py.{node.module}"), alias.name)
+            assert getattr(winml_py, alias.name) is declared
 
 
 if __name__ == "__main__":
