@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -86,7 +87,11 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     ("info seven.png", 3, "seven.png: Expected an ONNX model, got a picture. Name the model first"),
     ("info nothing", 3, "nothing: There is no .onnx file in this folder"),
     ("info digit.onnx", 3, "digit.onnx: Model file not found. Did you mean digits.onnx?"),
-    ("info .", 3, ".: Expected one model in this folder, got add.onnx,…Choose one: ./add.onnx, or LearningModel.load("),
+    (
+        "info .",
+        3,
+        f".: Expected one model in this folder, got add.onnx,…Choose one: .{os.sep}add.onnx, or",
+    ),
     ("info https://a.com/b.onnx", 3, "https://a.com/b.onnx: This is an address, and only files are read. Download it"),
     (
         "run split.onnx x.npy",

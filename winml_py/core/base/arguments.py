@@ -112,8 +112,8 @@ def read_bytes(stream: Any, what: str, error: type[WinMLError]) -> bytes:
 
 
 def is_address(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a URL; `Path` leaves one of its slashes."""
-    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", os.fsdecode(path)) is not None
+    """Whether a path is a URL; `Path` leaves one of its slashes, and makes it a backslash on Windows."""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+:[/\\]", os.fsdecode(path)) is not None
 
 
 def refuse_address(path: str | os.PathLike[str], error: type[WinMLError] = PictureNotFoundError) -> None:
