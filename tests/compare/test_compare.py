@@ -222,6 +222,7 @@ def write_constants(path: Path, outputs: dict[str, Any]) -> str:
     return str(path)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("changed", OUTPUTS)
 def test_no_output_hides_another(changed: str, tmp_path: Path) -> None:
     """Every pair of kinds, one of them changed; and the first with itself."""

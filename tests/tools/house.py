@@ -28,14 +28,14 @@ PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
     # What was measured, rounded up.
-    "lines of code": 26_850,
-    "lines of code in core/": 14_850,
-    "lines of docstrings": 7_850,
-    "files": 263,
+    "lines of code": 26_950,
+    "lines of code in core/": 14_900,
+    "lines of docstrings": 7_900,
+    "files": 264,
     "options of commands": 92,
-    "words of docs": 40_850,
-    "lines of code of tests": 37_750,
-    "inner names that capabilities use": 81,
+    "words of docs": 40_900,
+    "lines of code of tests": 38_050,
+    "inner names that capabilities use": 83,
     # What was measured.
     "names in __all__": 69,
     "binding classes of engines": 3,
@@ -80,9 +80,9 @@ def list_imports(source: Source, modules: set[str]) -> Iterator[tuple[str, str]]
                 elif module in modules:
                     yield module, alias.name
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
-            # f"winml_py.core.contracts.{name}" may be any module of that room
+            # f"winml_py.core.contracts.{name}" may be any module of that room; f".{name}" is on first use
             argument = ast.unparse(node.args[0]).removeprefix("f").strip("'\"")
-            pattern = re.sub(r"\{.*?\}", r"\\w+", argument)
+            pattern = re.sub(r"\{.*?\}", r"\\w+", "" if argument.startswith(".") else argument)
             yield from ((module, "") for module in modules if re.fullmatch(pattern, module))
 
 

@@ -289,6 +289,7 @@ WRITERS = {
 }
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("is_beside", [False, True], ids=["elsewhere", "in the folder"])
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("layout", PUBLISHED)

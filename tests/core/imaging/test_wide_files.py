@@ -162,9 +162,7 @@ def test_pgm_and_ppm_of_any_white(white: int, is_text: bool, tmp_path: Path) -> 
         levels[0, :2] = [[0], [white]]
         content = levels if white > 255 else levels.astype(np.uint8)
         data = " ".join(map(str, levels.reshape(-1))).encode() if is_text else content.tobytes()
-        path = (
-            tmp_path / f"levels{channels}.pnm"
-        )  # Pillow maps it, and Windows does not write over it then
+        path = tmp_path / f"levels{channels}.pnm"  # Pillow maps it, and Windows does not write over it then
         path.write_bytes(b"P%d # a comment\n7 6\n%d\n" % (number, white) + data)
         expected = np.rint(levels / white * 255)
         with Image.open(path) as image:
