@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
@@ -161,6 +162,15 @@ TENSORS = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorPr
 def test_what_no_tensor_can_say_is_told_before_the_model_is_served(model: bytes, words: str) -> None:
     with pytest.raises(NotSupportedError, match=f"KServe's protocol has only tensors, but the model variable {words}"):
         serve.app({"m": LearningModel.load(model)})
+
+
+def test_an_output_without_a_type_is_refused_with_the_way_to_add_it() -> None:
+    model = onnx.load_model_from_string(unary("Neg", [1, 3]))
+    model.graph.output[0].ClearField("type")
+    with pytest.raises(NotSupportedError, match=r"type of the output y.*infer_shapes"):
+        serve.app({"m": LearningModel.load(model.SerializeToString())})
+    typed = onnx.shape_inference.infer_shapes(model)
+    serve.app({"m": LearningModel.load(typed.SerializeToString())})
 
 
 def test_an_output_that_is_a_picture_is_not_rounded(client: Any) -> None:

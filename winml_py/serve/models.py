@@ -193,6 +193,11 @@ def _read_map_keys(model: LearningModel) -> dict[str, list[Any]]:
     makers = {name: node for node in content.open().read_graph(content.header).nodes for name in node.output}
     keys: dict[str, list[Any]] = {}
     for name, feature in others.items():
+        if not getattr(feature, "has_type", True):
+            raise NotSupportedError(
+                f"The file does not state the type of the output {name}, which clients of KServe's protocol ask for.",
+                hint="Add it: onnx.save(onnx.shape_inference.infer_shapes(model), path).",
+            )
         node = makers.get(name)
         lists = map(get_attribute_value, node.attribute) if node is not None and node.op_type == "ZipMap" else ()
         keys[name] = [key.decode() if isinstance(key, bytes) else key for values in lists for key in values]

@@ -311,3 +311,21 @@ def result_of_a_map() -> Any:
     whole = data([node], [tensor("x", [1])], [end], domains={"ai.onnx.ml": 3})
     session = LearningModelSession(LearningModel.load(whole), FakeDevice(lambda _: {"y": {}}))
     return session.evaluate_features({"x": [1.0]}).outputs["y"]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_floats_of_a_picture_are_asked_for_their_range(dtype: Any) -> None:
+    hint = refuse(open_binding(unary(shape=(1, 3, 8, 6))), np.zeros((8, 6, 3), dtype)).hint
+    assert "[None] if its numbers are already those that the model takes. For a picture, bind ImageFeature" in hint
+    assert "array = (array * 255).round().astype(np.uint8)" in hint
+
+
+def test_integers_that_a_cast_may_wrap_are_asked_for_their_range() -> None:
+    hint = refuse(open_binding(unary("Identity", (2,), TensorProto.INT32)), np.array([2**40, 1])).hint
+    assert hint.endswith("array.astype(np.int32) if its numbers are whole, from -2147483648 to 2147483647.")
+
+
+def test_a_list_that_holds_itself_is_refused() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    refuse(open_binding(unary(shape=(1, 3, 8, 6))), endless)

@@ -67,6 +67,23 @@ def test_weights_that_are_cut_off_are_refused(left: int, road: str, tmp_path: Pa
         ROADS[road](path)
 
 
+@pytest.mark.parametrize("road", ROADS)
+def test_weights_that_cannot_be_opened_are_named(road: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where another program holds the file on Windows."""
+    path = write_model(tmp_path, 4)
+
+    def deny(name: Any, *arguments: Any, _open: Any = open, **options: Any) -> Any:
+        if str(name).endswith("split.data"):
+            raise PermissionError(13, "Permission denied")
+        return _open(name, *arguments, **options)
+
+    monkeypatch.setattr("builtins.open", deny)
+    with pytest.raises(
+        WinMLError, match=r"split\.data: The file with the model's weights cannot be opened: Permission"
+    ):
+        ROADS[road](path)
+
+
 def test_a_command_says_so(tmp_path: Path) -> None:
     path = write_model(tmp_path, 4)
     (tmp_path / "split.data").write_bytes(POINTER)

@@ -325,7 +325,8 @@ def resolve_output(
             )
         return ResolvedOutput(TensorOutput(descriptor.name, destination, value.tensor, value.array), value.array)
     if isinstance(value, HostTensor):
-        check_shape(value.tensor, descriptor)
+        if value.tensor.is_placeholder:
+            check_shape(value.tensor, descriptor)
         if properties.stays_on_device and isinstance(destination, Tensor) and engine.location is not None:
             check_tensor(value.tensor, descriptor)  # a device casts no tensor
             return ResolvedOutput(TensorOutput(descriptor.name, destination, value.tensor), StaysOnDevice())

@@ -33,6 +33,7 @@ from .tensor_classes import TENSOR_CLASSES
 Shape = tuple[int, ...]
 
 _CHANNELS = (1, 3, 4)
+_MAX_DEPTH = 32  # of lists in lists: numpy has no more dimensions than 64, and a list may hold itself
 _TABLES = ("pandas", "polars", "pyarrow", "xarray")
 
 
@@ -113,10 +114,13 @@ def make_kind_hint(value: Tensor, descriptor: ShapedDescriptor) -> str:
         )
     code = "" if value.is_placeholder else arrange(shape, descriptor)
     cast = _cast("array", dtype) + (code or "")
+    if takes_picture(descriptor) and len(shape) == 3 and _is_channels_last(shape):
+        cast += _describe_pixels(shape)
     if value.tensor_kind == TensorKind.INT16 and dtype.kind == "f":
         return f"Bind {dtype.name}. For 16-bit sound: {cast} / 32768; otherwise: {cast}."
-    if dtype.kind in "iu" and type(value).dtype.kind == "f":
-        cast += " if its numbers are whole"
+    if dtype.kind in "iu" and type(value).dtype.kind in "fiu" and not np.can_cast(type(value).dtype, dtype):
+        limits = np.iinfo(dtype)
+        cast += f" if its numbers are whole, from {limits.min} to {limits.max}"
     hint = f"Bind a {tensor_class.__name__}, or an array of {'str' if dtype.kind == 'O' else dtype.name}: {cast}."
     return hint if code is not None else f"{hint} {describe_size_mismatch(shape, descriptor)}"
 
@@ -140,12 +144,7 @@ def describe_size_mismatch(sizes: Shape, descriptor: ShapedDescriptor) -> str:
         return wrong
     # A picture as a file's decoder gives it; bytes need no rearranging.
     is_picture = takes_picture(descriptor) and len(sizes) == 3 and _is_channels_last(sizes)
-    pixels = ""
-    if is_picture:
-        pixels = (
-            f" if its numbers are already those that the model takes. For a picture, bind {describe_picture(sizes)}; "
-            "numbers from 0 to 1 first become bytes: array = (array * 255).round().astype(np.uint8)"
-        )
+    pixels = _describe_pixels(sizes) if is_picture else ""
     code = arrange(sizes, descriptor)
     if code:
         return f"{wrong} Bind array{code}{pixels}."
@@ -227,6 +226,14 @@ def _is_channels_last(sizes: Shape) -> bool:
     return len(sizes) in (3, 4) and sizes[-1] in _CHANNELS and sizes[-3] not in _CHANNELS
 
 
+def _describe_pixels(sizes: Shape) -> str:
+    """When an array of floats in the order of a file's decoder can be bound as it is, and what to bind otherwise."""
+    return (
+        f" if its numbers are already those that the model takes. For a picture, bind {describe_picture(sizes)}; "
+        "numbers from 0 to 1 first become bytes: array = (array * 255).round().astype(np.uint8)"
+    )
+
+
 def describe_picture(sizes: Shape) -> str:
     """The code that makes pictures of an array of bytes, for either order of the channels."""
     array = "array" if len(sizes) < 4 else "array[0]" if sizes[0] == 1 else "each"
@@ -238,7 +245,7 @@ def describe_picture(sizes: Shape) -> str:
     return f"{code} ({other} for arrays from OpenCV)" if other else code
 
 
-def _describe_ragged(rows: Any) -> str:
+def _describe_ragged(rows: Any, depth: int = 0) -> str:
     """How rows differ in length, in any dimension; "" if they do not."""
     is_row = [hasattr(row, "__len__") and getattr(row, "ndim", 1) and not isinstance(row, (str, bytes)) for row in rows]
     if not any(is_row):
@@ -249,7 +256,8 @@ def _describe_ragged(rows: Any) -> str:
     if len(lengths) > 1:
         return f"The rows of a tensor have one length, and these have {lengths[0]} and {lengths[1]}: pad them."
     are_lists = all(isinstance(row, (list, tuple)) for row in rows)
-    return _describe_ragged([part for row in rows for part in row]) if are_lists else ""
+    is_deeper = are_lists and depth < _MAX_DEPTH
+    return _describe_ragged([part for row in rows for part in row], depth + 1) if is_deeper else ""
 
 
 def _describe_misfit(values: Sequence[Any], descriptor: ShapedDescriptor, place: str = "") -> str:
@@ -257,7 +265,7 @@ def _describe_misfit(values: Sequence[Any], descriptor: ShapedDescriptor, place:
     for index, element in enumerate(values):
         here = f"{place}[{index}]"
         if isinstance(element, (list, tuple)):
-            if misfit := _describe_misfit(element, descriptor, here):
+            if here.count("[") < _MAX_DEPTH and (misfit := _describe_misfit(element, descriptor, here)):
                 return misfit
             continue
         # In a list for an image, objects of classes may be pictures.

@@ -61,8 +61,8 @@ class BindProperties(NamedTuple):
 
     def refuse_picture_properties(self, name: str, value: object) -> None:
         """Refuses properties of pictures for a value that is bound as numbers; see `is_strict`."""
-        for key, field in _FIELDS.items():
-            if self.is_strict and key != "DisableTensorCpuSync" and getattr(self, field) is not None:
+        for key, field in _FIELDS.items() if self.is_strict else ():
+            if key != "DisableTensorCpuSync" and getattr(self, field) is not None:
                 raise InvalidBindingError(
                     f"The property {key} is for pictures, but {type_name(value)} is bound to {name} as numbers.",
                     hint=f"Leave {key} out, or bind a picture: ImageFeatureValue.from_array(array, pixel_format).",

@@ -199,28 +199,34 @@ class FileSource(NamedTuple):
 
     def require_data_files(self) -> None:
         """Refuses a model whose weights are in files that are missing, outside its folder, placeholders or cut off."""
-        ends: dict[str, int] = {}
         external = _find_external(self)
         _require_inside(self.path, external)
+        ends: dict[str, int] = {}
         for weight in external:
             name, location = weight.name, weight.location
-            ends[location] = max(ends.get(location, 0), weight.end)
             # The name as it is: the engine opens that, and `sub/../x` does not exist without `sub`.
-            if not os.path.isfile(os.path.join(self.folder, location)):
+            if location not in ends and not os.path.isfile(os.path.join(self.folder, location)):
                 raise ModelNotFoundError(
                     f"{self.path}: The model keeps the weight {name} in the file {location}, "
                     f"which is not in {self.folder}.",
                     hint="Copy the data file beside the model, under the name it was saved with.",
                 )
+            ends[location] = max(ends.get(location, 0), weight.end)
         for location, end in ends.items():
-            with open(os.path.join(self.folder, location), "rb") as file:
-                name = f"{self.path}: {location}"
-                require_no_pointer(file.read(64), name, "the model's weights", CorruptModelError)
-                if (size := os.fstat(file.fileno()).st_size) < end:
-                    raise CorruptModelError(
-                        f"{name}: Expected at least {end:,} bytes of weights, got {size:,}: the file is cut off.",
-                        hint="Copy or download it again.",
-                    )
+            name = f"{self.path}: {location}"
+            try:
+                with open(os.path.join(self.folder, location), "rb") as file:
+                    head, size = file.read(64), os.fstat(file.fileno()).st_size
+            except OSError as error:
+                raise ModelNotFoundError(
+                    f"{name}: The file with the model's weights cannot be opened: {error.strerror or error}."
+                ) from error
+            require_no_pointer(head, name, "the model's weights", CorruptModelError)
+            if size < end:
+                raise CorruptModelError(
+                    f"{name}: Expected at least {end:,} bytes of weights, got {size:,}: the file is cut off.",
+                    hint="Copy or download it again.",
+                )
 
 
 class BytesSource(NamedTuple):
@@ -282,7 +288,7 @@ def _find_external(source: FileSource) -> tuple[Weight, ...]:
 
 
 def _require_inside(path: str, weights: Iterable[Weight]) -> None:
-    for weight in weights:
+    for weight in {weight.location: weight for weight in weights}.values():
         if _is_outside(path, weight.location):
             raise CorruptModelError(
                 f"{path}: The model keeps the weight {weight.name} in {weight.location}, outside its folder.",
