@@ -28,13 +28,13 @@ PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
     # What was measured, rounded up.
-    "lines of code": 26_950,
-    "lines of code in core/": 14_900,
+    "lines of code": 27_000,
+    "lines of code in core/": 14_950,
     "lines of docstrings": 7_900,
     "files": 264,
     "options of commands": 92,
     "words of docs": 40_900,
-    "lines of code of tests": 38_050,
+    "lines of code of tests": 38_150,
     "inner names that capabilities use": 83,
     # What was measured.
     "names in __all__": 69,
