@@ -27,8 +27,8 @@ _MODULES = frozenset(
 _NAMES = {
     ".core.contracts.files": "read_contract",
     ".core.contracts.labels": "labels_of",
-    ".core.evaluation.binding": "LearningModelBinding",
-    ".core.evaluation.result": "LearningModelEvaluationResult",
+    ".core.session.binding": "LearningModelBinding",
+    ".core.session.result": "LearningModelEvaluationResult",
     ".core.features.descriptors": """
         FeatureDescriptor ImageFeatureDescriptor MapFeatureDescriptor SequenceFeatureDescriptor TensorFeatureDescriptor
     """,

@@ -15,8 +15,6 @@ from . import view as view
 from . import vision as vision
 from .core.contracts.files import read_contract
 from .core.contracts.labels import labels_of
-from .core.evaluation.binding import LearningModelBinding
-from .core.evaluation.result import LearningModelEvaluationResult
 from .core.features.descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
@@ -51,7 +49,9 @@ from .core.model.model import LearningModel
 from .core.runtime.custom.operator import CustomOperator, OperatorOutput
 from .core.runtime.device import LearningModelDevice
 from .core.runtime.engine import Isolation, Tuning
+from .core.session.binding import LearningModelBinding
 from .core.session.options import LearningModelSessionOptions
+from .core.session.result import LearningModelEvaluationResult
 from .core.session.session import LearningModelSession
 from .enums import (
     BitmapAlphaMode,

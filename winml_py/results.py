@@ -6,7 +6,7 @@ from .core.imaging.picture_placement import PicturePlacement
 from .core.imaging.video_writer import Framed
 from .core.model.contracts import AttachedContracts
 from .core.runtime.engine import Candidate, Explanation, PlacedNode
-from .core.streams.stream import EvaluationStream
+from .core.session.stream import EvaluationStream
 
 __all__ = [
     "AsyncOperation",

@@ -158,7 +158,7 @@ def test_a_frame_that_fails_is_named(video: Path, tmp_path: Path, monkeypatch: p
         return evaluate(*arguments)
 
     monkeypatch.setattr(LearningModelSession, "evaluate", failing)
-    monkeypatch.setattr("winml_py.core.streams.stream.count_usable_cores", lambda: 1)
+    monkeypatch.setattr("winml_py.core.session.stream.count_usable_cores", lambda: 1)
     message = require_failure(1, "run", EDGES, video, "--output", tmp_path / "out.mp4")
     assert "Frame 4: An operator failed. Look at the model." in message
     assert os.listdir(tmp_path) == ["in.avi"]

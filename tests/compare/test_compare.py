@@ -19,7 +19,7 @@ from winml_py._cases.case import Case
 from winml_py.authoring import build_in, write_samples
 from winml_py.compare import Comparison, compare
 from winml_py.compare.comparison import Comparer, match_objects
-from winml_py.core.evaluation.result import ModelFacts
+from winml_py.core.session.result import ModelFacts
 from winml_py.vision import Detections
 
 Array = np.ndarray[Any, Any]

@@ -29,7 +29,7 @@ TOOLS = ["build", "cyclonedx-bom", "pip-audit", "twine", "uv"]
 
 QUICK = [
     "tests/winml",
-    "tests/core/evaluation",
+    "tests/core/session",
     "tests/project/test_import.py",
     "tests/project/test_packaging.py",
     "tests/project/test_public_names.py",

@@ -14,8 +14,6 @@ from ..core.base import child_calls
 from ..core.base.agreement import as_numpy
 from ..core.base.arguments import require_type
 from ..core.contracts.exporters import ExporterFacts
-from ..core.evaluation.binding import LearningModelBinding
-from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor
 from ..core.features.pictures import ImageFeatureValue, PreprocessPlan
 from ..core.features.tensor_classes import TENSOR_CLASSES
@@ -24,7 +22,9 @@ from ..core.model.contracts import find_fitting_inputs
 from ..core.model.model import LearningModel
 from ..core.runtime.custom.operator import ModelOperators, Operators
 from ..core.runtime.device import LearningModelDevice
+from ..core.session.binding import LearningModelBinding
 from ..core.session.options import LearningModelSessionOptions
+from ..core.session.result import LearningModelEvaluationResult
 from ..core.session.session import LearningModelSession
 from ..enums import LearningModelDeviceKind, Precision
 from ..errors import InvalidArgumentError

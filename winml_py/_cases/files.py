@@ -23,7 +23,7 @@ from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.formats import INTERLEAVED_FORMATS, find_layout
 from ..core.model.contracts import MissingContracts
 from ..core.model.model import LearningModel
-from ..core.streams.sources import convert_numbers, find_files, list_files, read_value
+from ..core.session.sources import convert_numbers, find_files, list_files, read_value
 from ..enums import BitmapPixelFormat, TensorKind
 from ..errors import InvalidArgumentError, PictureError, PictureNotFoundError
 from .examples import takes_any_numbers

@@ -13,9 +13,9 @@ import numpy as np
 from .._cases.examples import make_examples
 from ..core.base.arrays import Array
 from ..core.base.messages import did_you_mean
-from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.model.model import LearningModel
 from ..core.onnx_file.expressions import Expression, GraphWriter
+from ..core.session.result import LearningModelEvaluationResult
 from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError, NotSupportedError
 from ..vision.detections import LIMIT, OVERLAPS, THRESHOLDS, detections, may_be_detections, read_facts

@@ -18,7 +18,7 @@ from ..core.base.messages import did_you_mean
 from ..core.contracts.files import read_contract
 from ..core.contracts.published.model_files import find_model_files
 from ..core.imaging.contract import ImageContract
-from ..core.streams.sources import find_files
+from ..core.session.sources import find_files
 from ..enums import Precision
 from ..errors import InvalidArgumentError, StorageNotFoundError
 from .failures import INPUT, Failure

@@ -22,12 +22,12 @@ from ..core.base.child_process import start_main, wait_for_main
 from ..core.base.machine import count_allowed_cores, count_usable_cores, read_cgroup_quota
 from ..core.base.messages import Facts
 from ..core.cache.folders import clear_all, read_contents
-from ..core.evaluation.binding import LearningModelBinding
 from ..core.imaging.resize import import_fast_resizer
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.runtime.providers import nvidia, plugins
 from ..core.runtime.providers.cuda import read_built_versions
+from ..core.session.binding import LearningModelBinding
 from ..core.session.session import LearningModelSession
 from ..errors import WinMLError
 from .arguments import json_option

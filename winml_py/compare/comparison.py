@@ -19,9 +19,9 @@ from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, TOP1_KEPT, Ag
 from ..core.base.arguments import require_type
 from ..core.base.arrays import Array
 from ..core.base.messages import Facts, Progress
-from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.features.tensor_classes import FLOAT_KINDS, TENSOR_CLASSES
 from ..core.model.model import LearningModel
+from ..core.session.result import LearningModelEvaluationResult
 from ..core.session.session import LearningModelSession
 from ..enums import Precision
 from ..errors import InvalidArgumentError, InvalidBindingError, MissingInputError, SizeMismatchError, WinMLError

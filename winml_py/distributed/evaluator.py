@@ -21,7 +21,7 @@ from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
-from ..core.streams.stream import EvaluationStream
+from ..core.session.stream import EvaluationStream
 from ..errors import InvalidArgumentError, WinMLError
 from .columns import ERROR, OutputColumn, convert_cell, list_output_columns
 

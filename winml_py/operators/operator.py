@@ -12,12 +12,12 @@ from typing import Any
 from onnx import NodeProto
 
 from ..core.base.winrt_object import Closeable
-from ..core.evaluation.binding import LearningModelBinding
 from ..core.features.descriptors import TensorFeatureDescriptor
 from ..core.features.tensor import Tensor
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
+from ..core.session.binding import LearningModelBinding
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..errors import CorruptModelError, DeviceLostError, InvalidArgumentError, WinMLError

@@ -17,8 +17,8 @@ from .._cases.examples import ExampleShape, make_examples, tell_assumed_sizes
 from .._cases.files import assign_files, read_inputs
 from ..core.base.arguments import require_type, require_whole_number
 from ..core.base.messages import Facts, Progress
-from ..core.evaluation.binding import LearningModelBinding
 from ..core.runtime.providers.catalogue import find_provider
+from ..core.session.binding import LearningModelBinding
 from ..core.session.session import LearningModelSession
 
 PHASES = ("load", "session", "decode", "bind", "evaluate")

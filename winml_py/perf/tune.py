@@ -15,10 +15,10 @@ from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outpu
 from ..core.base.machine import count_usable_cores
 from ..core.base.messages import Facts, Progress
 from ..core.cache import records
-from ..core.evaluation.binding import LearningModelBinding
 from ..core.runtime.device import LearningModelDevice
 from ..core.runtime.providers import plugins
 from ..core.runtime.providers.catalogue import find_provider
+from ..core.session.binding import LearningModelBinding
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..enums import Precision

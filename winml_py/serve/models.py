@@ -15,13 +15,13 @@ from .._cases.examples import NOTHING_STATED, StatedSizes
 from .._cases.interpretation import Classes
 from ..core.base.cancellation import Stop
 from ..core.base.winrt_object import private_state
-from ..core.evaluation.binding import LearningModelBinding
-from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.features.descriptors import ShapedDescriptor
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
+from ..core.session.binding import LearningModelBinding
 from ..core.session.options import LearningModelSessionOptions
+from ..core.session.result import LearningModelEvaluationResult
 from ..core.session.session import LearningModelSession, evaluate_until
 from ..errors import ClosedError, EngineLostError, EvaluationError, InvalidArgumentError, NotSupportedError
 from .monitoring import Exchange, escape_line, logger

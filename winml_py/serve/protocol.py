@@ -17,10 +17,10 @@ from .._http import read_length
 from ..core.base.agreement import as_numpy
 from ..core.base.arrays import Array, DType
 from ..core.base.messages import Facts, as_json, type_name
-from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.tensor_classes import TENSOR_CLASSES
+from ..core.session.result import LearningModelEvaluationResult
 from ..enums import BitmapPixelFormat, TensorKind
 from ..errors import InvalidArgumentError
 from .models import Evaluate, ServedModel

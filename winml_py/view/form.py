@@ -20,7 +20,7 @@ from ..core.features.descriptors import (
 )
 from ..core.features.tensor_classes import FLOAT_KINDS, TENSOR_CLASSES
 from ..core.imaging.contract import METADATA_FIELDS, METADATA_KEYS, ImageContract
-from ..core.streams.sources import convert_numbers
+from ..core.session.sources import convert_numbers
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 

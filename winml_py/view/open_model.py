@@ -20,15 +20,15 @@ from ..core.base.child_process import is_available
 from ..core.base.machine import read_total_memory
 from ..core.base.messages import Facts
 from ..core.base.winrt_object import private_state
-from ..core.evaluation.binding import LearningModelBinding
-from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor
 from ..core.features.pictures import ImageFeatureValue
 from ..core.imaging.contract import ImageContract
 from ..core.model.model import LearningModel
 from ..core.onnx_file.source import FileSource
 from ..core.runtime.engine import Isolation
+from ..core.session.binding import LearningModelBinding
 from ..core.session.options import LearningModelSessionOptions
+from ..core.session.result import LearningModelEvaluationResult
 from ..core.session.session import LearningModelSession
 from ..enums import AsyncStatus, BitmapPixelFormat, TensorKind, TensorLayout
 from ..errors import CanceledError, EvaluationTimeoutError, InvalidArgumentError, WinMLError

@@ -12,13 +12,13 @@ from PIL import Image
 from .._cases.interpretation import Classes, VisionInterpreter, find_channel_order, find_tensor_picture, summarize
 from ..core.base.arrays import Array
 from ..core.base.messages import Facts
-from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.features.pictures import ImageFeatureValue
 from ..core.imaging.bitmap import SoftwareBitmap, VideoFrame
 from ..core.imaging.contract import ImageContract
 from ..core.imaging.detensorize import detensorize
 from ..core.imaging.picture_placement import PicturePlacement
 from ..core.model.model import LearningModel
+from ..core.session.result import LearningModelEvaluationResult
 from ..enums import BitmapPixelFormat, TensorLayout
 from .open_model import Inputs
 

@@ -13,8 +13,8 @@ import numpy as np
 from ..core.base.arguments import require_type, require_whole_number
 from ..core.base.arrays import Array
 from ..core.contracts.exporters import ExporterFacts
-from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.imaging.picture_placement import PicturePlacement
+from ..core.session.result import LearningModelEvaluationResult
 from ..errors import InvalidArgumentError
 from .layouts import DecodedBoxes, DetectionLayout, DetectorFacts, decode, find_layouts, recognise_layout
 from .masks import compute_instance_mask

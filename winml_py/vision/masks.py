@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..core.base.arrays import Array
-from ..core.evaluation.result import LearningModelEvaluationResult
 from ..core.imaging.picture_placement import PicturePlacement
+from ..core.session.result import LearningModelEvaluationResult
 from ..errors import EvaluationError, InvalidArgumentError
 from .outputs import Labels, choose_labels, find_placement, read_arrays, select_picture
 

@@ -10,9 +10,9 @@ import numpy as np
 from ..core.base.arguments import require_type
 from ..core.base.arrays import Array
 from ..core.contracts.labels import require_labels
-from ..core.evaluation.result import LearningModelEvaluationResult, as_output_array
 from ..core.features.ranking import is_row
 from ..core.imaging.picture_placement import PicturePlacement
+from ..core.session.result import LearningModelEvaluationResult, as_output_array
 from ..errors import InvalidArgumentError
 
 Labels = Sequence[str] | os.PathLike[str]

@@ -200,7 +200,7 @@ if TYPE_CHECKING:
     ): ...
 
     AnyFeature = _AnyFeature | Any
-    """Any kind of feature, for type checkers; see `Output` in `core/evaluation/result.py`."""
+    """Any kind of feature, for type checkers; see `Output` in `core/session/result.py`."""
 
 
 _SPELLINGS = {TensorKind.UINT8: "UInt8", TensorKind.UINT16: "UInt16", TensorKind.UINT32: "UInt32"}

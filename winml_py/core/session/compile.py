@@ -13,7 +13,6 @@ from ..base.cancellation import Stop
 from ..base.collections import Vector
 from ..base.messages import did_you_mean
 from ..base.winrt_object import private_state
-from ..evaluation.session_state import SessionState
 from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
 from ..model.model import LearningModel
 from ..onnx_file.header import Header, TensorType
@@ -22,6 +21,7 @@ from ..runtime.device import LearningModelDevice
 from ..runtime.engine import Engine, EngineOptions, Isolation
 from ..runtime.request import Compiler, CompileRequest, ModelFeatures, ModelOrigin
 from .options import LearningModelSessionOptions
+from .session_state import SessionState
 
 if TYPE_CHECKING:
     from ..runtime.custom.operator import CustomOperator

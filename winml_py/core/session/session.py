@@ -16,20 +16,20 @@ from ..base.cancellation import Stop
 from ..base.collections import PropertySet
 from ..base.messages import type_name
 from ..base.winrt_object import Closeable, Object, private_state
-from ..evaluation.binding import BindingState, LearningModelBinding, bind_checked, bind_features, check_features
-from ..evaluation.result import LearningModelEvaluationResult, ModelFacts
 from ..features.containers import as_tensor
 from ..features.tensor import Tensor, wrap_device_array
 from ..features.tensor_classes import TensorString
 from ..model.model import LearningModel
 from ..runtime.device import LearningModelDevice
 from ..runtime.engine import Explanation, PlacedNode
+from .binding import BindingState, LearningModelBinding, bind_checked, bind_features, check_features
 from .compile import compile_model, require_known_dimensions
 from .options import LearningModelSessionOptions, make_engine_options
+from .result import LearningModelEvaluationResult, ModelFacts
 
 if TYPE_CHECKING:
     from ..imaging.contract import ImageContract
-    from ..streams.stream import EvaluationStream
+    from .stream import EvaluationStream
 
 
 class LearningModelSession(Closeable, Object):
@@ -386,7 +386,7 @@ class LearningModelSession(Closeable, Object):
             0 samples/pictures/seven.png True
             1 missing.png False
         """
-        from ..streams.stream import open_stream
+        from .stream import open_stream
 
         self._private_state.require_open()
         return open_stream(

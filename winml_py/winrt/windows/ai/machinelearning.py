@@ -8,8 +8,6 @@ from typing import Any, BinaryIO, Self
 from ....core.base.async_operation import AsyncOperation
 from ....core.base.messages import type_name
 from ....core.base.winrt_object import Object as _Object
-from ....core.evaluation.binding import LearningModelBinding as LearningModelBinding
-from ....core.evaluation.result import LearningModelEvaluationResult as LearningModelEvaluationResult
 from ....core.features.descriptors import FeatureDescriptor as _FeatureDescriptor
 from ....core.features.descriptors import ImageFeatureDescriptor as ImageFeatureDescriptor
 from ....core.features.descriptors import MapFeatureDescriptor as MapFeatureDescriptor
@@ -34,7 +32,9 @@ from ....core.model.model import LearningModel as _LearningModel
 from ....core.runtime.custom.operator import ModelOperators
 from ....core.runtime.custom.operator import Operators as _Operators
 from ....core.runtime.device import LearningModelDevice as LearningModelDevice
+from ....core.session.binding import LearningModelBinding as LearningModelBinding
 from ....core.session.options import LearningModelSessionOptions as LearningModelSessionOptions
+from ....core.session.result import LearningModelEvaluationResult as LearningModelEvaluationResult
 from ....core.session.session import LearningModelSession as LearningModelSession
 from ....enums import LearningModelDeviceKind as LearningModelDeviceKind
 from ....enums import LearningModelFeatureKind as LearningModelFeatureKind

@@ -26,9 +26,9 @@ from winml_py import (
     LearningModelSession,
     TensorLayout,
 )
-from winml_py.core.evaluation.device_pictures import GraphKey, compute_scaling_inputs, make_padding, make_picture_model
 from winml_py.core.imaging.geometry import compute_placement
 from winml_py.core.imaging.resize import KERNELS
+from winml_py.core.session.device_pictures import GraphKey, compute_scaling_inputs, make_padding, make_picture_model
 
 pytestmark = pytest.mark.usefixtures("pillow_scales")  # to the last level
 

@@ -32,8 +32,8 @@ from winml_py import (
     VideoFrame,
     WinMLError,
 )
-from winml_py.core.evaluation import binding as binding_room
 from winml_py.core.imaging import codecs, tensorize
+from winml_py.core.session import binding as binding_room
 from winml_py.errors import MissingContractWarning, PictureNotFoundError
 from winml_py.winrt.windows.foundation import AsyncStatus
 

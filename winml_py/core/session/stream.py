@@ -21,8 +21,6 @@ from ..base.collections import NameMap
 from ..base.machine import count_usable_cores
 from ..base.messages import find_caller, line_of_work
 from ..base.winrt_object import Closeable, private_state
-from ..evaluation.result import LearningModelEvaluationResult, set_placements
-from ..evaluation.session_state import SessionState
 from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.resolve import PlannedPictures, resolve
 from ..imaging.contract import ImageContract
@@ -30,6 +28,8 @@ from ..imaging.picture_placement import PicturePlacement
 from ..model.contracts import find_fitting_inputs
 from ..runtime.device import LearningModelDevice, require_different
 from .jobs import Features, Jobs, Properties, Runner, SessionRunner, StreamSession
+from .result import LearningModelEvaluationResult, set_placements
+from .session_state import SessionState
 from .sources import Item, Sources
 
 if TYPE_CHECKING:

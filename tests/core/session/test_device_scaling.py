@@ -23,10 +23,10 @@ from winml_py import (
     ImageScaling,
     SoftwareBitmap,
 )
-from winml_py.core.evaluation.device_pictures import GraphKey, compute_scaling_inputs, make_padding, make_picture_model
 from winml_py.core.imaging.geometry import Placement, compute_placement
 from winml_py.core.imaging.resize import KERNELS, crop, resize
 from winml_py.core.imaging.tensorize import tensorize
+from winml_py.core.session.device_pictures import GraphKey, compute_scaling_inputs, make_padding, make_picture_model
 
 pytestmark = pytest.mark.usefixtures("pillow_scales")  # to the last level
 

@@ -29,7 +29,7 @@ from winml_py import (
     VideoReader,
 )
 from winml_py.core.base.buffers import Buffer
-from winml_py.core.streams.jobs import detach
+from winml_py.core.session.jobs import detach
 from winml_py.testing import FakeDevice
 
 pytestmark = pytest.mark.usefixtures("all_cores")

@@ -26,9 +26,6 @@ from ..base.arrays import Array
 from ..base.collections import NameMap
 from ..base.messages import type_name
 from ..base.winrt_object import private_state
-from ..evaluation.binding import LearningModelBinding
-from ..evaluation.result import LearningModelEvaluationResult, ModelFacts, set_stream_item
-from ..evaluation.session_state import SessionState
 from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.containers import as_tensor
 from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
@@ -37,6 +34,9 @@ from ..features.resolve import as_picture, is_pil_image
 from ..features.tensor import Tensor, wrap_array
 from ..imaging.bitmap import VideoFrame
 from ..runtime.device import LearningModelDevice
+from .binding import LearningModelBinding
+from .result import LearningModelEvaluationResult, ModelFacts, set_stream_item
+from .session_state import SessionState
 from .sources import Item, read_item
 
 _compared: WeakSet[SessionState] = WeakSet()

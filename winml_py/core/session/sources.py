@@ -197,7 +197,7 @@ def sort_naturally(names: Iterable[str]) -> list[str]:
     """Names sorted as people do: numbers in them by their value, letters regardless of case.
 
     Example:
-        >>> from winml_py.core.streams.sources import sort_naturally
+        >>> from winml_py.core.session.sources import sort_naturally
         >>> sort_naturally(["b10.png", "a.png", "B9.png"])
         ['a.png', 'B9.png', 'b10.png']
     """

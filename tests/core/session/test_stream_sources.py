@@ -450,7 +450,7 @@ def test_a_stream_that_is_closed_lets_go_of_its_video(invert: LearningModelSessi
     for source, is_closed in ((path, True), (own, False)):
         closed.clear()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("winml_py.core.streams.sources.VideoReader", Watched)
+            patch.setattr("winml_py.core.session.sources.VideoReader", Watched)
             stream = invert.evaluate_many([source], concurrency=1)
             next(stream)
             stream.close()

@@ -1,1 +1,0 @@
-"""From a bound value to a result: binding, evaluation, outputs, result."""
